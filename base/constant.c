@@ -115,7 +115,6 @@ static const struct {
     VALUE(MR_PACK_JPEG),
     VALUE(MR_PACK_RAW),
     VALUE(MR_PACK_DCT),
-    VALUE(MR_PACK_DCT8),
     VALUE(MR_PACK_MAX_ENCODINGS),
     SIZE(mr_pack_progress),
     SIZE(mr_pack_options),

@@ -16,7 +16,7 @@ enum mr_packed_encoding {
     MR_PACKED_JPEG = 1, /* the file's bytes as they are: a JPEG, a PNG, or anything else */
     MR_PACKED_RAW = 2,  /* u8 pixels, H,W,3 */
     MR_PACKED_DCT = 3,  /* tiles of quantised coefficients: nibbles with escapes */
-    MR_PACKED_DCT8 = 4, /* the same as int8 */
+    /* 4 was another form of tiles. */
     /* A JPEG file's bytes as they are, with marks in its scan (transforms/jpeg/jpeg_marks.h) that are kept apart. */
     MR_PACKED_MARKED = 5,
 };
@@ -27,10 +27,10 @@ static inline bool mr_packed_image_is_file(uint32_t encoding)
     return encoding == MR_PACKED_JPEG || encoding == MR_PACKED_MARKED;
 }
 
-/* The encodings made of rows of tiles. A new one of that kind is added here. */
+/* Made of rows of tiles. A new encoding of that kind is added here. */
 static inline bool mr_packed_image_has_tiles(uint32_t encoding)
 {
-    return encoding == MR_PACKED_DCT || encoding == MR_PACKED_DCT8;
+    return encoding == MR_PACKED_DCT;
 }
 
 /* Those with a template and a row table. */
@@ -69,9 +69,9 @@ struct mr_packed_image {
     uint32_t width; /* as stored, before EXIF turns it; 0 where a MR_PACKED_JPEG's header could not be read */
     uint32_t height;
     uint32_t orientation; /* EXIF, 1 to 8 */
-    uint32_t n_rows;      /* DCT, DCT8, MARKED: rows of MCUs; else 0 */
+    uint32_t n_rows;      /* DCT, MARKED: rows of MCUs; else 0 */
     uint64_t len;         /* bytes of the sample */
-    /* DCT, DCT8, MARKED: */
+    /* DCT, MARKED: */
     const struct mr_packed_template *template;
     /*
      * n_rows + 1 offsets from the sample's start. Tiles: row r is [rows[r], rows[r + 1]). MARKED: row r begins in the

@@ -33,7 +33,6 @@ struct tile {
 };
 
 struct expanding {
-    bool is_dct;
     const struct mr_kernel_ops *kernels;
 
     struct jpeg_decompress_struct cinfo;
@@ -106,8 +105,7 @@ static void add_tile(struct expanding *e, uint32_t row, uint32_t column, uint32_
     tile->n_blocks = gather_blocks(e, row, column, blocks);
     tile->first = (clamp_u32(column, first, column + MR_PACKED_TILE_MCUS) - column) * e->n_blocks;
     tile->last = (clamp_u32(column, last, column + MR_PACKED_TILE_MCUS) - column) * e->n_blocks;
-    tile->len = (e->is_dct ? mr_tile_encode_dct : mr_tile_encode_dct8)((const block *)blocks, tile->n_blocks,
-                                                                       e->bytes + e->bytes_len);
+    tile->len = mr_tile_encode_dct((const block *)blocks, tile->n_blocks, e->bytes + e->bytes_len);
     e->bytes_len += tile->len;
 }
 
@@ -138,8 +136,7 @@ static bool add_tiles(struct expanding *e, const struct mr_photo *photo)
 
 static bool expand_tile(const struct expanding *e, const struct tile *t)
 {
-    return (e->is_dct ? e->kernels->expand_dct : e->kernels->expand_dct8)(e->bytes + t->at, t->len, t->n_blocks,
-                                                                          t->first, t->last, e->out);
+    return e->kernels->expand_dct(e->bytes + t->at, t->len, t->n_blocks, t->first, t->last, e->out);
 }
 
 static bool equals_coefficients(struct expanding *e, const struct tile *tile)
@@ -186,10 +183,10 @@ static bool run_photo(struct expanding *e, const struct mr_photo *photo, bool ch
     return right;
 }
 
-static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels, bool is_dct, struct mr_run *run,
+static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels, struct mr_run *run,
                          mr_error *error)
 {
-    struct expanding e = {.kernels = kernels, .is_dct = is_dct};
+    struct expanding e = {.kernels = kernels};
     uint64_t total_ns = 0, n = photos->n < MOST_PHOTOS ? photos->n : MOST_PHOTOS;
     e.out = aligned_alloc(64, MR_TILE_MAX_BLOCKS * sizeof *e.out);
     if (!e.out)
@@ -204,45 +201,27 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *k
 
 static mr_status run_dct_c(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_set(user, &mr_kernels_c, true, run, error);
+    return run_set(user, &mr_kernels_c, run, error);
 }
 
 static mr_status run_dct_avx2(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_set(user, mr_kernels_find(MR_CPU_AVX2), true, run, error);
+    return run_set(user, mr_kernels_find(MR_CPU_AVX2), run, error);
 }
 
 static mr_status run_dct_avx512(void *user, struct mr_run *run, mr_error *error)
 {
-    return run_set(user, mr_kernels_find(MR_CPU_AVX512), true, run, error);
+    return run_set(user, mr_kernels_find(MR_CPU_AVX512), run, error);
 }
 
-static mr_status run_dct8_c(void *user, struct mr_run *run, mr_error *error)
-{
-    return run_set(user, &mr_kernels_c, false, run, error);
-}
-
-static mr_status run_dct8_avx2(void *user, struct mr_run *run, mr_error *error)
-{
-    return run_set(user, mr_kernels_find(MR_CPU_AVX2), false, run, error);
-}
-
-static mr_status run_dct8_avx512(void *user, struct mr_run *run, mr_error *error)
-{
-    return run_set(user, mr_kernels_find(MR_CPU_AVX512), false, run, error);
-}
-
-/* Two cases for each set of loops that this machine has. */
+/* A case for each set of loops that this machine has. */
 void mr_stage_expand_add(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_engine_add(engine, "expand dct, c", run_dct_c, photos);
-    mr_engine_add(engine, "expand dct8, c", run_dct8_c, photos);
     if (mr_kernels_find(MR_CPU_AVX2)) {
         mr_engine_add(engine, "expand dct, avx2", run_dct_avx2, photos);
-        mr_engine_add(engine, "expand dct8, avx2", run_dct8_avx2, photos);
     }
     if (mr_kernels_find(MR_CPU_AVX512)) {
         mr_engine_add(engine, "expand dct, avx512", run_dct_avx512, photos);
-        mr_engine_add(engine, "expand dct8, avx512", run_dct8_avx512, photos);
     }
 }

@@ -13,7 +13,7 @@ struct mr_cache_append;
 
 struct mr_cache_entry {
     struct mr_cache_sample sample;             /* all but head, offset, data_checksum, template_at and made_ns */
-    const struct mr_packed_template *template; /* of DCT, DCT8 and MARKED */
+    const struct mr_packed_template *template; /* of DCT and MARKED */
     const uint32_t *rows;                      /* likewise: n_rows + 1 */
     const uint8_t *bytes;                      /* sample.len of them */
 };

@@ -60,7 +60,7 @@ struct mr_cache_template {
 };
 
 /*
- * Then, for DCT, DCT8 and MARKED, n_rows + 1 offsets of 32 bits, and zeros up to a multiple of 8. Those of MARKED are
+ * Then, for DCT and MARKED, n_rows + 1 offsets of 32 bits, and zeros up to a multiple of 8. Those of MARKED are
  * offsets in the file.
  */
 struct mr_cache_sample {

@@ -15,7 +15,7 @@ struct mr_catalog;
 struct mr_cache_host_options {
     const char *dir;
     uint64_t budget_bytes;     /* of all segments; 0: no limit but the disk's */
-    uint32_t encoding;         /* MR_PACKED_DCT, MR_PACKED_DCT8, MR_PACKED_MARKED; 0: DCT or MARKED is chosen */
+    uint32_t encoding;         /* MR_PACKED_DCT, MR_PACKED_MARKED; 0: DCT or MARKED is chosen */
     uint32_t slowdown_percent; /* of a worker's time that writing may take beside idle time: 0 to 100 */
     uint64_t max_file_bytes;
     struct mr_codec_limits limits;

@@ -294,10 +294,8 @@ static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, m
 
 static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
 {
-    static const char *const formats[] = {[MR_PACKED_RAW] = "raw",
-                                          [MR_PACKED_DCT] = "dct",
-                                          [MR_PACKED_DCT8] = "dct8",
-                                          [MR_PACKED_MARKED] = MR_IMAGE_FORMAT_JPEG};
+    static const char *const formats[] = {
+        [MR_PACKED_RAW] = "raw", [MR_PACKED_DCT] = "dct", [MR_PACKED_MARKED] = MR_IMAGE_FORMAT_JPEG};
     struct mr_packed_image image;
     mr_status status = mr_catalog_packed(catalog, index, &image, error);
     if (status < 0)

@@ -75,11 +75,11 @@ struct mr_pack_sample {
     uint64_t offset; /* in its shard */
     uint64_t len;
     uint64_t checksum; /* XXH3 (64 bits) of its bytes */
-    uint64_t rows;     /* index of its first in ROWS; of DCT, DCT8 and MARKED */
-    uint64_t sums;     /* index of its first in ROW_SUMS; of DCT and DCT8 */
+    uint64_t rows;     /* index of its first in ROWS; of DCT and MARKED */
+    uint64_t sums;     /* index of its first in ROW_SUMS; of DCT */
     uint64_t name;     /* offset in NAMES */
     uint32_t shard;
-    uint32_t template; /* index in TEMPLATES; of DCT, DCT8 and MARKED */
+    uint32_t template; /* index in TEMPLATES; of DCT and MARKED */
     uint32_t width;    /* as in struct mr_packed_image */
     uint32_t height;
     uint32_t n_rows;

@@ -47,7 +47,7 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
 {
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_pack_options", error);
     if (status == MR_OK)
-        status = check_below("encoding", (uint64_t)o->encoding, MR_PACK_DCT8, error);
+        status = check_below("encoding", (uint64_t)o->encoding, MR_PACK_DCT, error);
     if (status == MR_OK)
         status = check_below("max_side", o->max_side, MAX_SIDE, error);
     if (status == MR_OK)

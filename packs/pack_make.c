@@ -23,7 +23,7 @@ enum { PAGE_BYTES = 4096 };
 #define ORIGIN_KEY UINT64_C(0x6d7270616b6f7267) /* "mrpakorg" */
 
 static_assert((int)MR_PACK_JPEG == MR_PACKED_JPEG && (int)MR_PACK_RAW == MR_PACKED_RAW &&
-                  (int)MR_PACK_DCT == MR_PACKED_DCT && (int)MR_PACK_DCT8 == MR_PACKED_DCT8,
+                  (int)MR_PACK_DCT == MR_PACKED_DCT,
               "the numbers of files and of the interface");
 
 struct packing {
@@ -223,7 +223,7 @@ static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
 
 static void print_options(FILE *out, const mr_pack_options *o, bool marks)
 {
-    static const char *const encodings[] = {"default", "jpeg", "raw", "dct", "dct8"};
+    static const char *const encodings[] = {"default", "jpeg", "raw", "dct"};
     fprintf(out, "encoding %s%s, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
             encodings[o->encoding], marks ? " with marks" : "", o->align, o->max_side, o->resize, o->quality);
     fprintf(out, ", shard_size %" PRIu64 ", max_pixels %" PRIu64 ", arrange ", o->shard_size, o->max_pixels);

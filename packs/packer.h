@@ -26,7 +26,7 @@ struct mr_packer_options {
 /* Valid until the next call on the same packer. Its image's pointers lead into it. */
 struct mr_packed_sample {
     struct mr_packed_image image;
-    struct mr_packed_template template; /* of DCT, DCT8 and MARKED */
+    struct mr_packed_template template; /* of DCT and MARKED */
     const uint8_t *bytes;               /* image.len of them */
     bool made_anew;                     /* the pixels are not the file's: it was resized or encoded again */
     bool damaged;  /* it cannot be decoded without an error or a warning of libjpeg; why has the decoder's words */
@@ -47,7 +47,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
                          struct mr_packed_sample *sample_out, mr_error *error);
 
 /*
- * A file again: the original byte for byte if the sample is a file; else a JPEG of the same coefficients (DCT, DCT8),
+ * A file again: the original byte for byte if the sample is a file; else a JPEG of the same coefficients (DCT),
  * without EXIF but its orientation, ICC profile and comments, or a PNG (RAW). bytes: the whole sample, with
  * MR_TILE_SLACK bytes behind. *file_out is valid until the next call. MR_ERR_DAMAGED, MR_ERR_NO_MEMORY.
  */

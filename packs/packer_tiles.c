@@ -20,11 +20,9 @@ void mr_packer_tiles_fini(struct mr_packer_tiles *tiles)
     mr_scratch_fini(&tiles->table);
 }
 
-mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
-                                mr_error *error)
+mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image, mr_error *error)
 {
     mr_packed_layout(image, &tiles->layout);
-    tiles->encoding = image->encoding;
     if (!tiles->kernels)
         tiles->kernels = mr_kernels_best();
     tiles->row = tiles->column = tiles->n_held = 0;
@@ -61,8 +59,7 @@ static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus, cons
     if (status != MR_OK)
         return status;
     uint8_t *at = bytes->at + bytes->len;
-    size_t len = tiles->encoding == MR_PACKED_DCT8 ? tiles->kernels->encode_dct8(blocks, n_blocks, at)
-                                                   : tiles->kernels->encode_dct(blocks, n_blocks, at);
+    size_t len = tiles->kernels->encode_dct(blocks, n_blocks, at);
     uint8_t *size = bytes->at + tiles->rows[tiles->row] + (size_t)(tiles->column / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
     size[0] = (uint8_t)len;
     size[1] = (uint8_t)(len >> 8);
@@ -143,9 +140,7 @@ static bool read_tile(struct mr_packer_reading *reading, uint32_t n_mcus)
     const uint8_t *tile = reading->bytes + reading->at;
     uint32_t n_blocks = n_mcus * layout->n_blocks;
     reading->at += len;
-    return reading->image->encoding == MR_PACKED_DCT8
-               ? reading->kernels->expand_dct8(tile, len, n_blocks, 0, n_blocks, reading->blocks)
-               : reading->kernels->expand_dct(tile, len, n_blocks, 0, n_blocks, reading->blocks);
+    return reading->kernels->expand_dct(tile, len, n_blocks, 0, n_blocks, reading->blocks);
 }
 
 mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error)

@@ -15,9 +15,8 @@
  */
 struct mr_packer_tiles {
     struct mr_packed_layout layout;
-    uint32_t encoding; /* MR_PACKED_DCT or MR_PACKED_DCT8 */
     const struct mr_kernel_ops *kernels;
-    struct mr_packer_bytes bytes;  /* of the sample so far */
+    struct mr_packer_bytes bytes; /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
     uint32_t *sums;  /* behind them: n_rows checksums */
@@ -30,8 +29,7 @@ struct mr_packer_tiles {
 void mr_packer_tiles_fini(struct mr_packer_tiles *tiles);
 
 /* Start a sample; image has sizes, encoding and a template whose factors have been checked. */
-mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
-                                mr_error *error);
+mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image, mr_error *error);
 
 /* Where to put the blocks of the next MCU ... */
 static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]

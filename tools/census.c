@@ -181,7 +181,7 @@ static void count_format(struct census *census, const char *name)
 static bool is_suspect(const mr_sample_info *info)
 {
     static const char *const decoded[] = {"jpeg", "png", "webp", "tiff",
-                                          "bmp",  "ppm", "dct",  "dct8"}; /* the last ones are a pack's */
+                                          "bmp",  "ppm", "dct"}; /* the last ones are a pack's */
     bool image = false;
 
     for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++)

@@ -40,12 +40,12 @@ struct pack_args {
 };
 
 static const struct mr_arg_choice encodings[] = {
-    {"dct", MR_PACK_DCT}, {"dct8", MR_PACK_DCT8}, {"jpeg", MR_PACK_JPEG}, {"raw", MR_PACK_RAW}, {NULL, 0}};
+    {"dct", MR_PACK_DCT}, {"jpeg", MR_PACK_JPEG}, {"raw", MR_PACK_RAW}, {NULL, 0}};
 static const struct mr_arg_choice arrangements[] = {{"keep", ARRANGE_KEEP}, {"shuffle", ARRANGE_SHUFFLE}, {NULL, 0}};
 
 static const struct argp_option options[] = {
     {"encoding", KEY_ENCODING, "NAME", 0,
-     "dct: a JPEG's coefficients, about 1.3 times its bytes; dct8: about 1.7 times, decoded faster without AVX-512; "
+     "dct: a JPEG's coefficients, about 1.3 times its bytes; "
      "jpeg: the files as they are, with marks; raw: pixels (default dct)",
      0},
     {"no-marks", KEY_NO_MARKS, NULL, 0, "jpeg: leave out the marks, by which a crop is read and decoded alone", 0},
@@ -116,7 +116,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 static void print_report(const char *out, const mr_pack_report *report)
 {
-    static const char *const names[] = {"", "jpeg", "raw", "dct", "dct8"};
+    static const char *const names[] = {"", "jpeg", "raw", "dct"};
 
     printf("%s: %" PRIu64 " samples:", out, report->n_samples);
     for (size_t i = sizeof names / sizeof *names - 1; i > 0; i--)

@@ -19,9 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef bool expand_tile(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                         int16_t (*out)[64]);
-
 struct packed {
     struct mr_jpeg_box box; /* first: its address is the state's */
     struct mr_codec_limits limits;
@@ -32,7 +29,6 @@ struct packed {
 
     const struct mr_packed_image *image;
     struct mr_packed_layout layout;
-    expand_tile *expand;
     const uint8_t *bytes; /* [offset, offset + len) of the sample */
     size_t len;
     uint64_t offset;
@@ -113,8 +109,8 @@ static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
     if (column == packed->feed.first_column)
         start_row(packed, row);
     size_t len = load_u16(packed->sizes + 2 * (size_t)index);
-    if (!packed->expand(packed->tile, len, n * n_blocks, (column - start) * n_blocks, end * n_blocks,
-                        packed->feed.blocks))
+    if (!packed->kernels->expand_dct(packed->tile, len, n * n_blocks, (column - start) * n_blocks, end * n_blocks,
+                                     packed->feed.blocks))
         fail_row(packed, row);
     packed->tile += len;
     return end - (column - start);
@@ -196,7 +192,6 @@ mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
     packed->box.rows_left = 0;
     packed->feed.source = &tiles;
     packed->feed.idct_blocks = packed->libjpeg_idct ? NULL : kernels->idct_blocks;
-    packed->expand = image->encoding == MR_PACKED_DCT ? kernels->expand_dct : kernels->expand_dct8;
     mr_packed_layout(image, &packed->layout);
     mr_status status = mr_jpeg_box_guard(&packed->box, read_header, error);
     if (status == MR_OK)

@@ -197,7 +197,6 @@ void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uin
         *len_out = (uint64_t)box.height * image->width * RAW_CHANNELS;
         break;
     case MR_PACKED_DCT:
-    case MR_PACKED_DCT8:
     case MR_PACKED_MARKED:
         mr_packed_layout(image, &layout);
         mr_packed_rows(image, &layout, box, &first, &last);

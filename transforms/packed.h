@@ -10,7 +10,7 @@
 #include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
 
-/* Of a DCT, DCT8 or MARKED sample. With one component an MCU is one block. */
+/* Of a DCT or MARKED sample. With one component an MCU is one block. */
 struct mr_packed_layout {
     uint32_t mcu_width; /* pixels */
     uint32_t mcu_height;

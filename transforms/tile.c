@@ -133,15 +133,6 @@ size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_
     return mr_tile_encode_dct_in(&rest, blocks, n_blocks, out);
 }
 
-size_t mr_tile_encode_dct8(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out)
-{
-    struct mr_tile_rest rest;
-    uint8_t *values = add_blocks(&rest, blocks, n_blocks, out + 2);
-    write_u16(out, rest.n_patches);
-    memcpy(values, rest.values, rest.n_values);
-    return end_tile(&rest, out, values + rest.n_values);
-}
-
 /* ---- Expanding ---- */
 
 /* All values of the nibbles. Up to two bytes behind the escapes are read before they are found to be too few. */
@@ -202,16 +193,4 @@ bool mr_tile_expand_dct(const uint8_t *tile, size_t len, uint32_t n_blocks, uint
     size_t n_pairs = (size_t)(parts.escapes - parts.values);
     size_t n_values = put_blocks(&parts, values, 2 * n_pairs, n_blocks, first, last, out);
     return (n_values + 1) / 2 == n_pairs && put_patches(&parts, n_blocks, first, last, out);
-}
-
-bool mr_tile_expand_dct8(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                         int16_t (*out)[64])
-{
-    struct parts parts;
-    assert(first <= last && last <= n_blocks && n_blocks <= MR_TILE_MAX_BLOCKS);
-    if (!find_dct8(&parts, tile, len, n_blocks))
-        return false;
-    size_t n_values = (size_t)(parts.patches - parts.values);
-    return put_blocks(&parts, (const int8_t *)parts.values, n_values, n_blocks, first, last, out) == n_values &&
-           put_patches(&parts, n_blocks, first, last, out);
 }

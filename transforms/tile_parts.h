@@ -2,8 +2,7 @@
 /*
  * The parts of a tile, found and checked, for the expanders of all sets. A tile is
  *
- *   DCT:  u16 offset of the escapes, u16 number of patches | headers | masks | nibbles | escapes | patches
- *   DCT8: u16 number of patches                            | headers | masks | int8 values       | patches
+ *   u16 offset of the escapes, u16 number of patches | headers | masks | nibbles | escapes | patches
  *
  * and every part ends where the next one begins. All sets must agree on what is a tile and what is not, so everything
  * that decides it is here, except two counts that an expander makes: those of values and of escapes.
@@ -34,8 +33,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a tile is little-endia
 
 struct parts {
     const uint8_t *masks;   /* all blocks' */
-    const uint8_t *values;  /* nibbles or int8 */
-    const uint8_t *escapes; /* the end of the values; DCT8 has none */
+    const uint8_t *values;  /* nibbles */
+    const uint8_t *escapes; /* the end of the values */
     const uint8_t *patches; /* the end of the escapes */
     uint32_t n_patches;
     uint16_t mask_bytes[MR_TILE_MAX_BLOCKS]; /* of each block, 0 to 8 */
@@ -129,15 +128,6 @@ INLINE bool find_dct(struct parts *parts, const uint8_t *tile, size_t len, uint3
         escapes - values > (63 * (size_t)n_blocks + 1) / 2)
         return false;
     parts->escapes = tile + escapes;
-    return true;
-}
-
-INLINE bool find_dct8(struct parts *parts, const uint8_t *tile, size_t len, uint32_t n_blocks)
-{
-    size_t values;
-    if (len < 2 || !find_ends(parts, tile, len, 2, read_u16(tile), n_blocks, &values))
-        return false;
-    parts->escapes = parts->patches;
     return true;
 }
 

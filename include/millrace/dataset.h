@@ -155,7 +155,7 @@ typedef enum mr_jpeg_decoder {
 typedef struct mr_sample_info {
     size_t struct_size;
     char format[16]; /* "jpeg", "png", "raw", or what the first bytes look like: "webp", "gif", "text", "empty", ...; in
-                        a pack also "dct" and "dct8" */
+                        a pack also "dct" */
     uint32_t width;  /* 0 if unknown */
     uint32_t height;
     uint32_t channels;

@@ -17,8 +17,7 @@ typedef enum mr_pack_encoding {
     MR_PACK_JPEG = 1, /* the files' bytes unchanged: a million files become a few; with marks, about 2 % more bytes, by
                          which a crop is read and decoded alone */
     MR_PACK_RAW = 2,  /* u8 pixels */
-    MR_PACK_DCT = 3,  /* a JPEG's coefficients, about 1.3 times its bytes */
-    MR_PACK_DCT8 = 4  /* the same in about 1.7 times; faster to read without AVX-512 */
+    MR_PACK_DCT = 3   /* a JPEG's coefficients, about 1.3 times its bytes */
 } mr_pack_encoding;
 
 /** Entries of n_by_encoding in this and all later versions. */

@@ -442,12 +442,10 @@ static void other_encoding_is_another_entry(void **state)
     struct cache_rig *rig = *state;
     struct cache_run run;
     struct mr_cache_host_options options = cache_rig_options(rig);
-    options.encoding = MR_PACKED_DCT8;
+    options.encoding = MR_PACKED_MARKED;
     fill(rig);
     cache_run_begin(&run, rig, &options);
     assert_int_equal(cache_run_count(&run), 0);
-    assert_int_equal(cache_run_fill_all(&run), rig->n);
-    cache_pixels_compare(&run);
     cache_run_end(&run);
 }
 

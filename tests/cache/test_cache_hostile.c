@@ -145,7 +145,7 @@ static void make_up(struct hostile *hostile, struct mr_cache_entry *entry)
                 hostile->bytes[next(hostile) % sample->len] = (uint8_t)next(hostile);
         }
     if (next(hostile) % 8 == 0)
-        sample->encoding = MR_PACKED_DCT8;
+        sample->encoding = 4;
     if (encoding == MR_PACKED_MARKED && sample->len > 8 && next(hostile) % 4 > 0) {
         uint64_t checksum = mr_xxh3(hostile->bytes + 8, sample->len - 8); /* which marks begin with */
         memcpy(hostile->bytes, &checksum, sizeof checksum);

@@ -46,7 +46,7 @@ static void invent_tables(uint64_t i, struct invented *out)
 
 void invent(uint64_t i, struct invented *out)
 {
-    static const uint32_t encodings[] = {MR_PACKED_DCT, MR_PACKED_JPEG, MR_PACKED_DCT8, MR_PACKED_RAW, MR_PACKED_DCT};
+    static const uint32_t encodings[] = {MR_PACKED_DCT, MR_PACKED_JPEG, MR_PACKED_DCT, MR_PACKED_RAW, MR_PACKED_DCT};
     memset(out, 0, sizeof *out);
     struct mr_pack_entry *entry = &out->entry;
     entry->image = (struct mr_packed_image){.encoding = encodings[i % 5],
@@ -57,7 +57,7 @@ void invent(uint64_t i, struct invented *out)
                                             .len = 100 + i * 331 % (INVENTED_MAX_BYTES - 100)};
     for (size_t at = 0; at < sizeof out->bytes; at++)
         out->bytes[at] = byte_of(i, at);
-    if (entry->image.encoding == MR_PACKED_DCT || entry->image.encoding == MR_PACKED_DCT8)
+    if (entry->image.encoding == MR_PACKED_DCT)
         invent_tables(i, out);
     snprintf(out->name, sizeof out->name, "n%02u/file %llu.JPEG", (unsigned)(i % 3), (unsigned long long)i);
     out->label = (int64_t)i * 3;

@@ -224,7 +224,7 @@ static void labels_may_be_arrays(void **state)
 static void inspect_tells_what_the_index_knows(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"dct", "unknown", "dct8", "raw", "dct"};
+    static const char *const formats[] = {"dct", "unknown", "dct", "raw", "dct"};
     struct tree tree;
     struct invented want;
     mr_sample_info info = MR_SAMPLE_INFO_INIT;

@@ -24,7 +24,7 @@ SECRET = bytes.fromhex(
     "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
     "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
     "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
-ENCODINGS = {1: "jpeg", 2: "raw", 3: "dct", 4: "dct8", 5: "marked"}
+ENCODINGS = {1: "jpeg", 2: "raw", 3: "dct", 5: "marked"}
 ZIGZAG = sorted(range(64), key=lambda k: (k // 8 + k % 8, k // 8 if (k // 8 + k % 8) % 2 else k % 8))
 
 
@@ -108,14 +108,14 @@ def read_index(folder):
             sample["marks"] = all_marks[offset : offset + length]
         elif has_marks:
             assert struct.unpack_from("<QQ", marks, 16 * i) == (0, 0)
-        if sample["encoding"] in ("dct", "dct8", "marked"):
+        if sample["encoding"] in ("dct", "marked"):
             sample["rows"] = struct.unpack_from(f"<{sample['n_rows'] + 1}I", rows, 4 * sample["rows"])
             sample["template"] = templates[528 * sample["template"] : 528 * sample["template"] + 528]
         with open(os.path.join(folder, f"shard-{sample['shard']:05}"), "rb") as shard:
             shard.seek(sample["offset"])
             sample["bytes"] = shard.read(sample["len"])
         assert xxh3(sample["bytes"]) == sample["checksum"], "a sample's checksum"
-        if sample["encoding"] in ("dct", "dct8"):
+        if sample["encoding"] == "dct":
             check_rows(sample, struct.unpack_from(f"<{sample['n_rows']}I", sums, 4 * sample["sums"]))
         found.append(sample)
     return found
@@ -342,7 +342,7 @@ def decode_by_marks(sample, first_row, last_row, first_column, last_column):
 
 
 def compare_marks(marked, coefficients):
-    """Crops by marks have the coefficients that the encoding dct8 holds."""
+    """Crops by marks have the coefficients that the encoding dct holds."""
     n_compared = 0
     for i, sample in enumerate(marked):
         if sample["encoding"] != "marked":
@@ -442,8 +442,8 @@ def main():
         references = {i: export(millrace, folder, f"class_0/{i:04}.{'png' if i == 12 else 'jpg'}", f"{base}/one.npy")
                       for i in range(IMAGES)}
         samples = {encoding: test(millrace, folder, os.path.join(base, encoding), encoding, references)
-                   for encoding in ("jpeg", "raw", "dct", "dct8")}
-        compare_marks(samples["jpeg"], samples["dct8"])
+                   for encoding in ("jpeg", "raw", "dct")}
+        compare_marks(samples["jpeg"], samples["dct"])
         test(millrace, folder, os.path.join(base, "plain"), "jpeg", references, "--no-marks")
     finally:
         shutil.rmtree(base)

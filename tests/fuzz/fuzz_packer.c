@@ -39,7 +39,7 @@ static struct mr_packer *packer_of(uint32_t kind)
     static struct mr_packer *packers[N_KINDS];
     kind %= N_KINDS;
     if (!packers[kind])
-        packers[kind] = make_packer(kind & FUZZ_PACKER_DCT8 ? MR_PACKED_DCT8 : MR_PACKED_DCT, kind);
+        packers[kind] = make_packer(MR_PACKED_DCT, kind);
     return packers[kind];
 }
 

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 /* Bits of the first byte. */
-#define FUZZ_PACKER_DCT8 1u
 #define FUZZ_PACKER_SMALL 4u /* max_side */
 #define FUZZ_PACKER_ALTER 8u /* restore from altered bytes */
 

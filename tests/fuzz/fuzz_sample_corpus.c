@@ -36,7 +36,7 @@ static struct seed make_seed(int i)
 {
     struct mr_test_image jpeg = mr_test_jpeg(&pictures[i / 2]), extreme = packed_sample_extreme(&jpeg, (uint64_t)i);
     struct packed_sample sample;
-    if (!packed_sample_make(i % 5 == 4 ? &extreme : &jpeg, i % 2 ? MR_PACKED_DCT8 : MR_PACKED_DCT, &sample))
+    if (!packed_sample_make(i % 5 == 4 ? &extreme : &jpeg, MR_PACKED_DCT, &sample))
         abort();
     const struct mr_packed_image *image = &sample.image;
     struct fuzz_sample_head head = {.encoding = (uint8_t)image->encoding,

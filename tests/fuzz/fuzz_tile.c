@@ -17,7 +17,6 @@ typedef int16_t block[64];
 
 /* Which part of which tile. */
 struct question {
-    bool is_dct;
     uint32_t n_blocks;
     uint32_t first;
     uint32_t last;
@@ -54,15 +53,14 @@ static bool ask(const struct mr_kernel_ops *kernels, const struct question *q, c
                 int slack, block *out)
 {
     uint8_t *tile = copy_tile(bytes, len, slack);
-    bool valid =
-        (q->is_dct ? kernels->expand_dct : kernels->expand_dct8)(tile, len, q->n_blocks, q->first, q->last, out);
+    bool valid = kernels->expand_dct(tile, len, q->n_blocks, q->first, q->last, out);
     free(tile);
     return valid;
 }
 
 static void try_tile(const struct question *q, const uint8_t *bytes, size_t len)
 {
-    struct question all = {.is_dct = q->is_dct, .n_blocks = q->n_blocks, .last = q->n_blocks};
+    struct question all = {.n_blocks = q->n_blocks, .last = q->n_blocks};
     block *plain = make_room(all.last), *out = make_room(q->last - q->first);
     bool valid = ask(&mr_kernels_c, &all, bytes, len, 0, plain);
     for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++) {
@@ -78,13 +76,13 @@ static void try_tile(const struct question *q, const uint8_t *bytes, size_t len)
 }
 
 /* What is coded and expanded is the same, and so is what is coded again. */
-static void try_coefficients(bool is_dct, const block *blocks, uint32_t n_blocks)
+static void try_coefficients(const block *blocks, uint32_t n_blocks)
 {
     uint8_t *tile = malloc(MR_TILE_MAX_BYTES + MR_TILE_SLACK);
-    struct question all = {.is_dct = is_dct, .n_blocks = n_blocks, .last = n_blocks};
+    struct question all = {.n_blocks = n_blocks, .last = n_blocks};
     block *out = make_room(n_blocks);
     require(tile != NULL, "out of memory");
-    size_t len = (is_dct ? mr_tile_encode_dct : mr_tile_encode_dct8)(blocks, n_blocks, tile);
+    size_t len = mr_tile_encode_dct(blocks, n_blocks, tile);
     require(len <= MR_TILE_MAX_BYTES, "a tile is too long");
     require(ask(mr_kernels_best(), &all, tile, len, 0, out), "a new tile is none");
     require(memcmp(out, blocks, n_blocks * sizeof *out) == 0, "coefficients do not come back");
@@ -100,14 +98,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     struct question q = {.n_blocks = n_blocks, .first = first, .last = n_blocks - (bytes[1] / 4) % (n_blocks - first)};
     bytes += 2;
     len -= 2;
-    for (int i = 0; i < 2; i++) {
-        q.is_dct = i == 0;
-        try_tile(&q, bytes, len);
-        block *blocks = make_room(n_blocks);
-        memset(blocks, 0, n_blocks * sizeof *blocks);
-        memcpy(blocks, bytes, len < n_blocks * sizeof *blocks ? len : n_blocks * sizeof *blocks);
-        try_coefficients(q.is_dct, (const block *)blocks, n_blocks);
-        free(blocks);
-    }
+    try_tile(&q, bytes, len);
+    block *blocks = make_room(n_blocks);
+    memset(blocks, 0, n_blocks * sizeof *blocks);
+    memcpy(blocks, bytes, len < n_blocks * sizeof *blocks ? len : n_blocks * sizeof *blocks);
+    try_coefficients((const block *)blocks, n_blocks);
+    free(blocks);
     return 0;
 }

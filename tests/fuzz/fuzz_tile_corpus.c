@@ -26,7 +26,7 @@ static uint32_t draw(uint32_t *random, size_t below)
     return (uint32_t)((*random >> 4) % below);
 }
 
-/* Eight kinds of coefficients, from none to those that fit nowhere but in patches; each as DCT and as DCT8. */
+/* Eight kinds of coefficients, from none to those that fit nowhere but in patches; each twice. */
 static struct seed *make_seed(uint32_t i)
 {
     static const int most[8] = {0, 1, 7, 9, 127, 130, 2000, 32767};
@@ -40,8 +40,7 @@ static struct seed *make_seed(uint32_t i)
             blocks[k][draw(&random, 64)] = (int16_t)((int)draw(&random, (size_t)(2 * most[kind] + 1)) - most[kind]);
     seed->bytes[0] = (uint8_t)(n_blocks - 1);
     seed->bytes[1] = (uint8_t)draw(&random, 256);
-    seed->len =
-        2 + (i % 2 ? mr_tile_encode_dct8 : mr_tile_encode_dct)((const int16_t(*)[64])blocks, n_blocks, seed->bytes + 2);
+    seed->len = 2 + mr_tile_encode_dct((const int16_t(*)[64])blocks, n_blocks, seed->bytes + 2);
     return seed;
 }
 

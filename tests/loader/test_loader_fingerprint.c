@@ -343,7 +343,7 @@ static void packs_count_by_their_samples(void **state)
     uint64_t expected = print_of_pack(folder, MR_PACK_DCT);
     assert_true(expected != plain_print(folder));
     assert_true(print_of_pack(folder, MR_PACK_DCT) == expected);
-    assert_true(print_of_pack(folder, MR_PACK_DCT8) != expected);
+    assert_true(print_of_pack(folder, MR_PACK_RAW) != expected);
 
     snprintf(one, sizeof one, "%s/class_0/001.jpg", folder);
     snprintf(other, sizeof other, "%s/class_0/001b.jpg", folder);

@@ -17,7 +17,6 @@
 #include <cmocka.h>
 #include <jpeglib.h>
 
-static const uint32_t encodings[] = {MR_PACKED_DCT, MR_PACKED_DCT8};
 
 static void check_sample(const struct mr_packed_sample *sample, uint32_t encoding, const struct mr_test_image *jpeg)
 {
@@ -38,18 +37,16 @@ static void check_sample(const struct mr_packed_sample *sample, uint32_t encodin
 static void jpegs_become_coefficients_with_their_pixels(void **state)
 {
     (void)state;
-    for (int e = 0; e < 2; e++) {
-        struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = encodings[e]});
-        for (uint32_t i = 0; packer_kind(i); i++) {
-            struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
-            struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
-            check_sample(&sample, encodings[e], &jpeg);
-            uint32_t orientation = packer_kind(i)->orientation;
-            assert_int_equal(sample.image.orientation, orientation ? orientation : 1);
-            mr_test_image_free(&jpeg);
-        }
-        mr_packer_destroy(packer);
+    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
+    for (uint32_t i = 0; packer_kind(i); i++) {
+        struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
+        struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
+        check_sample(&sample, MR_PACKED_DCT, &jpeg);
+        uint32_t orientation = packer_kind(i)->orientation;
+        assert_int_equal(sample.image.orientation, orientation ? orientation : 1);
+        mr_test_image_free(&jpeg);
     }
+    mr_packer_destroy(packer);
 }
 
 static void a_packer_gives_the_same_bytes_whatever_came_before(void **state)
@@ -267,8 +264,8 @@ static void limits_hold(void **state)
     (void)state;
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 100});
     struct mr_test_image many = mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 100, .progressive = true});
-    static const uint32_t all[] = {MR_PACKED_RAW, MR_PACKED_DCT, MR_PACKED_DCT8};
-    for (int e = 0; e < 3; e++) {
+    static const uint32_t all[] = {MR_PACKED_RAW, MR_PACKED_DCT};
+    for (int e = 0; e < 2; e++) {
         struct mr_packer_options options = {.encoding = all[e], .limits.max_pixels = 9999};
         struct mr_packer *packer = packer_make(&options);
         check_kept(packer, jpeg.bytes, jpeg.len, true, "above the limit of 9999");

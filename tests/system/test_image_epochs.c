@@ -111,7 +111,7 @@ static void packs_give_the_bytes_of_the_files(void **state)
     static const struct {
         const char *name;
         mr_pack_encoding encoding;
-    } kinds[] = {{"dct", MR_PACK_DCT}, {"dct8", MR_PACK_DCT8}, {"jpeg", MR_PACK_JPEG}, {"raw", MR_PACK_RAW}};
+    } kinds[] = {{"dct", MR_PACK_DCT}, {"jpeg", MR_PACK_JPEG}, {"raw", MR_PACK_RAW}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         char dir[700], spec[720];
         snprintf(dir, sizeof dir, "%s/%s", work, kinds[k].name);

@@ -25,7 +25,6 @@ static const struct {
     mr_pack_encoding encoding;
     bool no_marks;
 } kinds[] = {{"dct", MR_PACK_DCT, false},
-             {"dct8", MR_PACK_DCT8, false},
              {"marked", MR_PACK_JPEG, false},
              {"jpeg", MR_PACK_JPEG, true},
              {"raw", MR_PACK_RAW, false}};

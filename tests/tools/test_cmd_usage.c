@@ -242,7 +242,7 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack"}, "SRC is missing"},
         {{"pack", "empty"}, "OUT is missing"},
         {{"pack", "empty", "out", "more"}, "'more' is one argument too many"},
-        {{"pack", "empty", "out", "--encoding", "gif"}, "--encoding: 'gif' is none of dct, dct8, jpeg, raw"},
+        {{"pack", "empty", "out", "--encoding", "gif"}, "--encoding: 'gif' is none of dct, jpeg, raw"},
         {{"pack", "empty", "out", "--shard-size", "1X"}, "--shard-size: '1X' is not a number of bytes"},
         {{"pack", "empty", "out", "--shard-size", "1023K"}, "--shard-size: '1023K'"},
         {{"pack", "empty", "out", "--shard-size", "99999999T"}, "--shard-size: '99999999T'"},

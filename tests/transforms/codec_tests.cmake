@@ -45,6 +45,7 @@ target_link_options(test_codec_no_memory PRIVATE
                     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap)
 # What the packer takes JPEGs apart with.
 mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c jpeg_integer.c LIBS mr_packer_support)
+set_source_files_properties(jpeg_integer.c PROPERTIES COMPILE_OPTIONS -O3) # written to be vectorised
 mr_test(test_codec_marked SOURCES test_codec_marked.c marked_box.c packed_sample.c scan_pair.c
         LIBS mr_transforms mr_base mr_test_images)
 mr_test(test_marks_damage SOURCES test_marks_damage.c marked_box.c packed_sample.c scan_pair.c

@@ -137,7 +137,7 @@ INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *
 {
     lanes m[8];
     for (int i = 0; i < 8; i++) {
-        signed_lanes wide; /* not convertvector: GCC 12 makes two steps of it */
+        signed_lanes wide = {0}; /* not convertvector: GCC 12 makes two steps of it */
         for (int k = 0; k < 8; k++)
             wide[k] = block[8 * i + k];
         m[i] = (lanes)wide * quant[i];

@@ -83,8 +83,7 @@ static void encode_rows(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *
                 gather_blocks(cinfo, arrays, &sample->template, row, first + n, blocks + n * layout.n_blocks);
             n *= layout.n_blocks;
             const int16_t(*in)[64] = (const int16_t(*)[64])blocks;
-            size_t len = sample->image.encoding == MR_PACKED_DCT ? mr_tile_encode_dct(in, n, at)
-                                                                 : mr_tile_encode_dct8(in, n, at);
+            size_t len = mr_tile_encode_dct(in, n, at);
             size[0] = (uint8_t)len;
             size[1] = (uint8_t)(len >> 8);
             at += len;

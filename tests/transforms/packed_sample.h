@@ -19,7 +19,7 @@ struct packed_sample {
     uint8_t *bytes; /* image.len of them, and MR_TILE_SLACK behind */
 };
 
-/* encoding: MR_PACKED_DCT or MR_PACKED_DCT8. False where an MCU would have too many blocks; nothing is to be freed
+/* encoding: MR_PACKED_DCT. False where an MCU would have too many blocks; nothing is to be freed
  * then. */
 bool packed_sample_make(const struct mr_test_image *jpeg, enum mr_packed_encoding encoding,
                         struct packed_sample *sample_out);

@@ -98,7 +98,7 @@ static void vectors_change_nothing_whatever_the_coefficients(void **state)
         struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
         struct mr_test_image extreme = packed_sample_extreme(&jpeg, i);
         struct packed_sample sample;
-        assert_true(packed_sample_make(&extreme, MR_PACKED_DCT8, &sample));
+        assert_true(packed_sample_make(&extreme, MR_PACKED_DCT, &sample));
         uint8_t *a = plain_pixels(&sample, "c"), *b = plain_pixels(&sample, "avx2");
         assert_memory_equal(a, b, (size_t)sample.image.width * sample.image.height * 3);
         free(a);

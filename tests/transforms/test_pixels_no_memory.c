@@ -33,7 +33,6 @@ enum {
     AS_PACKED_FILE,
     AS_PACKED_PIXELS,
     AS_DCT,
-    AS_DCT8,
     AS_MARKED,
     N_WAYS
 };
@@ -74,8 +73,8 @@ static void make_sample(int way, struct sample *sample)
         packed_sample_raw(sample->pixels, WIDTH, HEIGHT, &sample->packed);
     if (way == AS_MARKED)
         assert_true(packed_sample_marked(&sample->file, &sample->packed));
-    if (way == AS_DCT || way == AS_DCT8)
-        assert_true(packed_sample_make(&sample->file, way == AS_DCT ? MR_PACKED_DCT : MR_PACKED_DCT8, &sample->packed));
+    if (way == AS_DCT)
+        assert_true(packed_sample_make(&sample->file, MR_PACKED_DCT, &sample->packed));
 }
 
 static void free_sample(int way, struct sample *sample)

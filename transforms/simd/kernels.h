@@ -78,11 +78,9 @@ struct mr_kernel_ops {
     void (*mix_floats)(const struct mr_mix *mix, const float *own, const float *partner, size_t n, float *out);
     void (*mix_bytes)(const struct mr_mix *mix, const uint8_t *own, const uint8_t *partner, size_t n, uint8_t *out);
 
-    /* Blocks first to last - 1 of a tile, as mr_tile_expand_dct() and mr_tile_expand_dct8() (tile.h). */
+    /* Blocks first to last - 1 of a tile, as mr_tile_expand_dct() (tile.h). */
     bool (*expand_dct)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                        int16_t (*out)[64]);
-    bool (*expand_dct8)(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                        int16_t (*out)[64]);
     /*
      * The inverse DCT of n blocks of coefficients, bit for bit as libjpeg-turbo's vectors do it: of block i to columns
      * at + 8 i to at + 8 i + 7 of eight rows. Returns how many it did, all or all but the last. NULL: libjpeg's own,
@@ -90,9 +88,8 @@ struct mr_kernel_ops {
      */
     uint32_t (*idct_blocks)(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
                             size_t at);
-    /* Blocks to a tile, as mr_tile_encode_dct() and mr_tile_encode_dct8(). */
+    /* Blocks to a tile, as mr_tile_encode_dct(). */
     size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
-    size_t (*encode_dct8)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 
     /*
      * Bytes of a JPEG's scan to clean ones, each 0xff 0 to 0xff, until room bytes are full or a marker or the end is

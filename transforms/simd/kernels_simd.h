@@ -49,12 +49,8 @@ uint32_t mr_idct_blocks_avx512(int16_t *const *blocks, uint32_t n, const uint16_
 /* tile_<set>.c */
 bool mr_tile_expand_dct_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                              int16_t (*out)[64]);
-bool mr_tile_expand_dct8_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                              int16_t (*out)[64]);
 bool mr_tile_expand_dct_avx512(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                                int16_t (*out)[64]);
-bool mr_tile_expand_dct8_avx512(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                                int16_t (*out)[64]);
 
 /* scan_<set>.c */
 size_t mr_scan_clean_c(const uint8_t **from, const uint8_t *end, uint8_t *to, size_t room);
@@ -69,6 +65,5 @@ uint32_t mr_scan_lanes_avx2(struct mr_scan_lane *const *lanes, uint32_t n, const
 
 /* tile_encode_avx512.c */
 size_t mr_tile_encode_dct_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
-size_t mr_tile_encode_dct8_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 
 #endif

@@ -147,15 +147,3 @@ bool mr_tile_expand_dct_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks,
     size_t n_values = put_blocks(&parts, values, 2 * n_pairs, n_blocks, first, last, out);
     return (n_values + 1) / 2 == n_pairs && put_patches(&parts, n_blocks, first, last, out);
 }
-
-bool mr_tile_expand_dct8_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                              int16_t (*out)[64])
-{
-    struct parts parts;
-    assert(first <= last && last <= n_blocks && n_blocks <= MR_TILE_MAX_BLOCKS);
-    if (!find_dct8(&parts, tile, len, n_blocks))
-        return false;
-    size_t n_values = (size_t)(parts.patches - parts.values);
-    return put_blocks(&parts, parts.values, n_values, n_blocks, first, last, out) == n_values &&
-           put_patches(&parts, n_blocks, first, last, out);
-}

@@ -134,12 +134,3 @@ size_t mr_tile_encode_dct_avx512(const int16_t (*blocks)[64], uint32_t n_blocks,
     write_u16(out + 2, rest.n_patches);
     return end_tile(&rest, out, put_values(&rest, nibbles));
 }
-
-size_t mr_tile_encode_dct8_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out)
-{
-    struct rest rest;
-    uint8_t *values = add_blocks(&rest, blocks, n_blocks, out + 2);
-    write_u16(out, rest.n_patches);
-    memcpy(values, rest.values, rest.n_values);
-    return end_tile(&rest, out, values + rest.n_values);
-}
