@@ -7,8 +7,6 @@
  */
 #include "packs/packer_tiles.h"
 
-#include "base/xxh3.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -99,7 +97,8 @@ void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *
     memset(bytes->at + bytes->len, 0, MR_TILE_SLACK);
     tiles->rows[tiles->layout.n_rows] = (uint32_t)bytes->len;
     for (uint32_t row = 0; row < tiles->layout.n_rows; row++)
-        tiles->sums[row] = (uint32_t)mr_xxh3(bytes->at + tiles->rows[row], tiles->rows[row + 1] - tiles->rows[row]);
+        tiles->sums[row] =
+            (uint32_t)tiles->kernels->xxh3(bytes->at + tiles->rows[row], tiles->rows[row + 1] - tiles->rows[row]);
     image->rows = tiles->rows;
     image->sums = tiles->sums;
     image->n_rows = tiles->layout.n_rows;

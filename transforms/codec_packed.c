@@ -7,7 +7,6 @@
  */
 #include "transforms/codec_packed.h"
 
-#include "base/xxh3.h"
 #include "transforms/jpeg/jpeg_feed.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/packed.h"
@@ -75,8 +74,8 @@ static bool sum_fits(const struct packed *packed, uint32_t row)
 {
     const struct mr_packed_image *image = packed->image;
     size_t len = image->rows[row + 1] - image->rows[row];
-    return !image->sums ||
-           image->sums[row] == (uint32_t)mr_xxh3(packed->bytes + (image->rows[row] - packed->offset), len);
+    return !image->sums || image->sums[row] == (uint32_t)packed->kernels->xxh3(
+                                                   packed->bytes + (image->rows[row] - packed->offset), len);
 }
 
 /* A row's tiles must fill it exactly, and be the ones that were packed. */

@@ -436,19 +436,6 @@ static void file_that_has_just_changed_waits(void **state)
     cache_run_end(&run);
 }
 
-/* Entries of other recipes belong to other runs. */
-static void other_encoding_is_another_entry(void **state)
-{
-    struct cache_rig *rig = *state;
-    struct cache_run run;
-    struct mr_cache_host_options options = cache_rig_options(rig);
-    options.encoding = MR_PACKED_MARKED;
-    fill(rig);
-    cache_run_begin(&run, rig, &options);
-    assert_int_equal(cache_run_count(&run), 0);
-    cache_run_end(&run);
-}
-
 static void flip_somewhere(const char *path, unsigned *seed)
 {
     struct stat st;
@@ -519,7 +506,6 @@ int main(void)
         CACHE_TEST(read_only_directory_is_used_as_it_is),
         CACHE_TEST(directory_that_vanishes_ends_writing_but_no_run),
         CACHE_TEST(file_that_has_just_changed_waits),
-        CACHE_TEST(other_encoding_is_another_entry),
         CACHE_TEST(hurt_files_cost_entries_and_never_pixels),
     };
     const struct CMUnitTest packed_tests[] = {

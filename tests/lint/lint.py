@@ -57,7 +57,7 @@ OUTSIDE = {
     "zlib.h": ["sampler/position.c", "transforms/codec_png.c"],
     "tiffio.h": ["transforms/formats/tiff_file.c"],
     "gd*.h": ["tools/sheet.c"],
-    "xxhash.h": ["base/xxh3.c"],
+    "xxhash.h": ["base/xxh3.c", "transforms/simd/xxh3_avx2.c"],
     "cpuid.h": ["base/cpu.c"],
     "simde/*": ["transforms/simd/simd_avx2.h"],
     "cuda*": [

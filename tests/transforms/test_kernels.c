@@ -493,6 +493,20 @@ static void taps_are_those_of_plain_c(void **state)
     }
 }
 
+static void hashes_are_those_of_plain_c(void **state)
+{
+    const struct mr_kernel_ops *kernels = *state;
+    uint64_t random = reference_seed();
+    uint8_t bytes[3000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)reference_random(&random);
+    for (size_t len = 0; len <= sizeof bytes; len++) {
+        struct guarded copy = guarded_copy(bytes, len, len % 2);
+        assert_true(kernels->xxh3(copy.at, len) == mr_kernels_c.xxh3(bytes, len));
+        guarded_free(&copy);
+    }
+}
+
 /* ---- Which set ---- */
 
 static void the_environment_limits_the_set(void **state)
@@ -525,6 +539,7 @@ static int test_set(enum mr_cpu cpu)
         cmocka_unit_test_prestate(tensors_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(image_loops_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(taps_are_those_of_plain_c, state),
+        cmocka_unit_test_prestate(hashes_are_those_of_plain_c, state),
     };
     if (!kernels) {
         print_message("skipped: %s is not there\n", mr_cpu_name(cpu));

@@ -21,7 +21,7 @@ set(mr_avx512_flags
 function(mr_kernel_set set)
   set(parts axis idct image_loops image_map mix resample resample_vertical tensor_write tile warp)
   if(set STREQUAL avx2)
-    list(APPEND parts scan) # AVX-512 has no better one
+    list(APPEND parts scan xxh3) # AVX-512 has no better ones
   endif()
   foreach(part IN LISTS parts)
     target_sources(mr_transforms PRIVATE simd/${part}_${set}.c)

@@ -88,6 +88,8 @@ struct mr_kernel_ops {
      */
     uint32_t (*idct_blocks)(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
                             size_t at);
+    /* XXH3 in 64 bits, as mr_xxh3() (base/xxh3.h). */
+    uint64_t (*xxh3)(const void *bytes, size_t len);
     /* Blocks to a tile, as mr_tile_encode_dct(). */
     size_t (*encode_dct)(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 

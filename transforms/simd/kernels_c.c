@@ -7,6 +7,7 @@
  * (axis->overshoots) stay between -2^31 and 2^31, and are clipped to 0 to 255.
  */
 #include "base/checked.h"
+#include "base/xxh3.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/mix_loops.h"
@@ -250,6 +251,7 @@ const struct mr_kernel_ops mr_kernels_c = {
     .mix_floats = mix_floats,
     .mix_bytes = mix_bytes,
     .expand_dct = mr_tile_expand_dct,
+    .xxh3 = mr_xxh3,
     .encode_dct = mr_tile_encode_dct,
     .scan_clean = mr_scan_clean_c,
     .scan_store = mr_scan_store_c,

@@ -63,6 +63,9 @@ uint32_t mr_scan_store_avx2(struct mr_scan_reader *reader, const struct mr_scan_
 uint32_t mr_scan_skip_avx2(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n);
 uint32_t mr_scan_lanes_avx2(struct mr_scan_lane *const *lanes, uint32_t n, const struct mr_scan_mcu *mcu);
 
+/* xxh3_avx2.c */
+uint64_t mr_xxh3_avx2(const void *bytes, size_t len);
+
 /* tile_encode_avx512.c */
 size_t mr_tile_encode_dct_avx512(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out);
 

@@ -504,6 +504,7 @@ const struct mr_kernel_ops mr_kernels_avx2 = {
     .mix_bytes = mr_mix_bytes_avx2,
     .expand_dct = mr_tile_expand_dct_avx2,
     .idct_blocks = mr_idct_blocks_avx2,
+    .xxh3 = mr_xxh3_avx2,
     .encode_dct = mr_tile_encode_dct,
     .scan_clean = mr_scan_clean_c,
     .scan_store = mr_scan_store_avx2,
