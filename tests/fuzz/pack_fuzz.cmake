@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Indexes and journals of packs, fed with anything; as a plain test over its own corpus everywhere, and where the compiler
+# Indexes of packs and parts of finished shards, fed with anything; as a plain test over its own corpus everywhere, and where the compiler
 # has libFuzzer as long as one likes by hand: fuzz_pack -max_len=6000 FOLDER, where FOLDER holds seeds and receives what
 # is new.
 add_executable(fuzz_pack_corpus fuzz_pack.c fuzz_pack_corpus.c)
@@ -9,7 +9,7 @@ set_tests_properties(fuzz_pack_corpus PROPERTIES TIMEOUT 120)
 if(MILLRACE_HAVE_LIBFUZZER)
   set(reads inspect.c pack_index.c pack_open.c catalog.c catalog_pack.c catalog_region.c)
   list(TRANSFORM reads PREPEND ${PROJECT_SOURCE_DIR}/dataset/)
-  set(writes pack_draft.c pack_index_save.c pack_journal.c pack_marks.c pack_resume.c pack_templates.c pack_writer.c)
+  set(writes pack_draft.c pack_index_save.c pack_part.c pack_resume.c pack_templates.c pack_writer.c)
   list(TRANSFORM writes PREPEND ${PROJECT_SOURCE_DIR}/packs/)
   add_executable(fuzz_pack fuzz_pack.c ${reads} ${writes})
   target_compile_options(fuzz_pack PRIVATE -fsanitize=fuzzer)
