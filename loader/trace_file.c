@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/regular_file.h"
 
 enum { MAX_OBJECT = 1024, MAX_END = 3, MAX_HEAD = 192, MAX_FILES = 9999 };
 
@@ -50,16 +50,11 @@ static bool is_of_this_run(int fd, const char *head)
 /* Open one candidate. Returns 0 with *fd_out, a negative errno, or 1 when the file is in use. */
 static int try_path(const char *path, const char *head, int *fd_out)
 {
-    struct stat info;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    int fd = mr_regular_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, NULL);
     if (fd < 0)
-        return -errno;
+        return fd;
     int rc = 0;
-    if (fstat(fd, &info) != 0)
-        rc = -errno;
-    else if (!S_ISREG(info.st_mode)) /* a pipe could keep the loader from ending */
-        rc = -EINVAL;
-    else if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* other failures: no locks here */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* other failures: no locks here */
         rc = 1;
     else if (is_of_this_run(fd, head))
         rc = 1;
@@ -84,12 +79,10 @@ mr_status mr_trace_file_open(struct mr_trace_file *file, const char *path, mr_er
                          : snprintf(file->path, sizeof file->path, "%s.%d", path, i);
         rc = len < (int)sizeof file->path ? try_path(file->path, head, &file->fd) : -ENAMETOOLONG;
     }
-    if (rc == -EINVAL)
-        return mr_error_set(error, MR_ERR_IO, "trace %s: not a regular file", file->path);
     if (rc == 1)
         return mr_error_set(error, MR_ERR_IO, "trace %s: this and all others up to .%d are in use", path, MAX_FILES);
     if (rc != 0)
-        return mr_error_os(error, MR_ERR_IO, -rc, "trace %s", file->path);
+        return mr_regular_file_fail(error, -rc, "trace %s", file->path);
     if (strcmp(file->path, path) != 0)
         mr_log_line(MR_LOG_INFO, "trace %s is in use by another loader; this one is written to %s", path, file->path);
     file->len = strlen(head);

@@ -13,6 +13,7 @@
 #include "base/os_words.h"
 #include "base/options.h"
 #include "base/out_struct.h"
+#include "base/regular_file.h"
 #include "dist/launch/launch_monitor.h"
 
 #include <errno.h>
@@ -95,9 +96,9 @@ static mr_status open_log(struct run *run, uint32_t local_rank, mr_error *error)
     unsigned rank = run->env.first_rank + local_rank;
     if (asprintf(&path, "%s/rank-%u.log", run->options.log_dir, rank) < 0)
         return mr_error_memory(error, strlen(run->options.log_dir) + sizeof "/rank-4294967295.log");
-    run->logs[local_rank] = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    mr_status status =
-        run->logs[local_rank] >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", path);
+    int fd = mr_regular_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, NULL);
+    mr_status status = fd >= 0 ? MR_OK : mr_regular_file_fail(error, -fd, "cannot write %s", path);
+    run->logs[local_rank] = fd < 0 ? -1 : fd;
     free(path);
     return status;
 }

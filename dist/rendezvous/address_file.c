@@ -10,8 +10,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/regular_file.h"
 
 #define MAGIC "millrace-store 1"
 #define LINE 512
@@ -37,18 +38,15 @@ static bool parse_line(const char *line, struct mr_address_file *file_out)
     return true;
 }
 
-/* The first line of a file, or -errno. A FIFO or a device by that name must not make us wait. */
+/* The first line of a file, or -errno. */
 static int read_line(const char *path, char line[LINE])
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mr_regular_file_open(AT_FDCWD, path, O_RDONLY, NULL);
+    line[0] = '\0';
     if (fd < 0)
-        return -errno;
-    int rc = fstat(fd, &st) != 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
-    if (rc == 0) {
-        ssize_t n = read(fd, line, LINE - 1);
-        rc = n < 0 ? -errno : (int)n;
-    }
+        return fd;
+    ssize_t n = read(fd, line, LINE - 1);
+    int rc = n < 0 ? -errno : (int)n;
     close(fd);
     line[rc > 0 ? rc : 0] = '\0';
     return rc;
@@ -58,7 +56,7 @@ mr_status mr_address_file_read(const char *path, struct mr_address_file *file_ou
 {
     char line[LINE];
     int rc = read_line(path, line);
-    if (rc < 0)
+    if (rc < 0 && rc != -ENXIO)
         return mr_error_os(error, MR_PENDING, -rc, "%s", path);
     if (!parse_line(line, file_out))
         return mr_error_set(error, MR_PENDING, "%s is not a store's address", path);

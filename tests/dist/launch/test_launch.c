@@ -219,7 +219,7 @@ static void no_prefix_leaves_lines_as_they_are(void **state)
 
 static void each_rank_has_a_log(void **state)
 {
-    char folder[] = "/tmp/millrace-test-XXXXXX", path[64], text[64];
+    char folder[] = "/tmp/millrace-test-XXXXXX", path[64], name[96], text[64];
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "echo out $RANK; echo err $RANK >&2"};
     struct mr_launched l;
     (void)state;
@@ -238,7 +238,7 @@ static void each_rank_has_a_log(void **state)
         mr_launched_free(&l);
     }
     for (int r = 2; r < 4; r++) {
-        char name[96], expected[64];
+        char expected[64];
         snprintf(name, sizeof name, "%s/rank-%d.log", path, r);
         FILE *file = fopen(name, "r");
         assert_non_null(file);
@@ -248,6 +248,14 @@ static void each_rank_has_a_log(void **state)
         assert_string_equal(text, expected);
         unlink(name);
     }
+    snprintf(name, sizeof name, "%s/rank-2.log", path);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    mr_launched_case(&l, &c);
+    mr_launched_wait(&l);
+    assert_int_equal(l.status, MR_ERR_IO);
+    assert_contains(l.error.text, "rank-2.log: not a regular file");
+    mr_launched_free(&l);
+    unlink(name);
     rmdir(path);
 
     c.options.log_dir = "/proc/none";
