@@ -14,8 +14,8 @@ extern "C" {
 /** What a pack keeps of each sample. */
 typedef enum mr_pack_encoding {
     MR_PACK_DEFAULT = 0, /* MR_PACK_DCT */
-    MR_PACK_JPEG = 1, /* the files' bytes unchanged: a million files become a few; with marks, about 2 % more bytes, by
-                         which a crop is read and decoded alone */
+    MR_PACK_JPEG = 1, /* the files' bytes unchanged: a million files become a few; with marks, about 2.3 % more bytes,
+                         by which a crop is read and decoded alone */
     MR_PACK_RAW = 2,  /* u8 pixels */
     MR_PACK_DCT = 3   /* a JPEG's coefficients, about 1.3 times its bytes */
 } mr_pack_encoding;
