@@ -205,7 +205,7 @@ static void sync_folder(const char *path)
     free(copy);
 }
 
-bool mr_temporary_file_rename(struct mr_temporary_file *file)
+static bool place_file(struct mr_temporary_file *file)
 {
     /* Only rename() replaces what stands at path, and it needs a name for the new file. */
     file->placed = file->temporary == NULL && link_file(file, file->path) == 0;
@@ -217,8 +217,16 @@ bool mr_temporary_file_rename(struct mr_temporary_file *file)
     }
     free(file->temporary);
     file->temporary = NULL;
-    sync_folder(file->path);
     return true;
+}
+
+bool mr_temporary_file_rename(struct mr_temporary_file *file)
+{
+    bool good = place_file(file);
+
+    if (good)
+        sync_folder(file->path);
+    return good;
 }
 
 /*
@@ -265,7 +273,7 @@ bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t 
             mr_say_errno(errno, "%s", all[kept]->path);
     }
     for (; good && done < n; done += good)
-        good = mr_temporary_file_rename(all[done]);
+        good = place_file(all[done]);
     for (size_t i = 0; i < kept; i++) {
         if (good && all[i]->old != NULL)
             unlink(all[i]->old);
@@ -274,6 +282,8 @@ bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t 
         free(all[i]->old);
         all[i]->old = NULL;
     }
+    for (size_t i = 0; good && i < n; i++) /* only now: a process that is killed while it waits leaves no old file */
+        sync_folder(all[i]->path);
     return good;
 }
 
