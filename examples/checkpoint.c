@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char magic[8] = "MRTRAIN1";
@@ -94,11 +95,18 @@ static bool read_all(FILE *file, const char *path, struct checkpoint *head, void
 
 bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers)
 {
-    FILE *file = fopen(path, "re");
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 
-    if (file == NULL)
-        return print_failure(path, strerror(errno));
-    bool good = read_all(file, path, head, numbers);
+    if (file == NULL) {
+        bool failed = print_failure(path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return failed;
+    }
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read_all(file, path, head, numbers)
+                                                           : print_failure(path, "not a regular file");
     fclose(file);
     return good;
 }

@@ -59,10 +59,22 @@ static void a_checkpoint_is_synced_before_and_after_its_rename(void **state)
     mr_test_folder_remove(folder);
 }
 
+static void a_fifo_is_refused(void **state)
+{
+    (void)state;
+    struct checkpoint head = {0};
+    char *folder = mr_test_folder_create(), path[300];
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_false(checkpoint_read(path, &head, NULL)); /* does not wait for a writer */
+    mr_test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_is_synced_before_and_after_its_rename),
+        cmocka_unit_test(a_fifo_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
