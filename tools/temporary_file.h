@@ -32,7 +32,10 @@ bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes
 bool mr_temporary_file_sync(struct mr_temporary_file *file);
 /* Give it its name, durably where the file system can do that. */
 bool mr_temporary_file_rename(struct mr_temporary_file *file);
-/* Give all of them their names or, where one cannot have it, none: files that stood there are as before. */
+/*
+ * Give all of them their names or, where one cannot have it, none: files that stood there are as before. Until all have
+ * their names, the older files have second ones, PATH.PID.old; a process that is killed just then leaves these.
+ */
 bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t n);
 /* Close; a file that did not get its name is removed. Nothing for a zeroed struct. */
 void mr_temporary_file_close(struct mr_temporary_file *file);
