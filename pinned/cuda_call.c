@@ -55,11 +55,12 @@ static bool find_driver(void)
     if (driver.found)
         return true;
     pthread_mutex_lock(&driver.lock);
-    driver.found = find_function("cuCtxGetCurrent", &driver.get_current) &&
-                   find_function("cuCtxSetCurrent", &driver.set_current) &&
-                   find_function("cuDeviceGet", &driver.get_device) &&
-                   find_function("cuDevicePrimaryCtxRetain", &driver.retain) &&
-                   find_function("cuDevicePrimaryCtxRelease", &driver.release);
+    if (!driver.found) /* else another thread has just found them, and uses them already */
+        driver.found = find_function("cuCtxGetCurrent", &driver.get_current) &&
+                       find_function("cuCtxSetCurrent", &driver.set_current) &&
+                       find_function("cuDeviceGet", &driver.get_device) &&
+                       find_function("cuDevicePrimaryCtxRetain", &driver.retain) &&
+                       find_function("cuDevicePrimaryCtxRelease", &driver.release);
     pthread_mutex_unlock(&driver.lock);
     return driver.found;
 }
