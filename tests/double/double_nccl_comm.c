@@ -368,7 +368,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle)
 
 /*
  * NCCL frees its memory before it returns, and that may wait for all that is on the device, also for streams that have
- * nothing to do with the communicator. Nobody may rely on it, so it orders nothing.
+ * nothing to do with the communicator. Nothing may rely on it, so it orders nothing.
  */
 ncclResult_t ncclCommAbort(ncclComm_t handle)
 {

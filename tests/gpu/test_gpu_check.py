@@ -236,6 +236,13 @@ class CheckThatIsCutOff(unittest.TestCase):
         process.communicate(timeout=60)
         self.assertIn(os.path.join(self.carried, "double"), held)
 
+    def test_facts_name_no_folder_of_the_machine_that_built(self):
+        other = os.path.join(self.folder, "other")
+        subprocess.run([os.path.join(ROOT, "script", "gpu-check"), "--build", other, "--double", "--from", TREE,
+                        "--photos", os.path.join(self.carried, "photos")], check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(other, "facts"), encoding="utf-8") as file:
+            self.assertIn("fact | pictures | 150, carried along\n", file)
+
     def test_unknown_part_is_refused_in_words(self):
         status, text = self.run_to_end("--parts", "first,setp")
         self.assertEqual(status, 2)
