@@ -16,7 +16,7 @@
 #include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -351,15 +351,17 @@ mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
     return run_way(&way, error);
 }
 
-/* What is known: with the lock held, and no longer changed once nothing lacked memory. */
 struct verdict {
-    bool settled;
+    bool settled;           /* nothing lacked memory */
     bool only_libjpeg_idct; /* the kernels' gives other pixels */
     enum mr_codec_jpeg_decoder decoder;
     mr_error packed, marks; /* MR_OK where they work */
 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The first verdict that is settled is kept. There is no lock, which a fork could leave held in the child. */
 static struct verdict known;
+static _Atomic int state; /* of known */
+enum { OPEN, WRITING, KNOWN };
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
 static void try_packed(struct verdict *v)
@@ -390,12 +392,16 @@ static void try_all(struct verdict *v)
 
 static struct verdict look(void)
 {
-    pthread_mutex_lock(&lock);
-    if (!known.settled)
-        try_all(&known);
-    struct verdict seen = known;
-    pthread_mutex_unlock(&lock);
-    return seen;
+    struct verdict v;
+    int open = OPEN;
+    if (atomic_load_explicit(&state, memory_order_acquire) == KNOWN)
+        return known;
+    try_all(&v);
+    if (v.settled && atomic_compare_exchange_strong(&state, &open, WRITING)) {
+        known = v;
+        atomic_store_explicit(&state, KNOWN, memory_order_release);
+    }
+    return v;
 }
 
 static mr_status give_status(const mr_error *found, mr_error *error)
