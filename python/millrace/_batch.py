@@ -147,15 +147,17 @@ class Batch:
         """Make a stream of the batch's GPU wait for the batch, and the memory's next use wait for that stream.
 
         stream  torch's, or its address; 0 is the default stream of the images' GPU. On the host it means nothing, except with
-                pin_memory: then 0 is the default stream of the current GPU
+                pin_memory: then the address 0 is the default stream of the current GPU
         """
         lease = self._held()
         with lease.lock:
-            array = self._array_on(_dlpack.default_device(stream))
+            device = _dlpack.default_device(stream)
+            array = self._array_on(device)
             if array is not None:
                 _dlpack.make_capsule(self._handle, array, None, False, False)  # which orders its device's default stream
                 return
-            status = lib.mr_batch_use(self._handle, _dlpack.stream_pointer(stream))
+            with _dlpack.current_device(device):
+                status = lib.mr_batch_use(self._handle, _dlpack.stream_pointer(stream))
             if status != _abi.OK:
                 raise make_error(status, lib.mr_batch_error(self._handle).contents)
 

@@ -6,7 +6,9 @@ The library frees a tensor that nobody consumed: mr_dlpack_capsule_destroy() is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import sys
 from ctypes import c_char_p, c_void_p
 from typing import Any
 
@@ -42,6 +44,12 @@ def default_device(stream: Any) -> int | None:
     if stream_pointer(stream) is not None:
         return None
     return getattr(getattr(stream, "device", None), "index", None)
+
+
+def current_device(device: int | None) -> contextlib.AbstractContextManager[Any]:
+    """Where NULL is the default stream of that GPU, or of the present one if it is None."""
+    torch = sys.modules.get("torch")
+    return contextlib.nullcontext() if device is None or torch is None else torch.cuda.device(device)
 
 
 def consumer_stream(stream: int | None) -> int | None:

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import glob
 import os
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -222,6 +223,35 @@ def test_a_copy_that_nobody_names_races_with_the_slots_next_batch(copies, expect
 
 def test_a_stream_that_is_named_has_its_copy_first(copies, expected):
     assert copies(tell=True) == expected
+
+
+class OnDevice:
+    """As torch.cuda.device(number)."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __enter__(self):
+        must(double.cudaSetDevice(self.number))
+
+    def __exit__(self, *exception):
+        must(double.cudaSetDevice(0))
+
+
+def test_a_default_stream_of_another_gpu_has_its_copy_first(make_loader, expected, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(device=OnDevice)))
+    loader, memory, n = make_loader(pin_memory=True, batch_size=1, n_slots=3), ctypes.c_void_p(), 3 * 16 * 16
+    with OnDevice(1):
+        must(double.cudaMalloc(memory, 21 * n))
+    for i in range(21):
+        with loader.next() as batch:
+            with OnDevice(1):
+                must(double.cudaMemcpyAsync(memory.value + i * n, batch.image._data, n, HOST_TO_DEVICE, None))
+            batch.use(default_stream(1))
+    with OnDevice(1):
+        must(double.cudaStreamSynchronize(None))
+        assert view(memory.value, 21 * n) == expected
+        must(double.cudaFree(memory))
 
 
 def test_page_locked_arrays_are_of_the_cpu(make_loader):
