@@ -99,7 +99,8 @@ static struct mr_cuda_call begin(int32_t device, bool needs_it)
     call.relaxed =
         keep_result(&call, cudaThreadExchangeStreamCaptureMode(&call.mode), "cudaThreadExchangeStreamCaptureMode");
     int current;
-    if (!call.relaxed || !needs_it || !keep_result(&call, cudaGetDevice(&current), "cudaGetDevice"))
+    if (!call.relaxed || !needs_it || call.borrowed == device ||
+        !keep_result(&call, cudaGetDevice(&current), "cudaGetDevice"))
         return call;
     if (current != device && keep_result(&call, cudaSetDevice(device), "cudaSetDevice"))
         call.previous = current;
