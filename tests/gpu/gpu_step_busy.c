@@ -152,6 +152,7 @@ void gpu_step_busy(struct gpu_setup *setup, struct gpu_cuda *cuda)
     compare_busy(&b, "bound by memory", memory_kernel, MR_F16);
     compare_busy(&b, "bound by arithmetic", compute_kernel, MR_F16);
 
+    gpu_cuda_sync(cuda, b.work); /* cudaFree() need not */
     gpu_cuda_ok(cuda, cudaFree(b.in), "cudaFree");
     gpu_cuda_ok(cuda, cudaFree(b.out), "cudaFree");
     gpu_cuda_ok(cuda, cudaEventDestroy(b.begin), "cudaEventDestroy");
