@@ -93,9 +93,8 @@ static DIR *open_listing(int folder)
     return listing;
 }
 
-/* Is there anything but markers that are being made, and segments where they are allowed? Returns 0, 1 or a negative
- * errno. */
-static int holds_other_things(int folder, bool segments)
+/* Is there anything but segments, and markers that are being made? Returns 0, 1 or a negative errno. */
+static int holds_other_things(int folder)
 {
     DIR *listing = open_listing(folder);
     if (!listing)
@@ -107,7 +106,7 @@ static int holds_other_things(int folder, bool segments)
     while (!other && (entry = readdir(listing))) {
         other = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
                 strncmp(entry->d_name, MR_CACHE_MARKER, strlen(MR_CACHE_MARKER)) != 0 &&
-                !(segments && parse_name(entry->d_name, &id));
+                !parse_name(entry->d_name, &id);
         errno = 0;
     }
     if (!other && errno != 0)
@@ -135,6 +134,7 @@ static mr_status write_marker(int folder, const char *path, mr_error *error)
     return rc == 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s/%s", path, MR_CACHE_MARKER);
 }
 
+/* A crash of the machine may leave segments with a torn marker, or with none: a loader then writes it anew. */
 static mr_status need_marker(int folder, const char *path, bool make, mr_error *error)
 {
     enum marker marker;
@@ -143,7 +143,7 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
         return status;
     if (marker == MARKER_MISSING && !make)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it has no file %s", path, MR_CACHE_MARKER);
-    int other = holds_other_things(folder, marker == MARKER_TORN);
+    int other = holds_other_things(folder);
     if (other < 0)
         return mr_error_os(error, MR_ERR_IO, -other, "cannot list %s", path);
     if (other == 0)

@@ -119,6 +119,18 @@ static void damaged_marker_is_written_anew(void **state)
     }
 }
 
+static void lost_marker_is_written_anew(void **state)
+{
+    struct store *store = *state;
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", store->dir, MR_CACHE_MARKER);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mr_cache_clear(store->dir, NULL, NULL), MR_ERR_INVALID); /* it may be somebody's own */
+    assert_int_equal(open_dir(store->dir, true, NULL), MR_OK);
+    expect_marker(store);
+    assert_int_equal(count_entries(store), N);
+}
+
 static void cache_with_a_damaged_marker_is_cleared(void **state)
 {
     struct store *store = *state;
@@ -179,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_TEST(damaged_marker_is_written_anew),
+        STORE_TEST(lost_marker_is_written_anew),
         STORE_TEST(cache_with_a_damaged_marker_is_cleared),
         STORE_TEST(damaged_marker_beside_other_files_makes_no_cache),
         STORE_TEST(marker_of_another_format_stays),
