@@ -198,14 +198,19 @@ int gpu_h2d_main(int argc, char **argv)
     void *allocated;
     h.registered = shared_memory(&h, len);
     memset(h.registered, 1, len);
-    gpu_cuda_ok(&h.cuda, cudaHostRegister(h.registered, len, cudaHostRegisterPortable), "cudaHostRegister");
+    cudaError_t code = cudaHostRegister(h.registered, len, cudaHostRegisterPortable);
+    if (code != cudaSuccess) {
+        (void)cudaGetLastError();
+        gpu_report_fact("h2d's registered memory", "is pageable: cudaHostRegister: %s", cudaGetErrorString(code));
+    }
     gpu_cuda_ok(&h.cuda, cudaHostAlloc(&allocated, len, cudaHostAllocPortable), "cudaHostAlloc");
     memset(allocated, 1, len);
     h.allocated = allocated;
 
     measure_copies(&h, h.n_batches == N_BRIEF ? 1 : 5);
 
-    gpu_cuda_ok(&h.cuda, cudaHostUnregister(h.registered), "cudaHostUnregister");
+    if (code == cudaSuccess)
+        gpu_cuda_ok(&h.cuda, cudaHostUnregister(h.registered), "cudaHostUnregister");
     gpu_cuda_ok(&h.cuda, cudaFreeHost(allocated), "cudaFreeHost");
     munmap(h.registered, len);
     for (uint32_t i = 0; i < N_BUFFERS; i++)

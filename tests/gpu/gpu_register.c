@@ -99,6 +99,20 @@ static double seconds_per_gb(struct locking *l, int64_t begin_ns)
     return (double)(gpu_report_now_ns() - begin_ns) / (double)l->len;
 }
 
+/* False, and the case is skipped, where the system refuses to page-lock memory: a loader then copies from pageable one.
+ */
+static bool register_pages(struct locking *l, void *memory)
+{
+    cudaError_t code = cudaHostRegister(memory, l->len, cudaHostRegisterPortable);
+    if (code == cudaErrorNotSupported || code == cudaErrorNotPermitted) {
+        (void)cudaGetLastError();
+        gpu_report_skip(&l->setup->report, "cudaHostRegister: %s", cudaGetErrorString(code));
+        return false;
+    }
+    gpu_cuda_ok(&l->cuda, code, "cudaHostRegister");
+    return true;
+}
+
 struct round {
     double populating, registering, unregistering; /* seconds per GB */
 };
@@ -116,8 +130,10 @@ static bool run_round(struct locking *l, const struct kind *kind, struct round *
                         (long long)read_kb("/proc/self/smaps", "ShmemPmdMapped:", memory), (unsigned long long)l->len);
     if (is_fine) {
         begin_ns = gpu_report_now_ns();
-        gpu_cuda_ok(&l->cuda, cudaHostRegister(memory, l->len, cudaHostRegisterPortable), "cudaHostRegister");
+        is_fine = register_pages(l, memory);
         round_out->registering = seconds_per_gb(l, begin_ns);
+    }
+    if (is_fine) {
         begin_ns = gpu_report_now_ns();
         gpu_cuda_ok(&l->cuda, cudaHostUnregister(memory), "cudaHostUnregister");
         round_out->unregistering = seconds_per_gb(l, begin_ns);
