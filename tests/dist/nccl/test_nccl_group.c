@@ -87,17 +87,17 @@ static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **
     }
 }
 
-/* A loss of every type, made by a kernel of the user's stream just before. */
-static void add_losses(mr_group *group, mr_metrics *metrics, cudaStream_t stream, float *loss, float value)
+/* A loss of every type, brought by a copy of the user's stream just before. It may be read late: value must stay. */
+static void add_losses(mr_group *group, mr_metrics *metrics, cudaStream_t stream, float *loss, const float *value)
 {
-    float host = value;
-    NCCL_CHECK(group, cudaMemcpyAsync(loss, &host, sizeof host, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+    NCCL_CHECK(group, cudaMemcpyAsync(loss, value, sizeof *value, cudaMemcpyHostToDevice, stream) == cudaSuccess);
     NCCL_CHECK(group, mr_metrics_add_device(metrics, "loss", loss, MR_F32, 2, stream) == MR_OK);
     NCCL_CHECK(group, mr_metrics_add(metrics, "correct", 3, 4) == MR_OK);
 }
 
 static void collect(mr_group *group, void *arg)
 {
+    static const float values[] = {0, 1, 2, 3, 4};
     mr_metrics *metrics = NULL;
     cudaStream_t stream;
     uint32_t rank = mr_group_rank(group), n = mr_group_world_size(group);
@@ -107,7 +107,7 @@ static void collect(mr_group *group, void *arg)
     NCCL_CHECK(group, mr_metrics_create(group, &metrics, NULL) == MR_OK);
     for (int epoch = 1; epoch <= 4; epoch++) {
         for (uint32_t step = 0; step <= rank; step++) /* uneven */
-            add_losses(group, metrics, stream, loss, (float)epoch);
+            add_losses(group, metrics, stream, loss, &values[epoch]);
         NCCL_CHECK(group, (epoch % 2 ? mr_metrics_reduce(metrics) : mr_metrics_reduce_async(metrics)) == MR_OK);
         NCCL_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
         double steps = n * (n + 1) / 2.0;
