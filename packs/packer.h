@@ -49,7 +49,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
 /*
  * A file again: the original byte for byte if the sample is a file; else a JPEG of the same coefficients (DCT),
  * without EXIF but its orientation, ICC profile and comments, or a PNG (RAW). bytes: the whole sample, with
- * MR_TILE_SLACK bytes behind. *file_out is valid until the next call. MR_ERR_DAMAGED, MR_ERR_NO_MEMORY.
+ * MR_TILE_SLACK bytes after it. *file_out is valid until the next call. MR_ERR_DAMAGED, MR_ERR_NO_MEMORY.
  */
 mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
                             const uint8_t **file_out, size_t *len_out, mr_error *error);

@@ -15,7 +15,7 @@ mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t h
 
 /*
  * A JPEG of a checked sample of coefficients, with its tables, sampling, colour and orientation, and Huffman tables of
- * its own: it decodes to the same pixels. bytes: the whole sample, with MR_TILE_SLACK behind; blocks: scratch of
+ * its own: it decodes to the same pixels. bytes: the whole sample, with MR_TILE_SLACK after it; blocks: scratch of
  * MR_TILE_MAX_BLOCKS, 64-aligned. out is cleared first. MR_ERR_DAMAGED, MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY.
  */
 mr_status mr_packer_jpeg_write_coefficients(const struct mr_packed_image *image, const uint8_t *bytes,

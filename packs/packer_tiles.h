@@ -19,7 +19,7 @@ struct mr_packer_tiles {
     struct mr_packer_bytes bytes; /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
-    uint32_t *sums;  /* behind them: n_rows checksums */
+    uint32_t *sums;  /* after them: n_rows checksums */
     uint32_t row;    /* of the next tile */
     uint32_t column; /* of its first MCU */
     uint32_t n_held; /* MCUs in blocks, not yet a tile */
@@ -40,7 +40,7 @@ static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
 /* ... and, once they are there, on to the one after it. MR_ERR_UNSUPPORTED: the sample is too long. */
 mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error);
 
-/* Or a whole tile at once, whose blocks lie elsewhere. MR_ERR_UNSUPPORTED as above. */
+/* Or a whole tile at once, whose blocks are somewhere else. MR_ERR_UNSUPPORTED as above. */
 mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
                               mr_error *error);
 
@@ -59,11 +59,11 @@ struct mr_packer_reading {
     size_t at; /* of the next tile in bytes */
 };
 
-/* bytes: the whole sample, with slack behind; blocks: scratch. */
+/* bytes: the whole sample, with MR_TILE_SLACK after it; blocks: scratch. */
 void mr_packer_tiles_read_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
                                 const uint8_t *bytes, int16_t (*blocks)[64]);
 
-/* The next tile's blocks to reading->blocks, *n_mcus_out of them; 0 behind the last tile. MR_ERR_DAMAGED. */
+/* The next tile's blocks to reading->blocks, *n_mcus_out of them; 0 after the last tile. MR_ERR_DAMAGED. */
 mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error);
 
 #endif

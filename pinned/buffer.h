@@ -35,8 +35,8 @@ struct mr_buffer_device {
     uint32_t turn;                       /* of them, the one of the batch issued last: the copier's */
     float *tables;                       /* of struct mr_finish, on the device; only where images are finished */
     float *normals;                      /* mr_normal_nodes on the device, where boxes are erased */
-    uint32_t part;                       /* whose images lie here, or MR_BUFFER_NO_PART */
-    bool has_small;                      /* labels lie here, or descriptors for finishing are needed */
+    uint32_t part;                       /* whose images are here, or MR_BUFFER_NO_PART */
+    bool has_small;                      /* labels are here, or descriptors for finishing are needed */
     bool is_pinned;                      /* its handle holds the slab's registration */
 };
 #define MR_BUFFER_NO_PART UINT32_MAX
