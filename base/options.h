@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads an options struct of a caller that was compiled against an older or a newer header. Every such struct begins
- * with size_t struct_size. New fields go at the end only. struct_ends.c checks that there is no padding.
+ * with size_t struct_size. New fields go at the end only. tests/install/test_headers.sh checks that there is no
+ * padding.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
