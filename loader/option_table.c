@@ -2,7 +2,6 @@
 /* The limits and defaults of each option by itself. resolve.c checks how options go together. */
 #include "loader/option_table.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,23 +14,9 @@
         const char *: MR_OPTION_TEXT,                                                                                  \
         default: MR_OPTION_LIST)
 #define PLACE(field) .name = #field, .offset = offsetof(mr_loader_options, field)
-/* Switches, texts and lists: what the field's type says. */
-#define PLAIN(field)                                                                                                   \
-    {                                                                                                                  \
-        PLACE(field), .type = TYPE_OF(field)                                                                           \
-    }
-#define NUMBER(field, ...)                                                                                             \
-    {                                                                                                                  \
-        PLACE(field), .type = TYPE_OF(field), __VA_ARGS__                                                              \
-    }
-#define ENUM(field, words_)                                                                                            \
-    {                                                                                                                  \
-        PLACE(field), .type = MR_OPTION_U32, .words = (words_)                                                         \
-    }
-#define LENGTH(field)                                                                                                  \
-    {                                                                                                                  \
-        PLACE(field), .type = MR_OPTION_LIST                                                                           \
-    }
+#define OPTION(field) PLACE(field), .type = TYPE_OF(field)
+/* Of the list before it. */
+#define LENGTH(field) PLACE(field), .type = MR_OPTION_LIST
 
 static const struct mr_option_word dtypes[] = {{"u8", MR_U8},   {"f32", MR_F32}, {"f16", MR_F16}, {"bf16", MR_BF16},
                                                {"f64", MR_F64}, {"i8", MR_I8},   {"u16", MR_U16}, {"i16", MR_I16},
@@ -61,62 +46,82 @@ static const struct mr_option_word forms[] = {
 static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL, 0}};
 
 const struct mr_option mr_option_table[] = {
-    NUMBER(batch_size, .lo = 1, .hi = 65535, .standard = 64),
+    {OPTION(batch_size), .lo = 1, .hi = 65535, .standard = 64},
     /* Of the others each is only for raw samples that have it: images are made as the first four. */
-    {PLACE(dtype), .type = MR_OPTION_U32, .words = dtypes, .n_named = 4, .aliases = dtype_aliases},
-    ENUM(layout, layouts),
-    ENUM(pad_channels, paddings),
-    PLAIN(drop_last),
-    PLAIN(allow_empty_epoch),
-    PLAIN(no_shuffle),
-    NUMBER(rank, .lo = 0, .hi = UINT32_MAX),
-    NUMBER(world_size, .lo = 1, .hi = UINT32_MAX, .standard = 1),
-    ENUM(tail, tails),
-    ENUM(order, orders),
-    NUMBER(seed, .lo = 0, .hi = UINT64_MAX),
-    NUMBER(epoch, .lo = 0, .hi = UINT64_MAX),
-    NUMBER(n_epochs, .lo = 0, .hi = UINT64_MAX),
-    PLAIN(allow_same_epoch),
-    NUMBER(num_workers, .lo = 1, .hi = MR_MAX_WORKERS, .words = no_workers),
-    ENUM(start, starts),
-    NUMBER(nice, .lo = 0, .hi = 19),
-    ENUM(affinity, affinities),
-    PLAIN(affinity_cpus),
-    LENGTH(n_affinity_cpus),
-    ENUM(reader, readers),
-    ENUM(jpeg_decoder, decoders),
-    NUMBER(read_ahead, .lo = 1, .hi = 64, .standard = 4),
-    NUMBER(n_slots, .lo = 2, .hi = MR_OPTION_MAX_SLOTS),
-    PLAIN(wait_when_lent),
-    PLAIN(no_huge_pages),
-    PLAIN(verify_packs),
-    ENUM(on_error, policies),
-    NUMBER(time_limit_ms, .lo = 1, .hi = INT32_MAX, .standard = 60000),
-    NUMBER(max_file_bytes, .lo = 1, .hi = UINT64_MAX, .standard = UINT64_C(1) << 30, .is_bytes = true),
-    NUMBER(max_pixels, .lo = 1, .hi = UINT64_MAX, .standard = 178956970),
-    PLAIN(device),
-    PLAIN(devices),
-    LENGTH(n_devices),
-    NUMBER(n_buffers, .lo = 2, .hi = 64, .standard = 3),
-    PLAIN(label_device),
-    PLAIN(pin_memory),
-    PLAIN(finish_on_host),
-    NUMBER(cache_slowdown, .lo = 1, .hi = 100, .standard = 25, .words = idle),
-    ENUM(cache_form, forms),
-    PLAIN(cache),
-    NUMBER(cache_bytes, .lo = 1, .hi = UINT64_MAX, .is_bytes = true),
-    PLAIN(with_timing),
-    PLAIN(trace),
-    NUMBER(repeat, .lo = 1, .hi = 65535),
-    ENUM(repeat_form, repeats),
-    PLAIN(no_replacement),
-    NUMBER(n_draws, .lo = 1, .hi = UINT64_C(1) << 40),
-    PLAIN(weights),
-    PLAIN(weight_values),
-    LENGTH(n_weight_values),
-    NUMBER(soft_labels, .lo = 1, .hi = UINT64_C(1) << 20),
+    {OPTION(dtype), .words = dtypes, .n_named = 4, .aliases = dtype_aliases},
+    {OPTION(layout), .words = layouts},
+    {OPTION(pad_channels), .words = paddings},
+    {OPTION(drop_last)},
+    {OPTION(allow_empty_epoch)},
+    {OPTION(no_shuffle)},
+    {OPTION(rank), .lo = 0, .hi = UINT32_MAX},
+    {OPTION(world_size), .lo = 1, .hi = UINT32_MAX, .standard = 1},
+    {OPTION(tail), .words = tails},
+    {OPTION(order), .words = orders},
+    {OPTION(seed), .lo = 0, .hi = UINT64_MAX},
+    {OPTION(epoch), .lo = 0, .hi = UINT64_MAX},
+    {OPTION(n_epochs), .lo = 0, .hi = UINT64_MAX},
+    {OPTION(allow_same_epoch)},
+    {OPTION(num_workers), .lo = 1, .hi = MR_MAX_WORKERS, .words = no_workers},
+    {OPTION(start), .words = starts},
+    {OPTION(nice), .lo = 0, .hi = 19},
+    {OPTION(affinity), .words = affinities},
+    {OPTION(affinity_cpus)},
+    {LENGTH(n_affinity_cpus)},
+    {OPTION(reader), .words = readers},
+    {OPTION(jpeg_decoder), .words = decoders},
+    {OPTION(read_ahead), .lo = 1, .hi = 64, .standard = 4},
+    {OPTION(n_slots), .lo = 2, .hi = MR_OPTION_MAX_SLOTS},
+    {OPTION(wait_when_lent)},
+    {OPTION(no_huge_pages)},
+    {OPTION(verify_packs)},
+    {OPTION(on_error), .words = policies},
+    {OPTION(time_limit_ms), .lo = 1, .hi = INT32_MAX, .standard = 60000},
+    {OPTION(max_file_bytes), .lo = 1, .hi = UINT64_MAX, .standard = UINT64_C(1) << 30, .is_bytes = true},
+    {OPTION(max_pixels), .lo = 1, .hi = UINT64_MAX, .standard = 178956970},
+    {OPTION(device)},
+    {OPTION(devices)},
+    {LENGTH(n_devices)},
+    {OPTION(n_buffers), .lo = 2, .hi = 64, .standard = 3},
+    {OPTION(label_device)},
+    {OPTION(pin_memory)},
+    {OPTION(finish_on_host)},
+    {OPTION(cache_slowdown), .lo = 1, .hi = 100, .standard = 25, .words = idle},
+    {OPTION(cache_form), .words = forms},
+    {OPTION(cache)},
+    {OPTION(cache_bytes), .lo = 1, .hi = UINT64_MAX, .is_bytes = true},
+    {OPTION(with_timing)},
+    {OPTION(trace)},
+    {OPTION(repeat), .lo = 1, .hi = 65535},
+    {OPTION(repeat_form), .words = repeats},
+    {OPTION(no_replacement)},
+    {OPTION(n_draws), .lo = 1, .hi = UINT64_C(1) << 40},
+    {OPTION(weights)},
+    {OPTION(weight_values)},
+    {LENGTH(n_weight_values)},
+    {OPTION(soft_labels), .lo = 1, .hi = UINT64_C(1) << 20},
 };
-static_assert(sizeof mr_option_table / sizeof *mr_option_table == MR_OPTION_TABLE_N, "the header has the number");
+enum { N_OPTIONS = sizeof mr_option_table / sizeof *mr_option_table };
+const size_t mr_option_table_n = N_OPTIONS;
+
+const char *mr_loader_option_name(size_t i)
+{
+    return i < N_OPTIONS ? mr_option_table[i].name : NULL;
+}
+
+const struct mr_option *mr_option_table_find(const char *name, mr_error *error)
+{
+    const char *names[N_OPTIONS];
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        names[i] = mr_option_table[i].name;
+        if (strcmp(names[i], name) == 0)
+            return &mr_option_table[i];
+    }
+    const char *nearest = mr_nearest_name(name, names, N_OPTIONS);
+    mr_error_set(error, MR_ERR_INVALID, "'%s' is not an option of a loader%s%s%s", name,
+                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    return NULL;
+}
 
 static bool is_word(const struct mr_option *option, uint64_t value)
 {
@@ -157,7 +162,7 @@ static mr_status resolve_number(const struct mr_option *option, uint64_t *value,
 mr_status mr_option_table_resolve(mr_loader_options *options, mr_error *error)
 {
     mr_status status = MR_OK;
-    for (size_t i = 0; status == MR_OK && i < MR_OPTION_TABLE_N; i++) {
+    for (size_t i = 0; status == MR_OK && i < N_OPTIONS; i++) {
         const struct mr_option *option = &mr_option_table[i];
         void *field = (char *)options + option->offset;
         if (option->type == MR_OPTION_U32) {

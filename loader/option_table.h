@@ -39,9 +39,13 @@ struct mr_option {
     const struct mr_option_alias *aliases; /* an error suggests our word for theirs; NULL: none */
 };
 
-enum { MR_OPTION_TABLE_N = 53, MR_OPTION_MAX_SLOTS = 1024 };
+enum { MR_OPTION_MAX_SLOTS = 1024 };
 /* All options, in the order of the struct without struct_size. */
-extern const struct mr_option mr_option_table[MR_OPTION_TABLE_N];
+extern const struct mr_option mr_option_table[];
+extern const size_t mr_option_table_n;
+
+/* The option of this name. NULL: MR_ERR_INVALID, with the one that was perhaps meant. */
+const struct mr_option *mr_option_table_find(const char *name, mr_error *error);
 
 /* Check each option against its limits, and fill in the defaults that the table knows. MR_ERR_INVALID. */
 mr_status mr_option_table_resolve(mr_loader_options *options, mr_error *error);

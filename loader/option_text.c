@@ -12,24 +12,6 @@
 #include "base/words.h"
 #include "loader/option_table.h"
 
-static mr_status refuse_name(const char *name, mr_error *error)
-{
-    const char *names[MR_OPTION_TABLE_N];
-    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++)
-        names[i] = mr_option_table[i].name;
-    const char *nearest = mr_nearest_name(name, names, MR_OPTION_TABLE_N);
-    return mr_error_set(error, MR_ERR_INVALID, "'%s' is not an option of a loader%s%s%s", name,
-                        nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
-}
-
-static const struct mr_option *find_option(const char *name)
-{
-    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++)
-        if (strcmp(mr_option_table[i].name, name) == 0)
-            return &mr_option_table[i];
-    return NULL;
-}
-
 /* Our word for one of another library, with or without the library's name in front ("torch.float32"); or NULL. */
 static const char *find_alias(const struct mr_option *option, const char *text)
 {
@@ -128,24 +110,27 @@ union field {
     const char *text;
 };
 
-static mr_status parse_field(const struct mr_option *option, const char *text, union field *field_out, size_t *len_out,
-                             mr_error *error)
+static size_t size_field(enum mr_option_type type)
+{
+    static const size_t sizes[] = {
+        [MR_OPTION_BOOL] = sizeof(bool),    [MR_OPTION_I32] = sizeof(uint32_t),      [MR_OPTION_U32] = sizeof(uint32_t),
+        [MR_OPTION_U64] = sizeof(uint64_t), [MR_OPTION_TEXT] = sizeof(const char *), [MR_OPTION_LIST] = 0};
+    return sizes[type];
+}
+
+static mr_status parse_field(const struct mr_option *option, const char *text, union field *field_out, mr_error *error)
 {
     uint64_t number = 0;
     mr_status status = MR_OK;
     switch (option->type) {
-    case MR_OPTION_BOOL: *len_out = sizeof field_out->on; return parse_switch(option, text, &field_out->on, error);
-    case MR_OPTION_TEXT:
-        *len_out = sizeof field_out->text;
-        field_out->text = text;
-        return MR_OK;
+    case MR_OPTION_BOOL: return parse_switch(option, text, &field_out->on, error);
+    case MR_OPTION_TEXT: field_out->text = text; return MR_OK;
     case MR_OPTION_I32:
     case MR_OPTION_U32:
-        *len_out = sizeof field_out->u32;
         status = parse_value(option, text, &number, error);
         field_out->u32 = (uint32_t)number;
         return status;
-    case MR_OPTION_U64: *len_out = sizeof field_out->u64; return parse_value(option, text, &field_out->u64, error);
+    case MR_OPTION_U64: return parse_value(option, text, &field_out->u64, error);
     case MR_OPTION_LIST: break;
     }
     return refuse_list(option, error);
@@ -155,12 +140,12 @@ mr_status mr_loader_options_set(mr_loader_options *options, const char *name, co
 {
     if (!options || !name || !value)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", !options ? "options" : !name ? "name" : "value");
-    const struct mr_option *option = find_option(name);
+    const struct mr_option *option = mr_option_table_find(name, error);
     if (!option)
-        return refuse_name(name, error);
-    union field field;
-    size_t len = 0;
-    mr_status status = parse_field(option, value, &field, &len, error);
+        return MR_ERR_INVALID;
+    union field field = {0};
+    size_t len = size_field(option->type);
+    mr_status status = parse_field(option, value, &field, error);
     if (status != MR_OK)
         return status;
     if (options->struct_size < option->offset + len)
@@ -168,11 +153,6 @@ mr_status mr_loader_options_set(mr_loader_options *options, const char *name, co
                             options->struct_size);
     memcpy((char *)options + option->offset, &field, len);
     return MR_OK;
-}
-
-const char *mr_loader_option_name(size_t i)
-{
-    return i < MR_OPTION_TABLE_N ? mr_option_table[i].name : NULL;
 }
 
 /* A number of the table's words is that word; zero is "default" where zero itself is no value. */
@@ -201,22 +181,14 @@ static const char *format_field(const struct mr_option *option, const union fiel
     return NULL;
 }
 
-static size_t size_field(enum mr_option_type type)
-{
-    static const size_t sizes[] = {
-        [MR_OPTION_BOOL] = sizeof(bool),    [MR_OPTION_I32] = sizeof(uint32_t),      [MR_OPTION_U32] = sizeof(uint32_t),
-        [MR_OPTION_U64] = sizeof(uint64_t), [MR_OPTION_TEXT] = sizeof(const char *), [MR_OPTION_LIST] = 0};
-    return sizes[type];
-}
-
 mr_status mr_loader_options_get(const mr_loader_options *options, const char *name, char *text_out, size_t size,
                                 size_t *len_out, mr_error *error)
 {
     if (!options || !name)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", !options ? "options" : "name");
-    const struct mr_option *option = find_option(name);
+    const struct mr_option *option = mr_option_table_find(name, error);
     if (!option)
-        return refuse_name(name, error);
+        return MR_ERR_INVALID;
     union field field = {0};
     char digits[24];
     size_t len = size_field(option->type);

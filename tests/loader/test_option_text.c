@@ -155,21 +155,21 @@ static void every_field_of_the_struct_is_in_the_table(void **state)
     assert_non_null(header);
     while (fgets(line, sizeof line, header) && strncmp(line, "} mr_loader_options;", 20) != 0) {
         if (inside && read_field(line, name) && strcmp(name, "struct_size") != 0) {
-            assert_true(n < MR_OPTION_TABLE_N);
+            assert_true(n < mr_option_table_n);
             assert_string_equal(mr_option_table[n].name, name);
             n++;
         }
         inside = inside || strncmp(line, "typedef struct mr_loader_options {", 34) == 0;
     }
     fclose(header);
-    assert_int_equal(n, MR_OPTION_TABLE_N);
+    assert_int_equal(n, mr_option_table_n);
 }
 
 static void only_the_lists_are_refused(void **state)
 {
     (void)state;
     size_t n_lists = 0;
-    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++) {
+    for (size_t i = 0; i < mr_option_table_n; i++) {
         const struct mr_option *option = &mr_option_table[i];
         mr_loader_options o = MR_LOADER_OPTIONS_INIT;
         if (option->type == MR_OPTION_LIST)
@@ -226,7 +226,7 @@ static void every_name_but_a_list_has_a_text(void **state)
             n_lists++;
         }
     }
-    assert_int_equal(n, MR_OPTION_TABLE_N);
+    assert_int_equal(n, mr_option_table_n);
     assert_int_equal(n_lists, 6);
 }
 
@@ -264,7 +264,7 @@ static void dtypes_and_layouts_are_called_as_elsewhere(void **state)
 static void limits_of_values_and_of_texts_are_the_same(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < MR_OPTION_TABLE_N; i++) {
+    for (size_t i = 0; i < mr_option_table_n; i++) {
         const struct mr_option *option = &mr_option_table[i];
         const uint64_t numbers[] = {option->lo, option->hi, option->hi + 1};
         for (size_t k = 0; option->type == MR_OPTION_U32 && option->hi > 0 && k < 3; k++) {
