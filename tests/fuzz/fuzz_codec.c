@@ -3,7 +3,7 @@
  * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop that equals the same part of
  * the whole picture wherever both decode. One codec sees all inputs, so that state left behind by one meets the next.
  */
-#include "tests/fuzz/fuzz_codec.h"
+#include "tests/fuzz/fuzz.h"
 
 #include "transforms/codec.h"
 
@@ -14,14 +14,6 @@
 struct box {
     uint32_t x, y, width, height;
 };
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_codec: %s\n", what);
-    abort();
-}
 
 static struct mr_codec *the_codec(void)
 {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fuzzed function as a plain test: images of every kind, made here and of tests/data/formats.json, cut short, with
- * flipped bits and with parts exchanged; the same inputs at each run. With a folder as argument it writes the whole
- * images there instead, as seeds for libFuzzer, and their names, separated by commas, to the file "list" there.
+ * Images of every kind, made here and of tests/data/formats.json, cut short, with flipped bits and with parts
+ * exchanged.
  */
-#include "tests/fuzz/fuzz_codec.h"
+#include "tests/support/corpus.h"
 #include "tests/support/format_corpus.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define N_JPEGS 16
@@ -16,6 +13,9 @@
 #define N_MADE (N_JPEGS + N_PNGS)
 #define N_CUTS 24
 #define N_FLIPS 120
+
+static struct mr_format_example *examples;
+static struct mr_corpus corpus;
 
 static const struct mr_test_jpeg jpegs[N_JPEGS] = {
     {.width = 40, .height = 33},
@@ -47,47 +47,28 @@ static const struct mr_test_png pngs[N_PNGS] = {
     {.width = 1, .height = 1, .colour_type = 4},
 };
 
-static struct mr_test_image make_seed(int i)
+static struct mr_test_image make_seed(uint32_t i)
 {
-    return i < N_JPEGS ? mr_test_jpeg(&jpegs[i]) : mr_test_png(&pngs[i - N_JPEGS]);
-}
-
-/* In a block of exactly len bytes, so that AddressSanitizer sees a read past the end. */
-static void feed(const uint8_t *bytes, size_t len)
-{
-    uint8_t *copy = malloc(len ? len : 1);
-    if (!copy)
-        abort();
-    if (len)
-        memcpy(copy, bytes, len);
-    LLVMFuzzerTestOneInput(copy, len);
-    free(copy);
-}
-
-static uint32_t draw(uint32_t *random, size_t below)
-{
-    *random = *random * 1664525u + 1013904223u;
-    return (uint32_t)((*random >> 4) % below);
-}
-
-static void feed_cuts(const struct mr_test_image *image)
-{
-    for (size_t i = 0; i <= N_CUTS; i++)
-        feed(image->bytes, image->len * i / N_CUTS);
+    if (i < N_JPEGS)
+        return mr_test_jpeg(&jpegs[i]);
+    if (i < N_MADE)
+        return mr_test_png(&pngs[i - N_JPEGS]);
+    const struct mr_test_image *file = &examples[i - N_MADE].file;
+    struct mr_test_image copy = {mr_corpus_room(file->len), file->len};
+    memcpy(copy.bytes, file->bytes, file->len);
+    return copy;
 }
 
 static void feed_flips(const struct mr_test_image *image, uint32_t *random)
 {
-    uint8_t *bytes = malloc(image->len);
-    if (!bytes)
-        abort();
+    uint8_t *bytes = mr_corpus_room(image->len);
     for (int round = 0; round < N_FLIPS; round++) {
         memcpy(bytes, image->bytes, image->len);
         for (int k = 0; k <= round % 4; k++)
-            bytes[draw(random, image->len)] ^= (uint8_t)(1u << draw(random, 8));
+            bytes[mr_corpus_draw(random, image->len)] ^= (uint8_t)(1u << mr_corpus_draw(random, 8));
         if (round % 5 == 0) /* a marker or a length turned to something else */
-            bytes[draw(random, image->len)] = (uint8_t)draw(random, 256);
-        feed(bytes, image->len);
+            bytes[mr_corpus_draw(random, image->len)] = (uint8_t)mr_corpus_draw(random, 256);
+        mr_corpus_feed(bytes, image->len);
     }
     free(bytes);
 }
@@ -95,65 +76,34 @@ static void feed_flips(const struct mr_test_image *image, uint32_t *random)
 /* The start of one image and the end of another. */
 static void feed_splices(const struct mr_test_image *a, const struct mr_test_image *b, uint32_t *random)
 {
-    uint8_t *bytes = malloc(a->len + b->len);
-    if (!bytes)
-        abort();
+    uint8_t *bytes = mr_corpus_room(a->len + b->len);
     for (int round = 0; round < 4; round++) {
-        size_t head = draw(random, a->len);
-        size_t tail = draw(random, b->len);
+        size_t head = mr_corpus_draw(random, a->len);
+        size_t tail = mr_corpus_draw(random, b->len);
         memcpy(bytes, a->bytes, head);
         memcpy(bytes + head, b->bytes + b->len - tail, tail);
-        feed(bytes, head + tail);
+        mr_corpus_feed(bytes, head + tail);
     }
     free(bytes);
 }
 
-static void run_corpus(const struct mr_test_image *seeds, size_t n)
+static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 {
-    uint32_t random = 1;
-    for (size_t i = 0; i < n; i++) {
-        feed_cuts(&seeds[i]);
-        feed_flips(&seeds[i], &random);
-        for (size_t k = 0; k < n; k += n / 8)
-            feed_splices(&seeds[i], &seeds[(i + k) % n], &random);
+    mr_corpus_feed_cuts(seed, N_CUTS);
+    feed_flips(seed, random);
+    for (uint32_t k = 0; k < corpus.n_seeds; k += corpus.n_seeds / 8) {
+        struct mr_test_image other = make_seed((i + k) % corpus.n_seeds);
+        feed_splices(seed, &other, random);
+        mr_test_image_free(&other);
     }
-}
-
-static void write_seeds(const struct mr_test_image *seeds, size_t n, const char *folder)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/list", folder);
-    FILE *list = fopen(path, "we");
-    if (!list)
-        abort();
-    for (size_t i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/seed%03zu", folder, i);
-        remove(path);
-        mr_test_image_save(&seeds[i], path);
-        fprintf(list, "%s%s", i ? "," : "", path);
-    }
-    if (fclose(list) != 0)
-        abort();
 }
 
 int main(int argc, char **argv)
 {
     size_t n_read;
-    struct mr_format_example *examples = mr_format_corpus_load(&n_read);
-    struct mr_test_image *seeds = calloc(N_MADE + n_read, sizeof *seeds);
-    if (!seeds)
-        abort();
-    for (int i = 0; i < N_MADE; i++)
-        seeds[i] = make_seed(i);
-    for (size_t i = 0; i < n_read; i++)
-        seeds[N_MADE + i] = examples[i].file;
-    if (argc > 1)
-        write_seeds(seeds, N_MADE + n_read, argv[1]);
-    else
-        run_corpus(seeds, N_MADE + n_read);
-    for (int i = 0; i < N_MADE; i++)
-        mr_test_image_free(&seeds[i]);
-    free(seeds);
+    examples = mr_format_corpus_load(&n_read);
+    corpus = (struct mr_corpus){.n_seeds = N_MADE + (uint32_t)n_read, .make_seed = make_seed, .run_seed = run_seed};
+    int status = mr_corpus_main(&corpus, argc, argv);
     mr_format_corpus_free(examples, n_read);
-    return 0;
+    return status;
 }

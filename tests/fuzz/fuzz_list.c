@@ -15,15 +15,7 @@
 #include "dataset/kind.h"
 #include "dataset/list_line.h"
 #include "dataset/spec.h"
-#include "tests/fuzz/fuzz_list.h"
-
-static void require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_list: %s\n", what);
-    abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* A copy that ends where a sanitizer sees it. */
 static char *copy_of(const uint8_t *bytes, size_t len, bool with_nul)

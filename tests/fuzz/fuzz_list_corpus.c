@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A corpus of lines, lists and SPECs, each cut at every length and with every byte changed in a few ways. */
-#include <stdio.h>
-#include <string.h>
-
-#include "tests/fuzz/fuzz_list.h"
+#include "tests/support/corpus.h"
 
 static const char *const corpus[] = {
     "a.jpg\t1\nb.jpg\t2\n",
@@ -19,21 +16,6 @@ static const char *const corpus[] = {
 int main(void)
 {
     static const uint8_t changes[] = {'\t', '\n', '\\', ',', ' ', '%', '?', 0, 0xff, '9'};
-    unsigned long n = 0;
-    for (size_t i = 0; i < sizeof corpus / sizeof *corpus; i++) {
-        uint8_t bytes[128];
-        size_t len = strlen(corpus[i]);
-        memcpy(bytes, corpus[i], len);
-        for (size_t cut = 0; cut <= len; cut++, n++)
-            LLVMFuzzerTestOneInput(bytes, cut);
-        for (size_t at = 0; at < len; at++) {
-            for (size_t c = 0; c < sizeof changes; c++, n++) {
-                bytes[at] = changes[c];
-                LLVMFuzzerTestOneInput(bytes, len);
-            }
-            bytes[at] = (uint8_t)corpus[i][at];
-        }
-    }
-    printf("%lu inputs\n", n);
+    mr_corpus_feed_texts(corpus, sizeof corpus / sizeof *corpus, changes, sizeof changes);
     return 0;
 }

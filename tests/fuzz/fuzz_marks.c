@@ -4,6 +4,7 @@
  * every box by marks has its pixels, with plain C and with the best set of loops. The states see all inputs, so that
  * what one leaves behind meets the next.
  */
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_marks.h"
 
 #include "base/xxh3.h"

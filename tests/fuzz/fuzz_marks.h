@@ -10,9 +10,6 @@
 
 #define FUZZ_MARKS_FILES 4
 
-/* libFuzzer's entry; aborts where a file with marks is not libjpeg's without a warning, or a box has other pixels. */
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
-
 /* The files that are always the same. */
 const struct packed_sample *fuzz_marks_file(uint32_t number);
 

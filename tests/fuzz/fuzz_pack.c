@@ -18,19 +18,12 @@
 #include "dataset/pack_index.h"
 #include "dataset/reader.h"
 #include "tests/dataset/invented_pack.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_pack.h"
 
 enum { MAX_SHARDS = 8, MAX_SHARD = 1 << 16, MAX_SAMPLES = 64, MAX_LABEL = 1 << 16 };
 
 static char folder[64];
-
-static void require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_pack: %s\n", what);
-    abort();
-}
 
 static void clear_folder(void)
 {

@@ -15,7 +15,4 @@ enum {
 #define FUZZ_PACK_SAMPLES 6
 #define FUZZ_PACK_SHARD 1500
 
-/* One input through the readers of packs; aborts where they misbehave. */
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
-
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fuzzed function as a plain test: an index and a part, cut short and with numbers exchanged for hostile ones,
- * with right and with wrong checksums. With a folder as argument it writes the whole files there instead, as seeds for
- * libFuzzer, and their names, separated by commas, to the file "list" there.
+ * An index and a part, cut short and with numbers exchanged for hostile ones, with right and with wrong checksums.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,14 +8,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/dataset/invented_marks.h"
 #include "tests/dataset/invented_pack.h"
 #include "tests/fuzz/fuzz_pack.h"
+#include "tests/support/corpus.h"
 
 static const uint8_t seeds[] = {0,
                                 FUZZ_PACK_MEND,
@@ -28,17 +25,15 @@ static const uint8_t seeds[] = {0,
 
 static unsigned long n_inputs;
 
-/* A file with the byte that says what it is before it. Ownership: free(). */
-static uint8_t *load(const char *path, uint8_t what, size_t *len_out)
+/* A file with the byte that says what it is before it. */
+static struct mr_test_image load(const char *path, uint8_t what)
 {
     size_t len;
-    uint8_t *file = read_whole(path, &len), *input = malloc(len + 1);
-    if (!input)
-        abort();
-    input[0] = what;
-    memcpy(input + 1, file, len);
+    uint8_t *file = read_whole(path, &len);
+    struct mr_test_image input = {mr_corpus_room(len + 1), len + 1};
+    input.bytes[0] = what;
+    memcpy(input.bytes + 1, file, len);
     free(file);
-    *len_out = len + 1;
     return input;
 }
 
@@ -56,8 +51,9 @@ static void remove_pack(const char *dir)
 }
 
 /* A part is of a pack that lacks its last sample. */
-static uint8_t *make_seed(uint8_t what, size_t *len_out)
+static struct mr_test_image make_seed(uint32_t i)
 {
+    uint8_t what = seeds[i];
     char dir[] = "/tmp/fuzz-pack-seed-XXXXXX", path[64];
     struct mr_pack_writer_options options = invented_options(FUZZ_PACK_SAMPLES, FUZZ_PACK_SHARD);
     uint64_t n = what & FUZZ_PACK_PART ? FUZZ_PACK_SAMPLES - 1 : FUZZ_PACK_SAMPLES;
@@ -67,14 +63,14 @@ static uint8_t *make_seed(uint8_t what, size_t *len_out)
     if (what & FUZZ_PACK_MARKS && !options.marks)
         mark_pack(dir);
     snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_PART ? "shard-00000.part" : MR_PACK_INDEX);
-    uint8_t *input = load(path, what, len_out);
+    struct mr_test_image input = load(path, what);
     remove_pack(dir);
     return input;
 }
 
 static void feed(const uint8_t *input, size_t len)
 {
-    LLVMFuzzerTestOneInput(input, len);
+    mr_corpus_feed(input, len);
     n_inputs++;
 }
 
@@ -93,41 +89,19 @@ static void feed_numbers(uint8_t *input, size_t len, size_t step)
     }
 }
 
-static void feed_seed(uint8_t what, size_t step, size_t cut_step)
+static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 {
-    size_t len;
-    uint8_t *input = make_seed(what, &len);
-    feed(input, len);
-    feed_numbers(input, len, step);
-    for (size_t cut = 0; cut < len; cut += cut_step)
-        feed(input, cut);
-    free(input);
-}
-
-static int write_seeds(const char *dir)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/list", dir);
-    FILE *list = fopen(path, "w");
-    if (!list)
-        return 1;
-    for (uint8_t i = 0; i < sizeof seeds; i++) {
-        size_t len;
-        uint8_t *input = make_seed(seeds[i], &len);
-        snprintf(path, sizeof path, "%s/seed-%d", dir, seeds[i]);
-        write_whole(path, input, len);
-        fprintf(list, "%s%s", i ? "," : "", path);
-        free(input);
-    }
-    return fclose(list) == 0 ? 0 : 1;
+    (void)random;
+    feed(seed->bytes, seed->len);
+    feed_numbers(seed->bytes, seed->len, !(seeds[i] & FUZZ_PACK_MEND) ? 97 : seeds[i] & FUZZ_PACK_MARKS ? 8 : 4);
+    for (size_t cut = 0; cut < seed->len; cut += 61)
+        feed(seed->bytes, cut);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return write_seeds(argv[1]);
-    for (size_t i = 0; i < sizeof seeds; i++)
-        feed_seed(seeds[i], !(seeds[i] & FUZZ_PACK_MEND) ? 97 : seeds[i] & FUZZ_PACK_MARKS ? 8 : 4, 61);
+    const struct mr_corpus corpus = {.n_seeds = sizeof seeds, .make_seed = make_seed, .run_seed = run_seed};
+    int status = mr_corpus_main(&corpus, argc, argv);
     printf("%lu inputs\n", n_inputs);
-    return 0;
+    return status;
 }

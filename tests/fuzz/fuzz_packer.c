@@ -4,7 +4,7 @@
  * that is made of it. What is not packed has a reason. Restoring from altered bytes does no harm. One packer of each
  * kind sees all inputs.
  */
-#include "tests/fuzz/fuzz_packer.h"
+#include "tests/fuzz/fuzz.h"
 
 #include "packs/packer.h"
 #include "transforms/tile.h"
@@ -15,13 +15,9 @@
 
 #define N_KINDS 8
 
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_packer: %s\n", what);
-    abort();
-}
+/* Bits of the first byte of an input, which chooses how; a file follows. */
+#define FUZZ_PACKER_SMALL 4u /* max_side */
+#define FUZZ_PACKER_ALTER 8u /* restore from altered bytes */
 
 static struct mr_packer *make_packer(uint32_t encoding, uint32_t kind)
 {

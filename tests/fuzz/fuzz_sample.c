@@ -3,6 +3,7 @@
  * Anything as a sample of a pack: no crash, only damage as a status, the same outcome by all sets of loops. A crop,
  * decoded from only the bytes that it needs, equals the same part of the whole picture. One state sees all inputs.
  */
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_sample.h"
 
 #include "transforms/codec_packed.h"
@@ -14,14 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_sample: %s\n", what);
-    abort();
-}
 
 static void require_damage(mr_status status, const mr_error *error)
 {

@@ -21,7 +21,4 @@ struct fuzz_sample_head {
     uint16_t box[4]; /* x, y, width, height, brought into the image */
 };
 
-/* libFuzzer's entry; aborts when the decoder of packs breaks a promise. */
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
-
 #endif

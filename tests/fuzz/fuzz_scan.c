@@ -3,15 +3,12 @@
  * The decoder of scans against libjpeg as the oracle: any bytes give the same status, words, warnings and pixels, with
  * plain C and with the best set of loops. The states see all inputs, so that what one leaves behind meets the next.
  */
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_scan.h"
 
 #include "tests/transforms/scan_pair.h"
 #include "transforms/codec_jpeg.h"
 #include "transforms/simd/kernels.h"
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static struct scan_pair pairs[2];
 
@@ -43,10 +40,7 @@ static bool find_size(const uint8_t *bytes, size_t len, struct mr_image_head *he
 static void compare(struct scan_pair *pair, const uint8_t *bytes, size_t len, const struct scan_box *box)
 {
     const char *difference = scan_pair_compare(pair, bytes, len, box);
-    if (!difference)
-        return;
-    fprintf(stderr, "fuzz_scan: %s\n", difference);
-    abort();
+    require(!difference, difference);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* libFuzzer's entry; aborts when they differ in anything that a caller sees. */
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
-
 /* Boxes that were compared so far, and those without a look back at libjpeg. */
 void fuzz_scan_count(uint32_t *n_compared_out, uint32_t *n_own_out);
 

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The fuzzed function as a plain test: 10,000 mutations of baseline files, the same at each run. With a folder as
- * argument it writes the whole files there instead, as seeds for libFuzzer, and their names, separated by commas, to
- * the file "list" there.
- */
+/* 10,000 mutations of baseline files, mostly in the scan. */
 #include "tests/fuzz/fuzz_scan.h"
+#include "tests/support/corpus.h"
 #include "tests/support/scans.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define N_WRITTEN 12
 #define N_ENCODED 8
-#define N_SEEDS (N_WRITTEN + N_ENCODED)
 #define N_ROUNDS 500
 
 static const struct mr_test_jpeg encoded[N_ENCODED] = {
@@ -27,11 +19,11 @@ static const struct mr_test_jpeg encoded[N_ENCODED] = {
     {.width = 40, .height = 33, .one_scan_each = true},
 };
 
-static struct mr_test_image make_seed(int i)
+static struct mr_test_image make_seed(uint32_t i)
 {
     if (i < N_ENCODED)
         return mr_test_jpeg(&encoded[i]);
-    uint32_t n = (uint32_t)(i - N_ENCODED);
+    uint32_t n = i - N_ENCODED;
     const struct mr_test_scan options = {.width = 24 + n,
                                          .height = 20,
                                          .seed = n,
@@ -42,91 +34,21 @@ static struct mr_test_image make_seed(int i)
     return mr_test_scan(&options);
 }
 
-static uint32_t draw(uint32_t *random, size_t below)
+static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 {
-    *random = *random * 1664525u + 1013904223u;
-    return (uint32_t)((*random >> 4) % below);
-}
-
-/* In a block of exactly len bytes, so that AddressSanitizer sees a read past the end. */
-static void feed(const uint8_t *bytes, size_t len)
-{
-    uint8_t *copy = malloc(len ? len : 1);
-    if (!copy)
-        abort();
-    memcpy(copy, bytes, len);
-    LLVMFuzzerTestOneInput(copy, len);
-    free(copy);
-}
-
-/* One to four bits turned, a byte or a marker written, bytes taken out, or the end cut off; mostly in the scan. */
-static void mutate(const struct mr_test_image *image, uint32_t round, uint32_t *random)
-{
-    uint8_t *bytes = malloc(image->len);
-    size_t start = mr_test_scan_start(image), len = image->len;
-    if (!bytes)
-        abort();
-    memcpy(bytes, image->bytes, len);
-    size_t from = round % 4 == 0 ? 0 : start, at = from + draw(random, len - from - 1);
-    switch (round % 7) {
-    case 0: bytes[at] = (uint8_t)draw(random, 256); break;
-    case 1:
-        bytes[at] = 0xff;
-        bytes[at + 1] = (uint8_t)(draw(random, 3) ? 0xd0 + draw(random, 10) : draw(random, 256));
-        break;
-    case 2:
-        len -= 1 + draw(random, 3);
-        memmove(bytes + at, bytes + at + (image->len - len), len > at ? len - at : 0);
-        break;
-    case 3: len = at; break;
-    default:
-        for (uint32_t k = 0; k < round % 7 - 3; k++)
-            bytes[from + draw(random, len - from)] ^= (uint8_t)(1u << draw(random, 8));
-    }
-    feed(bytes, len);
-    free(bytes);
-}
-
-static void run_corpus(void)
-{
-    uint32_t random = 1, n_compared, n_own;
-    for (int i = 0; i < N_SEEDS; i++) {
-        struct mr_test_image seed = make_seed(i);
-        feed(seed.bytes, seed.len);
-        for (uint32_t round = 0; round < N_ROUNDS; round++)
-            mutate(&seed, round, &random);
-        mr_test_image_free(&seed);
-    }
-    fuzz_scan_count(&n_compared, &n_own);
-    printf("%u boxes compared, %u without a look back at libjpeg\n", n_compared, n_own);
-    if (n_own < n_compared / 20) /* or nothing was tried */
-        abort();
-}
-
-static void write_seeds(const char *folder)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/list", folder);
-    FILE *list = fopen(path, "we");
-    if (!list)
-        abort();
-    for (int i = 0; i < N_SEEDS; i++) {
-        struct mr_test_image image = make_seed(i);
-        snprintf(path, sizeof path, "%s/seed%02d", folder, i);
-        remove(path);
-        mr_test_image_save(&image, path);
-        mr_test_image_free(&image);
-        fprintf(list, "%s%s", i ? "," : "", path);
-    }
-    if (fclose(list) != 0)
-        abort();
+    (void)i;
+    mr_corpus_feed(seed->bytes, seed->len);
+    for (uint32_t round = 0; round < N_ROUNDS; round++)
+        mr_corpus_feed_mutation(seed, round % 4 == 0 ? 0 : mr_test_scan_start(seed), round, random);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        write_seeds(argv[1]);
-    else
-        run_corpus();
-    return 0;
+    const struct mr_corpus corpus = {.n_seeds = N_WRITTEN + N_ENCODED, .make_seed = make_seed, .run_seed = run_seed};
+    uint32_t n_compared, n_own;
+    int status = mr_corpus_main(&corpus, argc, argv);
+    fuzz_scan_count(&n_compared, &n_own);
+    printf("%u boxes compared, %u without a look back at libjpeg\n", n_compared, n_own);
+    require(n_own >= n_compared / 20, "nothing was tried");
+    return status;
 }

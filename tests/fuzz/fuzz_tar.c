@@ -13,18 +13,10 @@
 #include "dataset/tar/tar_group.h"
 #include "dataset/tar/tar_header.h"
 #include "dataset/tar/tar_label.h"
-#include "tests/fuzz/fuzz_tar.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/support/shards.h"
 
 enum { MAX_FURTHER = 20 };
-
-static void require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_tar: %s\n", what);
-    abort();
-}
 
 /* A copy that ends where a sanitizer sees it. */
 static uint8_t *copy_of(const uint8_t *bytes, size_t len)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small shard with every kind of header, cut at many lengths and with bytes changed in a few ways. */
-#include <stdio.h>
-#include <string.h>
-
-#include "tests/fuzz/fuzz_tar.h"
+#include "tests/support/corpus.h"
 #include "tests/support/shards.h"
 
 static void build_shard(struct mr_test_shard *shard)
@@ -27,14 +24,14 @@ int main(void)
     unsigned long n = 0;
     build_shard(&shard);
     for (size_t cut = 0; cut <= shard.len; cut += cut % 512 < 4 || cut % 512 > 508 ? 1 : 37, n++)
-        LLVMFuzzerTestOneInput(shard.bytes, cut);
+        mr_corpus_feed(shard.bytes, cut);
     for (size_t at = 0; at < shard.len; at++) {
         uint8_t was = shard.bytes[at];
         if (was == 0 && at % 7 != 0) /* padding, mostly */
             continue;
         for (size_t c = 0; c < sizeof changes; c++, n++) {
             shard.bytes[at] = changes[c];
-            LLVMFuzzerTestOneInput(shard.bytes, shard.len);
+            mr_corpus_feed(shard.bytes, shard.len);
         }
         shard.bytes[at] = was;
     }

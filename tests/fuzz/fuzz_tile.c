@@ -5,7 +5,7 @@
  *
  * An input is two bytes, numbers of blocks, then the tile or the coefficients.
  */
-#include "tests/fuzz/fuzz_tile.h"
+#include "tests/fuzz/fuzz.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
@@ -21,14 +21,6 @@ struct question {
     uint32_t first;
     uint32_t last;
 };
-
-static void require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_tile: %s\n", what);
-    abort();
-}
 
 /* In memory that ends where the slack ends, and whose slack holds `slack`. */
 static uint8_t *copy_tile(const uint8_t *bytes, size_t len, int slack)

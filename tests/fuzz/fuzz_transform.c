@@ -9,20 +9,12 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "tests/fuzz/fuzz_transform.h"
+#include "tests/fuzz/fuzz.h"
 #include "transforms/pixels.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
 enum { MAX_NAMES = 200, MAX_TEXT = 16384, MAX_SIDE = 24, MAX_PIXELS = 1 << 14 };
-
-static void require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "fuzz_transform: %s\n", what);
-    abort();
-}
 
 struct names {
     const char *names[MAX_NAMES];
