@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From options and environment to a store that all ranks are connected to. The store of the previous group may still
- * run and answer: a rank that it already knows tries again.
+ * run, and refuses the ranks that it knows: they try again for a while.
  */
 #include "dist/rendezvous/rendezvous.h"
 
@@ -13,7 +13,6 @@
 #include "dist/rendezvous/agreement.h"
 #include "dist/rendezvous/launch_note.h"
 #include "dist/rendezvous/local_address.h"
-#include "dist/rendezvous/store_probe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,11 +36,11 @@
 static bool is_our_own(const char *address, uint16_t port, const struct mr_store_identity *identity,
                        uint64_t deadline_ns)
 {
-    struct mr_store_probe probe;
+    struct mr_store_greeting hello;
     uint64_t until = mr_clock_now_ns() + TRY_PORT_MS * NS_PER_MS;
-    return mr_store_probe_hello(address, port, until < deadline_ns ? until : deadline_ns, &probe, NULL) == MR_OK &&
-           probe.process == (uint32_t)getpid() && probe.run == identity->run && probe.restart == identity->restart &&
-           probe.world_size == identity->world_size;
+    return mr_store_search_hello(address, port, until < deadline_ns ? until : deadline_ns, &hello) &&
+           hello.rank == (uint32_t)getpid() && hello.run == identity->run && hello.restart == identity->restart &&
+           hello.world_size == identity->world_size;
 }
 
 /* Use the first free port of those that all ranks try. */
@@ -75,63 +74,11 @@ static void warn_of_loopback(const struct mr_rendezvous_plan *plan, const struct
                     plan->host[0] ? plan->host : "", address);
 }
 
-/* A store that this rank has joined before belongs to a group that is ending. */
-static mr_status check_new(struct mr_store_client *client, const struct mr_rank_identity *who, const char *address,
-                           mr_error *error)
-{
-    char key[MR_STORE_KEY];
-    int64_t times = 0;
-    snprintf(key, sizeof key, "join/seen/%u", who->rank);
-    mr_status status = mr_store_add(client, key, 1, &times, error);
-    if (status == MR_OK && times != 1)
-        return mr_error_set(error, MR_ERR_PEER, "the store at %s is of a group that rank %u has left", address,
-                            who->rank);
-    return status;
-}
-
-static mr_status come_in(const struct mr_store_connect *connect, const struct mr_rank_identity *who,
-                         struct mr_store_client **client_out, mr_error *error)
-{
-    char address[MR_RENDEZVOUS_ADDRESS];
-    struct mr_store_client *client = NULL;
-    mr_rendezvous_plan_spell(connect->host, connect->port, address);
-    mr_status status = mr_store_connect(connect, &client, error);
-    if (status == MR_OK)
-        status = check_new(client, who, address, error);
-    if (status == MR_OK)
-        *client_out = client;
-    else
-        mr_store_close(client);
-    return status;
-}
-
-/* A store that is ending may refuse a rank, or drop it at once: such a failure counts only if it lasts. */
-static mr_status keep_coming(const struct mr_rendezvous_plan *plan, const struct mr_store_connect *connect,
-                             const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
-{
-    uint64_t total_ms = (plan->deadline_ns - plan->began_ns) / NS_PER_MS;
-    uint64_t patience_ns = (total_ms / 4 < REFUSED_MS ? total_ms / 4 : REFUSED_MS) * NS_PER_MS;
-    uint64_t refused_ns = 0;
-    for (uint32_t pause_ms = AGAIN_MS;; pause_ms = pause_ms < 500 ? pause_ms * 2 : pause_ms) {
-        mr_status status = come_in(connect, who, client_out, error);
-        uint64_t now = mr_clock_now_ns();
-        if (status != MR_ERR_PEER && status != MR_ERR_IO)
-            return status;
-        if (refused_ns == 0)
-            refused_ns = now;
-        if (now - refused_ns >= patience_ns || now >= plan->deadline_ns)
-            return status;
-        mr_clock_sleep_ms(pause_ms);
-    }
-}
-
-/* Does the file say where the store of this very run is? MR_PENDING: not yet, or it is stale. */
-static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_ms, const struct mr_rank_identity *who,
-                            struct mr_address_file *file_out, mr_error *error)
+/* Does the file say where the store of this very run may be? MR_PENDING: not yet, or it is stale. */
+static mr_status read_file(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                           struct mr_address_file *file_out, mr_error *error)
 {
     char boot[40];
-    struct mr_store_probe probe;
-    uint64_t until = mr_clock_now_ns() + try_ms * NS_PER_MS;
     mr_status status = mr_address_file_read(plan->path, file_out, error);
     if (status != MR_OK)
         return status;
@@ -142,40 +89,34 @@ static mr_status check_file(const struct mr_rendezvous_plan *plan, uint32_t try_
         return mr_error_set(error, MR_PENDING,
                             "%s says %s, which is on another machine; MR_SOCKET_IFNAME is not set there", plan->path,
                             file_out->host);
-    status = mr_store_probe_hello(file_out->host, file_out->port, until < plan->deadline_ns ? until : plan->deadline_ns,
-                                  &probe, error);
-    if (status == MR_OK && (probe.run != file_out->run || probe.restart != who->restart))
-        return mr_error_set(error, MR_PENDING, "the store that %s names is of another run", plan->path);
-    return status;
+    return MR_OK;
 }
 
-/*
- * A stale file names an address without a store, or the store of another run; rank 0 will replace the file. This rank
- * asks the store for its run before it greets it, because a rank that has greeted can only wait.
- */
+/* A stale file names an address without a store, or the store of another run; rank 0 will replace the file. */
 static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_connect *connect,
                               const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
 {
     mr_error why;
-    uint32_t n_tries = 0, try_ms = TRY_FILE_MS;
+    uint32_t n_tries = 0;
+    connect->once_ms = TRY_FILE_MS;
     do {
         struct mr_address_file file;
-        mr_status status = check_file(plan, try_ms, who, &file, &why);
+        mr_status status = read_file(plan, who, &file, &why);
         if (status == MR_OK) {
-            memcpy(plan->host, file.host, sizeof file.host);
-            connect->host = plan->host;
+            connect->host = file.host;
             connect->port = file.port;
             connect->identity.run = file.run;
-            mr_rendezvous_plan_spell(file.host, file.port, plan->store_address);
-            status = come_in(connect, who, client_out, &why);
+            status = mr_store_connect(connect, client_out, &why);
         }
+        if (status == MR_OK)
+            mr_rendezvous_plan_spell(file.host, file.port, plan->store_address);
         if (status == MR_OK || status == MR_ERR_NO_MEMORY || status == MR_ERR_TIMEOUT) {
             mr_error_copy(status == MR_OK ? NULL : error, &why);
             return status;
         }
         n_tries++;
-        if (why.os_error == ETIMEDOUT && try_ms < MAX_TRY_FILE_MS)
-            try_ms *= 2;
+        if (why.os_error == ETIMEDOUT && connect->once_ms < MAX_TRY_FILE_MS)
+            connect->once_ms *= 2;
         mr_clock_sleep_ms(AGAIN_MS);
     } while (mr_clock_now_ns() < plan->deadline_ns);
     uint64_t ms = (mr_clock_now_ns() - plan->began_ns) / NS_PER_MS;
@@ -209,7 +150,9 @@ static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_ran
     connect->host = plan->host;
     connect->port = plan->port;
     connect->n_ports = (uint16_t)(plan->n_ports - 1);
-    return keep_coming(plan, connect, who, &out->client, error);
+    uint64_t quarter_ns = (plan->deadline_ns - plan->began_ns) / 4;
+    connect->patience_ns = quarter_ns < REFUSED_MS * NS_PER_MS ? quarter_ns : REFUSED_MS * NS_PER_MS;
+    return mr_store_connect(connect, &out->client, error);
 }
 
 /* Start the store and connect this rank to it. */
@@ -349,35 +292,22 @@ mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvo
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
 }
 
-/* Wait for the ranks that came, until one has broken off: that one will not say that it leaves. */
+/* A rank that has broken off may still be connected, and will not leave. */
 static void wait_for_others(struct mr_rendezvous *rendezvous)
 {
-    static const char key[] = "join/left";
     uint64_t until = mr_clock_now_ns() + LEAVING_MS * NS_PER_MS;
-    uint8_t *present = calloc(1, rendezvous->who.world_size / 8 + 1);
     uint32_t pause_ms = 1, broken;
-    if (!present)
-        return;
-    for (;;) {
-        int64_t n_left = 0;
-        uint32_t n_came = mr_store_present(rendezvous->store, present);
-        if (mr_store_broken(rendezvous->client, &broken, NULL) ||
-            mr_store_add(rendezvous->client, key, 0, &n_left, NULL) != MR_OK || n_left + 1 >= n_came ||
-            mr_clock_now_ns() >= until)
-            break;
+    while (mr_store_connected(rendezvous->store) > 1 && !mr_store_broken(rendezvous->client, &broken, NULL) &&
+           mr_clock_now_ns() < until) {
         mr_clock_sleep_ms(pause_ms);
         pause_ms = pause_ms < AGAIN_MS ? pause_ms + 1 : AGAIN_MS;
     }
-    free(present);
 }
 
 void mr_rendezvous_leave(struct mr_rendezvous *rendezvous)
 {
-    int64_t n_left;
     if (rendezvous->client && rendezvous->store)
         wait_for_others(rendezvous);
-    else if (rendezvous->client)
-        mr_store_add_until(rendezvous->client, "join/left", 1, &n_left, mr_clock_now_ns() + 1000 * NS_PER_MS, NULL);
     mr_store_close(rendezvous->client);
     mr_store_stop(rendezvous->store);
     memset(rendezvous, 0, sizeof *rendezvous);

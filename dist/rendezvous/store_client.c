@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "dist/rendezvous/lost_ranks.h"
-#include "dist/rendezvous/store_endpoint.h"
 
 #define MS UINT64_C(1000000)
 #define READ_BYTES (64u << 10)
@@ -190,7 +189,7 @@ static void *run_client(void *arg)
         struct pollfd fds[2] = {{.fd = client->fd, .events = (short)(POLLIN | (is_full ? POLLOUT : 0))},
                                 {.fd = client->wake_fd, .events = POLLIN}};
         uint64_t before = now, count;
-        poll(fds, 2, mr_store_endpoint_ms_until(close_ns && close_ns < beat_ns ? close_ns : beat_ns));
+        mr_store_wire_poll(fds, 2, close_ns && close_ns < beat_ns ? close_ns : beat_ns);
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
             heard_ns = now; /* this thread stood still: what came meanwhile has not been read yet */

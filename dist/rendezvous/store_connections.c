@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "dist/rendezvous/rank_list.h"
 
 #define READ_BYTES (16u << 10)
 #define N_LOGGED 16u
@@ -55,9 +56,12 @@ static uint8_t judge_greeting(const struct mr_store *store, const struct mr_stor
         return MR_STORE_OTHER_WORLD;
     if (theirs->rank >= ours->world_size)
         return MR_STORE_NO_SUCH_RANK;
-    if (store->ranks[theirs->rank] == MR_STORE_BROKE)
-        return MR_STORE_RANK_BROKE;
-    return store->ranks[theirs->rank] == MR_STORE_HERE ? MR_STORE_RANK_TAKEN : MR_STORE_FINE;
+    switch (store->ranks[theirs->rank]) {
+    case MR_STORE_HERE: return MR_STORE_RANK_TAKEN;
+    case MR_STORE_BROKE: return MR_STORE_RANK_BROKE;
+    case MR_STORE_LEFT: return MR_STORE_RANK_LEFT; /* it belongs to the next group, whose store will be another */
+    default: return MR_STORE_FINE;
+    }
 }
 
 static void welcome_rank(struct mr_store *store, struct mr_store_peer *peer, uint32_t rank)
@@ -67,9 +71,8 @@ static void welcome_rank(struct mr_store *store, struct mr_store_peer *peer, uin
     store->n_strangers--;
     store->n_here++;
     pthread_mutex_lock(&store->lock);
-    uint8_t bit = (uint8_t)(1u << rank % 8);
-    store->n_present += !(store->present[rank / 8] & bit);
-    store->present[rank / 8] |= bit;
+    store->n_present++;
+    mr_rank_list_add(store->present, rank);
     pthread_mutex_unlock(&store->lock);
     for (uint32_t r = 0; store->n_broken > 0 && r < store->identity.world_size; r++)
         if (store->ranks[r] == MR_STORE_BROKE)

@@ -29,11 +29,11 @@ struct mr_store {
     uint8_t *present;
     uint32_t n_present;
     mr_error refusal;
+    _Atomic uint32_t n_here; /* which other threads read too */
     /* The rest is the thread's own. */
     uint8_t *ranks; /* enum mr_store_rank_state */
     uint8_t *how;   /* of broken ranks */
     uint32_t n_broken;
-    uint32_t n_here;
     uint32_t n_strangers;
     uint32_t n_logged;
     bool again; /* frames were queued for which no send was tried yet */

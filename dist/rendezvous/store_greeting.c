@@ -5,6 +5,7 @@
  */
 #include "dist/rendezvous/store_greeting.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const uint8_t magic[8] = {'M', 'R', 'S', 'T', 'O', 'R', 'E', '\n'};
@@ -52,60 +53,51 @@ bool mr_store_greeting_same(const uint8_t a[MR_STORE_TOKEN], const uint8_t b[MR_
     return differs == 0;
 }
 
-void mr_store_greeting_refuse(const struct mr_store_greeting *theirs, const struct mr_store_identity *ours,
-                              uint8_t code, mr_error *error_out)
+static void describe_refusal(const struct mr_store_greeting *theirs, const struct mr_store_identity *ours, uint8_t code,
+                             char *text, size_t size)
 {
-    uint32_t rank = theirs->rank;
     switch (code) {
     case MR_STORE_OTHER_VERSION:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: its store has version %u, not %u", rank,
-                     theirs->version, MR_STORE_VERSION);
+        snprintf(text, size, "its store has version %u, not %u", theirs->version, MR_STORE_VERSION);
         break;
     case MR_STORE_OTHER_RUN:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: it is of run %llx, not %llx", rank,
-                     (unsigned long long)theirs->run, (unsigned long long)ours->run);
+        snprintf(text, size, "it is of run %llx, not %llx", (unsigned long long)theirs->run,
+                 (unsigned long long)ours->run);
         break;
     case MR_STORE_OTHER_RESTART:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: it is of restart %u, not %u", rank, theirs->restart,
-                     ours->restart);
+        snprintf(text, size, "it is of restart %u, not %u", theirs->restart, ours->restart);
         break;
-    case MR_STORE_OTHER_TOKEN:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: its token differs", rank);
-        break;
+    case MR_STORE_OTHER_TOKEN: snprintf(text, size, "its token differs"); break;
     case MR_STORE_OTHER_WORLD:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: its world size is %u, not %u", rank,
-                     theirs->world_size, ours->world_size);
+        snprintf(text, size, "its world size is %u, not %u", theirs->world_size, ours->world_size);
         break;
-    case MR_STORE_NO_SUCH_RANK:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: the world size is %u", rank, ours->world_size);
-        break;
-    case MR_STORE_RANK_BROKE:
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: a rank %u was there and broke off", rank, rank);
-        break;
+    case MR_STORE_NO_SUCH_RANK: snprintf(text, size, "the world size is %u", ours->world_size); break;
+    case MR_STORE_RANK_BROKE: snprintf(text, size, "a rank %u was there and broke off", theirs->rank); break;
+    case MR_STORE_RANK_LEFT: snprintf(text, size, "a rank %u was there and has left", theirs->rank); break;
     default:
-        mr_error_set(error_out, MR_ERR_PEER,
-                     "rank %u was refused: a rank %u is there already (mr_group_split() makes a second group of the "
-                     "same ranks)",
-                     rank, rank);
+        snprintf(text, size, "a rank %u is there already (mr_group_split() makes a second group of the same ranks)",
+                 theirs->rank);
         break;
     }
 }
 
+void mr_store_greeting_refuse(const struct mr_store_greeting *theirs, const struct mr_store_identity *ours,
+                              uint8_t code, mr_error *error_out)
+{
+    char text[160];
+    describe_refusal(theirs, ours, code, text, sizeof text);
+    mr_error_set(error_out, MR_ERR_PEER, "rank %u was refused: %s", theirs->rank, text);
+}
+
 void mr_store_greeting_tell(uint32_t rank, uint8_t how, uint32_t silence_ms, mr_error *error_out)
 {
-    switch (how) {
-    case MR_STORE_SILENT:
+    if (how == MR_STORE_SILENT)
         mr_error_set(error_out, MR_ERR_PEER, "rank %u fell silent: nothing heard from it for %.1f s", rank,
                      silence_ms / 1e3);
-        break;
-    case MR_STORE_NONSENSE:
+    else if (how == MR_STORE_NONSENSE)
         mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: what came from it is not the store's protocol", rank);
-        break;
-    case MR_STORE_DEAF:
+    else if (how == MR_STORE_DEAF)
         mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: it did not read for %.1f s", rank, silence_ms / 1e3);
-        break;
-    default:
+    else
         mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: its connection ended without a goodbye", rank);
-        break;
-    }
 }

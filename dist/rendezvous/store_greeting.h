@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "dist/rendezvous/store_wire.h"
 
-#define MR_STORE_VERSION 2u
+#define MR_STORE_VERSION 3u
 #define MR_STORE_HELLO 32u /* magic 8, version 4, world size 4, run 8, restart 4, rank or process 4 */
 #define MR_STORE_GREETING (MR_STORE_HELLO + MR_STORE_TOKEN)
 

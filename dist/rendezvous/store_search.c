@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the store's server and greets it. All ports and addresses are tried at once, since a foreign server may stay
- * silent.
+ * Finds the store's server and greets it. Ports and addresses are tried in turn, each for longer in later rounds,
+ * because another program may have the port, accept the connection and stay silent.
  *
  * Invariant: once the right server has been greeted, this rank does not leave before the deadline: leaving would look
  * like a rank that broke off.
@@ -10,18 +10,19 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "dist/rendezvous/store_endpoint.h"
 
 #define MS UINT64_C(1000000)
 #define RESOLVE_NS (5000 * MS) /* then a name is looked up again */
 #define FIRST_PAUSE_MS 20u
 #define MAX_PAUSE_MS 1000u
-#define N_ENDPOINTS 128
+#define FIRST_HELLO_MS 250u /* where there are several places */
 
 struct search {
     const struct mr_store_connect *want;
@@ -29,31 +30,108 @@ struct search {
     uint64_t resolved_ns; /* 0: never, or not well */
     uint64_t begun_ns;
     uint32_t n_rounds;
-    uint32_t n_endpoints;
-    uint32_t found; /* the endpoint whose server is ours */
-    mr_error last;  /* what the last failed try said */
-    struct mr_store_endpoint endpoints[N_ENDPOINTS];
+    mr_error last; /* what the last failed try said */
 };
 
-enum found { NOTHING_YET, THIS_ONE, NOT_THIS_ONE, GIVE_UP };
+/* A server's hello. */
 
-static void note_failure(struct search *search, const struct mr_store_endpoint *endpoint, int os_error)
+/* 0 when fd is ready, or ETIMEDOUT. */
+static int wait_for(int fd, short events, uint64_t until_ns)
 {
-    char name[64];
-    mr_store_address_name(&endpoint->address, name, sizeof name);
-    mr_error_os(&search->last, MR_ERR_IO, os_error, "%s port %u", name, mr_store_address_port(&endpoint->address));
+    struct pollfd at = {.fd = fd, .events = events};
+    while (at.revents == 0) {
+        if (mr_clock_now_ns() >= until_ns)
+            return ETIMEDOUT;
+        mr_store_wire_poll(&at, 1, until_ns);
+    }
+    return 0;
 }
 
-/* A store, but perhaps not ours. With several ports to look at, or an older restart that is about to end, ours may
- * come. */
-static enum found judge_hello(struct search *search, const struct mr_store_endpoint *endpoint,
-                              const struct mr_store_greeting *theirs)
+/* A socket that connects to a port of this machine where nobody listens may be given that very port. */
+static bool met_itself(int fd)
+{
+    struct sockaddr_storage mine = {0}, other = {0};
+    socklen_t mine_len = sizeof mine, other_len = sizeof other;
+    return getsockname(fd, (struct sockaddr *)&mine, &mine_len) == 0 &&
+           getpeername(fd, (struct sockaddr *)&other, &other_len) == 0 && mine_len == other_len &&
+           memcmp(&mine, &other, mine_len) == 0;
+}
+
+/* 0, or an errno. */
+static int connect_to(int fd, const struct sockaddr_storage *address, uint64_t until_ns)
+{
+    int one = 1, failed = 0;
+    socklen_t len = sizeof failed;
+    socklen_t size = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (connect(fd, (const struct sockaddr *)address, size) != 0) {
+        int rc = errno == EINPROGRESS ? wait_for(fd, POLLOUT, until_ns) : errno;
+        if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) != 0)
+            rc = errno;
+        if (rc != 0 || failed != 0)
+            return rc ? rc : failed;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return met_itself(fd) ? ECONNREFUSED : 0;
+}
+
+static int read_hello(int fd, uint64_t until_ns, struct mr_store_greeting *hello_out)
+{
+    uint8_t bytes[MR_STORE_HELLO];
+    for (size_t len = 0; len < sizeof bytes;) {
+        int rc = wait_for(fd, POLLIN, until_ns);
+        if (rc != 0)
+            return rc;
+        ssize_t n = recv(fd, bytes + len, sizeof bytes - len, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : ECONNRESET;
+        len += (size_t)n;
+        if (!mr_store_greeting_read(bytes, len, hello_out))
+            return EPROTO;
+    }
+    return 0;
+}
+
+/* 0 with a connection to what says that it is a store, or an errno without one. */
+static int hear_hello(const struct sockaddr_storage *address, uint64_t until_ns, int *fd_out,
+                      struct mr_store_greeting *hello_out)
+{
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    int rc = connect_to(fd, address, until_ns);
+    if (rc == 0)
+        rc = read_hello(fd, until_ns, hello_out);
+    if (rc == 0)
+        *fd_out = fd;
+    else
+        close(fd);
+    return rc;
+}
+
+bool mr_store_search_hello(const char *host, uint16_t port, uint64_t deadline_ns, struct mr_store_greeting *hello_out)
+{
+    int fd;
+    struct mr_store_addresses addresses;
+    if (mr_store_address_resolve(host, NULL, deadline_ns, &addresses, NULL) != MR_OK)
+        return false;
+    mr_store_address_set_port(&addresses.at[0], port);
+    if (hear_hello(&addresses.at[0], deadline_ns, &fd, hello_out) != 0)
+        return false;
+    close(fd);
+    return true;
+}
+
+/*
+ * A store, but perhaps not ours. MR_PENDING: with several ports to look at, or an older restart that is about to end,
+ * ours may come.
+ */
+static mr_status judge_hello(struct search *search, const char *name, uint16_t port,
+                             const struct mr_store_greeting *theirs)
 {
     const struct mr_store_identity *ours = &search->want->identity;
-    uint16_t port = mr_store_address_port(&endpoint->address);
-    char name[64];
     bool may_come = search->want->n_ports > 0;
-    mr_store_address_name(&endpoint->address, name, sizeof name);
     if (theirs->version != MR_STORE_VERSION) {
         mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u has version %u, this program's has %u", name,
                      port, theirs->version, MR_STORE_VERSION);
@@ -65,102 +143,132 @@ static enum found judge_hello(struct search *search, const struct mr_store_endpo
                      theirs->restart, ours->restart);
         may_come |= theirs->restart < ours->restart;
     } else {
-        return THIS_ONE;
+        return MR_OK;
     }
-    return may_come ? NOT_THIS_ONE : GIVE_UP;
+    return may_come ? MR_PENDING : MR_ERR_PEER;
 }
 
-static enum found look_at(struct search *search, struct mr_store_endpoint *endpoint)
+/* The greeting. */
+
+/* The verdict, as the first frame of in_out. MR_PENDING: the connection has ended. */
+static mr_status await_verdict(struct search *search, int fd, uint16_t port, struct mr_store_bytes *in_out,
+                               struct mr_store_frame *verdict_out)
 {
-    struct mr_store_greeting theirs;
-    int rc = mr_store_endpoint_hear(endpoint, &theirs);
-    if (rc == 0)
-        return judge_hello(search, endpoint, &theirs);
-    if (rc == EAGAIN)
-        return NOTHING_YET;
-    note_failure(search, endpoint, rc);
-    return NOT_THIS_ONE;
+    const struct mr_store_connect *want = search->want;
+    int got;
+    while ((got = mr_store_wire_next(in_out, verdict_out)) == 0) {
+        if (wait_for(fd, POLLIN, want->deadline_ns) != 0)
+            return mr_error_set(&search->last, MR_ERR_TIMEOUT,
+                                "the store at %s port %u said hello, and then nothing for %.1f s", want->host, port,
+                                (double)(mr_clock_now_ns() - search->begun_ns) / 1e9);
+        long n = mr_store_wire_recv(fd, in_out, 4096);
+        if (n <= 0 && n != -EAGAIN && n != -EWOULDBLOCK)
+            return mr_error_set(&search->last, MR_PENDING, "the store at %s closed the connection", want->host);
+    }
+    if (got < 0 || verdict_out->kind != MR_STORE_VERDICT || !mr_store_wire_is_reply(verdict_out))
+        return mr_error_set(&search->last, MR_ERR_PEER, "what answers at %s is not a store", want->host);
+    return MR_OK;
 }
 
-static enum found look_at_all(struct search *search, const struct pollfd *fds)
+/* On MR_OK the bytes after the verdict are in in_out. */
+static mr_status greet_store(struct search *search, int fd, uint16_t port, const struct mr_store_greeting *theirs,
+                             struct mr_store_bytes *in_out)
 {
-    for (uint32_t i = 0; i < search->n_endpoints; i++) {
-        if (fds[i].fd < 0 || fds[i].revents == 0)
-            continue;
-        enum found found = look_at(search, &search->endpoints[i]);
-        if (found == THIS_ONE)
-            search->found = i;
-        if (found == NOT_THIS_ONE)
-            mr_store_endpoint_close(&search->endpoints[i]);
-        if (found == THIS_ONE || found == GIVE_UP)
-            return found;
+    const struct mr_store_connect *want = search->want;
+    const struct mr_store_identity *identity = &want->identity;
+    uint8_t greeting[MR_STORE_GREETING];
+    struct mr_store_greeting ours = {.version = MR_STORE_VERSION,
+                                     .world_size = identity->world_size,
+                                     .run = identity->run,
+                                     .restart = identity->restart,
+                                     .rank = want->rank};
+    struct mr_store_frame verdict;
+    mr_store_greeting_write(&ours, greeting);
+    mr_status status = mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, &search->last);
+    if (status != MR_OK)
+        return status;
+    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* a new socket has room; a lost one ends below */
+    status = await_verdict(search, fd, port, in_out, &verdict);
+    if (status != MR_OK)
+        return status;
+    if (verdict.code != MR_STORE_FINE) {
+        struct mr_store_identity other = {
+            .run = theirs->run, .restart = theirs->restart, .world_size = theirs->world_size};
+        mr_error why;
+        mr_store_greeting_refuse(&ours, &other, verdict.code, &why);
+        return mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u: %.600s", want->host, port, why.text);
     }
-    return NOTHING_YET;
+    mr_store_wire_consume(in_out, mr_store_wire_size(&verdict));
+    return MR_OK;
 }
 
-/* Try each endpoint that is not being tried, and wait until one is right or until_ns. */
-static enum found look_around(struct search *search, uint64_t until_ns)
+/* The search. */
+
+/* MR_PENDING: ours is not there, or not yet. */
+static mr_status try_place(struct search *search, const struct sockaddr_storage *address, uint64_t until_ns,
+                           int *fd_out, struct mr_store_bytes *in_out)
 {
-    struct pollfd fds[N_ENDPOINTS];
-    search->n_rounds++;
-    for (uint32_t i = 0; i < search->n_endpoints; i++) {
-        struct mr_store_endpoint *endpoint = &search->endpoints[i];
-        if (endpoint->fd >= 0 && mr_clock_now_ns() - endpoint->since_ns > MR_STORE_ENDPOINT_MS * MS) {
-            note_failure(search, endpoint, ETIMEDOUT);
-            mr_store_endpoint_close(endpoint);
-        }
-        int rc = endpoint->fd < 0 ? mr_store_endpoint_open(endpoint) : 0;
-        if (rc != 0)
-            note_failure(search, endpoint, rc);
+    int fd;
+    char name[64];
+    struct mr_store_greeting hello;
+    uint16_t port = mr_store_address_port(address);
+    mr_store_address_name(address, name, sizeof name);
+    int rc = hear_hello(address, until_ns, &fd, &hello);
+    if (rc != 0)
+        return mr_error_os(&search->last, MR_PENDING, rc, "%s port %u", name, port);
+    mr_status status = judge_hello(search, name, port, &hello);
+    if (status == MR_OK)
+        status = greet_store(search, fd, port, &hello, in_out);
+    if (status == MR_OK) {
+        *fd_out = fd;
+    } else {
+        close(fd);
+        mr_store_wire_free(in_out);
     }
-    for (;;) {
-        for (uint32_t i = 0; i < search->n_endpoints; i++) {
-            const struct mr_store_endpoint *endpoint = &search->endpoints[i];
-            fds[i] = (struct pollfd){.fd = endpoint->fd, .events = mr_store_endpoint_events(endpoint)};
-        }
-        if (mr_clock_now_ns() >= until_ns)
-            return NOTHING_YET;
-        mr_store_endpoint_poll(fds, search->n_endpoints, until_ns);
-        enum found found = look_at_all(search, fds);
-        if (found != NOTHING_YET)
-            return found;
-    }
+    return status;
 }
 
-static void close_endpoints(struct search *search, bool but_found)
+static uint32_t hello_ms(const struct search *search, uint32_t n_places)
 {
-    for (uint32_t i = 0; i < search->n_endpoints; i++)
-        if (!but_found || i != search->found)
-            mr_store_endpoint_close(&search->endpoints[i]);
+    if (search->want->once_ms)
+        return search->want->once_ms;
+    uint32_t doubled = search->n_rounds < 6 ? FIRST_HELLO_MS << search->n_rounds : MR_STORE_HELLO_MS;
+    return n_places == 1 || doubled > MR_STORE_HELLO_MS ? MR_STORE_HELLO_MS : doubled;
 }
 
 /* Names can come to mean something else while we look. */
 static mr_status resolve_host(struct search *search)
 {
-    struct mr_store_addresses addresses;
-    uint32_t n_ports = search->want->n_ports + 1u;
-    memset(&addresses, 0, sizeof addresses);
+    const struct mr_store_connect *want = search->want;
     if (search->resolved_ns != 0 && mr_clock_now_ns() - search->resolved_ns < RESOLVE_NS)
         return MR_OK;
-    mr_status status = mr_store_address_resolve(search->want->host, search->want->resolver, search->want->deadline_ns,
-                                                &addresses, &search->last);
+    mr_status status =
+        mr_store_address_resolve(want->host, want->resolver, want->deadline_ns, &search->addresses, &search->last);
+    search->resolved_ns = status == MR_OK ? mr_clock_now_ns() : 0;
+    return status == MR_ERR_IO || status == MR_ERR_TIMEOUT ? MR_PENDING : status;
+}
+
+/* Every place once, until one is no longer pending. */
+static mr_status try_places(struct search *search, int *fd_out, struct mr_store_bytes *in_out)
+{
+    const struct mr_store_connect *want = search->want;
+    mr_status status = resolve_host(search);
     if (status != MR_OK)
         return status;
-    search->resolved_ns = mr_clock_now_ns();
-    if (search->n_endpoints > 0 && memcmp(&addresses, &search->addresses, sizeof addresses) == 0)
-        return MR_OK;
-    close_endpoints(search, false);
-    search->addresses = addresses;
-    search->n_endpoints = 0;
-    for (uint32_t i = 0; i < n_ports * addresses.n && search->n_endpoints < N_ENDPOINTS; i++) {
-        uint32_t port = search->want->port + i / addresses.n;
-        if (port > UINT16_MAX)
+    uint32_t n_places = (want->n_ports + 1u) * search->addresses.n;
+    uint64_t hello_ns = hello_ms(search, n_places) * MS;
+    status = MR_PENDING;
+    for (uint32_t i = 0; i < n_places && status == MR_PENDING; i++) {
+        uint64_t now = mr_clock_now_ns();
+        uint32_t port = want->port + i / search->addresses.n;
+        struct sockaddr_storage address = search->addresses.at[i % search->addresses.n];
+        if (port > UINT16_MAX || now >= want->deadline_ns)
             break;
-        struct mr_store_endpoint *endpoint = &search->endpoints[search->n_endpoints++];
-        *endpoint = (struct mr_store_endpoint){.fd = -1, .address = addresses.at[i % addresses.n]};
-        mr_store_address_set_port(&endpoint->address, (uint16_t)port);
+        mr_store_address_set_port(&address, (uint16_t)port);
+        status = try_place(search, &address, now + hello_ns < want->deadline_ns ? now + hello_ns : want->deadline_ns,
+                           fd_out, in_out);
     }
-    return MR_OK;
+    return status;
 }
 
 static mr_status out_of_time(const struct search *search, mr_error *error)
@@ -175,130 +283,36 @@ static mr_status out_of_time(const struct search *search, mr_error *error)
                         search->last.text[0] ? search->last.text : "none");
 }
 
-/* When the next round is: between half of pause_ms and all of it from now, so that not all ranks come at once. */
-static uint64_t next_round(const struct search *search, uint32_t pause_ms)
+/* Between half of pause_ms and all of it, so that not all ranks come at once; not past the deadline. */
+static void rest(const struct search *search, uint32_t pause_ms)
 {
     uint32_t mixed = (search->want->rank + 1) * 2654435761u + search->n_rounds * 40503u;
-    uint64_t then_ns = mr_clock_now_ns() + (pause_ms / 2 + (mixed >> 8) % (pause_ms / 2 + 1)) * MS;
-    return then_ns < search->want->deadline_ns ? then_ns : search->want->deadline_ns;
-}
-
-static mr_status find_store(struct search *search, mr_error *error)
-{
-    for (uint32_t pause_ms = FIRST_PAUSE_MS;;
-         pause_ms = pause_ms * 3 / 2 < MAX_PAUSE_MS ? pause_ms * 3 / 2 : MAX_PAUSE_MS) {
-        mr_status status = resolve_host(search);
-        if (status != MR_OK && status != MR_ERR_IO && status != MR_ERR_TIMEOUT) {
-            mr_error_copy(error, &search->last);
-            return status;
-        }
-        enum found found = look_around(search, next_round(search, pause_ms));
-        if (found == GIVE_UP) {
-            mr_error_copy(error, &search->last);
-            return MR_ERR_PEER;
-        }
-        if (found == THIS_ONE)
-            return MR_OK;
-        if (mr_clock_now_ns() >= search->want->deadline_ns)
-            return out_of_time(search, error);
-    }
-}
-
-/* The verdict, as the first frame of in_out. *lost_out: the connection has ended. */
-static mr_status await_verdict(const struct search *search, int fd, struct mr_store_bytes *in_out, bool *lost_out,
-                               struct mr_store_frame *verdict_out, mr_error *error)
-{
-    const struct mr_store_connect *want = search->want;
-    int got;
-    while ((got = mr_store_wire_next(in_out, verdict_out)) == 0 && !*lost_out) {
-        struct pollfd at = {.fd = fd, .events = POLLIN};
-        if (mr_clock_now_ns() >= want->deadline_ns)
-            return mr_error_set(error, MR_ERR_TIMEOUT,
-                                "the store at %s port %u said hello, and then nothing for %.1f s", want->host,
-                                mr_store_address_port(&search->endpoints[search->found].address),
-                                (double)(mr_clock_now_ns() - search->begun_ns) / 1e9);
-        mr_store_endpoint_poll(&at, 1, want->deadline_ns);
-        long n = mr_store_wire_recv(fd, in_out, 4096);
-        *lost_out = n <= 0 && n != -EAGAIN && n != -EWOULDBLOCK;
-    }
-    if (got == 0)
-        return mr_error_set(error, MR_ERR_IO, "the store at %s closed the connection", want->host);
-    if (got < 0 || verdict_out->kind != MR_STORE_VERDICT || !mr_store_wire_is_reply(verdict_out))
-        return mr_error_set(error, MR_ERR_PEER, "what answers at %s is not a store", want->host);
-    return MR_OK;
-}
-
-/* Greet; on MR_OK the bytes after the verdict are in in_out. *lost_out: try again. */
-static mr_status greet_store(const struct search *search, const struct mr_store_endpoint *endpoint,
-                             struct mr_store_bytes *in_out, bool *lost_out, mr_error *error)
-{
-    const struct mr_store_connect *want = search->want;
-    const struct mr_store_identity *identity = &want->identity;
-    uint8_t greeting[MR_STORE_GREETING];
-    struct mr_store_greeting ours = {.version = MR_STORE_VERSION,
-                                     .world_size = identity->world_size,
-                                     .run = identity->run,
-                                     .restart = identity->restart,
-                                     .rank = want->rank},
-                             theirs = {0};
-    struct mr_store_frame verdict;
-    mr_store_greeting_read(endpoint->in.at, MR_STORE_HELLO, &theirs);
-    mr_store_greeting_write(&ours, greeting);
-    mr_status status = mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, error);
-    if (status != MR_OK)
-        return status;
-    *lost_out = send(endpoint->fd, greeting, sizeof greeting, MSG_NOSIGNAL) != (ssize_t)sizeof greeting;
-    status = await_verdict(search, endpoint->fd, in_out, lost_out, &verdict, error);
-    if (status != MR_OK)
-        return status;
-    *lost_out = false;
-    if (verdict.code != MR_STORE_FINE) {
-        struct mr_store_identity other = {
-            .run = theirs.run, .restart = theirs.restart, .world_size = theirs.world_size};
-        mr_error why;
-        mr_store_greeting_refuse(&ours, &other, verdict.code, &why);
-        return mr_error_set(error, MR_ERR_PEER, "the store at %s port %u: %.600s", want->host,
-                            mr_store_address_port(&endpoint->address), why.text);
-    }
-    mr_store_wire_consume(in_out, mr_store_wire_size(&verdict));
-    return MR_OK;
-}
-
-static mr_status find_and_greet(struct search *search, int *fd_out, struct mr_store_bytes *in_out, mr_error *error)
-{
-    for (;;) {
-        bool lost = false;
-        mr_status status = find_store(search, error);
-        if (status != MR_OK)
-            return status;
-        struct mr_store_endpoint *endpoint = &search->endpoints[search->found];
-        close_endpoints(search, true); /* they may lead to the same server */
-        status = greet_store(search, endpoint, in_out, &lost, error);
-        if (status == MR_OK) {
-            *fd_out = endpoint->fd;
-            endpoint->fd = -1;
-        }
-        mr_store_endpoint_close(endpoint);
-        if (status == MR_OK)
-            return MR_OK;
-        mr_store_wire_free(in_out);
-        if (!lost)
-            return status;
-        mr_error_copy(&search->last, error);
-        mr_clock_sleep_ms(FIRST_PAUSE_MS);
-    }
+    uint64_t ms = pause_ms / 2 + (mixed >> 8) % (pause_ms / 2 + 1), now = mr_clock_now_ns();
+    uint64_t left_ms = now < search->want->deadline_ns ? (search->want->deadline_ns - now) / MS + 1 : 0;
+    mr_clock_sleep_ms((uint32_t)(ms < left_ms ? ms : left_ms));
 }
 
 mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_out, struct mr_store_bytes *in_out,
                               mr_error *error)
 {
-    struct search *search = calloc(1, sizeof *search);
-    if (!search)
-        return mr_error_memory(error, sizeof *search);
-    search->want = connect;
-    search->begun_ns = mr_clock_now_ns();
-    mr_status status = find_and_greet(search, fd_out, in_out, error);
-    close_endpoints(search, false);
-    free(search);
-    return status;
+    struct search search = {.want = connect, .begun_ns = mr_clock_now_ns()};
+    uint64_t refused_ns = 0;
+    for (uint32_t pause_ms = FIRST_PAUSE_MS;; pause_ms = pause_ms * 3 / 2) {
+        mr_status status = try_places(&search, fd_out, in_out);
+        uint64_t now = mr_clock_now_ns();
+        search.n_rounds++;
+        if (status == MR_ERR_PEER && refused_ns == 0)
+            refused_ns = now;
+        if (status == MR_ERR_PEER && now < connect->deadline_ns && now - refused_ns < connect->patience_ns)
+            status = MR_PENDING;
+        if (status == MR_PENDING && now >= connect->deadline_ns)
+            return out_of_time(&search, error);
+        if (status != MR_PENDING || connect->once_ms) {
+            mr_error_copy(status == MR_OK ? NULL : error, &search.last);
+            return status;
+        }
+        if (pause_ms > MAX_PAUSE_MS)
+            pause_ms = MAX_PAUSE_MS;
+        rest(&search, pause_ms);
+    }
 }

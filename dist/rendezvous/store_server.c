@@ -251,6 +251,11 @@ uint32_t mr_store_present(struct mr_store *store, uint8_t *bytes_out)
     return n;
 }
 
+uint32_t mr_store_connected(const struct mr_store *store)
+{
+    return atomic_load(&store->n_here);
+}
+
 bool mr_store_refused(struct mr_store *store, mr_error *error_out)
 {
     pthread_mutex_lock(&store->lock);

@@ -17,6 +17,8 @@ mr_status mr_store_start(const char *host, uint16_t port, const struct mr_store_
 uint16_t mr_store_port(const struct mr_store *store);
 /* Which ranks have greeted so far: bit r of bytes[r / 8]; at most world_size bits. Returns how many. */
 uint32_t mr_store_present(struct mr_store *store, uint8_t *bytes_out);
+/* How many ranks are connected now. */
+uint32_t mr_store_connected(const struct mr_store *store);
 /* The last greeting that was refused, and why: "rank 2 was refused: its world size is 3"; false if none was. */
 bool mr_store_refused(struct mr_store *store, mr_error *error_out);
 /* Says goodbye to all, so that no client reports rank 0 as broken. NULL does nothing. Blocks: for a second at most. */

@@ -12,7 +12,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
+
 #define KEEP_BYTES (64u << 10) /* an empty queue keeps no larger block */
+#define MS UINT64_C(1000000)
+#define MAX_WAIT_MS 1000000
 
 uint32_t mr_store_wire_u32(const uint8_t *bytes)
 {
@@ -115,6 +119,13 @@ long mr_store_wire_send(int fd, struct mr_store_bytes *bytes)
         total += (long)n;
     }
     return total;
+}
+
+void mr_store_wire_poll(struct pollfd *fds, nfds_t n, uint64_t until_ns)
+{
+    uint64_t now = mr_clock_now_ns(), ms = until_ns > now ? (until_ns - now + MS - 1) / MS : 0;
+    if (poll(fds, n, ms < MAX_WAIT_MS ? (int)ms : MAX_WAIT_MS) < 0 && errno != EINTR)
+        mr_clock_sleep_ms(1);
 }
 
 /* Frames. */

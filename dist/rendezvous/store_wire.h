@@ -8,6 +8,7 @@
 #ifndef DIST_RENDEZVOUS_STORE_WIRE_H
 #define DIST_RENDEZVOUS_STORE_WIRE_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ enum mr_store_code {
     MR_STORE_NO_SUCH_RANK,
     MR_STORE_RANK_TAKEN,
     MR_STORE_RANK_BROKE,
+    MR_STORE_RANK_LEFT,
     /* Answers. */
     MR_STORE_FULL,
     MR_STORE_NO_NUMBER,   /* add to a value that is not 8 bytes, or past the ends of 64 bits */
@@ -71,6 +73,8 @@ void mr_store_wire_free(struct mr_store_bytes *bytes);
 long mr_store_wire_recv(int fd, struct mr_store_bytes *bytes, size_t limit);
 /* Send until empty or the socket is full: how many bytes went, or -errno (never -EAGAIN). Never raises SIGPIPE. */
 long mr_store_wire_send(int fd, struct mr_store_bytes *bytes);
+/* poll() until then, by base/clock. A signal ends it early. */
+void mr_store_wire_poll(struct pollfd *fds, nfds_t n, uint64_t until_ns);
 
 /* key and value point into the queue and hold until it changes. */
 struct mr_store_frame {

@@ -151,9 +151,8 @@ static void expect_of_facts(const void *fact, uint32_t len, const char *words)
     ranks[1].is_absent = true;
     mr_test_ranks_start(ranks, 2);
     struct mr_store_client *client = come_by_hand(port, fact, len);
-    mr_store_add(client, "join/left", 1, &(int64_t){0}, NULL);
-    mr_test_ranks_wait(ranks, 2);
     mr_store_close(client);
+    mr_test_ranks_wait(ranks, 2);
     expect_words(&ranks[0], MR_ERR_PEER, words);
 }
 

@@ -169,12 +169,12 @@ static void a_stopped_rank_is_named_as_silent(void **state)
 static void who_says_goodbye_is_not_broken(void **state)
 {
     (void)state;
-    struct mr_store_identity identity = rig_identity(2);
+    struct mr_store_identity identity = rig_identity(51);
     struct mr_store *store = rig_start(&identity);
     struct mr_store_client *client = rig_client(mr_store_port(store), 0, &identity);
     uint8_t value[8];
-    for (int i = 0; i < 50; i++) {
-        struct mr_store_client *other = rig_client(mr_store_port(store), 1, &identity);
+    for (uint32_t i = 0; i < 50; i++) {
+        struct mr_store_client *other = rig_client(mr_store_port(store), i + 1, &identity);
         assert_int_equal(mr_store_set(other, "a", "b", 1, &error), MR_OK);
         mr_store_close(other);
     }

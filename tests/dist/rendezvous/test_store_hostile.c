@@ -98,7 +98,7 @@ static void another_version_is_refused_by_its_first_bytes(void **state)
     assert_int_equal(verdict[4], MR_STORE_VERDICT);
     assert_int_equal(verdict[5], MR_STORE_OTHER_VERSION);
     assert_true(mr_store_refused(store, &error));
-    assert_string_equal(error.text, "rank 1 was refused: its store has version 77, not 2");
+    assert_string_equal(error.text, "rank 1 was refused: its store has version 77, not 3");
     close(fd);
     mr_store_stop(store);
 }
@@ -318,7 +318,7 @@ static void random_bytes_of_many_strangers_do_no_harm(void **state)
         for (size_t b = 0; b < len; b++)
             bytes[b] = (uint8_t)mr_rng_u32(&rng);
         if (len >= 12 && i % 2)
-            memcpy(bytes, "MRSTORE\n\1\0\0", 12);
+            memcpy(bytes, "MRSTORE\n\3\0\0", 12);
         int fd = rig_socket(mr_store_port(store));
         rig_write(fd, bytes, len);
         close(fd);

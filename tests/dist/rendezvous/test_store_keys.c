@@ -316,7 +316,9 @@ static void who_differs_is_refused_with_a_reason_on_both_sides(void **state)
     assert_int_equal(mr_store_set(client, "a", "b", 1, &error), MR_OK);
     assert_false(mr_store_broken(client, NULL, NULL));
     mr_store_close(client);
-    assert_int_equal(try_as(port, 1, ours), MR_OK);
+    assert_int_equal(try_as(port, 1, ours), MR_ERR_PEER);
+    assert_non_null(strstr(error.text, "a rank 1 was there and has left"));
+    assert_int_equal(try_as(port, 2, ours), MR_OK);
     mr_store_stop(store);
 }
 

@@ -212,7 +212,7 @@ static void servers_that_are_no_store_are_not_taken_for_one(void **state)
     hello.version++;
     mr_store_greeting_write(&hello, bytes);
     assert_int_equal(meet(bytes, MR_STORE_HELLO), MR_ERR_PEER);
-    assert_non_null(strstr(error.text, "has version 3, this program's has 2"));
+    assert_non_null(strstr(error.text, "has version 4, this program's has 3"));
 }
 
 /* Takes one connection, says hello, and later a verdict and what the test wants. */
@@ -285,6 +285,7 @@ static void a_name_with_two_families_is_reached_by_both(void **state)
     static const char *const hosts[] = {"localhost", "127.0.0.1"};
     for (size_t i = 0; i < 2; i++) {
         connect.host = hosts[i];
+        connect.rank = (uint32_t)i + 1;
         assert_int_equal(mr_store_connect(&connect, &client, &error), MR_OK);
         mr_store_close(client);
     }
