@@ -229,7 +229,7 @@ static mr_status find_slurm_master(const struct environment *in, struct mr_rank_
     const char *list = text_of(in, "SLURM_STEP_NODELIST");
     if (!who->master_addr[0] && list) {
         static_assert(sizeof who->master_addr >= MR_HOSTLIST_HOST, "a host fits");
-        if (mr_hostlist_at(list, 0, who->master_addr, NULL, &why) != MR_OK)
+        if (mr_hostlist_first(list, who->master_addr, &why) != MR_OK)
             return wrong_list(in, "SLURM_STEP_NODELIST", &why);
     }
     if (who->master_port == 0 && slurm_step(in, step, sizeof step))

@@ -13,9 +13,9 @@ struct mr_store_connect {
     uint16_t n_ports; /* further ports to try above it (torchrun's agent has the first); 0: only that one */
     uint32_t rank;
     struct mr_store_identity identity;
-    uint32_t once_ms;     /* 0, or: one try, of so long; MR_PENDING where ours did not say hello */
-    uint64_t patience_ns; /* refusals count once they have lasted so long: a store that is ending refuses, too */
-    uint64_t deadline_ns; /* by base/clock */
+    uint32_t once_ms;            /* 0, or: one try, of so long; MR_PENDING where ours did not say hello */
+    uint64_t patience_ns;        /* refusals count once they have lasted so long: a store that is ending refuses, too */
+    uint64_t deadline_ns;        /* by base/clock */
     mr_store_resolver *resolver; /* NULL: getaddrinfo */
 };
 
