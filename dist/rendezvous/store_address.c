@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, addresses and listening sockets of the rendezvous store. getaddrinfo() has no deadline and cannot be
+ * Names, addresses and the listening socket of the rendezvous store. getaddrinfo() has no deadline and cannot be
  * cancelled, so a thread of its own calls it; the last user frees what both share.
  */
 #include "dist/rendezvous/store_address.h"
@@ -13,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
-#include "dist/rendezvous/store_limits.h"
 
 /* Shared by the caller and the thread that asks the resolver; the last one frees it. */
 struct lookup {
@@ -101,8 +99,7 @@ static void take_addresses(const struct addrinfo *list, struct mr_store_addresse
         if ((list->ai_family != AF_INET && list->ai_family != AF_INET6) ||
             list->ai_addrlen > sizeof addresses_out->at[0])
             continue;
-        memcpy(&addresses_out->at[addresses_out->n], list->ai_addr, list->ai_addrlen);
-        addresses_out->len[addresses_out->n++] = list->ai_addrlen;
+        memcpy(&addresses_out->at[addresses_out->n++], list->ai_addr, list->ai_addrlen);
     }
 }
 
@@ -180,49 +177,29 @@ void mr_store_address_name(const struct sockaddr_storage *address, char *text_ou
         snprintf(text_out, size, "?");
 }
 
-/* A listening socket, or -errno. Alone: may an IPv6 address of no host take IPv4 too? */
-static int listen_at(struct sockaddr_storage *address, socklen_t len, bool alone)
+mr_status mr_store_address_listen(const char *address, uint16_t *port, int *fd_out, mr_error *error)
 {
-    int one = 1, only = !alone;
-    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (address->ss_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
-    if (bind(fd, (const struct sockaddr *)address, len) != 0 || listen(fd, 1024) != 0 ||
-        getsockname(fd, (struct sockaddr *)address, &len) != 0) {
-        int rc = -errno;
-        close(fd);
-        return rc;
+    struct addrinfo *list;
+    int one = 1;
+    *fd_out = -1;
+    if (look_up(address, AI_NUMERICHOST, &list) != 0)
+        return mr_error_set(error, MR_ERR_INVALID, "\"%.100s\" is not a numeric address", address);
+    struct sockaddr_storage at = {0};
+    socklen_t len = list->ai_addrlen;
+    memcpy(&at, list->ai_addr, len);
+    freeaddrinfo(list);
+    mr_store_address_set_port(&at, *port);
+    int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, len) != 0 || listen(fd, 1024) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &len) != 0) {
+        int failed = errno;
+        if (fd >= 0)
+            close(fd);
+        return mr_error_os(error, MR_ERR_IO, failed, "cannot listen on %s port %u", address, *port);
     }
-    return fd;
-}
-
-mr_status mr_store_address_listen(const char *host, uint16_t *port, int fds_out[MR_STORE_ADDRESSES], uint32_t *n_out,
-                                  mr_error *error)
-{
-    struct mr_store_addresses addresses;
-    bool any_port = *port == 0;
-    int failed = 0;
-    *n_out = 0;
-    mr_status status = mr_store_address_resolve(host, NULL, mr_clock_now_ns() + MR_STORE_LOOK_UP_MS * UINT64_C(1000000),
-                                                &addresses, error);
-    if (status != MR_OK)
-        return status;
-    for (uint32_t i = 0; i < addresses.n; i++) {
-        mr_store_address_set_port(&addresses.at[i], *port);
-        int fd = listen_at(&addresses.at[i], addresses.len[i], addresses.n == 1);
-        if (fd >= 0) {
-            *port = mr_store_address_port(&addresses.at[i]);
-            fds_out[(*n_out)++] = fd;
-        } else if (failed == 0 || fd == -EADDRINUSE) {
-            failed = -fd;
-        }
-    }
-    if (*n_out > 0 && (failed != EADDRINUSE || any_port))
-        return MR_OK;
-    while (*n_out > 0)
-        close(fds_out[--*n_out]);
-    return mr_error_os(error, MR_ERR_IO, failed, "cannot listen on %s port %u", host, *port);
+    *port = mr_store_address_port(&at);
+    *fd_out = fd;
+    return MR_OK;
 }

@@ -14,7 +14,6 @@
 struct mr_store_addresses {
     uint32_t n;
     struct sockaddr_storage at[MR_STORE_ADDRESSES];
-    socklen_t len[MR_STORE_ADDRESSES];
 };
 
 /* getaddrinfo() for streams of any family, or a test's. The list is for freeaddrinfo(). */
@@ -27,12 +26,8 @@ typedef int mr_store_resolver(const char *host, struct addrinfo **list_out);
  */
 mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
                                    struct mr_store_addresses *addresses_out, mr_error *error);
-/*
- * Listen on all addresses that host names, on one port; *port 0 takes any. MR_ERR_IO names host and port, and on
- * failure no socket is left.
- */
-mr_status mr_store_address_listen(const char *host, uint16_t *port, int fds_out[MR_STORE_ADDRESSES], uint32_t *n_out,
-                                  mr_error *error);
+/* Listen at a numeric address; *port 0 takes any. MR_ERR_IO names both. */
+mr_status mr_store_address_listen(const char *address, uint16_t *port, int *fd_out, mr_error *error);
 void mr_store_address_set_port(struct sockaddr_storage *address, uint16_t port);
 uint16_t mr_store_address_port(const struct sockaddr_storage *address);
 /* Numeric, without the port; an IPv4 address mapped into IPv6 is written as IPv4. */

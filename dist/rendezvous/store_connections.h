@@ -18,8 +18,7 @@ enum mr_store_rank_state { MR_STORE_ABSENT = 0, MR_STORE_HERE, MR_STORE_LEFT, MR
 struct mr_store {
     int epoll_fd;
     int wake_fd;
-    uint32_t n_listen;
-    int listen_fd[MR_STORE_ADDRESSES];
+    int listen_fd;
     uint16_t port;
     struct mr_store_identity identity; /* without its token: */
     uint8_t token[MR_STORE_TOKEN];

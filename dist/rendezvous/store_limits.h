@@ -21,8 +21,7 @@
 #define MR_STORE_GREET_MS 5000u    /* a connection without a greeting is dropped by then */
 #define MR_STORE_SILENCE_MS 10000u /* after so long without a beat a rank counts as silent */
 #define MR_STORE_BEAT_MS 1000u
-#define MR_STORE_GOODBYE_MS 1000u  /* one end waits so long for the other to read its last bytes */
-#define MR_STORE_HELLO_MS 8000u    /* for a server to take the connection and say hello */
-#define MR_STORE_LOOK_UP_MS 30000u /* for the name of the address that a server binds */
+#define MR_STORE_GOODBYE_MS 1000u /* one end waits so long for the other to read its last bytes */
+#define MR_STORE_HELLO_MS 8000u   /* for a server to take the connection and say hello */
 
 #endif

@@ -52,9 +52,8 @@ static void restart_clocks(struct mr_store *store, uint64_t now)
 
 static void set_listening(struct mr_store *store, bool listening)
 {
-    struct epoll_event event = {.events = listening ? EPOLLIN : 0, .data.ptr = &store->n_listen};
-    for (uint32_t i = 0; i < store->n_listen; i++)
-        epoll_ctl(store->epoll_fd, EPOLL_CTL_MOD, store->listen_fd[i], &event);
+    struct epoll_event event = {.events = listening ? EPOLLIN : 0, .data.ptr = &store->listen_fd};
+    epoll_ctl(store->epoll_fd, EPOLL_CTL_MOD, store->listen_fd, &event);
     store->deaf = !listening;
 }
 
@@ -66,31 +65,29 @@ static void note_shortage(struct mr_store *store, int os_error)
     pthread_mutex_unlock(&store->lock);
 }
 
-static void on_newcomers(struct mr_store *store, uint64_t now)
+static void on_newcomer(struct mr_store *store, uint64_t now)
 {
     uint32_t most = MR_STORE_STRANGERS + store->identity.world_size - store->n_here;
-    for (uint32_t i = 0; i < store->n_listen; i++) {
-        int fd = accept4(store->listen_fd[i], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), failed = fd < 0 ? errno : 0;
-        bool is_short = failed == EMFILE || failed == ENFILE || failed == ENOBUFS || failed == ENOMEM;
-        if (is_short)
-            note_shortage(store, failed);
-        if (is_short && store->n_strangers == 0)
-            set_listening(store, false);
-        if (is_short || (fd >= 0 && store->n_strangers >= most))
-            mr_store_connections_evict(store);
-        if (fd >= 0)
-            mr_store_connections_add(store, fd, now);
-    }
+    int fd = accept4(store->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), failed = fd < 0 ? errno : 0;
+    bool is_short = failed == EMFILE || failed == ENFILE || failed == ENOBUFS || failed == ENOMEM;
+    if (is_short)
+        note_shortage(store, failed);
+    if (is_short && store->n_strangers == 0)
+        set_listening(store, false);
+    if (is_short || (fd >= 0 && store->n_strangers >= most))
+        mr_store_connections_evict(store);
+    if (fd >= 0)
+        mr_store_connections_add(store, fd, now);
 }
 
 static void on_events(struct mr_store *store, const struct epoll_event *events, int n, uint64_t now)
 {
-    bool has_newcomers = false;
+    bool has_newcomer = false;
     for (int i = 0; i < n; i++) {
         struct mr_store_peer *peer = events[i].data.ptr;
-        if (events[i].data.ptr == &store->n_listen)
-            has_newcomers = true;
-        if (events[i].data.ptr == &store->n_listen || events[i].data.ptr == store)
+        if (events[i].data.ptr == &store->listen_fd)
+            has_newcomer = true;
+        if (events[i].data.ptr == &store->listen_fd || events[i].data.ptr == store)
             continue;
         if (!peer->doomed && events[i].events & EPOLLOUT)
             mr_store_connections_write(store, peer, now);
@@ -98,16 +95,15 @@ static void on_events(struct mr_store *store, const struct epoll_event *events, 
             mr_store_connections_read(store, peer, now);
     }
     mr_store_connections_bury(store);
-    if (has_newcomers)
-        on_newcomers(store, now);
+    if (has_newcomer)
+        on_newcomer(store, now);
 }
 
 static void say_goodbye(struct mr_store *store)
 {
     epoll_ctl(store->epoll_fd, EPOLL_CTL_DEL, store->wake_fd, NULL);
-    for (uint32_t i = 0; i < store->n_listen; i++)
-        close(store->listen_fd[i]);
-    store->n_listen = 0;
+    close(store->listen_fd);
+    store->listen_fd = -1;
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next) {
         if (peer->rank == MR_STORE_NO_RANK)
             mr_store_peer_doom(peer, MR_STORE_FINE);
@@ -162,8 +158,8 @@ static void free_store(struct mr_store *store)
 {
     if (!store)
         return;
-    for (uint32_t i = 0; i < store->n_listen; i++)
-        close(store->listen_fd[i]);
+    if (store->listen_fd >= 0)
+        close(store->listen_fd);
     if (store->epoll_fd >= 0)
         close(store->epoll_fd);
     if (store->wake_fd >= 0)
@@ -188,6 +184,7 @@ static struct mr_store *make_store(const struct mr_store_identity *identity)
     store->present = calloc(identity->world_size / 8 + 1, 1);
     store->ranks = calloc(identity->world_size, 1);
     store->how = calloc(identity->world_size, 1);
+    store->listen_fd = -1;
     store->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     store->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!store->present || !store->ranks || !store->how || store->epoll_fd < 0 || store->wake_fd < 0) {
@@ -201,9 +198,9 @@ static mr_status start_thread(struct mr_store *store, mr_error *error)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = store};
     int rc = epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->wake_fd, &event);
-    event.data.ptr = &store->n_listen;
-    for (uint32_t i = 0; i < store->n_listen && rc == 0; i++)
-        rc = epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->listen_fd[i], &event);
+    event.data.ptr = &store->listen_fd;
+    if (rc == 0)
+        rc = epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, store->listen_fd, &event);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot watch the store's sockets");
     rc = mr_thread_start(&store->thread, run_server, store);
@@ -212,7 +209,7 @@ static mr_status start_thread(struct mr_store *store, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_store_start(const char *host, uint16_t port, const struct mr_store_identity *identity,
+mr_status mr_store_start(const char *address, uint16_t port, const struct mr_store_identity *identity,
                          struct mr_store **store_out, mr_error *error)
 {
     *store_out = NULL;
@@ -226,7 +223,7 @@ mr_status mr_store_start(const char *host, uint16_t port, const struct mr_store_
     store->port = port;
     mr_status status = mr_store_greeting_token(identity->token, store->token, error);
     if (status == MR_OK)
-        status = mr_store_address_listen(host, &store->port, store->listen_fd, &store->n_listen, error);
+        status = mr_store_address_listen(address, &store->port, &store->listen_fd, error);
     if (status == MR_OK)
         status = start_thread(store, error);
     if (status != MR_OK) {

@@ -11,8 +11,8 @@
 
 struct mr_store; /* the server, with a thread of its own */
 
-/* host: the address to bind, never all interfaces by itself; port 0: any. MR_ERR_IO names both. */
-mr_status mr_store_start(const char *host, uint16_t port, const struct mr_store_identity *identity,
+/* address: the one to bind, numeric; port 0: any. MR_ERR_IO names both. */
+mr_status mr_store_start(const char *address, uint16_t port, const struct mr_store_identity *identity,
                          struct mr_store **store_out, mr_error *error);
 uint16_t mr_store_port(const struct mr_store *store);
 /* Which ranks have greeted so far: bit r of bytes[r / 8]; at most world_size bits. Returns how many. */

@@ -279,7 +279,7 @@ static void a_name_with_two_families_is_reached_by_both(void **state)
     (void)state;
     struct mr_store_identity identity = rig_identity(3);
     struct mr_store *store;
-    assert_int_equal(mr_store_start("localhost", 0, &identity, &store, &error), MR_OK);
+    assert_int_equal(mr_store_start("127.0.0.1", 0, &identity, &store, &error), MR_OK);
     struct mr_store_connect connect = rig_connect(mr_store_port(store), 1, &identity);
     struct mr_store_client *client;
     static const char *const hosts[] = {"localhost", "127.0.0.1"};
