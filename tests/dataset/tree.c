@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes and removes the trees of the dataset tests. A test that fails does not reach its tree_destroy(), so leftover
- * trees are removed when the program ends.
- */
+/* Makes and removes the trees of the dataset tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,9 +7,7 @@
 #include <cmocka.h>
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +16,13 @@
 
 #include "dataset/dataset.h"
 #include "tests/dataset/tree.h"
+#include "tests/support/die.h"
+#include "tests/support/folder.h"
 
-static void must(int ok, const char *what)
+static void must(bool ok, const char *what)
 {
-    if (!ok) {
-        perror(what);
-        exit(1);
-    }
+    if (!ok)
+        mr_test_die(what);
 }
 
 static char *buffer(void)
@@ -37,77 +32,18 @@ static char *buffer(void)
     return buffers[next++ % 8];
 }
 
-enum { MAX_TREES = 16 };
-
-/* Trees that exist now, for remove_rest(). */
-static struct {
-    pid_t owner; /* children of a test that end by exit() leave its trees alone */
-    char paths[MAX_TREES][PATH_MAX / 2];
-} trees;
-
-static void remove_content(int fd);
-
-static void remove_rest(void)
-{
-    (void)!seteuid(getuid()); /* a test that failed may have left another */
-    for (int i = 0; i < MAX_TREES; i++) {
-        int fd = trees.owner == getpid() && *trees.paths[i] ? open(trees.paths[i], O_RDONLY | O_DIRECTORY) : -1;
-        if (fd >= 0) {
-            remove_content(fd);
-            rmdir(trees.paths[i]);
-        }
-        trees.paths[i][0] = '\0';
-    }
-}
-
-/* Replace one entry by another; "" is a free one. */
-static void note(const char *before, const char *after)
-{
-    for (int i = 0; i < MAX_TREES; i++) {
-        if (strcmp(trees.paths[i], before) == 0) {
-            memcpy(trees.paths[i], after, strlen(after) + 1);
-            return;
-        }
-    }
-}
-
 void tree_create(struct tree *tree)
 {
-    const char *parent = getenv("TMPDIR");
-    char path[PATH_MAX / 2], real[PATH_MAX];
-    snprintf(path, sizeof path, "%s/millrace-test-XXXXXX", parent && *parent ? parent : "/tmp");
-    must(mkdtemp(path) != NULL, path);
-    must(realpath(path, real) != NULL && strlen(real) < sizeof tree->path, path);
+    tree->folder = mr_test_folder_create();
+    char *real = realpath(tree->folder, NULL);
+    must(real && strlen(real) < sizeof tree->path, tree->folder);
     memcpy(tree->path, real, strlen(real) + 1);
-    if (trees.owner != getpid())
-        must(atexit(remove_rest) == 0, "atexit");
-    trees.owner = getpid();
-    note("", tree->path);
-}
-
-/* By descriptors, since a path may be longer than PATH_MAX. */
-static void remove_content(int fd)
-{
-    DIR *dir = fdopendir(fd);
-    must(dir != NULL, "fdopendir");
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        int below = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        if (below < 0 && errno == EACCES && fchmodat(dirfd(dir), entry->d_name, 0700, 0) == 0)
-            below = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        if (below >= 0)
-            remove_content(below);
-        must(unlinkat(dirfd(dir), entry->d_name, below >= 0 ? AT_REMOVEDIR : 0) == 0, entry->d_name);
-    }
-    closedir(dir);
+    free(real);
 }
 
 void tree_destroy(struct tree *tree)
 {
-    remove_content(open(tree->path, O_RDONLY | O_DIRECTORY));
-    must(rmdir(tree->path) == 0, tree->path);
-    note(tree->path, "");
+    mr_test_folder_remove(tree->folder);
 }
 
 const char *tree_at(const struct tree *tree, const char *name)

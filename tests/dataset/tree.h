@@ -9,7 +9,8 @@
 #include <millrace/dataset.h>
 
 struct tree {
-    char path[PATH_MAX / 2]; /* absolute; real: no symbolic link in it */
+    char *folder;            /* a temporary one */
+    char path[PATH_MAX / 2]; /* its path; real: no symbolic link in it */
 };
 
 void tree_create(struct tree *tree);

@@ -6,6 +6,7 @@
 #include "tests/fault/rank_program.h"
 
 #include "base/clock.h"
+#include "tests/support/die.h"
 #include "tests/support/processes.h"
 
 #include <dirent.h>
@@ -24,12 +25,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 uint64_t mr_rank_program_now_ms(void)
 {
@@ -67,12 +62,12 @@ static _Noreturn void become(const struct mr_rank_program *program, const struct
     for (uint32_t i = 0; i < argv->n; i++)
         words[i] = strdup(argv->text[i]);
     if (net_fd >= 0 && setns(net_fd, CLONE_NEWNET) != 0)
-        die("setns");
+        mr_test_die("setns");
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(program->said_fd, 1) < 0 || dup2(program->said_fd, 2) < 0)
         _exit(125);
     execvp(words[0], words);
-    die(words[0]);
+    mr_test_die(words[0]);
     _exit(126);
 }
 
@@ -82,12 +77,12 @@ void mr_rank_program_start(struct mr_rank_program *program, const struct mr_rank
     *program = (struct mr_rank_program){.said_fd = memfd_create("said", MFD_CLOEXEC)};
     /* Appending: several processes write, and this one reads at the same time. */
     if (program->said_fd < 0 || fcntl(program->said_fd, F_SETFL, O_APPEND) != 0)
-        die("memfd_create");
+        mr_test_die("memfd_create");
     program->began_ms = mr_rank_program_now_ms();
     fflush(NULL);
     program->pid = fork();
     if (program->pid < 0)
-        die("fork");
+        mr_test_die("fork");
     if (program->pid == 0)
         become(program, argv, settings, net_fd);
     setpgid(program->pid, program->pid); /* whoever of the two comes first */
@@ -111,7 +106,7 @@ static bool has_ended(struct mr_rank_program *program)
     int how;
     pid_t pid = waitpid(program->pid, &how, WNOHANG);
     if (pid < 0 && errno != EINTR)
-        die("waitpid");
+        mr_test_die("waitpid");
     if (pid <= 0)
         return false;
     program->end = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
@@ -150,11 +145,11 @@ char *mr_rank_program_said(const struct mr_rank_program *program)
 {
     struct stat info;
     if (fstat(program->said_fd, &info) != 0)
-        die("fstat");
+        mr_test_die("fstat");
     char *text = malloc((size_t)info.st_size + 1);
     ssize_t len = text ? pread(program->said_fd, text, (size_t)info.st_size, 0) : -1;
     if (len < 0)
-        die("what a program said");
+        mr_test_die("what a program said");
     text[len] = '\0';
     return text;
 }
@@ -240,7 +235,7 @@ bool mr_rank_program_is_free(uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
-        die("socket");
+        mr_test_die("socket");
     bool is_free = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
     close(fd);
     return is_free;

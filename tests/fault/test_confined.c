@@ -328,15 +328,7 @@ static void an_unreadable_file_is_named(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 2, N_SAMPLES / 2);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
+    folder = mr_test_folder_filled(2, N_SAMPLES / 2);
     return 0;
 }
 
@@ -355,5 +347,5 @@ int main(void)
         cmocka_unit_test(workers_that_cannot_start_any_more_end_the_loader),
         cmocka_unit_test(an_unreadable_file_is_named),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

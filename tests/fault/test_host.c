@@ -271,15 +271,7 @@ static int set_up(void **state)
 {
     (void)state;
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to us, where count_below() finds them */
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 3, N_SAMPLES / 3);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
+    folder = mr_test_folder_filled(3, N_SAMPLES / 3);
     return 0;
 }
 
@@ -295,5 +287,5 @@ int main(void)
         cmocka_unit_test(a_host_that_ignores_sigchld_is_served),
         cmocka_unit_test(a_host_that_waits_for_its_own_child_is_undisturbed),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

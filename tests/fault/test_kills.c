@@ -456,8 +456,7 @@ static void a_stuck_thread_is_an_error_that_names_its_sample(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, N_CLASSES, N_IMAGES);
+    folder = mr_test_folder_filled(N_CLASSES, N_IMAGES);
     dataset = mr_test_dataset(folder);
     return 0;
 }

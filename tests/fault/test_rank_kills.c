@@ -344,13 +344,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -373,7 +366,7 @@ int main(int argc, char **argv)
     unsetenv("MR_TOKEN");
     unsetenv("MR_RUN_ID");
     mr_rank_program_init();
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }
 
 #else

@@ -22,15 +22,7 @@ static char *folder;
 static int make_folder(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 2, 20);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
+    folder = mr_test_folder_filled(2, 20);
     return 0;
 }
 
@@ -446,5 +438,5 @@ int main(void)
         RIG_TEST(creation_without_room_on_the_device_names_the_size),
         RIG_TEST(a_machine_without_a_usable_gpu_is_told_in_words),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

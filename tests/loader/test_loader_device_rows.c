@@ -135,8 +135,7 @@ static void any_number_of_workers_gives_the_same_rows(void **state)
     char spec[MAX_PATH];
     mr_dataset *dataset;
     mr_error error;
-    char *folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 2, N_PHOTOS / 2);
+    char *folder = mr_test_folder_filled(2, N_PHOTOS / 2);
     snprintf(spec, sizeof spec, "imagefolder:%s", folder);
     if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
         fail_msg("%s", error.text);

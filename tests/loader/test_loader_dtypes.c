@@ -43,15 +43,7 @@ static char *folder;
 static int make_folder(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 2, 10);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
+    folder = mr_test_folder_filled(2, 10);
     return 0;
 }
 
@@ -348,5 +340,5 @@ int main(void)
         RIG_TEST(pixels_cross_the_bus_as_bytes),
         RIG_TEST(padding_is_refused_where_nothing_pads),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

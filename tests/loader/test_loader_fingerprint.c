@@ -48,15 +48,8 @@ static uint64_t plain_print(const char *spec)
 
 static int make_folder(void **state)
 {
-    char *folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, N_CLASSES, N_IMAGES);
+    char *folder = mr_test_folder_filled(N_CLASSES, N_IMAGES);
     *state = folder;
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    mr_test_folder_remove(*state);
     return 0;
 }
 
@@ -396,7 +389,7 @@ static void callbacks_count_by_their_number_and_form(void **state)
     assert_true(mr_loader_fingerprint(NULL) == 0);
 }
 
-#define FOLDER_TEST(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define FOLDER_TEST(test) cmocka_unit_test_setup(test, make_folder)
 
 int main(void)
 {

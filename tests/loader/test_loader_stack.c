@@ -136,15 +136,8 @@ static void creating_a_loader_needs_at_most_32_KiB_of_stack(void **state)
 
 static int make_folder(void **state)
 {
-    char *folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 2, 2);
+    char *folder = mr_test_folder_filled(2, 2);
     *state = folder;
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    mr_test_folder_remove(*state);
     return 0;
 }
 
@@ -152,5 +145,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_fingerprint_needs_at_most_2_KiB_of_stack),
                                        cmocka_unit_test(creating_a_loader_needs_at_most_32_KiB_of_stack)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

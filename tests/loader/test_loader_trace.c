@@ -29,15 +29,7 @@ static char *images; /* of all tests */
 static int make_images(void **state)
 {
     (void)state;
-    images = mr_test_folder_create();
-    mr_test_folder_fill(images, N_CLASSES, PER_CLASS);
-    return 0;
-}
-
-static int remove_images(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(images);
+    images = mr_test_folder_filled(N_CLASSES, PER_CLASS);
     return 0;
 }
 
@@ -319,5 +311,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(batches_may_be_lent_together_and_longer_than_the_loader, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_trace_outlives_its_workers, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, make_images, remove_images);
+    return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -365,8 +365,7 @@ static void a_number_of_workers_is_warned_of_where_it_can_be_changed(void **stat
     cpu_set_t mask, online;
     if (!mr_numa_get_masks(&mask, &online) || CPU_COUNT(&online) < 2 || !CPU_EQUAL(&mask, &online))
         skip();
-    char *folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 1, 2);
+    char *folder = mr_test_folder_filled(1, 2);
     snprintf(spec, sizeof spec, "imagefolder:%s", folder);
     mr_dataset *dataset = mr_test_dataset(spec);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -389,8 +388,7 @@ static void a_loader_warns_of_a_narrow_mask_once(void **state)
     cpu_set_t before, online, one;
     if (!mr_numa_get_masks(&before, &online) || CPU_COUNT(&online) < 2)
         skip();
-    char *folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 1, 2);
+    char *folder = mr_test_folder_filled(1, 2);
     snprintf(spec, sizeof spec, "imagefolder:%s", folder);
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;

@@ -24,13 +24,6 @@ static int make_root(void **state)
     return 0;
 }
 
-static int remove_root(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(root);
-    return 0;
-}
-
 /* A file below the root, with the folders above it. */
 static void put(const char *name, const char *text)
 {
@@ -192,7 +185,7 @@ static void this_machine_has_room_for_a_page_and_not_for_everything(void **state
     assert_int_equal(mr_memory_limit_check(UINT64_C(1) << 60, &error), MR_ERR_NO_MEMORY);
 }
 
-#define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define IN_ROOT(test) cmocka_unit_test_setup(test, make_root)
 
 int main(void)
 {

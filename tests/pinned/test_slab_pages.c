@@ -89,13 +89,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(root);
-    return 0;
-}
-
 /* A file below the root, with the folders above it. */
 static void put(const char *name, const char *text)
 {
@@ -274,12 +267,12 @@ static void pool_that_breaks_its_word_is_no_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(pages_that_are_promised_are_not_free, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(transparent_pages_follow_the_switch_of_shared_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(slab_takes_the_pool_then_asks_then_has_small_pages, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(slab_smaller_than_a_huge_page_does_without, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(populated_pages_are_mapped_or_at_least_reserved, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(pool_that_breaks_its_word_is_no_failure, set_up, tear_down),
+        cmocka_unit_test_setup(pages_that_are_promised_are_not_free, set_up),
+        cmocka_unit_test_setup(transparent_pages_follow_the_switch_of_shared_memory, set_up),
+        cmocka_unit_test_setup(slab_takes_the_pool_then_asks_then_has_small_pages, set_up),
+        cmocka_unit_test_setup(slab_smaller_than_a_huge_page_does_without, set_up),
+        cmocka_unit_test_setup(populated_pages_are_mapped_or_at_least_reserved, set_up),
+        cmocka_unit_test_setup(pool_that_breaks_its_word_is_no_failure, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

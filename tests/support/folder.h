@@ -5,7 +5,10 @@
 
 #include <stdint.h>
 
-/* A new folder with a path of its own, empty; to be removed by mr_test_folder_remove(). */
+/*
+ * A new folder with a path of its own, empty. It is removed by mr_test_folder_remove(), or when the process that made
+ * it ends with exit(): tests of a group that share one need not remove it.
+ */
 char *mr_test_folder_create(void);
 
 /* Write bytes to folder/name, replacing what is there. */

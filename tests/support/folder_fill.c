@@ -3,17 +3,11 @@
 #include "tests/support/folder_fill.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
+#include "tests/support/die.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 void mr_test_folder_fill(const char *folder, uint32_t n_classes, uint32_t n_images)
 {
@@ -21,7 +15,7 @@ void mr_test_folder_fill(const char *folder, uint32_t n_classes, uint32_t n_imag
     for (uint32_t c = 0; c < n_classes; c++) {
         snprintf(path, sizeof path, "%s/class_%u", folder, c);
         if (mkdir(path, 0777) != 0)
-            die(path);
+            mr_test_die(path);
         for (uint32_t i = 0; i < n_images; i++) {
             uint32_t seed = c * 1000 + i;
             struct mr_test_jpeg jpeg = {.width = 40 + (seed * 37) % 160,
@@ -36,4 +30,11 @@ void mr_test_folder_fill(const char *folder, uint32_t n_classes, uint32_t n_imag
             mr_test_image_free(&image);
         }
     }
+}
+
+char *mr_test_folder_filled(uint32_t n_classes, uint32_t n_images)
+{
+    char *folder = mr_test_folder_create();
+    mr_test_folder_fill(folder, n_classes, n_images);
+    return folder;
 }

@@ -8,4 +8,7 @@
 /* n_classes x n_images photographs of different sizes and kinds: folder/class_0/000.jpg, ... */
 void mr_test_folder_fill(const char *folder, uint32_t n_classes, uint32_t n_images);
 
+/* A new folder (tests/support/folder.h) with such photographs. */
+char *mr_test_folder_filled(uint32_t n_classes, uint32_t n_images);
+
 #endif

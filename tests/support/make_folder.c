@@ -4,6 +4,7 @@
  * tests that are shell scripts. Sizes differ, every seventh image is grey, every eleventh progressive, every thirteenth
  * a PNG. FOLDER must not exist yet.
  */
+#include "tests/support/die.h"
 #include "tests/support/images.h"
 
 #include <stdio.h>
@@ -12,10 +13,8 @@
 
 static void make_directory(const char *path)
 {
-    if (mkdir(path, 0777) != 0) {
-        perror(path);
-        exit(1);
-    }
+    if (mkdir(path, 0777) != 0)
+        mr_test_die(path);
 }
 
 static void make_image(const char *folder, uint32_t class, uint32_t number)

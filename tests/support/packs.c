@@ -15,17 +15,12 @@
 
 #include "base/xxh3.h"
 #include "dataset/pack_format.h"
+#include "tests/support/die.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 
 enum { PATH = 512 };
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 /* Pictures. */
 
@@ -81,11 +76,11 @@ static void make_folders(const char *folder, uint32_t n_classes)
 {
     char path[PATH];
     if (mkdir(folder, 0777) != 0)
-        die(folder);
+        mr_test_die(folder);
     for (uint32_t class_ = 0; class_ < n_classes; class_++) {
         snprintf(path, sizeof path, "%s/class_%u", folder, class_);
         if (mkdir(path, 0777) != 0)
-            die(path);
+            mr_test_die(path);
     }
 }
 
@@ -147,7 +142,7 @@ static int open_file(const char *dir, const char *name, int flags)
     snprintf(path, sizeof path, "%s/%s", dir, name);
     int fd = open(path, flags | O_CLOEXEC);
     if (fd < 0)
-        die(path);
+        mr_test_die(path);
     return fd;
 }
 
@@ -156,10 +151,10 @@ static uint8_t *read_index(const char *dir, size_t *len_out)
     struct stat st;
     int fd = open_file(dir, MR_PACK_INDEX, O_RDONLY);
     if (fstat(fd, &st) != 0)
-        die("fstat");
+        mr_test_die("fstat");
     uint8_t *bytes = malloc((size_t)st.st_size);
     if (!bytes || read(fd, bytes, (size_t)st.st_size) != st.st_size)
-        die("reading an index");
+        mr_test_die("reading an index");
     close(fd);
     *len_out = (size_t)st.st_size;
     return bytes;
@@ -184,10 +179,10 @@ void mr_test_packs_flip(const char *dir, int64_t index, uint64_t byte)
     off_t at = (off_t)(place.offset + byte);
     uint8_t value;
     if (pread(fd, &value, 1, at) != 1)
-        die(place.shard);
+        mr_test_die(place.shard);
     value = (uint8_t)~value;
     if (pwrite(fd, &value, 1, at) != 1 || close(fd) != 0)
-        die(place.shard);
+        mr_test_die(place.shard);
 }
 
 void mr_test_packs_edit(const char *dir, void (*edit)(uint8_t *index, int64_t sample), int64_t sample)

@@ -3,27 +3,21 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/die.h"
 #include "tests/support/images.h"
 
 enum { FILE_BYTES = 16000 };
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 /* Behind the first marker a comment that fills up. */
 static void pad(const struct mr_test_image *image, uint8_t out[FILE_BYTES])
 {
     size_t len = FILE_BYTES - image->len - 2; /* with its length, without its marker */
     if (image->len + 4 > FILE_BYTES)
-        die("a photograph is too large");
+        mr_test_die("a photograph is too large");
     memset(out, 0, FILE_BYTES);
     memcpy(out, image->bytes, 2);
     out[2] = 0xff;
@@ -42,5 +36,5 @@ void mr_test_rewrite(const char *path, uint32_t seed, int64_t second)
     mr_test_image_free(&image);
     int fd = open(path, O_WRONLY | O_CREAT, 0666);
     if (fd < 0 || pwrite(fd, bytes, FILE_BYTES, 0) != FILE_BYTES || futimens(fd, times) != 0 || close(fd) != 0)
-        die(path);
+        mr_test_die(path);
 }

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/die.h"
+
 enum { BLOCK = 512 };
 
 static uint8_t *grow(struct mr_test_shard *shard, size_t len)
 {
     uint8_t *bytes = realloc(shard->bytes, shard->len + len + (shard->len + len == 0));
-    if (!bytes) {
-        perror("realloc of a shard");
-        exit(1);
-    }
+    if (!bytes)
+        mr_test_die("realloc of a shard");
     shard->bytes = bytes;
     bytes += shard->len;
     memset(bytes, 0, len);

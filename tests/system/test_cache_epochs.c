@@ -138,13 +138,6 @@ static int make_folder(void **state)
     return 0;
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(work);
-    return 0;
-}
-
 static int new_cache(void **state)
 {
     static unsigned n;
@@ -436,7 +429,7 @@ int main(void)
         CACHE_TEST(cache_that_is_destroyed_under_a_loader_changes_nothing),
         CACHE_TEST(form_is_chosen_by_the_budget_and_told),
     };
-    int n_failed = cmocka_run_group_tests(tests, make_folder, remove_folder);
+    int n_failed = cmocka_run_group_tests(tests, make_folder, NULL);
     form = MR_CACHE_FORM_INDEX;
-    return n_failed + cmocka_run_group_tests(index_tests, make_folder, remove_folder);
+    return n_failed + cmocka_run_group_tests(index_tests, make_folder, NULL);
 }

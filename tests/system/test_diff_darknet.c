@@ -70,15 +70,7 @@ static char *folder;
 static int make_folder(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, N_CLASSES, N_EACH);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
+    folder = mr_test_folder_filled(N_CLASSES, N_EACH);
     return 0;
 }
 
@@ -169,5 +161,5 @@ int main(void)
         cmocka_unit_test(a_network_that_was_trained_before_goes_on_in_its_epoch),
         cmocka_unit_test(colours_are_distorted_by_darknet_if_the_network_asks_for_it),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

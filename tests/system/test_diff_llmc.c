@@ -40,13 +40,6 @@ static int make_shards(void **state)
     return 0;
 }
 
-static int remove_shards(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 /* Take a step; the windows of its rows, counted over both shards. */
 static void take_step(DataLoader *loader, int *windows)
 {
@@ -133,5 +126,5 @@ int main(void)
         cmocka_unit_test(shuffled_each_epoch_has_each_window_once_in_another_order),
         cmocka_unit_test(ranks_share_the_windows),
     };
-    return cmocka_run_group_tests(tests, make_shards, remove_shards);
+    return cmocka_run_group_tests(tests, make_shards, NULL);
 }

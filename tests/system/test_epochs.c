@@ -147,8 +147,7 @@ static int set_up(void **state)
 {
     (void)state;
     mr_log_set(count_warnings, NULL);
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 3, 31);
+    folder = mr_test_folder_filled(3, 31);
     dataset = mr_test_dataset(folder);
     return 0;
 }

@@ -78,13 +78,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 static void workers_have_every_format(void **state)
 {
     (void)state;
@@ -129,5 +122,5 @@ int main(void)
         cmocka_unit_test(packs_have_the_same_bits),
         cmocka_unit_test(a_tar_has_the_same_bits),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -29,15 +29,7 @@ static char *folder;
 static int make_folder(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, N_CLASSES, N_EACH);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
+    folder = mr_test_folder_filled(N_CLASSES, N_EACH);
     return 0;
 }
 
@@ -274,5 +266,5 @@ int main(void)
         cmocka_unit_test(labels_on_another_gpu_or_the_host_are_those_of_the_images),
         cmocka_unit_test(a_gpu_that_is_not_there_is_one_line_of_words),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

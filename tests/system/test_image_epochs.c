@@ -232,13 +232,6 @@ static int make_folder(void **state)
     return 0;
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(work);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,5 +241,5 @@ int main(void)
         cmocka_unit_test(a_cache_gives_the_bytes_of_the_files),
         cmocka_unit_test(killed_workers_change_no_byte),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

@@ -353,13 +353,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(work);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,5 +366,5 @@ int main(void)
         cmocka_unit_test(sizes_that_the_images_bring_are_the_same),
         cmocka_unit_test(crop_reads_only_its_rows),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

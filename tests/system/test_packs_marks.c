@@ -223,13 +223,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(work);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,5 +231,5 @@ int main(void)
         cmocka_unit_test(marks_of_another_picture_are_not_used),
         cmocka_unit_test(a_crop_reads_only_its_rows),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

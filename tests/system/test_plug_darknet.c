@@ -31,13 +31,6 @@ static int make_folder(void **state)
     return 0;
 }
 
-static int remove_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 /* ---- what the network gets ---- */
 
 static mr_loader *open_bytes(mr_dataset *dataset, const load_args *args)
@@ -190,9 +183,9 @@ static void what_is_no_dataset_is_one_line_of_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(rows_are_bytes_over_255_and_truth_is_one_hot, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(an_epoch_shows_no_image_twice, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(the_trainer_learns, make_folder, remove_folder),
+        cmocka_unit_test_setup(rows_are_bytes_over_255_and_truth_is_one_hot, make_folder),
+        cmocka_unit_test_setup(an_epoch_shows_no_image_twice, make_folder),
+        cmocka_unit_test_setup(the_trainer_learns, make_folder),
         cmocka_unit_test(what_is_no_dataset_is_one_line_of_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

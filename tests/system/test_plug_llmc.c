@@ -63,13 +63,6 @@ static int make_shards(void **state)
     return 0;
 }
 
-static int remove_shards(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 static int windows_of(int shard)
 {
     return (n_tokens[shard] - 1) / T;
@@ -252,12 +245,12 @@ static void a_file_that_is_none_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(in_order_one_rank_gets_what_llmc_reads, make_shards, remove_shards),
-        cmocka_unit_test_setup_teardown(ranks_in_order_share_the_tokens_of_a_step, make_shards, remove_shards),
-        cmocka_unit_test_setup_teardown(shuffled_ranks_see_no_window_twice, make_shards, remove_shards),
-        cmocka_unit_test_setup_teardown(the_trainer_learns, make_shards, remove_shards),
-        cmocka_unit_test_setup_teardown(two_ranks_learn_together, make_shards, remove_shards),
-        cmocka_unit_test_setup_teardown(a_file_that_is_none_is_named, make_shards, remove_shards),
+        cmocka_unit_test_setup(in_order_one_rank_gets_what_llmc_reads, make_shards),
+        cmocka_unit_test_setup(ranks_in_order_share_the_tokens_of_a_step, make_shards),
+        cmocka_unit_test_setup(shuffled_ranks_see_no_window_twice, make_shards),
+        cmocka_unit_test_setup(the_trainer_learns, make_shards),
+        cmocka_unit_test_setup(two_ranks_learn_together, make_shards),
+        cmocka_unit_test_setup(a_file_that_is_none_is_named, make_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

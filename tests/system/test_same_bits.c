@@ -205,8 +205,7 @@ static void samples_do_not_depend_on_world_size_and_batch_size(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, N_CLASSES, N_IMAGES);
+    folder = mr_test_folder_filled(N_CLASSES, N_IMAGES);
     dataset = mr_test_dataset(folder);
     return 0;
 }

@@ -79,13 +79,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 static mr_dataset *open_shards(void)
 {
     char spec[4200];
@@ -235,5 +228,5 @@ int main(void)
         cmocka_unit_test(entries_are_found_by_another_spec_of_the_same_shards),
         cmocka_unit_test(a_shard_that_was_replaced_is_read_again),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

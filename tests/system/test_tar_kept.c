@@ -92,13 +92,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder);
-    return 0;
-}
-
 static mr_dataset *open_shards(const char *keys)
 {
     char spec[4200];
@@ -383,5 +376,5 @@ int main(void)
         cmocka_unit_test(a_pack_of_them_is_refused),
         cmocka_unit_test(they_are_checked_with_their_samples),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -201,8 +201,7 @@ static void loaders_come_and_go_without_leaving_descriptors(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    folder = mr_test_folder_create();
-    mr_test_folder_fill(folder, 2, 20);
+    folder = mr_test_folder_filled(2, 20);
     dataset = mr_test_dataset(folder);
     return 0;
 }

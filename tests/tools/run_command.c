@@ -21,16 +21,11 @@
 
 #include <cmocka.h>
 
+#include "tests/support/die.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 
 enum { MAX_ARGS = 64 };
-
-static void exit_with(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 void mr_run_free(struct mr_run *run)
 {
@@ -45,10 +40,10 @@ char *mr_run_read_file(const char *path, size_t *len_out)
     FILE *file = fopen(path, "r");
 
     if (file == NULL || fstat(fileno(file), &info) < 0)
-        exit_with(path);
+        mr_test_die(path);
     char *bytes = malloc((size_t)info.st_size + 1);
     if (bytes == NULL)
-        exit_with(path);
+        mr_test_die(path);
     size_t len = fread(bytes, 1, (size_t)info.st_size, file);
     bytes[len] = '\0';
     fclose(file);
@@ -84,7 +79,7 @@ static void finish_command(struct mr_run *run, pid_t pid)
 
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            exit_with("waitpid");
+            mr_test_die("waitpid");
     run->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     run->err = mr_run_read_file(".stderr", NULL);
 }
@@ -95,7 +90,7 @@ static pid_t begin_command(struct mr_run *run, const char *stdout_path, const ch
 
     mr_run_free(run);
     if (pid < 0)
-        exit_with("fork");
+        mr_test_die("fork");
     if (pid == 0)
         start_command(stdout_path, args);
     return pid;
@@ -144,7 +139,7 @@ int mr_run_enter_folder(void **state)
     char *folder = mr_test_folder_create();
 
     if (chdir(folder) < 0)
-        exit_with(folder);
+        mr_test_die(folder);
     *state = folder;
     return 0;
 }
@@ -152,7 +147,7 @@ int mr_run_enter_folder(void **state)
 int mr_run_leave_folder(void **state)
 {
     if (chdir("/") < 0)
-        exit_with("/");
+        mr_test_die("/");
     mr_test_folder_remove(*state);
     return 0;
 }
@@ -162,11 +157,11 @@ void mr_run_make_images(const char *name, unsigned n_classes, unsigned n_images)
     char path[256];
 
     if (mkdir(name, 0777) < 0)
-        exit_with(name);
+        mr_test_die(name);
     for (unsigned c = 0; c < n_classes; c++) {
         snprintf(path, sizeof path, "%s/class_%u", name, c);
         if (mkdir(path, 0777) < 0)
-            exit_with(path);
+            mr_test_die(path);
         for (unsigned i = 0; i < n_images; i++) {
             struct mr_test_jpeg options = {.width = 40 + 8 * i, .height = 30 + 5 * c, .seed = 100 * c + i};
             struct mr_test_image image = mr_test_jpeg(&options);
@@ -182,7 +177,7 @@ void mr_run_write_file(const char *path, const void *bytes, size_t len)
     FILE *file = fopen(path, "w");
 
     if (file == NULL || fwrite(bytes, 1, len, file) != len || fclose(file) != 0)
-        exit_with(path);
+        mr_test_die(path);
 }
 
 bool mr_run_exists(const char *path)
@@ -196,7 +191,7 @@ unsigned mr_run_count_entries(const char *part)
     DIR *folder = opendir(".");
 
     if (folder == NULL)
-        exit_with("opendir");
+        mr_test_die("opendir");
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         count += strstr(entry->d_name, part) != NULL;
     closedir(folder);

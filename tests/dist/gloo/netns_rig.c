@@ -16,13 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HOME_FD = 200 }; /* the switch's namespace; hosts follow. Fixed, for there is one set of them per process. */
+#include "tests/support/die.h"
 
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
+enum { HOME_FD = 200 }; /* the switch's namespace; hosts follow. Fixed, for there is one set of them per process. */
 
 /* A shell's command; false when it fails. */
 static bool __attribute__((format(printf, 1, 2))) did(const char *format, ...)
@@ -38,7 +34,7 @@ static bool __attribute__((format(printf, 1, 2))) did(const char *format, ...)
 static void enter(int fd)
 {
     if (setns(fd, CLONE_NEWNET) != 0)
-        die("setns");
+        mr_test_die("setns");
 }
 
 /* Keep the namespace that this process is in. */
@@ -46,7 +42,7 @@ static void hold(int fd)
 {
     int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (own < 0 || dup3(own, fd, O_CLOEXEC) < 0)
-        die("/proc/self/ns/net");
+        mr_test_die("/proc/self/ns/net");
     close(own);
 }
 
@@ -117,14 +113,14 @@ void mr_netns_cut(uint32_t host, enum netns_cut how)
 {
     if (how == NETNS_SILENT) {
         if (!did("ip link set port%u nomaster", host))
-            die("ip link set nomaster");
+            mr_test_die("ip link set nomaster");
         return;
     }
     enter(mr_netns_host(host));
     bool good = did("ip link set eth0 down");
     enter(HOME_FD);
     if (!good)
-        die("ip link set down");
+        mr_test_die("ip link set down");
 }
 
 void mr_netns_mend(void)
@@ -134,7 +130,7 @@ void mr_netns_mend(void)
         bool good = did("ip link set eth0 up");
         enter(HOME_FD);
         if (!good || !did("ip link set port%u master switch", host))
-            die("ip link set");
+            mr_test_die("ip link set");
     }
 }
 
@@ -147,7 +143,7 @@ int mr_netns_listen(uint32_t host, uint16_t *port)
     enter(HOME_FD);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) != 0 || listen(fd, 16) != 0 ||
         getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        die("listen");
+        mr_test_die("listen");
     *port = ntohs(address.sin_port);
     return fd;
 }

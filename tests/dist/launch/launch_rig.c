@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/die.h"
 #include "tests/support/processes.h"
 
 enum { GONE_MS = 5000, EXPECT_MS = 30000, END_MS = 60000 };
@@ -29,12 +30,6 @@ struct told {
     mr_launch_result result;
     mr_error error;
 };
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 unsigned long long mr_launched_now_ms(void)
 {
@@ -48,7 +43,7 @@ static int open_file(const char *name)
     int fd = memfd_create(name, MFD_CLOEXEC);
     /* Appending: stdout and stderr are written by several processes, and read by us at the same time. */
     if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) != 0)
-        die("memfd_create");
+        mr_test_die("memfd_create");
     return fd;
 }
 
@@ -75,14 +70,14 @@ void mr_launched_start(struct mr_launched *l, mr_launched_fn fn, const void *arg
     l->err_fd = open_file("err");
     l->told_fd = memfd_create("told", MFD_CLOEXEC);
     if (l->told_fd < 0 || pipe(life) != 0)
-        die("pipe");
+        mr_test_die("pipe");
     fcntl(life[0], F_SETFD, FD_CLOEXEC);
     l->life_fd = life[0];
     l->began_ms = mr_launched_now_ms();
     fflush(NULL);
     l->pid = fork();
     if (l->pid < 0)
-        die("fork");
+        mr_test_die("fork");
     if (l->pid == 0) {
         close(life[0]);
         run_launcher(l, fn, arg, stdin_fd);
@@ -94,13 +89,13 @@ static char *read_all(int fd, size_t *len_out)
 {
     struct stat info;
     if (fstat(fd, &info) != 0)
-        die("fstat");
+        mr_test_die("fstat");
     char *bytes = malloc((size_t)info.st_size + 1);
     if (!bytes)
-        die("malloc");
+        mr_test_die("malloc");
     ssize_t got = pread(fd, bytes, (size_t)info.st_size, 0);
     if (got != info.st_size)
-        die("pread");
+        mr_test_die("pread");
     bytes[got] = '\0';
     *len_out = (size_t)got;
     return bytes;
@@ -113,7 +108,7 @@ static _Noreturn void show_and_die(const struct mr_launched *l)
     struct stat life;
     size_t unused;
     if (fstat(l->life_fd, &life) != 0)
-        die("fstat");
+        mr_test_die("fstat");
     fprintf(stderr, "stdout so far: %s\nstderr so far: %s\n", read_all(l->out_fd, &unused),
             read_all(l->err_fd, &unused));
     fprintf(stderr, "what is there, each with its parent, state, place in the kernel, system call and files:\n");
@@ -152,7 +147,7 @@ static void await_end(const struct mr_launched *l)
 {
     int fd = (int)syscall(SYS_pidfd_open, l->pid, 0);
     if (fd < 0)
-        die("pidfd_open");
+        mr_test_die("pidfd_open");
     if (!is_readable_within(fd, END_MS)) {
         fprintf(stderr, "launcher %d has not ended within %d ms\n", (int)l->pid, END_MS);
         show_and_die(l);
@@ -168,7 +163,7 @@ void mr_launched_wait(struct mr_launched *l)
     await_end(l);
     while (waitpid(l->pid, &end, 0) < 0)
         if (errno != EINTR)
-            die("waitpid");
+            mr_test_die("waitpid");
     l->took_ms = (unsigned)(mr_launched_now_ms() - l->began_ms);
     await_nobody(l);
     l->end = WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end);
