@@ -33,6 +33,9 @@ static double get_real(const json_t *row, const char *key)
     return json_number_value(value);
 }
 
+/* The kernel counts 10 ms of workers at a time; so many photographs take them longer. */
+enum { SURELY_TIMED = 200 };
+
 static void check_row(const json_t *row, const json_t *first, int workers)
 {
     assert_int_equal(json_integer_value(json_object_get(row, "workers")), workers);
@@ -43,10 +46,11 @@ static void check_row(const json_t *row, const json_t *first, int workers)
     assert_float_equal(get_real(row, "img_s"), get_real(row, "images") / get_real(row, "seconds"),
                        get_real(row, "img_s") * 1e-6);
     assert_float_equal(get_real(row, "images"), 4 * get_real(row, "batches"), 0);
+    double workers_cpu = get_real(row, "cpu_s_per_1000") - get_real(row, "host_cpu_s_per_1000");
     if (workers == 0)
-        assert_float_equal(get_real(row, "cpu_s_per_1000"), get_real(row, "host_cpu_s_per_1000"), 0);
+        assert_float_equal(workers_cpu, 0, 0);
     else
-        assert_true(get_real(row, "cpu_s_per_1000") > get_real(row, "host_cpu_s_per_1000"));
+        assert_true(workers_cpu > 0 || get_real(row, "images") < SURELY_TIMED);
     assert_true(get_real(row, "first_batch_s") > 0);
     assert_true(get_real(row, "p99_gap_ms") >= get_real(row, "p50_gap_ms"));
     assert_true(get_real(row, "p50_gap_ms") >= 0);
