@@ -77,27 +77,6 @@ class mr_sample_info(Structure):
     ]
 
 
-class mr_loader_options(Structure):
-    """Set and read by name, through the library; only lists are set here."""
-
-    _fields_ = [
-        ("struct_size", c_size_t), ("batch_size", c_uint32), ("dtype", c_int), ("layout", c_int),
-        ("pad_channels", c_uint32), ("drop_last", c_bool), ("allow_empty_epoch", c_bool), ("no_shuffle", c_bool),
-        ("rank", c_uint32), ("world_size", c_uint32), ("tail", c_int), ("order", c_int), ("seed", c_uint64),
-        ("epoch", c_uint64), ("n_epochs", c_uint64), ("allow_same_epoch", c_bool), ("num_workers", c_uint32),
-        ("start", c_int), ("nice", c_int32), ("affinity", c_int), ("affinity_cpus", POINTER(c_int32)),
-        ("n_affinity_cpus", c_uint32), ("reader", c_int), ("jpeg_decoder", c_int), ("read_ahead", c_uint32),
-        ("n_slots", c_uint32), ("wait_when_lent", c_bool), ("no_huge_pages", c_bool), ("verify_packs", c_bool),
-        ("on_error", c_int), ("time_limit_ms", c_uint32), ("max_file_bytes", c_uint64), ("max_pixels", c_uint64),
-        ("device", c_char_p), ("devices", POINTER(c_char_p)), ("n_devices", c_uint32), ("n_buffers", c_uint32),
-        ("label_device", c_char_p), ("pin_memory", c_bool), ("finish_on_host", c_bool), ("cache_slowdown", c_uint32),
-        ("cache_form", c_int), ("cache", c_char_p), ("cache_bytes", c_uint64), ("with_timing", c_bool),
-        ("trace", c_char_p), ("repeat", c_uint32), ("repeat_form", c_int), ("no_replacement", c_bool),
-        ("n_draws", c_uint64), ("weights", c_char_p), ("weight_values", POINTER(c_double)), ("n_weight_values", c_uint64),
-        ("soft_labels", c_uint64),
-    ]
-
-
 class mr_loader_state(Structure):
     _fields_ = [("bytes", c_uint8 * 64)]
 
@@ -125,9 +104,16 @@ class mr_explain_options(Structure):
 
 
 STRUCTS = (
-    mr_error, mr_device, mr_array, mr_dataset_options, mr_sample_info, mr_loader_options, mr_loader_state,
-    mr_loader_stats, mr_explain_options,
+    mr_error, mr_device, mr_array, mr_dataset_options, mr_sample_info, mr_loader_state, mr_loader_stats,
+    mr_explain_options,
 )
+
+# Options of a loader are set and read by name, except the lists of mr_loader_options: where the pointer is, what it points
+# to, and the type of the length, which comes after the pointer. Later versions change no places.
+LISTS = {
+    "affinity_cpus": (96, c_int32, c_uint32), "devices": (160, c_char_p, c_uint32),
+    "weight_values": (264, c_double, c_uint64),
+}
 
 _error = POINTER(mr_error)
 _out = POINTER(c_void_p)
@@ -178,12 +164,10 @@ PROTOTYPES = {
         [c_void_p, c_uint64, c_uint64, c_int64, c_uint64, c_uint32, c_uint32, POINTER(mr_explain_options), c_char_p,
          c_size_t, POINTER(c_size_t), _error],
     ),
-    "mr_loader_options_set": (c_int, [POINTER(mr_loader_options), c_char_p, c_char_p, _error]),
-    "mr_loader_options_get": (
-        c_int, [POINTER(mr_loader_options), c_char_p, c_char_p, c_size_t, POINTER(c_size_t), _error],
-    ),
+    "mr_loader_options_set": (c_int, [c_void_p, c_char_p, c_char_p, _error]),
+    "mr_loader_options_get": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(c_size_t), _error]),
     "mr_loader_option_name": (c_char_p, [c_size_t]),
-    "mr_loader_create": (c_int, [c_void_p, c_void_p, POINTER(mr_loader_options), _out, _error]),
+    "mr_loader_create": (c_int, [c_void_p, c_void_p, c_void_p, _out, _error]),
     "mr_loader_destroy": (None, [c_void_p]),
     "mr_loader_next": (c_int, [c_void_p, c_uint32, _out]),
     "mr_loader_fd": (c_int, [c_void_p, POINTER(c_int)]),
@@ -195,7 +179,7 @@ PROTOTYPES = {
     "mr_loader_n_samples": (c_int64, [c_void_p]),
     "mr_loader_n_lent": (c_uint32, [c_void_p]),
     "mr_loader_epoch": (c_uint64, [c_void_p]),
-    "mr_loader_resolved": (POINTER(mr_loader_options), [c_void_p]),
+    "mr_loader_resolved": (c_void_p, [c_void_p]),
     "mr_loader_save": (c_int, [c_void_p, POINTER(mr_loader_state)]),
     "mr_loader_restore": (c_int, [c_void_p, POINTER(mr_loader_state)]),
     "mr_loader_get_stats": (c_int, [c_void_p, POINTER(mr_loader_stats)]),

@@ -21,7 +21,7 @@ from ._dataset import Dataset, struct_dict
 from ._errors import DamagedError, Error, InvalidError, make_error
 from ._lease import Lease
 from ._library import check, lib
-from ._options import make_options, read_options, unsigned
+from ._options import make_options, read_option, read_options, unsigned
 from ._transform import Transform, transform_handle
 
 _SLICE_MS = 50  # Python's signals are handled between slices of a wait
@@ -85,9 +85,9 @@ class Loader:
         self._end = weakref.finalize(self, lib.mr_loader_destroy, handle)
         self._end.atexit = False  # _close_all() does it
         _loaders.add(self)
-        resolved = lib.mr_loader_resolved(handle).contents
-        self._batch_size = resolved.batch_size
-        slots = resolved.n_buffers if self.stats()["n_buffers"] else resolved.n_slots
+        resolved = lib.mr_loader_resolved(handle)
+        self._batch_size = read_option(resolved, "batch_size")
+        slots = read_option(resolved, "n_buffers" if self.stats()["n_buffers"] else "n_slots")
         # So many batches may be lent; the one after them is copied out. Workers need two slots to go on without pause.
         self._most_lent = max(slots - 2, min(2, slots - 1))
 

@@ -6,17 +6,15 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 from . import _abi
 from ._errors import InvalidError
 from ._library import check, lib
 
-# Arrays have no text. Each is a field, with its length in the field n_<name>.
-_LISTS: dict[str, tuple[Any, Any]] = {
-    "devices": (ctypes.c_char_p, lambda device: os.fsencode(str(device))),
-    "affinity_cpus": (ctypes.c_int32, int),
-    "weight_values": (ctypes.c_double, float),
+# What becomes of an item of a list.
+_CONVERT: dict[str, Callable[[Any], Any]] = {
+    "devices": lambda device: os.fsencode(str(device)), "affinity_cpus": int, "weight_values": float,
 }
 
 
@@ -36,22 +34,32 @@ def _text_of(name: str, value: Any) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
-def _set_list(options: _abi.mr_loader_options, name: str, values: Iterable[Any]) -> Any:
-    kind, convert = _LISTS[name]
-    items = [convert(v) for v in values]
+def _set_list(options: ctypes.Array[ctypes.c_char], name: str, values: Iterable[Any]) -> Any:
+    place, kind, length = _abi.LISTS[name]
+    items = [_CONVERT[name](v) for v in values]
     array: Any = (kind * len(items))(*items)
-    setattr(options, name, array)
-    setattr(options, "n_" + name, len(items))
+    ctypes.c_void_p.from_buffer(options, place).value = ctypes.addressof(array)
+    length.from_buffer(options, place + ctypes.sizeof(ctypes.c_void_p)).value = len(items)
     return array
 
 
-def make_options(values: dict[str, Any]) -> tuple[_abi.mr_loader_options, list[Any]]:
+def _get_list(options: int, name: str) -> list[Any]:
+    place, kind, length = _abi.LISTS[name]
+    n = length.from_address(options + place + ctypes.sizeof(ctypes.c_void_p)).value
+    values = ctypes.POINTER(kind).from_address(options + place)[:n] if n else []
+    return [os.fsdecode(v) if isinstance(v, bytes) else v for v in values]
+
+
+def make_options(values: dict[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], list[Any]]:
     """Options of a loader, and what must live until the loader is made. A value of None is the default."""
-    options, error, kept = _abi.make(_abi.mr_loader_options), _abi.mr_error(), []
+    size, error, kept = ctypes.c_int64(), _abi.mr_error(), []
+    lib.mr_constant(b"sizeof(mr_loader_options)", size)
+    options = ctypes.create_string_buffer(size.value)
+    ctypes.c_size_t.from_buffer(options).value = size.value  # struct_size; zeros are the defaults
     for name, value in values.items():
         if value is None:
             continue
-        if name in _LISTS:
+        if name in _abi.LISTS:
             if isinstance(value, str):
                 raise InvalidError(f"{name} is a list, not the text {value!r}")
             kept.append(_set_list(options, name, value))
@@ -70,28 +78,21 @@ def option_names() -> Iterator[str]:
         i += 1
 
 
-def _read(options: Any, name: str) -> Any:
+def read_option(options: int, name: str) -> Any:
+    """An option's value: bool, int, or its word or text. options is the address of an mr_loader_options."""
+    if name in _abi.LISTS:
+        return _get_list(options, name)
     error, needed = _abi.mr_error(), ctypes.c_size_t()
     check(lib.mr_loader_options_get(options, name.encode(), None, 0, needed, error), error)
-    text = ctypes.create_string_buffer(needed.value + 1)
-    check(lib.mr_loader_options_get(options, name.encode(), text, len(text), needed, error), error)
-    return os.fsdecode(text.value)
-
-
-def _value_of(text: str) -> Any:
+    buffer = ctypes.create_string_buffer(needed.value + 1)
+    check(lib.mr_loader_options_get(options, name.encode(), buffer, len(buffer), needed, error), error)
+    text = os.fsdecode(buffer.value)
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isdigit() else text
 
 
-def read_options(options: Any) -> dict[str, Any]:
-    """All options with their values: bool, int or the option's word. options is a POINTER(mr_loader_options)."""
-    found: dict[str, Any] = {}
-    for name in option_names():
-        if name in _LISTS:
-            n, values = getattr(options.contents, "n_" + name), getattr(options.contents, name)
-            found[name] = [os.fsdecode(v) if isinstance(v, bytes) else v for v in values[:n]] if n else []
-        elif name not in {"n_" + other for other in _LISTS}:
-            found[name] = _value_of(_read(options, name))
-    return found
-
+def read_options(options: int) -> dict[str, Any]:
+    """All options with their values, but not the lengths of lists."""
+    lengths = {"n_" + name for name in _abi.LISTS}
+    return {name: read_option(options, name) for name in option_names() if name not in lengths}

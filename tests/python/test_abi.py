@@ -92,7 +92,7 @@ def test_the_headers_were_read():
 def test_every_struct_of_the_package_is_compared():
     found = {value for value in vars(_abi).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)}
     assert found - {ctypes.Structure} == set(_abi.STRUCTS)
-    assert len(_abi.STRUCTS) == 9
+    assert len(_abi.STRUCTS) == 8
 
 
 @pytest.mark.parametrize("struct", _abi.STRUCTS)
@@ -137,7 +137,7 @@ def test_fields_lie_where_the_compiler_puts_them():
             lines.append(f'printf("{name} {field} %zu %zu\\n", {place[0]}, {place[1]});')
     by_name = {struct.__name__: struct for struct in _abi.STRUCTS}
     rows = run_c(lines)
-    assert len(rows) > 100
+    assert len(rows) > 70
     for name, field, offset, size in rows:
         struct = by_name[name]
         if field == "size" and offset == "0":
@@ -145,6 +145,19 @@ def test_fields_lie_where_the_compiler_puts_them():
         else:
             place = getattr(struct, field)
             assert (place.offset, place.size) == (int(offset), int(size)), f"{name}.{field}"
+
+
+def test_lists_of_options_lie_where_the_compiler_puts_them():
+    fields = list(HEADER_STRUCTS["mr_loader_options"])
+    assert set(_abi.LISTS) == {name for name in fields if "n_" + name in fields}
+    rows = run_c([f'printf("{name} %zu %zu %zu %zu\\n", offsetof(mr_loader_options, {name}), offsetof(mr_loader_options, n_{name}), '
+                  f"sizeof *((mr_loader_options *)0)->{name}, sizeof ((mr_loader_options *)0)->n_{name});" for name in _abi.LISTS])
+    for name, *numbers in rows:
+        place, kind, length = _abi.LISTS[name]
+        expected = [place, place + ctypes.sizeof(ctypes.c_void_p), ctypes.sizeof(kind), ctypes.sizeof(length)]
+        assert [int(n) for n in numbers] == expected, name
+        assert kind_of_ctypes(kind) == kind_of(HEADER_STRUCTS["mr_loader_options"][name].replace("*", "", 1)), name
+        assert length == kind_of(HEADER_STRUCTS["mr_loader_options"]["n_" + name]), name
 
 
 def test_integers_have_the_headers_signs():
