@@ -145,19 +145,13 @@ int mr_arg_value_choice(struct argp_state *state, const char *option, const char
     return 0;
 }
 
-bool mr_arg_value_field(struct argp_state *state, const struct mr_arg_field *fields, int key, const char *text,
+void mr_arg_value_field(struct argp_state *state, const char *option, const char *field, const char *text,
                         mr_loader_options *loader)
 {
     mr_error error;
 
-    for (const struct mr_arg_field *f = fields; f->field != NULL; f++) {
-        if (f->key != key)
-            continue;
-        if (mr_loader_options_set(loader, f->field, text != NULL ? text : "true", &error) < 0)
-            argp_error(state, "--%s%s", f->option, error.text + strlen(f->field)); /* the error begins with "field:" */
-        return true;
-    }
-    return false;
+    if (mr_loader_options_set(loader, field, text != NULL ? text : "true", &error) < 0)
+        argp_error(state, "--%s%s", option, error.text + strlen(field)); /* the error begins with "field:" */
 }
 
 const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text, const char *extension)

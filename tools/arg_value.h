@@ -36,14 +36,8 @@ unsigned mr_arg_value_channels(struct argp_state *state, const char *option, con
 /* A path whose last component ends in this extension and has more before it. Returns the value. */
 const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text, const char *extension);
 
-/* An option of the command that is one of the loader's. */
-struct mr_arg_field {
-    int key;
-    const char *option;
-    const char *field; /* NULL ends a list */
-};
-/* Set the field of this key, if the list has it, by mr_loader_options_set(). text NULL: the option is a switch. */
-bool mr_arg_value_field(struct argp_state *state, const struct mr_arg_field *fields, int key, const char *text,
+/* A value of the loader's option of this name, by mr_loader_options_set(). text NULL: a switch is set. */
+void mr_arg_value_field(struct argp_state *state, const char *option, const char *field, const char *text,
                         mr_loader_options *loader);
 /* One of the names, in any case. */
 int mr_arg_value_choice(struct argp_state *state, const char *option, const char *text,

@@ -6,7 +6,7 @@
 #include <argp.h>
 #include <string.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/temporary_file.h"
 #include "tools/measure/bench_json.h"
 #include "tools/measure/bench_plot.h"
@@ -15,18 +15,18 @@
 
 #define DEFAULT_SECONDS 5.0
 
-enum { KEY_PLOT = 256, KEY_TRACE };
-
 struct bench_args {
     struct mr_bench_args common;
     const char *plot;
 };
 
-static const struct argp_option options[] = {
-    {"plot", KEY_PLOT, "FILE.png", 0, "Draw throughput against workers (needs gnuplot)", 0},
-    {"trace", KEY_TRACE, "FILE", 0, "Write a Chrome trace of workers, copier and devices; needs one value of --workers",
-     0},
-    {0}};
+static const struct mr_arg list[] = {
+    {"plot", "FILE.png", "Draw throughput against workers (needs gnuplot)",
+     MR_ARG_PATH(struct bench_args, plot, ".png")},
+    {"trace", "FILE", "Write a Chrome trace of workers, copier and devices; needs one value of --workers",
+     MR_ARG_TEXT(struct bench_args, common.common.loader.trace)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
@@ -36,8 +36,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_PLOT: args->plot = mr_arg_value_path(state, "plot", value, ".png"); return 0;
-    case KEY_TRACE: loader->loader.trace = value; return 0;
     case ARGP_KEY_END:
         if (loader->n_workers == 0) {
             memcpy(loader->workers, workers, sizeof workers);
@@ -46,7 +44,7 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         if (loader->loader.trace != NULL && loader->n_workers > 1)
             argp_error(state, "--trace needs one value of --workers: each run would overwrite the file");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -81,8 +79,9 @@ static int run_bench(const struct bench_args *args, int argc, char **argv)
 int mr_cmd_bench_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
+    struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        options,
+        mr_arg_list_options(list, options),
         parse_option,
         MR_LOADER_ARGS_DOC,
         "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."

@@ -11,11 +11,10 @@
 
 #include <millrace/pack.h>
 
+#include "tools/arg_list.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 #include "tools/say.h"
-
-enum { KEY_DATA = 256, KEY_VERIFY };
 
 struct cache_args {
     const char *verb; /* "stat" or "clear" */
@@ -24,20 +23,11 @@ struct cache_args {
     bool verify;
 };
 
-static const struct argp_option options[] = {
-    {"data", KEY_DATA, "SPEC", 0, "stat: how much of this dataset the cache holds", 0},
-    {"verify", KEY_VERIFY, NULL, 0, "stat: read all bytes and compare their checksums", 0},
-    {0}};
-
-static void take_word(struct cache_args *args, const char *word, struct argp_state *state)
-{
-    if (args->verb == NULL)
-        args->verb = word;
-    else if (args->dir == NULL)
-        args->dir = word;
-    else
-        argp_error(state, "'%s' is one argument too many", word);
-}
+static const struct mr_arg list[] = {
+    {"data", "SPEC", "stat: how much of this dataset the cache holds", MR_ARG_TEXT(struct cache_args, data)},
+    {"verify", NULL, "stat: read all bytes and compare their checksums", MR_ARG_SWITCH(struct cache_args, verify)},
+    {0},
+};
 
 static void check_args(const struct cache_args *args, struct argp_state *state)
 {
@@ -56,11 +46,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     struct cache_args *args = state->input;
 
     switch (key) {
-    case KEY_DATA: args->data = value; return 0;
-    case KEY_VERIFY: args->verify = true; return 0;
-    case ARGP_KEY_ARG: take_word(args, value, state); return 0;
+    case ARGP_KEY_ARG: mr_arg_list_take(state, &args->verb, &args->dir, value); return 0;
     case ARGP_KEY_END: check_args(args, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -146,8 +134,9 @@ static int clear_cache(const struct cache_args *args)
 
 int mr_cmd_cache_run(int argc, char **argv)
 {
+    struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        options,
+        mr_arg_list_options(list, options),
         parse_option,
         "stat DIR\nclear DIR",
         "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/command.h"
 #include "tools/image_files.h"
 #include "tools/pack_watch.h"
 #include "tools/say.h"
 
-enum { KEY_WORKERS = 256, KEY_MAX_PIXELS, KEY_JPEG, MAX_WORKERS = 256, NAME_BYTES = 4096 };
+enum { MAX_WORKERS = 256, NAME_BYTES = 4096 };
 
 struct check_args {
     const char *path;
@@ -29,34 +29,27 @@ struct check {
     const char *shown_root;
 };
 
-static const struct argp_option options[] = {
-    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
-    {"jpeg", KEY_JPEG, "auto|stock", 0, MR_PACK_WATCH_JPEG_HELP, 0},
-    {0}};
+static const struct mr_arg list[] = {
+    {"workers", "N", "Threads (default: the CPUs that this process may use)",
+     MR_ARG_U32(struct check_args, pack.num_workers, 1, MAX_WORKERS)},
+    {"max-pixels", "N", "Treat larger images as damaged (default 178956970)",
+     MR_ARG_U64(struct check_args, pack.max_pixels, 1, UINT64_MAX)},
+    {"jpeg", "auto|stock", MR_PACK_WATCH_JPEG_HELP,
+     MR_ARG_CHOICE(struct check_args, pack.jpeg_decoder, mr_pack_watch_decoders)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct check_args *args = state->input;
 
     switch (key) {
-    case KEY_WORKERS:
-        args->pack.num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
-        return 0;
-    case KEY_MAX_PIXELS:
-        args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
-        return 0;
-    case KEY_JPEG: args->pack.jpeg_decoder = mr_pack_watch_jpeg(state, value); return 0;
-    case ARGP_KEY_ARG:
-        if (args->path != NULL)
-            argp_error(state, "'%s' is one argument too many", value);
-        args->path = value;
-        return 0;
+    case ARGP_KEY_ARG: mr_arg_list_take(state, &args->path, NULL, value); return 0;
     case ARGP_KEY_END:
         if (args->path == NULL)
             argp_error(state, "PATH is missing");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -127,8 +120,9 @@ static int check_path(struct check_args *args)
 
 int mr_cmd_check_run(int argc, char **argv)
 {
+    struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        options,
+        mr_arg_list_options(list, options),
         parse_option,
         "PATH",
         "Decode every sample and list those that are damaged, with the decoder's message; for a pack, "

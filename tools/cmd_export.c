@@ -11,15 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/command.h"
 #include "tools/explain_lines.h"
 #include "tools/feed.h"
 #include "tools/npy.h"
 #include "tools/progress.h"
 #include "tools/say.h"
-
-enum { KEY_OUT = 256, KEY_EXPLAIN };
 
 struct export_args {
     struct mr_loader_args common;
@@ -52,14 +50,16 @@ struct output {
     double start_s;
 };
 
-static const struct argp_option options[] = {
-    {"out", KEY_OUT, "X.npy", 0,
+static const struct mr_arg list[] = {
+    {"out", "X.npy",
      "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy, of mixed batches "
      "also X.mix_labels.npy, X.mix_lambda.npy and, with --soft-labels, X.soft_labels.npy (needed)",
-     0},
-    {"explain", KEY_EXPLAIN, "FILE.jsonl", 0,
-     "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of its image", 0},
-    {0}};
+     MR_ARG_PATH(struct export_args, out, ".npy")},
+    {"explain", "FILE.jsonl",
+     "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of its image",
+     MR_ARG_PATH(struct export_args, explain, ".jsonl")},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
@@ -67,13 +67,11 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".npy"); return 0;
-    case KEY_EXPLAIN: args->explain = mr_arg_value_path(state, "explain", value, ".jsonl"); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
             argp_error(state, "--out is missing");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -262,7 +260,8 @@ static int export_epoch(const struct export_args *args)
 int mr_cmd_export_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               MR_LOADER_ARGS_DOC,
                               "Write what a training loop receives in one epoch of one rank as NumPy files."

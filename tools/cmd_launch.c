@@ -11,11 +11,11 @@
 #include <millrace/batch.h>
 #include <millrace/launch.h>
 
+#include "tools/arg_list.h"
 #include "tools/arg_value.h"
 #include "tools/command.h"
 #include "tools/say.h"
 
-enum { KEY_NPROC = 256, KEY_NNODES, KEY_NODE_RANK, KEY_RENDEZVOUS, KEY_LOG_DIR, KEY_NO_PREFIX };
 enum { MAX_NODES = 65536 };
 
 struct launch_args {
@@ -24,22 +24,28 @@ struct launch_args {
     char **program;
 };
 
-static const struct argp_option options[] = {
-    {"nproc", KEY_NPROC, "N|gpu", 0, "Ranks on this machine, 1 to 256, or one for each GPU (needed)", 0},
-    {"nnodes", KEY_NNODES, "M", 0, "Machines (default 1)", 0},
-    {"node-rank", KEY_NODE_RANK, "R", 0, "This machine, 0 to M - 1 (default 0)", 0},
-    {"rendezvous", KEY_RENDEZVOUS, "HOST:PORT", 0,
-     "Where rank 0 will listen; needed with several machines (default 127.0.0.1 and a free port)", 0},
-    {"log-dir", KEY_LOG_DIR, "DIR", 0, "Write the output of each rank to DIR/rank-N.log (default: print it here)", 0},
-    {"no-prefix", KEY_NO_PREFIX, NULL, 0,
-     "Let the ranks use this command's stdout and stderr; their lines have no numbers", 0},
-    {0}};
-
-static void take_nproc(struct launch_args *args, struct argp_state *state, const char *value)
+static void parse_nproc(struct argp_state *state, const char *value)
 {
+    struct launch_args *args = state->input;
+
     args->per_gpu = strcmp(value, "gpu") == 0;
     args->launch.nproc = args->per_gpu ? 1 : (uint32_t)mr_arg_value_number(state, "nproc", value, 1, MR_MAX_PROCS);
 }
+
+static const struct mr_arg list[] = {
+    {"nproc", "N|gpu", "Ranks on this machine, 1 to 256, or one for each GPU (needed)", MR_ARG_CALL(parse_nproc)},
+    {"nnodes", "M", "Machines (default 1)", MR_ARG_U32(struct launch_args, launch.nnodes, 1, MAX_NODES)},
+    {"node-rank", "R", "This machine, 0 to M - 1 (default 0)",
+     MR_ARG_U32(struct launch_args, launch.node_rank, 0, MAX_NODES - 1)},
+    {"rendezvous", "HOST:PORT",
+     "Where rank 0 will listen; needed with several machines (default 127.0.0.1 and a free port)",
+     MR_ARG_TEXT(struct launch_args, launch.rendezvous)},
+    {"log-dir", "DIR", "Write the output of each rank to DIR/rank-N.log (default: print it here)",
+     MR_ARG_TEXT(struct launch_args, launch.log_dir)},
+    {"no-prefix", NULL, "Let the ranks use this command's stdout and stderr; their lines have no numbers",
+     MR_ARG_SWITCH(struct launch_args, launch.no_prefix)},
+    {0},
+};
 
 static void check_args(const struct launch_args *args, struct argp_state *state)
 {
@@ -61,22 +67,12 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     struct launch_args *args = state->input;
 
     switch (key) {
-    case KEY_NPROC: take_nproc(args, state, value); return 0;
-    case KEY_NNODES:
-        args->launch.nnodes = (uint32_t)mr_arg_value_number(state, "nnodes", value, 1, MAX_NODES);
-        return 0;
-    case KEY_NODE_RANK:
-        args->launch.node_rank = (uint32_t)mr_arg_value_number(state, "node-rank", value, 0, MAX_NODES - 1);
-        return 0;
-    case KEY_RENDEZVOUS: args->launch.rendezvous = value; return 0;
-    case KEY_LOG_DIR: args->launch.log_dir = value; return 0;
-    case KEY_NO_PREFIX: args->launch.no_prefix = true; return 0;
     case ARGP_KEY_ARG:
         args->program = &state->argv[state->next - 1];
         state->next = state->argc; /* the rest is the program's */
         return 0;
     case ARGP_KEY_END: check_args(args, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -117,8 +113,9 @@ static int launch_program(struct launch_args *args)
 
 int mr_cmd_launch_run(int argc, char **argv)
 {
+    struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        options,
+        mr_arg_list_options(list, options),
         parse_option,
         "[--] PROGRAM [ARGUMENT...]",
         "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "

@@ -9,14 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/arg_list.h"
 #include "tools/census.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
 #include "tools/loader_args.h"
 #include "tools/progress.h"
 #include "tools/say.h"
-
-enum { KEY_DATA = 256, KEY_SAVE, KEY_NO_INSPECT, KEY_CLASSES, KEY_EMPTY_CLASSES };
 
 struct list_args {
     const char *data;
@@ -27,27 +26,25 @@ struct list_args {
     mr_dataset_options options;
 };
 
-static const struct argp_option options[] = {
-    {"data", KEY_DATA, "SPEC", 0, MR_LOADER_ARGS_DATA_HELP, 0},
-    {"save", KEY_SAVE, "FILE", 0, "Write paths and labels to FILE, for list:FILE", 0},
-    {"classes", KEY_CLASSES, NULL, 0, "Print all classes, also when there are more than 20", 0},
-    {"no-inspect", KEY_NO_INSPECT, NULL, 0, "Do not open the samples: no formats and sizes", 0},
-    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
-    {0}};
+static const struct mr_arg list[] = {
+    {"data", "SPEC", MR_LOADER_ARGS_DATA_HELP, MR_ARG_TEXT(struct list_args, data)},
+    {"save", "FILE", "Write paths and labels to FILE, for list:FILE", MR_ARG_TEXT(struct list_args, save)},
+    {"classes", NULL, "Print all classes, also when there are more than 20",
+     MR_ARG_SWITCH(struct list_args, all_classes)},
+    {"no-inspect", NULL, "Do not open the samples: no formats and sizes", MR_ARG_SWITCH(struct list_args, no_inspect)},
+    {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
+     MR_ARG_SWITCH(struct list_args, options.allow_empty_classes)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct list_args *args = state->input;
 
     switch (key) {
-    case KEY_DATA: args->data = value; return 0;
-    case KEY_SAVE: args->save = value; return 0;
-    case KEY_CLASSES: args->all_classes = true; return 0;
-    case KEY_NO_INSPECT: args->no_inspect = true; return 0;
-    case KEY_EMPTY_CLASSES: args->options.allow_empty_classes = true; return 0;
-    case ARGP_KEY_ARG: mr_loader_args_take_path(&args->data, value, state); return 0;
+    case ARGP_KEY_ARG: mr_arg_list_take(state, &args->data, NULL, value); return 0;
     case ARGP_KEY_END: args->data = mr_loader_args_check_data(args->data, args->spec, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -88,7 +85,8 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args, struc
 
 int mr_cmd_list_run(int argc, char **argv)
 {
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               MR_LOADER_ARGS_DOC,
                               "Count a dataset's samples per class, their formats and sizes, and list those whose "

@@ -11,22 +11,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/command.h"
 #include "tools/sampler_args.h"
 #include "tools/say.h"
 
-enum { KEY_SAMPLES = 256 };
+#define NOT_GIVEN UINT64_MAX
 enum { BLOCK_BYTES = 1 << 16, LINE_MAX_BYTES = 24 };
 
 struct order_args {
     mr_loader_options loader;
-    int64_t n_samples;
-    bool has_samples;
+    uint64_t n_samples;
 };
 
-static const struct argp_option options[] = {
-    {"samples", KEY_SAMPLES, "N", 0, "Number of samples of the dataset (needed)", 0}, {0}};
+static const struct mr_arg list[] = {
+    {"samples", "N", "Number of samples of the dataset (needed)",
+     MR_ARG_U64(struct order_args, n_samples, 0, (uint64_t)1 << 40)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
@@ -34,16 +36,12 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->loader; return 0;
-    case KEY_SAMPLES:
-        args->n_samples = (int64_t)mr_arg_value_number(state, "samples", value, 0, (uint64_t)1 << 40);
-        args->has_samples = true;
-        return 0;
     case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", value); return 0;
     case ARGP_KEY_END:
-        if (!args->has_samples)
+        if (args->n_samples == NOT_GIVEN)
             argp_error(state, "--samples is missing");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -114,7 +112,8 @@ static int print_order(const mr_sampler *sampler)
 int mr_cmd_order_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_sampler_args_argp(), 0, "Order and shard:", 0}, {0}};
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               NULL,
                               "Print the dataset indices that one rank sees in one epoch, one on each line."
@@ -124,7 +123,7 @@ int mr_cmd_order_run(int argc, char **argv)
                               children,
                               NULL,
                               NULL};
-    struct order_args args = {.loader = MR_LOADER_OPTIONS_INIT};
+    struct order_args args = {.loader = MR_LOADER_OPTIONS_INIT, .n_samples = NOT_GIVEN};
     mr_sampler_options sampler_options;
     mr_sampler *sampler;
     mr_error error;
@@ -132,7 +131,7 @@ int mr_cmd_order_run(int argc, char **argv)
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
-    sampler_options = mr_sampler_args_options(&args.loader, args.n_samples);
+    sampler_options = mr_sampler_args_options(&args.loader, (int64_t)args.n_samples);
     status = mr_sampler_create(&sampler_options, &sampler, &error);
     if (status < 0)
         return mr_say_status(status, &error);

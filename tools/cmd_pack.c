@@ -8,26 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/arg_list.h"
 #include "tools/arg_value.h"
 #include "tools/command.h"
 #include "tools/pack_watch.h"
 #include "tools/say.h"
 
-enum {
-    KEY_ENCODING = 256,
-    KEY_MAX_SIDE,
-    KEY_RESIZE,
-    KEY_QUALITY,
-    KEY_SHARD_SIZE,
-    KEY_WORKERS,
-    KEY_ALIGN,
-    KEY_ARRANGE,
-    KEY_SEED,
-    KEY_MAX_PIXELS,
-    KEY_JPEG,
-    KEY_NO_MARKS,
-    KEY_EMPTY_CLASSES,
-};
 enum { MAX_SIDE = 65500, MAX_WORKERS = 256, MAX_NAMED = 100 };
 enum { ARRANGE_KEEP, ARRANGE_SHUFFLE };
 
@@ -43,36 +29,49 @@ static const struct mr_arg_choice encodings[] = {
     {"dct", MR_PACK_DCT}, {"jpeg", MR_PACK_JPEG}, {"raw", MR_PACK_RAW}, {NULL, 0}};
 static const struct mr_arg_choice arrangements[] = {{"keep", ARRANGE_KEEP}, {"shuffle", ARRANGE_SHUFFLE}, {NULL, 0}};
 
-static const struct argp_option options[] = {
-    {"encoding", KEY_ENCODING, "NAME", 0,
+static void parse_arrange(struct argp_state *state, const char *value)
+{
+    struct pack_args *args = state->input;
+
+    args->pack.shuffle = mr_arg_value_choice(state, "arrange", value, arrangements) == ARRANGE_SHUFFLE;
+}
+
+static void parse_seed(struct argp_state *state, const char *value)
+{
+    struct pack_args *args = state->input;
+
+    args->pack.seed = mr_arg_value_number(state, "seed", value, 0, UINT64_MAX);
+    args->seed_given = true;
+}
+
+static const struct mr_arg list[] = {
+    {"encoding", "NAME",
      "dct: a JPEG's coefficients, about 1.3 times its bytes; "
      "jpeg: the files as they are, with marks; raw: pixels (default dct)",
-     0},
-    {"no-marks", KEY_NO_MARKS, NULL, 0, "jpeg: leave out the marks, by which a crop is read and decoded alone", 0},
-    {"max-side", KEY_MAX_SIDE, "N", 0, "Resize longer images so that their longest side is N", 0},
-    {"resize", KEY_RESIZE, "N", 0, "Make the shortest side N", 0},
-    {"quality", KEY_QUALITY, "Q", 0,
-     "Encode all JPEGs anew with this quality, 1 to 100 (default: only those that are resized, with 90)", 0},
-    {"shard-size", KEY_SHARD_SIZE, "BYTES", 0, "Bytes of a shard, with K, M, G or T for powers of 1024 (default 1G)",
-     0},
-    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"align", KEY_ALIGN, NULL, 0, "Begin each sample at a multiple of 4096 bytes", 0},
-    {"arrange", KEY_ARRANGE, "HOW", 0, "keep: the dataset's order; shuffle: a random one (default keep)", 0},
-    {"seed", KEY_SEED, "S", 0, "Seed of the random order (default 0)", 0},
-    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
-    {"jpeg", KEY_JPEG, "auto|stock", 0, MR_PACK_WATCH_JPEG_HELP, 0},
-    {"allow-empty-classes", KEY_EMPTY_CLASSES, NULL, 0, "imagefolder: accept a class without an image", 0},
-    {0}};
-
-static void take_argument(struct pack_args *args, const char *value, struct argp_state *state)
-{
-    if (args->source == NULL)
-        args->source = value;
-    else if (args->out == NULL)
-        args->out = value;
-    else
-        argp_error(state, "'%s' is one argument too many", value);
-}
+     MR_ARG_CHOICE(struct pack_args, pack.encoding, encodings)},
+    {"no-marks", NULL, "jpeg: leave out the marks, by which a crop is read and decoded alone",
+     MR_ARG_SWITCH(struct pack_args, pack.no_marks)},
+    {"max-side", "N", "Resize longer images so that their longest side is N",
+     MR_ARG_U32(struct pack_args, pack.max_side, 1, MAX_SIDE)},
+    {"resize", "N", "Make the shortest side N", MR_ARG_U32(struct pack_args, pack.resize, 1, MAX_SIDE)},
+    {"quality", "Q",
+     "Encode all JPEGs anew with this quality, 1 to 100 (default: only those that are resized, with 90)",
+     MR_ARG_U32(struct pack_args, pack.quality, 1, 100)},
+    {"shard-size", "BYTES", "Bytes of a shard, with K, M, G or T for powers of 1024 (default 1G)",
+     MR_ARG_BYTES(struct pack_args, pack.shard_size, 1 << 20)},
+    {"workers", "N", "Threads (default: the CPUs that this process may use)",
+     MR_ARG_U32(struct pack_args, pack.num_workers, 1, MAX_WORKERS)},
+    {"align", NULL, "Begin each sample at a multiple of 4096 bytes", MR_ARG_SWITCH(struct pack_args, pack.align)},
+    {"arrange", "HOW", "keep: the dataset's order; shuffle: a random one (default keep)", MR_ARG_CALL(parse_arrange)},
+    {"seed", "S", "Seed of the random order (default 0)", MR_ARG_CALL(parse_seed)},
+    {"max-pixels", "N", "Treat larger images as damaged (default 178956970)",
+     MR_ARG_U64(struct pack_args, pack.max_pixels, 1, UINT64_MAX)},
+    {"jpeg", "auto|stock", MR_PACK_WATCH_JPEG_HELP,
+     MR_ARG_CHOICE(struct pack_args, pack.jpeg_decoder, mr_pack_watch_decoders)},
+    {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
+     MR_ARG_SWITCH(struct pack_args, dataset.allow_empty_classes)},
+    {0},
+};
 
 static void check_end(const struct pack_args *args, struct argp_state *state)
 {
@@ -85,32 +84,11 @@ static void check_end(const struct pack_args *args, struct argp_state *state)
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct pack_args *args = state->input;
-    mr_pack_options *pack = &args->pack;
 
     switch (key) {
-    case KEY_ENCODING: pack->encoding = mr_arg_value_choice(state, "encoding", value, encodings); return 0;
-    case KEY_MAX_SIDE: pack->max_side = (uint32_t)mr_arg_value_number(state, "max-side", value, 1, MAX_SIDE); return 0;
-    case KEY_RESIZE: pack->resize = (uint32_t)mr_arg_value_number(state, "resize", value, 1, MAX_SIDE); return 0;
-    case KEY_QUALITY: pack->quality = (uint32_t)mr_arg_value_number(state, "quality", value, 1, 100); return 0;
-    case KEY_SHARD_SIZE: pack->shard_size = mr_arg_value_bytes(state, "shard-size", value, 1 << 20); return 0;
-    case KEY_WORKERS:
-        pack->num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
-        return 0;
-    case KEY_NO_MARKS: pack->no_marks = true; return 0;
-    case KEY_ALIGN: pack->align = true; return 0;
-    case KEY_ARRANGE:
-        pack->shuffle = mr_arg_value_choice(state, "arrange", value, arrangements) == ARRANGE_SHUFFLE;
-        return 0;
-    case KEY_SEED:
-        pack->seed = mr_arg_value_number(state, "seed", value, 0, UINT64_MAX);
-        args->seed_given = true;
-        return 0;
-    case KEY_MAX_PIXELS: pack->max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX); return 0;
-    case KEY_JPEG: pack->jpeg_decoder = mr_pack_watch_jpeg(state, value); return 0;
-    case KEY_EMPTY_CLASSES: args->dataset.allow_empty_classes = true; return 0;
-    case ARGP_KEY_ARG: take_argument(args, value, state); return 0;
+    case ARGP_KEY_ARG: mr_arg_list_take(state, &args->source, &args->out, value); return 0;
     case ARGP_KEY_END: check_end(args, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -165,7 +143,8 @@ static int pack_dataset(struct pack_args *args)
 
 int mr_cmd_pack_run(int argc, char **argv)
 {
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               "SRC OUT",
                               "Make a pack of a dataset of image files: the same pixels, decoded several times faster. "

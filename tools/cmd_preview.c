@@ -8,14 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/temporary_file.h"
 #include "tools/command.h"
 #include "tools/feed.h"
 #include "tools/say.h"
 #include "tools/sheet.h"
 
-enum { KEY_OUT = 256 };
 enum { TEXT_BYTES = 1024 };
 
 struct preview_args {
@@ -23,7 +22,10 @@ struct preview_args {
     const char *out;
 };
 
-static const struct argp_option options[] = {{"out", KEY_OUT, "SHEET.png", 0, "Where the sheet goes (needed)", 0}, {0}};
+static const struct mr_arg list[] = {
+    {"out", "SHEET.png", "Where the sheet goes (needed)", MR_ARG_PATH(struct preview_args, out, ".png")},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
@@ -32,14 +34,13 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_OUT: args->out = mr_arg_value_path(state, "out", value, ".png"); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
             argp_error(state, "--out is missing");
         if (dtype != MR_DTYPE_DEFAULT && dtype != MR_U8)
             argp_error(state, "--dtype: a sheet shows u8, not %s", mr_dtype_name(dtype));
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -186,7 +187,8 @@ static int draw_first(struct mr_feed *feed, const char *out)
 int mr_cmd_preview_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               MR_LOADER_ARGS_DOC,
                               "Draw a contact sheet of the first batch, with labels and the calls that each image "

@@ -11,11 +11,12 @@
 
 #include <millrace/loader.h>
 
+#include "tools/arg_list.h"
 #include "tools/arg_value.h"
 #include "tools/command.h"
 #include "tools/say.h"
 
-enum { KEY_SIZE = 256, KEY_DTYPE, KEY_LAYOUT, KEY_INDEX, KEY_EPOCH, KEY_SEED };
+#define NOT_GIVEN UINT64_MAX
 enum { SIDE_MAX = 65535, SAMPLE_BYTES = 1 << 16 };
 
 struct transform_args {
@@ -23,49 +24,42 @@ struct transform_args {
     mr_loader_options loader; /* dtype and layout */
     uint32_t width;
     uint32_t height;
-    bool has_sample; /* one to show: its index, epoch or seed was given */
-    int64_t index;
+    uint64_t index; /* of a sample to show */
     uint64_t epoch;
     uint64_t seed;
 };
 
-static const struct mr_arg_field fields[] = {
-    {KEY_DTYPE, "dtype", "dtype"}, {KEY_LAYOUT, "layout", "layout"}, {0, NULL, NULL}};
+static void parse_size(struct argp_state *state, const char *value)
+{
+    struct transform_args *args = state->input;
 
-static const struct argp_option options[] = {
-    {"size", KEY_SIZE, "WxH", 0, "Size of the image that is taken as an example (default 500x375)", 0},
-    {"dtype", KEY_DTYPE, "u8|f32|f16|bf16", 0, "Type of the images' elements (default u8)", 0},
-    {"layout", KEY_LAYOUT, "nchw|nhwc", 0, "Layout of the images (default nchw)", 0},
-    {"index", KEY_INDEX, "I", 0, "Also print the calls of this sample, as if its image had that size (default: none)",
-     0},
-    {"epoch", KEY_EPOCH, "E", 0, "Epoch of that sample (default 0)", 0},
-    {"seed", KEY_SEED, "S", 0, "Seed of that sample (default 0)", 0},
-    {0}};
+    mr_arg_value_size(state, "size", value, SIDE_MAX, &args->width, &args->height);
+}
+
+static const struct mr_arg list[] = {
+    {"size", "WxH", "Size of the image that is taken as an example (default 500x375)", MR_ARG_CALL(parse_size)},
+    {"dtype", "u8|f32|f16|bf16", "Type of the images' elements (default u8)",
+     MR_ARG_FIELD(offsetof(struct transform_args, loader), dtype)},
+    {"layout", "nchw|nhwc", "Layout of the images (default nchw)",
+     MR_ARG_FIELD(offsetof(struct transform_args, loader), layout)},
+    {"index", "I", "Also print the calls of this sample, as if its image had that size (default: none)",
+     MR_ARG_U64(struct transform_args, index, 0, INT64_MAX)},
+    {"epoch", "E", "Epoch of that sample (default 0)", MR_ARG_U64(struct transform_args, epoch, 0, UINT64_MAX)},
+    {"seed", "S", "Seed of that sample (default 0)", MR_ARG_U64(struct transform_args, seed, 0, UINT64_MAX)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct transform_args *args = state->input;
 
-    if (mr_arg_value_field(state, fields, key, value, &args->loader))
-        return 0;
     switch (key) {
-    case KEY_SIZE: mr_arg_value_size(state, "size", value, SIDE_MAX, &args->width, &args->height); return 0;
-    case KEY_INDEX:
-        args->index = (int64_t)mr_arg_value_number(state, "index", value, 0, INT64_MAX);
-        args->has_sample = true;
-        return 0;
-    case KEY_EPOCH: args->epoch = mr_arg_value_number(state, "epoch", value, 0, UINT64_MAX); return 0;
-    case KEY_SEED: args->seed = mr_arg_value_number(state, "seed", value, 0, UINT64_MAX); return 0;
-    case ARGP_KEY_ARG:
-        if (args->text != NULL)
-            argp_error(state, "'%s' is one argument too many", value);
-        args->text = value;
-        return 0;
+    case ARGP_KEY_ARG: mr_arg_list_take(state, &args->text, NULL, value); return 0;
     case ARGP_KEY_END:
         if (args->text == NULL)
             argp_error(state, "TEXT is missing");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -104,11 +98,11 @@ static int print_sample(const mr_transform *transform, const struct transform_ar
     mr_error error = {0};
 
     how.form = MR_EXPLAIN_WORDS;
-    mr_status status = mr_transform_explain(transform, args->seed, args->epoch, args->index, 0, args->width,
+    mr_status status = mr_transform_explain(transform, args->seed, args->epoch, (int64_t)args->index, 0, args->width,
                                             args->height, &how, words, sizeof words, NULL, &error);
     if (status != MR_OK)
         return mr_say_status(status, &error);
-    printf("\nindex %" PRId64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index, args->epoch, args->seed);
+    printf("\nindex %" PRIu64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index, args->epoch, args->seed);
     for (const char *at = words; *at != '\0';) { /* calls are separated by ", " */
         const char *end = strstr(at, ", ");
         size_t len = end != NULL ? (size_t)(end - at) : strlen(at);
@@ -134,7 +128,7 @@ static int print_transform(const mr_transform *transform, const struct transform
         exit_status = MR_EXIT_FAILED;
     } else {
         printf("%s\n\n%s", text, passes);
-        exit_status = args->has_sample ? print_sample(transform, args) : MR_EXIT_OK;
+        exit_status = args->index != NOT_GIVEN ? print_sample(transform, args) : MR_EXIT_OK;
     }
     free(text);
     free(passes);
@@ -143,7 +137,8 @@ static int print_transform(const mr_transform *transform, const struct transform
 
 int mr_cmd_transform_run(int argc, char **argv)
 {
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               "TEXT",
                               "Check the text of a transform, and print its long form and the passes over the pixels "
@@ -155,7 +150,7 @@ int mr_cmd_transform_run(int argc, char **argv)
                               NULL,
                               NULL,
                               NULL};
-    struct transform_args args = {.loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375};
+    struct transform_args args = {.loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375, .index = NOT_GIVEN};
     mr_transform *transform;
     mr_error error = {0};
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/measure/bench_json.h"
 #include "tools/measure/bench_run.h"
 #include "tools/command.h"
@@ -18,13 +18,13 @@
 #include "tools/measure/tune_pick.h"
 
 #define DEFAULT_SECONDS 2.0
+#define NOT_GIVEN UINT32_MAX
 
-enum { KEY_MAX_WORKERS = 256, MAX_COUNTS = MR_LOADER_ARGS_MAX_WORKERS, FULL_ROUNDS = 2, ROUNDS = 3 };
+enum { MAX_COUNTS = MR_LOADER_ARGS_MAX_WORKERS, FULL_ROUNDS = 2, ROUNDS = 3 };
 
 struct tune_args {
     struct mr_bench_args common;
-    uint32_t max_workers;
-    bool max_given;
+    uint32_t max_workers; /* NOT_GIVEN: the CPUs */
 };
 
 struct tune {
@@ -35,9 +35,11 @@ struct tune {
     size_t n_rows;
 };
 
-static const struct argp_option options[] = {
-    {"max-workers", KEY_MAX_WORKERS, "N", 0, "Most workers to try (default: the CPUs that this process may use)", 0},
-    {0}};
+static const struct mr_arg list[] = {
+    {"max-workers", "N", "Most workers to try (default: the CPUs that this process may use)",
+     MR_ARG_U32(struct tune_args, max_workers, 0, MR_MAX_WORKERS)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
@@ -45,15 +47,11 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_MAX_WORKERS:
-        args->max_workers = (uint32_t)mr_arg_value_number(state, "max-workers", value, 0, MR_MAX_WORKERS);
-        args->max_given = true;
-        return 0;
     case ARGP_KEY_END:
-        if (args->max_given && args->common.common.n_workers > 0)
+        if (args->max_workers != NOT_GIVEN && args->common.common.n_workers > 0)
             argp_error(state, "--max-workers cannot be combined with --workers, which lists the numbers to try");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -74,7 +72,7 @@ static void choose_counts(struct tune *tune, const struct tune_args *args)
     for (size_t i = 0; i < tune->n; i++)
         tune->counts[i].workers = loader->workers[i] == MR_NO_WORKERS ? 0 : loader->workers[i];
     if (tune->n == 0) {
-        uint32_t most = args->max_given ? args->max_workers : tune->run.meta.n_cpus;
+        uint32_t most = args->max_workers != NOT_GIVEN ? args->max_workers : tune->run.meta.n_cpus;
         tune->n = mr_tune_pick_counts(most < MR_MAX_WORKERS ? most : MR_MAX_WORKERS, steps, MAX_COUNTS);
         for (size_t i = 0; i < tune->n; i++)
             tune->counts[i].workers = steps[i];
@@ -173,8 +171,9 @@ static int run_tune(struct tune *tune, const struct tune_args *args)
 int mr_cmd_tune_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
+    struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        options,
+        mr_arg_list_options(list, options),
         parse_option,
         MR_LOADER_ARGS_DOC,
         "Find the smallest number of workers within 3 % of the best throughput, and what limits it: decoding, reading "
@@ -187,7 +186,7 @@ int mr_cmd_tune_run(int argc, char **argv)
         children,
         NULL,
         NULL};
-    struct tune_args args = {0};
+    struct tune_args args = {.max_workers = NOT_GIVEN};
     struct tune tune = {0};
     int exit_status = MR_EXIT_FAILED;
 

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tools/arg_value.h"
+#include "tools/arg_list.h"
 #include "tools/command.h"
 #include "tools/pack_watch.h"
 #include "tools/say.h"
 
-enum { KEY_WORKERS = 256, KEY_MAX_PIXELS, MAX_WORKERS = 256 };
+enum { MAX_WORKERS = 256 };
 
 struct unpack_args {
     const char *source;
@@ -22,32 +22,25 @@ struct unpack_args {
     mr_pack_options pack;
 };
 
-static const struct argp_option options[] = {
-    {"workers", KEY_WORKERS, "N", 0, "Threads (default: the CPUs that this process may use)", 0},
-    {"max-pixels", KEY_MAX_PIXELS, "N", 0, "Treat larger images as damaged (default 178956970)", 0},
-    {0}};
+static const struct mr_arg list[] = {
+    {"workers", "N", "Threads (default: the CPUs that this process may use)",
+     MR_ARG_U32(struct unpack_args, pack.num_workers, 1, MAX_WORKERS)},
+    {"max-pixels", "N", "Treat larger images as damaged (default 178956970)",
+     MR_ARG_U64(struct unpack_args, pack.max_pixels, 1, UINT64_MAX)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct unpack_args *args = state->input;
 
     switch (key) {
-    case KEY_WORKERS:
-        args->pack.num_workers = (uint32_t)mr_arg_value_number(state, "workers", value, 1, MAX_WORKERS);
-        return 0;
-    case KEY_MAX_PIXELS:
-        args->pack.max_pixels = mr_arg_value_number(state, "max-pixels", value, 1, UINT64_MAX);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (args->out != NULL)
-            argp_error(state, "'%s' is one argument too many", value);
-        *(args->source == NULL ? &args->source : &args->out) = value;
-        return 0;
+    case ARGP_KEY_ARG: mr_arg_list_take(state, &args->source, &args->out, value); return 0;
     case ARGP_KEY_END:
         if (args->out == NULL)
             argp_error(state, "%s is missing", args->source == NULL ? "PACK" : "DIR");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
@@ -79,7 +72,8 @@ static int unpack_files(struct unpack_args *args)
 
 int mr_cmd_unpack_run(int argc, char **argv)
 {
-    const struct argp argp = {options,
+    struct argp_option options[sizeof list / sizeof *list];
+    const struct argp argp = {mr_arg_list_options(list, options),
                               parse_option,
                               "PACK DIR",
                               "Write the files of a pack into the folder DIR, which is made. Where the pack "

@@ -39,8 +39,6 @@ struct mr_loader_args {
 void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers);
 /* For struct argp_child; input: the struct. */
 const struct argp *mr_loader_args_argp(void);
-/* An argument that is no option: the dataset, unless that is given already. */
-void mr_loader_args_take_path(const char **data, const char *value, struct argp_state *state);
 /* The SPEC of what was given: the same text, or in spec that of a folder which holds a pack. NULL: an error. */
 const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES], struct argp_state *state);
 /* The loader's options for one value of --workers. */

@@ -13,12 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/arg_value.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
 #include "tools/say.h"
 
 enum { MAGIC_BYTES = 8 };
+
+const struct mr_arg_choice mr_pack_watch_decoders[] = {{"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
 
 static const char magic[] = "mrpIndx1"; /* docs/pack-format.md */
 
@@ -61,13 +62,6 @@ const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPE
     }
     *out = '\0';
     return spec_out;
-}
-
-mr_jpeg_decoder mr_pack_watch_jpeg(struct argp_state *state, const char *text)
-{
-    static const struct mr_arg_choice decoders[] = {{"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
-
-    return (mr_jpeg_decoder)mr_arg_value_choice(state, "jpeg", text, decoders);
 }
 
 int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,

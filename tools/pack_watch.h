@@ -6,12 +6,12 @@
 #ifndef TOOLS_PACK_WATCH_H
 #define TOOLS_PACK_WATCH_H
 
-#include <argp.h>
 #include <limits.h>
 #include <stdio.h>
 
 #include <millrace/pack.h>
 
+#include "tools/arg_value.h"
 #include "tools/progress.h"
 
 /* A path, each byte escaped, after "pack:". */
@@ -38,10 +38,10 @@ int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_d
  */
 const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPEC_BYTES]);
 
-/* The option --jpeg of commands that decode JPEGs: its help, and its value from text. */
+/* The option --jpeg of commands that decode JPEGs: its help and its values. */
 #define MR_PACK_WATCH_JPEG_HELP                                                                                        \
     "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows it)"
-mr_jpeg_decoder mr_pack_watch_jpeg(struct argp_state *state, const char *text);
+extern const struct mr_arg_choice mr_pack_watch_decoders[];
 
 /* Is it a directory without a pack in it? */
 bool mr_pack_watch_is_folder(const char *path);

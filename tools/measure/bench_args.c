@@ -9,27 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/arg_list.h"
 #include "tools/arg_value.h"
 #include "tools/command.h"
 
-enum { KEY_SECONDS = 1024, KEY_STEP, KEY_JSON, KEY_DEVICE, KEY_BUFFERS };
+static void parse_seconds(struct argp_state *state, const char *value)
+{
+    struct mr_bench_args *args = state->input;
 
-static const struct argp_option options[] = {
-    {NULL, 0, NULL, 0, "Measuring:", -1},
-    {"seconds", KEY_SECONDS, "S", 0,
-     "Time to measure for each number of workers, after the first batch (default: bench 5, tune 2)", 0},
-    {"step", KEY_STEP, "MS", 0, "Hold each batch for this many milliseconds, as a training step would (default 0)", 0},
-    {"json", KEY_JSON, "FILE", 0, "Also write the results as JSON; - is stdout, and the table then goes to stderr", 0},
-    {"device", KEY_DEVICE, "NAME[,NAME...]", 0,
-     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several names split each "
-     "batch (default host)",
-     0},
-    {"buffers", KEY_BUFFERS, "N", 0, "Batches on a device at the same time, 2 to 64 (default 3)", 0},
-    {0}};
+    args->how.seconds = mr_arg_value_real(state, "seconds", value, 0.01, 86400);
+}
+
+static void parse_step(struct argp_state *state, const char *value)
+{
+    struct mr_bench_args *args = state->input;
+
+    args->how.step_s = mr_arg_value_real(state, "step", value, 0, 60000) * 1e-3;
+}
 
 /* One name is a device, several are devices to split batches over. */
-static void parse_device(struct mr_bench_args *args, const char *value, struct argp_state *state)
+static void parse_device(struct argp_state *state, const char *value)
 {
+    struct mr_bench_args *args = state->input;
     mr_loader_options *loader = &args->common.loader;
     uint32_t n = 0;
 
@@ -49,20 +50,31 @@ static void parse_device(struct mr_bench_args *args, const char *value, struct a
     loader->n_devices = n == 1 ? 0 : n;
 }
 
-static const struct mr_arg_field fields[] = {{KEY_BUFFERS, "buffers", "n_buffers"}, {0, NULL, NULL}};
+static const struct mr_arg list[] = {
+    {.help = "Measuring:", .group = -1},
+    {"seconds", "S", "Time to measure for each number of workers, after the first batch (default: bench 5, tune 2)",
+     MR_ARG_CALL(parse_seconds)},
+    {"step", "MS", "Hold each batch for this many milliseconds, as a training step would (default 0)",
+     MR_ARG_CALL(parse_step)},
+    {"json", "FILE", "Also write the results as JSON; - is stdout, and the table then goes to stderr",
+     MR_ARG_TEXT(struct mr_bench_args, json)},
+    {"device", "NAME[,NAME...]",
+     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several names split each "
+     "batch (default host)",
+     MR_ARG_CALL(parse_device)},
+    {"buffers", "N", "Batches on a device at the same time, 2 to 64 (default 3)",
+     MR_ARG_FIELD(offsetof(struct mr_bench_args, common.loader), n_buffers)},
+    {0},
+};
 
 static error_t parse_option(int key, char *value, struct argp_state *state)
 {
     struct mr_bench_args *args = state->input;
 
-    switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
-    case KEY_SECONDS: args->how.seconds = mr_arg_value_real(state, "seconds", value, 0.01, 86400); return 0;
-    case KEY_STEP: args->how.step_s = mr_arg_value_real(state, "step", value, 0, 60000) * 1e-3; return 0;
-    case KEY_JSON: args->json = value; return 0;
-    case KEY_DEVICE: parse_device(args, value, state); return 0;
-    default: return mr_arg_value_field(state, fields, key, value, &args->common.loader) ? 0 : ARGP_ERR_UNKNOWN;
-    }
+    if (key != ARGP_KEY_INIT)
+        return mr_arg_list_parse(state, list, key, value);
+    state->child_inputs[0] = &args->common;
+    return 0;
 }
 
 void mr_bench_args_init(struct mr_bench_args *args, double seconds)
@@ -80,8 +92,10 @@ void mr_bench_args_free(struct mr_bench_args *args)
 const struct argp *mr_bench_args_argp(void)
 {
     static struct argp_child children[] = {{NULL, 0, NULL, 0}, {0}};
-    static const struct argp argp = {options, parse_option, NULL, NULL, children, NULL, NULL};
+    static struct argp_option options[sizeof list / sizeof *list];
+    static const struct argp argp = {.options = options, .parser = parse_option, .children = children};
 
+    mr_arg_list_options(list, options);
     children[0].argp = mr_loader_args_argp();
     return &argp;
 }
