@@ -214,6 +214,8 @@ static mr_status try_place(struct search *search, const struct sockaddr_storage 
     uint16_t port = mr_store_address_port(address);
     mr_store_address_name(address, name, sizeof name);
     int rc = hear_hello(address, until_ns, &fd, &hello);
+    if (rc == ETIMEDOUT && until_ns == search->want->deadline_ns && search->last.text[0])
+        return MR_PENDING; /* this try was cut short: what an earlier one heard says more */
     if (rc != 0)
         return mr_error_os(&search->last, MR_PENDING, rc, "%s port %u", name, port);
     mr_status status = judge_hello(search, name, port, &hello);

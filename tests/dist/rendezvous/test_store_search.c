@@ -177,7 +177,7 @@ static void *be_foreign(void *arg)
     }
 }
 
-static mr_status meet(const void *says, size_t len)
+static mr_status meet(const void *says, size_t len, uint64_t within_ms)
 {
     struct mr_store_identity identity = rig_identity(2);
     struct foreign foreign = {.says = says, .len = len};
@@ -188,7 +188,7 @@ static mr_status meet(const void *says, size_t len)
     assert_int_equal(pthread_create(&thread, NULL, be_foreign, &foreign), 0);
     struct mr_store_connect connect = rig_connect(port, 1, &identity);
     struct mr_store_client *client;
-    connect.deadline_ns = rig_in_ms(300);
+    connect.deadline_ns = rig_in_ms(within_ms);
     mr_status status = mr_store_connect(&connect, &client, &error);
     shutdown(foreign.fd, SHUT_RDWR);
     pthread_join(thread, NULL);
@@ -201,17 +201,17 @@ static void servers_that_are_no_store_are_not_taken_for_one(void **state)
     (void)state;
     uint8_t bytes[MR_STORE_HELLO + MR_STORE_HEAD] = {0};
     struct mr_store_greeting hello = {.version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
-    assert_int_equal(meet("SSH-2.0-OpenSSH_9.6\r\n", 21), MR_ERR_TIMEOUT);
+    assert_int_equal(meet("SSH-2.0-OpenSSH_9.6\r\n", 21, 300), MR_ERR_TIMEOUT);
     assert_non_null(strstr(error.text, "Protocol error"));
-    assert_int_equal(meet("", 0), MR_ERR_TIMEOUT);
+    assert_int_equal(meet("", 0, 300), MR_ERR_TIMEOUT);
     /* One that copies a hello, and then says something else than a verdict. */
     mr_store_greeting_write(&hello, bytes);
     bytes[MR_STORE_HELLO + 4] = 77;
-    assert_int_equal(meet(bytes, sizeof bytes), MR_ERR_PEER);
+    assert_int_equal(meet(bytes, sizeof bytes, 10000), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "not a store"));
     hello.version++;
     mr_store_greeting_write(&hello, bytes);
-    assert_int_equal(meet(bytes, MR_STORE_HELLO), MR_ERR_PEER);
+    assert_int_equal(meet(bytes, MR_STORE_HELLO, 10000), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "has version 4, this program's has 3"));
 }
 
