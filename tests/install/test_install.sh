@@ -77,7 +77,7 @@ pc=$(find "$folder/moved" -name millrace.pc)
 test -n "$pc" || fail "no millrace.pc"
 test -x "$folder/moved/libexec/millrace/millrace-worker" || fail "the worker helper is not in libexec/millrace"
 doc=$folder/moved/share/doc/millrace
-for document in README.md SECURITY.md docs/design.md docs/formats.md docs/gpu.md docs/plug-in.md docs/recipes.md docs/training.md; do
+for document in README.md SECURITY.md docs/design.md docs/formats.md docs/gpu.md docs/install.md docs/plug-in.md docs/recipes.md docs/training.md; do
     test -f "$doc/$document" || fail "$document is not installed"
 done
 (cd "$doc" && find . -name '*.md') >"$folder/documents"
@@ -213,9 +213,9 @@ echo "ok: millrace and millrace-dist need no other package"
 
 echo "== uninstalled"
 cmake --install "$build" --prefix "$folder/removed" >/dev/null
-# README's line, with this build's list. Another test that installs from the same build holds the same lock.
-line=$(sed -n 's|^sudo \(xargs .*\)<build/release/install_manifest.txt.*|\1|p' "$SOURCE/README.md")
-test -n "$line" || fail "README.md does not say how to uninstall"
+# The page's line, with this build's list. Another test that installs from the same build holds the same lock.
+line=$(sed -n 's|^sudo \(xargs .*\)<build/release/install_manifest.txt.*|\1|p' "$SOURCE/docs/install.md")
+test -n "$line" || fail "docs/install.md does not say how to uninstall"
 sh -c "$line" <"$build/install_manifest.txt" || fail "'$line' ended with status $?"
 left=$(find "$folder/removed" ! -type d)
 test -z "$left" || fail "left after uninstalling: $left"
