@@ -33,22 +33,13 @@ static json_t *pack_text(const char *value)
     return string;
 }
 
-static const char *policy_name(mr_on_error policy)
+/* The word of an enum, as mr_loader_options_set() reads it. */
+static json_t *pack_word(const mr_loader_options *options, const char *name)
 {
-    static const char *const names[] = {
-        [MR_ON_ERROR_FAIL] = "fail", [MR_ON_ERROR_SKIP] = "skip", [MR_ON_ERROR_ZERO] = "zero"};
+    char word[32] = "";
 
-    return names[policy];
-}
-
-static const char *start_name(mr_start start)
-{
-    static const char *const names[] = {[MR_START_DEFAULT] = "default",
-                                        [MR_START_EXEC] = "exec",
-                                        [MR_START_FORK] = "fork",
-                                        [MR_START_THREAD] = "thread"};
-
-    return names[start];
+    mr_loader_options_get(options, name, word, sizeof word, NULL, NULL);
+    return json_string(word);
 }
 
 static json_t *pack_meta(const struct mr_bench_meta *meta)
@@ -56,14 +47,14 @@ static json_t *pack_meta(const struct mr_bench_meta *meta)
     const mr_loader_options *options = &meta->options;
 
     return json_pack(
-        "{s:o, s:o, s:o, s:I, s:o, s:s, s:s, s:i, s:s, s:s, s:i, s:I, s:f, s:f, s:o, s:i, s:s, s:s, s:s, s:s}",
+        "{s:o, s:o, s:o, s:I, s:o, s:s, s:o, s:i, s:o, s:o, s:i, s:I, s:f, s:f, s:o, s:i, s:s, s:s, s:s, s:s}",
         "command", pack_text(meta->command), "data", pack_text(meta->data), "device", pack_text(meta->device),
         "n_samples", (json_int_t)meta->n_samples, "transform", pack_text(meta->transform), "dtype",
-        mr_dtype_name(options->dtype), "layout", options->layout == MR_NHWC ? "nhwc" : "nchw", "batch_size",
-        (int)options->batch_size, "on_error", policy_name(options->on_error), "start", start_name(options->start),
-        "n_slots", (int)options->n_slots, "seed", (json_int_t)options->seed, "seconds", meta->seconds, "step_ms",
-        meta->step_ms, "cpu_model", pack_text(meta->cpu_model), "n_cpus", (int)meta->n_cpus, "kernel", meta->kernel,
-        "date", meta->date, "version", mr_version(), "features", mr_features());
+        mr_dtype_name(options->dtype), "layout", pack_word(options, "layout"), "batch_size", (int)options->batch_size,
+        "on_error", pack_word(options, "on_error"), "start", pack_word(options, "start"), "n_slots",
+        (int)options->n_slots, "seed", (json_int_t)options->seed, "seconds", meta->seconds, "step_ms", meta->step_ms,
+        "cpu_model", pack_text(meta->cpu_model), "n_cpus", (int)meta->n_cpus, "kernel", meta->kernel, "date",
+        meta->date, "version", mr_version(), "features", mr_features());
 }
 
 static json_t *pack_row(const struct mr_bench_row *row)
