@@ -26,23 +26,31 @@ if(AWK)
   endif()
 endif()
 
-if(SCDOC AND AWK)
+if(AWK)
   foreach(page millrace.1 libmillrace.3)
     if(NOT EXISTS ${mr_man_dir}/${page}.scd)
       continue()
     endif()
-    set(sources "")
+    set(sources ${PROJECT_SOURCE_DIR}/tools/loader_args.c ${PROJECT_SOURCE_DIR}/tools/sampler_args.c)
     if(page STREQUAL libmillrace.3)
       set(sources ${MR_PUBLIC_HEADERS} ${PROJECT_SOURCE_DIR}/examples/first_batch.c)
     endif()
     set(out ${mr_man_out}/${page})
     add_custom_command(
-      OUTPUT ${out}
+      OUTPUT ${out}.scd
       COMMAND ${CMAKE_COMMAND} -E make_directory ${mr_man_out}
       COMMAND sh -c "'${AWK}' -f '${mr_man_dir}/headers.awk' -f '${mr_man_dir}/reference.awk' \"$@\" >'${out}.scd'" sh
               ${mr_man_dir}/${page}.scd ${sources}
-      COMMAND sh -c "'${SCDOC}' <'${out}.scd' >'${out}'"
       DEPENDS ${mr_man_dir}/${page}.scd ${mr_man_dir}/headers.awk ${mr_man_dir}/reference.awk ${sources}
+      VERBATIM)
+    list(APPEND MR_MAN_PAGES ${out}.scd)
+    if(NOT SCDOC)
+      continue()
+    endif()
+    add_custom_command(
+      OUTPUT ${out}
+      COMMAND sh -c "'${SCDOC}' <'${out}.scd' >'${out}'"
+      DEPENDS ${out}.scd
       COMMENT "Manual page ${page}"
       VERBATIM)
     list(APPEND MR_MAN_PAGES ${out})

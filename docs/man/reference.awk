@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# awk -f headers.awk -f reference.awk PAGE.scd FILE...: print the page with two kinds of lines replaced:
+# awk -f headers.awk -f reference.awk PAGE.scd FILE...: print the page with three kinds of lines replaced:
 #
 #   @reference x.h   every declaration of that FILE as code, followed by its comment as text
 #   @code x.c        that FILE as code
+#   @options x.c Y:  of the list of options in that FILE (tools/arg_list.h) those below the heading "Y:", or all without it,
+#                    which this section of the page has not described
 #
 # Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a paragraph; lines that are
 # indented by two spaces stay as they are, but below an argument they go on with its text.
@@ -106,9 +108,52 @@ function print_code(path,    line) {
     close(path)
 }
 
+# A line of the list, {"read-ahead", "N", "Reads in flight (default 4)", ...}, as an entry.
+function print_option(row,    part, value, text) {
+    gsub(/" +"/, "", row) # a text of two lines
+    split(row, part, "\"")
+    if (part[2] in described)
+        return
+    value = part[3] ~ /NULL/ ? "" : part[4]
+    text = value == "" ? part[4] : part[6]
+    gsub(/[^|]+/, "_&_", value)
+    text = escape(text)
+    if (sub(/ \(default /, ". Default ", text))
+        sub(/\)$/, "", text)
+    if (match(text, /Default [a-z][a-z0-9]*/)) # a word
+        text = substr(text, 1, RSTART + 7) "_" substr(text, RSTART + 8, RLENGTH - 8) "_" substr(text, RSTART + RLENGTH)
+    print "\n*--" part[2] "*" (value == "" ? "" : " " value) "\n\t" text "."
+}
+
+function print_options(path, heading,    line, row, inside) {
+    inside = heading == ""
+    while ((getline line < path) > 0) {
+        if (line ~ /^    \{\.help = / && heading != "")
+            inside = index(line, "\"" heading "\"")
+        else if (line ~ /^    \{"/ || row != "")
+            row = row line
+        if (row ~ /\},$/) {
+            if (inside)
+                print_option(row)
+            row = ""
+        }
+    }
+    close(path)
+}
+
+# What this section of the page describes: after an empty line, as "*--read-ahead* _N_".
+/^# / { split("", described) }
+previous == "" && /^(_[^ ]*, )?\*--/ {
+    n_parts = split($0, parts, /\*/)
+    for (i = 2; i <= n_parts; i += 2)
+        described[substr(parts[i], 3)] = 1
+}
+{ previous = $0 }
+
 # The page is the only file that awk itself reads.
 FNR == 1 && NR > 1 { exit failed }
 /^@reference / { print_reference(find_file($2)); next }
+/^@options / { print_options(find_file($2), $3); next }
 /^@code / { print_code(find_file($2)); next }
 { print }
 END { exit failed }
