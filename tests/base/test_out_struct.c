@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structs of older and of impossible callers, that the library fills in. */
 #include "base/out_struct.h"
+#include "tests/support/assert_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,8 +51,8 @@ static void a_size_that_is_none_is_refused_by_name(void **state)
     assert_string_equal(error.text, "struct_size of the now is 0: initialise it with NOW_INIT");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         out.struct_size = sizes[i];
-        assert_int_equal(mr_out_struct_check(&out, sizeof out, "now", &error), MR_ERR_INVALID);
-        assert_non_null(strstr(error.text, "of the now is not from 8 to 24"));
+        assert_error(mr_out_struct_check(&out, sizeof out, "now", &error), MR_ERR_INVALID, &error,
+                     "of the now is not from 8 to 24");
     }
 }
 

@@ -20,6 +20,7 @@
 #include "tests/cache/cache_pixels.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"
+#include "tests/support/assert_words.h"
 
 enum { N = 10, N_MARKED = 8 };
 
@@ -73,8 +74,7 @@ static uint32_t chosen(struct cache_rig *rig, uint64_t budget, const char *words
     uint32_t encoding = run.region->encoding;
     cache_run_end(&run);
     assert_int_equal(n_lines, 1);
-    if (!strstr(last_line, words))
-        fail_msg("'%s' is not in: %s", words, last_line);
+    assert_words(last_line, words);
     return encoding;
 }
 
@@ -170,7 +170,7 @@ static void choice_without_the_decoder_is_dct(void **state)
     options.stock_jpeg = true;
     cache_run_begin(&run, rig, &options);
     assert_int_equal(run.region->encoding, MR_PACKED_DCT);
-    assert_non_null(strstr(last_line, "of form dct: an index of JPEG files needs millrace's own decoder"));
+    assert_words(last_line, "of form dct: an index of JPEG files needs millrace's own decoder");
     options.encoding = MR_PACKED_MARKED;
     assert_int_equal(mr_cache_host_create(&options, rig->catalog, run.region, &host, &error), MR_ERR_UNSUPPORTED);
     assert_null(host);

@@ -18,6 +18,7 @@
 #include "cache/cache_format.h"
 #include "tests/cache/cache_rig.h"
 #include "tests/support/folder.h"
+#include "tests/support/assert_words.h"
 
 enum { N = 4 };
 
@@ -152,8 +153,8 @@ static void damaged_marker_beside_other_files_makes_no_cache(void **state)
     write_marker(store, "", 0);
     mr_test_folder_write(store->dir, "letter.txt", "dear", 4);
     for (int make = 0; make < 2; make++) {
-        assert_int_equal(open_dir(store->dir, make, &error), MR_ERR_INVALID);
-        assert_non_null(strstr(error.text, "its millrace-cache is damaged, and it holds other files"));
+        assert_error(open_dir(store->dir, make, &error), MR_ERR_INVALID, &error,
+                     "its millrace-cache is damaged, and it holds other files");
     }
     assert_int_equal(mr_cache_clear(store->dir, NULL, &error), MR_ERR_INVALID);
     snprintf(letter, sizeof letter, "%s/letter.txt", store->dir);
@@ -166,8 +167,8 @@ static void marker_of_another_format_stays(void **state)
     struct store *store = *state;
     mr_error error;
     write_marker(store, "millrace cache, format 2\n", 25);
-    assert_int_equal(open_dir(store->dir, true, &error), MR_ERR_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "is a cache of format 2; this version uses format 1"));
+    assert_error(open_dir(store->dir, true, &error), MR_ERR_UNSUPPORTED, &error,
+                 "is a cache of format 2; this version uses format 1");
     assert_int_equal(mr_cache_clear(store->dir, NULL, &error), MR_ERR_UNSUPPORTED);
 }
 

@@ -23,6 +23,7 @@
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 #include "tests/support/processes.h"
+#include "tests/support/assert_words.h"
 
 enum { N = 8 };
 
@@ -179,12 +180,8 @@ static void expect_no_cache(const char *path, const char *words)
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
     int fd;
-    assert_int_equal(mr_cache_folder_open(path, true, &fd, &error), MR_ERR_INVALID);
-    if (!strstr(error.text, words))
-        fail_msg("%s", error.text);
-    assert_int_equal(mr_cache_stat(path, NULL, false, &report, &error), MR_ERR_INVALID);
-    if (!strstr(error.text, words))
-        fail_msg("%s", error.text);
+    assert_error(mr_cache_folder_open(path, true, &fd, &error), MR_ERR_INVALID, &error, words);
+    assert_error(mr_cache_stat(path, NULL, false, &report, &error), MR_ERR_INVALID, &error, words);
 }
 
 static void fifo_is_named_where_a_cache_or_its_marker_is_expected(void **state)

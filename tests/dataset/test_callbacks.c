@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dataset/dataset.h"
+#include "tests/support/assert_words.h"
 
 static int get(void *user, int64_t index, mr_sample *sample)
 {
@@ -96,8 +97,7 @@ static void expect_refused(const mr_callbacks *callbacks, const char *words)
     mr_error error = {0};
     assert_int_equal(mr_dataset_from_callbacks(callbacks, &dataset, &error), MR_ERR_INVALID);
     assert_null(dataset);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' does not say '%s'", error.text, words);
+    assert_words(error.text, words);
 }
 
 static void each_wrong_field_is_named(void **state)

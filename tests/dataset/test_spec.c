@@ -11,6 +11,7 @@
 
 #include "dataset/kind.h"
 #include "dataset/spec.h"
+#include "tests/support/assert_words.h"
 
 static const struct mr_kind kinds[] = {
     {.name = "imagefolder"}, {.name = "list"}, {.name = "records", .many_paths = true}, {.name = NULL}};
@@ -39,8 +40,7 @@ static void expect_error(const char *text, const char *words)
     mr_error error = {0};
     if (mr_spec_parse(text, kinds, &spec, &error) != MR_ERR_INVALID)
         fail_msg("'%s' was not refused as invalid", text);
-    if (!strstr(error.text, words))
-        fail_msg("'%s': '%s' does not say '%s'", text, error.text, words);
+    assert_words(error.text, words);
     assert_null(spec.text);
 }
 
@@ -161,7 +161,7 @@ static void expect_int(const char *value, mr_status status, int64_t expected)
     if (mr_spec_take_int(&spec, "n", -10, INT64_MAX, &got, &error) != status || got != expected)
         fail_msg("'%s' gives %lld, '%s'", value, (long long)got, error.text);
     if (status < 0)
-        assert_non_null(strstr(error.text, value));
+        assert_words(error.text, value);
     mr_spec_fini(&spec);
 }
 

@@ -14,6 +14,7 @@
 #include "dataset/file.h"
 #include "tests/dataset/tree.h"
 #include "tests/support/shards.h"
+#include "tests/support/assert_words.h"
 
 static void write_shard(const struct tree *tree, const char *name, struct mr_test_shard *shard)
 {
@@ -74,8 +75,7 @@ static void expect_damaged(mr_dataset *dataset, int64_t i, const char *words)
     int64_t label = 77;
     assert_int_equal(mr_dataset_label(dataset, i, &label, &error), MR_ERR_IO);
     assert_int_equal(label, 77);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' does not hold '%s'", error.text, words);
+    assert_words(error.text, words);
 }
 
 static void members_are_samples_in_their_order(void **state)
@@ -283,8 +283,7 @@ static mr_dataset *open_broken(const struct tree *tree, size_t from, size_t to, 
 
 static void expect_line(const char *words)
 {
-    if (!strstr(lines, words))
-        fail_msg("'%s' does not hold '%s'", lines, words);
+    assert_words(lines, words);
 }
 
 /* However the headers of a sample are lost, the number of samples stays the same, and only that one is damaged. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of devices and page-locked memory: whose it is, how long, and that all of it comes back. */
 #include "tests/double/double_fixture.h"
+#include "tests/support/assert_words.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -52,7 +53,7 @@ static void memory_is_freed_once(void **state)
     assert_int_equal(cudaFree(memory), cudaErrorInvalidValue);
     OK(cudaFree(NULL));
     assert_null(double_host_view(memory));
-    assert_non_null(strstr(double_report(), "which was freed before"));
+    assert_words(double_report(), "which was freed before");
     fixture_close_with(DOUBLE_MISUSE, 2);
 }
 
@@ -82,8 +83,8 @@ static void memory_is_for_its_own_device(void **state)
     assert_int_equal(double_device_of(pinned), -1);
     assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream), cudaErrorInvalidValue);
     assert_int_equal(double_launch_read(stream, memory, LEN, NULL, NULL), cudaErrorInvalidValue);
-    assert_non_null(strstr(double_report(), "on device 1 of"));
-    assert_non_null(strstr(double_report(), "which is device 0's"));
+    assert_words(double_report(), "on device 1 of");
+    assert_words(double_report(), "which is device 0's");
     fixture_close_with(DOUBLE_MISUSE, 2);
 }
 
@@ -178,7 +179,7 @@ static void memory_is_freed_after_what_uses_it(void **state)
     OK(double_launch_read(stream, read, LEN, NULL, NULL));
     OK(cudaStreamSynchronize(other)); /* not theirs */
     OK(cudaFree(written));
-    assert_non_null(strstr(double_report(), "cudaFree (host thread 0"));
+    assert_words(double_report(), "cudaFree (host thread 0");
     assert_int_equal(double_found(DOUBLE_UNORDERED), 1);
     OK(cudaFree(read));
     assert_int_equal(double_found(DOUBLE_UNORDERED), 2);
@@ -325,13 +326,13 @@ static void what_is_left_over_is_named(void **state)
     OK(cudaGraphInstantiate(&exec, graph, 0));
     OK(double_launch_spin(NULL, 1)); /* the default stream is nobody's to give back */
     assert_int_equal(double_close(), 7);
-    assert_non_null(strstr(double_report(), "left over: 123 bytes on device 0\n"));
-    assert_non_null(strstr(double_report(), "left over: 77 bytes of host memory, allocated\n"));
-    assert_non_null(strstr(double_report(), "left over: 4096 bytes of host memory, registered\n"));
-    assert_non_null(strstr(double_report(), "left over: stream 1 of device 0\n"));
-    assert_non_null(strstr(double_report(), "left over: event 1 of device 0\n"));
-    assert_non_null(strstr(double_report(), "left over: a graph"));
-    assert_non_null(strstr(double_report(), "left over: an executable graph"));
+    assert_words(double_report(), "left over: 123 bytes on device 0\n");
+    assert_words(double_report(), "left over: 77 bytes of host memory, allocated\n");
+    assert_words(double_report(), "left over: 4096 bytes of host memory, registered\n");
+    assert_words(double_report(), "left over: stream 1 of device 0\n");
+    assert_words(double_report(), "left over: event 1 of device 0\n");
+    assert_words(double_report(), "left over: a graph");
+    assert_words(double_report(), "left over: an executable graph");
     free(page);
 }
 

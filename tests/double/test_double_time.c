@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual time: what takes how long, what overlaps, that a seed plays again, and the timeline. */
 #include "tests/double/double_fixture.h"
+#include "tests/support/assert_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -172,12 +173,12 @@ static void the_timeline_names_rows(void **state)
     FILE *file = open_memstream(&text, &len);
     double_timeline_write(file);
     (void)fclose(file);
-    assert_non_null(strstr(text, "\"name\":\"train  step \",\"pid\":1"));
-    assert_non_null(strstr(text, "\"dur\":5.000}"));
-    assert_non_null(strstr(text, "\"thread_name\",\"pid\":1"));
-    assert_non_null(strstr(text, "{\"name\":\"compute\"}"));
-    assert_non_null(strstr(text, "{\"name\":\"device 0 (double)\"}"));
-    assert_non_null(strstr(text, "\"name\":\"decode\",\"pid\":0"));
+    assert_words(text, "\"name\":\"train  step \",\"pid\":1");
+    assert_words(text, "\"dur\":5.000}");
+    assert_words(text, "\"thread_name\",\"pid\":1");
+    assert_words(text, "{\"name\":\"compute\"}");
+    assert_words(text, "{\"name\":\"device 0 (double)\"}");
+    assert_words(text, "\"name\":\"decode\",\"pid\":0");
     free(text);
     OK(cudaStreamSynchronize(stream));
     OK(cudaFree(memory));

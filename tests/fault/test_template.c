@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "tests/support/epochs.h"
 #include "tests/support/processes.h"
+#include "tests/support/assert_words.h"
 
 enum { N_WORKERS = 4, N_FDS = 64, N_SAMPLES = 1000 };
 
@@ -115,7 +116,7 @@ static void a_killed_template_ends_the_loader_with_an_error(void **state)
         mr_test_epoch_free(&e);
     }
     assert_int_equal(status, MR_ERR_WORKER);
-    assert_non_null(strstr(mr_loader_error(loader)->text, "template"));
+    assert_words(mr_loader_error(loader)->text, "template");
     assert_true(mr_clock_now_ns() - begin < UINT64_C(5000000000));
     mr_loader_destroy(loader);
 }

@@ -6,6 +6,7 @@
 #include "tests/loader/rig.h"
 
 #include "tests/support/devices.h"
+#include "tests/support/assert_words.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -175,8 +176,7 @@ void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status st
     assert_int_equal(mr_loader_create(rig->dataset, NULL, options, &loader, &error), status);
     assert_null(loader);
     assert_int_equal(error.status, status);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' lacks '%s'", error.text, words);
+    assert_words(error.text, words);
     assert_int_equal(mr_loader_create(rig->dataset, NULL, options, &loader, NULL), status);
 }
 

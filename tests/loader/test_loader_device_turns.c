@@ -4,6 +4,7 @@
  * that does not come.
  */
 #include "tests/loader/stream_rig.h"
+#include "tests/support/assert_words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void with_all_buffers_lent_next_on_says_so_while_a_copy_waits_for_its_str
     for (int i = 0; i < 1000 && status == MR_PENDING; i++)
         status = mr_loader_next_on(loader, 5, stream, &none);
     assert_int_equal(status, MR_ERR_STATE);
-    assert_non_null(strstr(mr_loader_error(loader)->text, "all 2 buffers are lent"));
+    assert_words(mr_loader_error(loader)->text, "all 2 buffers are lent");
     double_open_gate(1);
     stage_release_on(second, stream, MR_OK);
     stage_release_on(third, stream, MR_OK);

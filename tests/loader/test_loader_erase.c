@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Erased batches: the same bits whoever makes them and wherever they lie, and each row as its explanation says. */
 #include "tests/loader/rig.h"
+#include "tests/support/assert_words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,8 +116,8 @@ static void what_does_not_fit_is_refused(void **state)
     mr_error error;
     mr_loader_options options = rig_options_of(&rig_modes[0]);
     assert_int_equal(mr_transform_parse("random_erasing", &transform, NULL), MR_OK);
-    assert_int_equal(mr_loader_create(rig->dataset, transform, &options, &loader, &error), MR_ERR_INVALID);
-    assert_non_null(strstr(error.text, "dtype is u8"));
+    assert_error(mr_loader_create(rig->dataset, transform, &options, &loader, &error), MR_ERR_INVALID, &error,
+                 "dtype is u8");
     mr_transform_destroy(transform);
 }
 

@@ -11,6 +11,7 @@
 
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
+#include "tests/support/assert_words.h"
 
 enum { N_CLASSES = 2, PER_CLASS = 9, N_IMAGES = N_CLASSES * PER_CLASS, CROP = 16 };
 
@@ -197,8 +198,7 @@ static void damage_is_named_by_file_index_and_cause(void **state)
             assert_int_equal(error.index, broken[i]);
             snprintf(words, sizeof words, "class%d/%02d.jpg (index %d): ", broken[i] / PER_CLASS, broken[i] % PER_CLASS,
                      broken[i]);
-            if (!strstr(error.text, words))
-                fail_msg("'%s' lacks '%s'", error.text, words);
+            assert_words(error.text, words);
         }
         assert_int_equal(mr_loader_damaged(loader, 3, &error), MR_END);
         mr_loader_destroy(loader);

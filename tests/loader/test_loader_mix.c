@@ -4,6 +4,7 @@
  * mixes them and wherever they lie; with holes, short batches, repetitions, and after a resumption.
  */
 #include "tests/loader/rig.h"
+#include "tests/support/assert_words.h"
 
 #include "base/clock.h"
 #include "base/mix.h"
@@ -479,9 +480,7 @@ static void refuse(const char *text, const mr_loader_options *options, const cha
     mr_loader *loader;
     mr_error error;
     assert_int_equal(mr_transform_parse(text, &transform, NULL), MR_OK);
-    assert_int_equal(mr_loader_create(dataset, transform, options, &loader, &error), MR_ERR_INVALID);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' lacks '%s'", error.text, words);
+    assert_error(mr_loader_create(dataset, transform, options, &loader, &error), MR_ERR_INVALID, &error, words);
     mr_transform_destroy(transform);
 }
 

@@ -2,6 +2,7 @@
 /* mr_loader_next() and releasing: time-outs, the end, lent batches in any order and from any thread, after destroy. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
+#include "tests/support/assert_words.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -117,7 +118,7 @@ static void when_all_slots_are_lent_next_says_so_and_goes_on_after_a_release(voi
         assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_ERR_STATE);
         assert_null(batch);
         const char *words = mr_test_copies() ? "all 3 buffers are lent" : "all 3 slots are lent";
-        assert_non_null(strstr(mr_loader_error(loader)->text, words));
+        assert_words(mr_loader_error(loader)->text, words);
         assert_int_equal(mr_loader_next(loader, 0, &batch), MR_ERR_STATE);
         mr_batch_release(lent[1]);
         batch = rig_next(loader);
@@ -306,7 +307,7 @@ static void a_missing_place_for_the_batch_is_refused(void **state)
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
     assert_int_equal(mr_loader_next(loader, 0, NULL), MR_ERR_INVALID);
-    assert_non_null(strstr(mr_loader_error(loader)->text, "batch_out is NULL"));
+    assert_words(mr_loader_error(loader)->text, "batch_out is NULL");
     mr_batch_release(rig_next(loader));
     mr_loader_destroy(loader);
 }

@@ -4,6 +4,7 @@
  * which GPU is opened, and in a forked child.
  */
 #include "tests/loader/stream_rig.h"
+#include "tests/support/assert_words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +142,7 @@ static void a_device_that_fails_ends_the_loader(void **state)
         if (when < 2)
             stage_release_on(lent[0], stream, MR_ERR_DEVICE);
         assert_int_equal(mr_loader_next(loader, LONG_MS, &batch), MR_ERR_DEVICE);
-        assert_non_null(strstr(mr_loader_error(loader)->text, "cudaErrorIllegalAddress"));
+        assert_words(mr_loader_error(loader)->text, "cudaErrorIllegalAddress");
         stage_release(lent[1], MR_OK); /* no stream reads it */
         stage_release_on(lent[2], stream, MR_ERR_DEVICE);
         assert_int_equal(mr_loader_next(loader, 0, &batch), MR_ERR_DEVICE);

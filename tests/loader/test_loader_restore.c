@@ -2,6 +2,7 @@
 /* Saved positions through the loader: what comes after a restore is what would have come. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
+#include "tests/support/assert_words.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -195,7 +196,7 @@ static void a_dataset_of_another_size_is_refused(void **state)
     struct rig *smaller = rig_create(99);
     loader = rig_loader(smaller, &options);
     assert_int_equal(mr_loader_restore(loader, &position), MR_ERR_INVALID);
-    assert_non_null(strstr(mr_loader_error(loader)->text, "100 samples"));
+    assert_words(mr_loader_error(loader)->text, "100 samples");
     mr_loader_destroy(loader);
     rig_destroy(smaller);
 }

@@ -2,6 +2,7 @@
 /* Statistics: counts, shares, times on request, the verdict in words. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
+#include "tests/support/assert_words.h"
 
 #include <string.h>
 #include <stdio.h>
@@ -149,7 +150,7 @@ static void a_slow_consumer_is_consumer_bound(void **state)
         usleep(15000);
         mr_batch_release(batch);
     }
-    assert_non_null(strstr(verdict_of(loader).text, "consumer-bound: consumer waited only "));
+    assert_words(verdict_of(loader).text, "consumer-bound: consumer waited only ");
     mr_loader_destroy(loader);
 }
 

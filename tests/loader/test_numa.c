@@ -22,6 +22,7 @@
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
+#include "tests/support/assert_words.h"
 
 static cpu_set_t cpus_of(const char *text)
 {
@@ -260,8 +261,7 @@ static void a_narrow_mask_is_named_with_the_cure(void **state)
     static const char *const words[] = {"8 workers share 1 usable CPU:", "CPU 3 of 0-63",   "mpirun --bind-to none",
                                         "srun --cpus-per-task=9",        "--cpu-bind=none", "taskset -c 0-63"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strstr(text, words[i]))
-            fail_msg("'%s' lacks '%s'", text, words[i]);
+        assert_words(text, words[i]);
 }
 
 static void a_small_machine_is_not_blamed_on_a_launcher(void **state)
@@ -270,9 +270,9 @@ static void a_small_machine_is_not_blamed_on_a_launcher(void **state)
     char text[MR_NUMA_TEXT];
     cpu_set_t mask = cpus_of("0-1");
     mr_numa_describe_mask(4, &mask, &mask, text);
-    assert_non_null(strstr(text, "4 workers share 2 usable CPUs: "));
-    assert_non_null(strstr(text, "0-1"));
-    assert_non_null(strstr(text, "num_workers 2"));
+    assert_words(text, "4 workers share 2 usable CPUs: ");
+    assert_words(text, "0-1");
+    assert_words(text, "num_workers 2");
     assert_null(strstr(text, "mpirun"));
 }
 
@@ -290,7 +290,7 @@ static void the_longest_masks_fit(void **state)
     text[MR_NUMA_TEXT] = '#';
     mr_numa_describe_mask(UINT32_MAX - 1, &mask, &online, text);
     assert_true(strlen(text) < MR_NUMA_TEXT - 1);
-    assert_non_null(strstr(text, "cpuset of the container"));
+    assert_words(text, "cpuset of the container");
     assert_int_equal(text[MR_NUMA_TEXT], '#');
 }
 
@@ -399,7 +399,7 @@ static void a_loader_warns_of_a_narrow_mask_once(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     mr_log_set(keep_line, line);
     mr_loader_destroy(mr_test_loader(dataset, "train:16", &options));
-    assert_non_null(strstr(line, "2 workers share 1 usable CPU: this process is bound to CPU "));
+    assert_words(line, "2 workers share 1 usable CPU: this process is bound to CPU ");
     line[0] = '\0';
     mr_loader_destroy(mr_test_loader(dataset, "train:16", &options));
     assert_string_equal(line, "");

@@ -14,6 +14,7 @@
 
 #include "tests/loader/trace_view.h"
 #include "tests/support/folder.h"
+#include "tests/support/assert_words.h"
 
 enum { N_WORKERS = 3 };
 
@@ -201,7 +202,7 @@ static void a_full_ring_drops_and_counts(void **state)
     free(events);
     struct mr_trace *trace = start(rig, rig->path, 0);
     mr_trace_destroy(trace);
-    assert_non_null(strstr(last_line, "lacks 7 spans"));
+    assert_words(last_line, "lacks 7 spans");
 }
 
 static void what_a_broken_worker_leaves_is_not_trusted(void **state)
@@ -280,7 +281,7 @@ static void a_second_trace_of_the_same_name_gets_its_own_file(void **state)
     struct mr_trace *b = make(NULL);
     assert_string_equal(mr_trace_path(b), second);
     assert_int_equal(n_lines, 1);
-    assert_non_null(strstr(last_line, second));
+    assert_words(last_line, second);
     mr_trace_destroy(a);
     mr_trace_destroy(b);
     struct mr_trace *c = make(rig->path); /* what this process wrote is not written over */
@@ -341,13 +342,13 @@ static void a_file_that_cannot_be_made_is_an_error_of_the_option_only(void **sta
         unsetenv("MR_TRACE");
         assert_int_equal(mr_trace_create(paths[i], &trace, &error), MR_ERR_IO);
         assert_null(trace);
-        assert_non_null(strstr(error.text, paths[i]));
-        assert_non_null(strstr(error.text, words[i]));
+        assert_words(error.text, paths[i]);
+        assert_words(error.text, words[i]);
         assert_int_equal(n_lines, before);
         setenv("MR_TRACE", paths[i], 1);
         assert_null(make(NULL));
         assert_int_equal(n_lines, before + 1);
-        assert_non_null(strstr(last_line, words[i]));
+        assert_words(last_line, words[i]);
     }
 }
 
@@ -387,7 +388,7 @@ static void a_full_disk_costs_the_trace_only(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(n_lines, 1);
-    assert_non_null(strstr(last_line, "incomplete: File too large"));
+    assert_words(last_line, "incomplete: File too large");
 }
 
 int main(void)

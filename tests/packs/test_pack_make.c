@@ -13,6 +13,7 @@
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 #include "tests/support/packs.h"
+#include "tests/support/assert_words.h"
 
 static void assert_same_pixels(const char *a, const char *b)
 {
@@ -74,7 +75,7 @@ static void what_is_kept_as_a_file_is_told_with_the_reason(void **state)
     for (unsigned i = 0; i < rig->n_notices; i++) {
         assert_true(rig->texts[i][0] != '\0');
         assert_null(strstr(rig->texts[i], rig->photos)); /* the name stands beside it */
-        assert_non_null(strstr(rig->names[i], rig->photos));
+        assert_words(rig->names[i], rig->photos);
     }
 }
 

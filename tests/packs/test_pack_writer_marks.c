@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/packs/pack_parts.h"
+#include "tests/support/assert_words.h"
 
 enum { MARKED_FIRST = 1, MARKED_SECOND = 6, MARKED_THIRD = 11 }; /* of invent_marked() */
 
@@ -180,8 +181,8 @@ static void marks_of_others_stay_as_they_are(void **state)
     tree_create(&tree);
     tree_write(&tree, "p/marks", "mine", 4);
     options.marks = true;
-    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error), MR_ERR_INVALID);
-    assert_non_null(strstr(error.text, "/p holds marks, but no index and no unfinished"));
+    assert_error(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error), MR_ERR_INVALID, &error,
+                 "/p holds marks, but no index and no unfinished");
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
     options.marks = false; /* such a pack has nothing to do with it */
     write_part(&tree, &options, 3);

@@ -4,6 +4,7 @@
  * so.
  */
 #include "tests/packs/packer_support.h"
+#include "tests/support/assert_words.h"
 #include "tests/transforms/reference.h"
 #include "transforms/packed_selftest.h"
 #include "transforms/tile.h"
@@ -193,7 +194,7 @@ static void what_would_be_too_large_is_kept(void **state)
     struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
     check_size(&sample, MR_PACKED_JPEG, 100, 100);
     assert_false(sample.damaged);
-    assert_non_null(strstr(sample.why, "above the limit of 30000"));
+    assert_words(sample.why, "above the limit of 30000");
     mr_packer_destroy(packer);
     packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT, .resize = 65501});
     struct mr_test_image line = mr_test_jpeg(&(struct mr_test_jpeg){.width = 1, .height = 1});

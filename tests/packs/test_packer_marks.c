@@ -15,6 +15,7 @@
 #include "base/xxh3.h"
 #include "tests/packs/packer_support.h"
 #include "tests/support/scans.h"
+#include "tests/support/assert_words.h"
 
 static const struct mr_packer_options marking = {.encoding = MR_PACKED_JPEG, .marks = true};
 
@@ -109,9 +110,8 @@ static void expect_refused(struct packers *packers, const struct mr_packed_image
                            const uint8_t *marks, size_t marks_len, const char *words)
 {
     mr_error error = {0};
-    assert_int_equal(mr_packer_check_marks(packers->plain, image, bytes, marks, marks_len, &error), MR_ERR_DAMAGED);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' lacks '%s'", error.text, words);
+    assert_error(mr_packer_check_marks(packers->plain, image, bytes, marks, marks_len, &error), MR_ERR_DAMAGED, &error,
+                 words);
 }
 
 static void marks_of_something_else_are_found(void **state)

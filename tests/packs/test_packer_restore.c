@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files out of packs have the same pixels. A damaged pack never causes a crash. */
 #include "base/image_format.h"
+#include "tests/support/assert_words.h"
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"
 #include "transforms/packed_selftest.h"
@@ -188,7 +189,7 @@ static void tiles_that_claim_too_much_are_damaged(void **state)
         bytes[size] = bytes[size + 1] = 0xff;
         assert_int_equal(mr_packer_restore(other, &sample.image, bytes, &file, &len, &error), MR_ERR_DAMAGED);
         snprintf(words, sizeof words, "row %u ", i / n_tiles);
-        assert_non_null(strstr(error.text, words));
+        assert_words(error.text, words);
         free(bytes);
     }
     mr_test_image_free(&jpeg);

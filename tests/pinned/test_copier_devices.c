@@ -11,11 +11,11 @@
 #include <cmocka.h>
 
 #include "tests/pinned/copier_fixture.h"
+#include "tests/support/assert_words.h"
 
 static void expect_words(const mr_error *error, const char *words)
 {
-    if (strstr(error->text, words) == NULL)
-        fail_msg("'%s' is not in '%s'", words, error->text);
+    assert_words(error->text, words);
 }
 
 /* Creation on this machine fails so, and leaves nothing. */

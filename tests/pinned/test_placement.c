@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "tests/pinned/counting_tables.h"
+#include "tests/support/assert_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,10 +30,7 @@ static void expect_failure(const struct mr_placement_names *names, mr_status sta
     memset(&placement, 0x5a, sizeof placement);
     before = placement;
     mr_error error;
-    assert_int_equal(mr_placement_resolve(names, &placement, &error), status);
-    assert_int_equal(error.status, status);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' lacks '%s'", error.text, words);
+    assert_error(mr_placement_resolve(names, &placement, &error), status, &error, words);
     assert_memory_equal(&placement, &before, sizeof before);
     assert_int_equal(mr_placement_resolve(names, &placement, NULL), status);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights in files and arrays: what is taken, what is refused, and what a sampler says of choices that do not fit. */
 #include "sampler/sampler.h"
+#include "tests/support/assert_words.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -74,9 +75,7 @@ static void refuse(const mr_sampler_options *options, mr_status status, const ch
 {
     mr_sampler *sampler;
     mr_error error;
-    assert_int_equal(mr_sampler_create(options, &sampler, &error), status);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' lacks '%s'", error.text, words);
+    assert_error(mr_sampler_create(options, &sampler, &error), status, &error, words);
     assert_null(sampler);
 }
 

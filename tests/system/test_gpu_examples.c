@@ -17,6 +17,7 @@
 
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
+#include "tests/support/assert_words.h"
 
 /* 66 images: two batches of 32 and one of 2, which is fewer than four GPUs can share; eight of 8. */
 enum { N_CLASSES = 2, N_EACH = 33, SEEN = 256, N_EPOCHS = 2, TEXT = 4000 };
@@ -153,7 +154,7 @@ static void two_streams_see_what_the_host_sees(void **state)
     options.dtype = MR_F16;
     options.batch_size = 32;
     expect_lines(options, expected);
-    assert_non_null(strstr(expected, "epoch 1: 66 images"));
+    assert_words(expected, "epoch 1: 66 images");
     compare_schedules(MR_TEST_GPU_BATCH, 2, "1", expected);
 }
 
@@ -169,7 +170,7 @@ static void a_graph_for_each_buffer_sees_what_the_host_sees(void **state)
     options.batch_size = 8;
     options.drop_last = true;
     expect_lines(options, expected);
-    assert_non_null(strstr(expected, "epoch 1: 64 images"));
+    assert_words(expected, "epoch 1: 64 images");
     compare_schedules(MR_TEST_GRAPH_BATCH, 1, "", expected);
 }
 
@@ -193,13 +194,13 @@ static void each_gpu_gets_its_chunk(void **state)
 
     (void)state;
     assert_int_equal(run_program(MR_TEST_MULTI_GPU, "devices=2", "0 1", "", text), 0);
-    assert_non_null(strstr(text, "epoch 0, cuda:0: 33 images"));
-    assert_non_null(strstr(text, "epoch 1, cuda:1: 33 images"));
+    assert_words(text, "epoch 0, cuda:0: 33 images");
+    assert_words(text, "epoch 1, cuda:1: 33 images");
     assert_int_equal(run_program(MR_TEST_MULTI_GPU, "devices=4", "3 1 0 2", "", text), 0);
-    assert_non_null(strstr(text, "epoch 0, cuda:3: 17 images"));
-    assert_non_null(strstr(text, "epoch 0, cuda:1: 17 images"));
-    assert_non_null(strstr(text, "epoch 1, cuda:0: 16 images"));
-    assert_non_null(strstr(text, "epoch 1, cuda:2: 16 images"));
+    assert_words(text, "epoch 0, cuda:3: 17 images");
+    assert_words(text, "epoch 0, cuda:1: 17 images");
+    assert_words(text, "epoch 1, cuda:0: 16 images");
+    assert_words(text, "epoch 1, cuda:2: 16 images");
 }
 
 static void labels_on_another_gpu_or_the_host_are_those_of_the_images(void **state)
@@ -231,7 +232,7 @@ static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_int_equal(run_program(calls[i].program, "devices=2", calls[i].arguments, "2>&1 >/dev/null", text), 1);
         drop_lines(text, "usable CPU"); /* a warning on small machines */
-        assert_non_null(strstr(text, "cuda:5"));
+        assert_words(text, "cuda:5");
         assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
     }
 }

@@ -21,6 +21,7 @@ int mr_test_plug_main(int argc, char **argv);
 #undef main
 
 #include "tests/support/folder.h"
+#include "tests/support/assert_words.h"
 
 enum { B = 3, T = 5, N_SHARDS = 3, MAX_TOKENS = 4000 };
 
@@ -239,7 +240,7 @@ static void a_file_that_is_none_is_named(void **state)
     (void)state;
     mr_test_folder_write(folder, "train 1a.bin", words, sizeof words);
     assert_int_equal(run_child(run_alone, argv, text, sizeof text), 1);
-    assert_non_null(strstr(text, "train 1a.bin: no token file of version 1\n"));
+    assert_words(text, "train 1a.bin: no token file of version 1\n");
 }
 
 int main(void)

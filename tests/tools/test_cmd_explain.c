@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "tests/support/images.h"
+#include "tests/support/assert_words.h"
 #include "tests/tools/npy_file.h"
 #include "tests/tools/run_command.h"
 
@@ -193,14 +194,14 @@ static void what_cannot_be_explained_leaves_no_file(void **state)
     struct mr_run run = {0};
     mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain", "n.json", NULL);
     assert_int_equal(run.status, 2);
-    assert_non_null(strstr(run.err, "--explain: 'n.json' is not a name that ends in .jsonl"));
+    assert_words(run.err, "--explain: 'n.json' is not a name that ends in .jsonl");
     mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain", "nowhere/n.jsonl", NULL);
     assert_int_equal(run.status, 1);
     mr_run_write_file("f.bin", "abcdefgh", 8);
     mr_run_command(&run, "export", "--data", "records:f.bin?bytes=4", "--out", "n.npy", "--explain", "n.jsonl",
                    "--workers", "0", NULL);
     assert_int_equal(run.status, 1);
-    assert_non_null(strstr(run.err, "--explain: the samples are not pictures"));
+    assert_words(run.err, "--explain: the samples are not pictures");
     mr_run_command(&run, "export", "--data", "hurt", "--workers", "0", "--out", "n.npy", "--explain", "n.jsonl", NULL);
     assert_int_equal(run.status, 1);
     assert_int_equal(mr_run_count_entries("n."), 0);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/tools/run_command.h"
 
 #define BMP "BM\0\0\0\0\0\0\0\0\32\0\0\0\14\0\0\0\2\0\2\0\1\0\30\0"
@@ -63,8 +64,7 @@ static int set_up(void **state)
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" is not in:\n%s", part, text);
+    assert_words(text, part);
 }
 
 static void check_what(const char *spec)

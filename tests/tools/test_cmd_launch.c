@@ -9,12 +9,12 @@
 
 #include <cmocka.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/tools/run_command.h"
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
+    assert_words(text, part);
 }
 
 static void program_runs_as_ranks(void **state)

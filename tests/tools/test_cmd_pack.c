@@ -12,14 +12,14 @@
 #include <cmocka.h>
 
 #include "tests/support/images.h"
+#include "tests/support/assert_words.h"
 #include "tests/tools/run_command.h"
 
 enum { N_CLASSES = 3, N_IMAGES = 40, N_SAMPLES = N_CLASSES * N_IMAGES };
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
+    assert_words(text, part);
 }
 
 static void assert_status(const struct mr_run *run, int status)

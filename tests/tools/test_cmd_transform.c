@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/tools/run_command.h"
 
 static void long_form_comes_first_and_the_passes_follow(void **state)
@@ -19,9 +20,9 @@ static void long_form_comes_first_and_the_passes_follow(void **state)
     mr_run_command(&run, "transform", "eval:256:224+posterize(4)", NULL);
     assert_int_equal(run.status, 0);
     assert_string_equal(run.err, "");
-    assert_non_null(strstr(run.out, "\n\nsample: u8 nchw 3x224x224, 150528 bytes\nneeded: "));
-    assert_non_null(strstr(run.out, "of an image of 500x375"));
-    assert_non_null(strstr(run.out, "\n  posterize             posterize "));
+    assert_words(run.out, "\n\nsample: u8 nchw 3x224x224, 150528 bytes\nneeded: ");
+    assert_words(run.out, "of an image of 500x375");
+    assert_words(run.out, "\n  posterize             posterize ");
     /* The first line gives the same when it is given back. */
     snprintf(text, sizeof text, "%.*s", (int)strcspn(run.out, "\n"), run.out);
     mr_run_command(&again, "transform", text, NULL);
@@ -37,8 +38,8 @@ static void size_dtype_and_layout_are_taken(void **state)
     (void)state;
     mr_run_command(&run, "transform", "resize(50)", "--size", "300x100", "--dtype", "F16", "--layout", "nhwc", NULL);
     assert_int_equal(run.status, 0);
-    assert_non_null(strstr(run.out, "sample: f16 nhwc 50x150x3, 45000 bytes\n"));
-    assert_non_null(strstr(run.out, "of an image of 300x100"));
+    assert_words(run.out, "sample: f16 nhwc 50x150x3, 45000 bytes\n");
+    assert_words(run.out, "of an image of 300x100");
     mr_run_free(&run);
 }
 
@@ -50,17 +51,17 @@ static void calls_of_a_sample_are_printed(void **state)
     mr_run_command(&run, "transform", "resize(50)+posterize(4,1)+hflip(1)", "--size", "60x100", "--index", "7",
                    "--epoch", "3", "--seed", "18446744073709551615", NULL);
     assert_int_equal(run.status, 0);
-    assert_non_null(strstr(run.out, "\n\nindex 7 of epoch 3 with seed 18446744073709551615:\n"
-                                    "  resize(size=83:50,interpolation=bilinear)\n"
-                                    "  posterize(bits=4)\n"
-                                    "  hflip\n"));
+    assert_words(run.out, "\n\nindex 7 of epoch 3 with seed 18446744073709551615:\n"
+                          "  resize(size=83:50,interpolation=bilinear)\n"
+                          "  posterize(bits=4)\n"
+                          "  hflip\n");
     mr_run_command(&run, "transform", "hflip(1)+random_erasing(1)", "--dtype", "f32", "--index", "0", NULL);
     const char *calls = strstr(run.out, "\n  hflip\n");
     int box[4];
     assert_non_null(calls);
     assert_int_equal(sscanf(calls, " hflip erase %dx%d+%d+%d", &box[0], &box[1], &box[2], &box[3]), 4);
     mr_run_command(&run, "transform", "none", "--index", "0", NULL);
-    assert_non_null(strstr(run.out, "\nindex 0 of epoch 0 with seed 0:\n  nothing\n"));
+    assert_words(run.out, "\nindex 0 of epoch 0 with seed 0:\n  nothing\n");
     mr_run_free(&run);
 }
 
@@ -71,8 +72,7 @@ static void expect_failure(int status, const char *words, const char *text, cons
     mr_run_command(&run, "transform", text, option, value, NULL);
     assert_int_equal(run.status, status);
     assert_string_equal(run.out, "");
-    if (strstr(run.err, words) == NULL)
-        fail_msg("'%s' is not in: %s", words, run.err);
+    assert_words(run.err, words);
     mr_run_free(&run);
 }
 

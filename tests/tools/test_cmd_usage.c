@@ -11,6 +11,7 @@
 
 #include <millrace/status.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/tools/run_command.h"
 
 static const char *const commands[] = {"order",     "list", "export", "bench",  "tune",  "preview",
@@ -19,8 +20,7 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
+    assert_words(text, part);
 }
 
 static bool preview_is_missing(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes, sizes and draws are torchvision's; operations fold into as few stages as they can. */
+#include "tests/support/assert_words.h"
 #include "transforms/geometry.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
@@ -244,8 +245,7 @@ static void images_that_cannot_be_cropped_are_damaged(void **state)
     assert_string_equal(error.text, "crop 32x32 is larger than the image 20x20 with padding 0");
     assert_int_equal(mr_geometry_make(&plan, 0, 20, &rng, &g, &error), MR_ERR_DAMAGED);
     plan = plan_of("resize(65535)");
-    assert_int_equal(mr_geometry_make(&plan, 1, 100000, &rng, &g, &error), MR_ERR_DAMAGED);
-    assert_non_null(strstr(error.text, "6553500000"));
+    assert_error(mr_geometry_make(&plan, 1, 100000, &rng, &g, &error), MR_ERR_DAMAGED, &error, "6553500000");
 }
 
 static void a_crop_beyond_the_image_needs_no_pixels(void **state)

@@ -9,6 +9,8 @@
 
 #include <millrace/transform.h>
 
+#include "tests/support/assert_words.h"
+
 enum { TEXT_BYTES = 8192 };
 
 static mr_status describe(const char *recipe, uint32_t width, uint32_t height, mr_dtype dtype, char text[TEXT_BYTES],
@@ -41,8 +43,7 @@ static void expect_line(const char *recipe, uint32_t width, uint32_t height, con
     mr_error error;
     if (describe(recipe, width, height, MR_U8, text, &error) != MR_OK)
         fail_msg("%s", error.text);
-    if (!strstr(text, line))
-        fail_msg("'%s' is not in: %s", line, text);
+    assert_words(text, line);
 }
 
 static void geometry_alone_is_one_pass(void **state)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/dist/gloo/gloo_rig.h"
+#include "tests/support/assert_words.h"
 
 /* What "at once" and "soon" may take on a loaded machine. */
 #define SOON_MS 3000
@@ -373,7 +374,7 @@ static void refused(struct rig_rank *rank, int32_t status, const char *word, uin
         printf("status %d: %s\n", got, error.text);
     assert_int_equal(got, status);
     assert_int_equal(error.status, status);
-    assert_non_null(strstr(error.text, word));
+    assert_words(error.text, word);
     assert_null(engine);
     assert_in_range(ms, from_ms, to_ms);
 }

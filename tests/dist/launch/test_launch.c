@@ -15,14 +15,14 @@
 #include <cmocka.h>
 
 #include "tests/dist/launch/launch_rig.h"
+#include "tests/support/assert_words.h"
 
 /* A program that writes one line of n bytes 'x', as a shell has no short way to do it. */
 #define LINE_OF(n) "head -c " #n " /dev/zero | tr '\\0' x; echo"
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
+    assert_words(text, part);
 }
 
 static unsigned count(const char *text, const char *part)

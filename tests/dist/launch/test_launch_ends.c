@@ -18,6 +18,7 @@
 
 #include "tests/dist/launch/launch_rig.h"
 #include "tests/support/processes.h"
+#include "tests/support/assert_words.h"
 
 /* What a launch takes beside what is measured, on a machine that has other work too. */
 enum { SLACK_MS = 4000 };
@@ -27,8 +28,7 @@ enum { SLACK_MS = 4000 };
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
+    assert_words(text, part);
 }
 
 static unsigned count(const char *text, const char *part)

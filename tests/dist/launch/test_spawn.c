@@ -19,11 +19,11 @@
 #include "dist/rendezvous/rendezvous.h"
 #include "tests/dist/launch/launch_rig.h"
 #include "tests/support/processes.h"
+#include "tests/support/assert_words.h"
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, text);
+    assert_words(text, part);
 }
 
 static unsigned count(const char *text, const char *part)

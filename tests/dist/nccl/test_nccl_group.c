@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is built on groups, over nccl: splits, fingerprints, signals, metrics with values of the device, adoption. */
 #include "tests/dist/nccl/nccl_world.h"
+#include "tests/support/assert_words.h"
 
 #include <math.h>
 #include <signal.h>
@@ -171,8 +172,8 @@ static void two_ranks_of_one_gpu_are_refused_and_both_named(void **state)
     for (uint32_t r = 0; r < 2; r++) {
         print_message("%s\n", words[r].text);
         assert_int_equal(results[r], NCCL_NO_GROUP);
-        assert_non_null(strstr(words[r].text, "ranks 0 and 1"));
-        assert_non_null(strstr(words[r].text, "cuda:0"));
+        assert_words(words[r].text, "ranks 0 and 1");
+        assert_words(words[r].text, "cuda:0");
     }
 }
 
