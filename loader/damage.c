@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. Each place counts
- * once, for the sample that it should have had; the substitutes that were tried for it are not looked at. A place may
- * have left the same record twice, if its worker died in between; the list holds each index once. Finds the error that
- * takes a batch's place: it is the same whichever worker met what first, so the list may lack it where a batch has more
- * damage than records.
+ * once, for the sample that it should have had; the substitutes that were tried for it are not looked at. Finds the
+ * error that takes a batch's place: it is the same whichever worker met what first. The list has only the name of a
+ * sample whose words found no record.
  */
 #include "loader/damage.h"
 
@@ -14,9 +13,7 @@
 
 void mr_damage_fini(struct mr_damage *damage)
 {
-    free(damage->kept);
     free((void *)damage->seen.words);
-    *damage = (struct mr_damage){0};
 }
 
 static const struct mr_record *find_record(const struct mr_slot_view *view, uint32_t place)
@@ -29,76 +26,63 @@ static const struct mr_record *find_record(const struct mr_slot_view *view, uint
     return NULL;
 }
 
-static bool is_kept(const struct mr_damage *damage, int64_t index)
+/* A worker's death may have cost the words. */
+static void name_damaged(const struct mr_catalog *catalog, int64_t index, mr_error *error_out)
 {
-    for (uint32_t i = 0; i < damage->n_kept; i++)
-        if (damage->kept[i].index == index)
-            return true;
-    return false;
+    char which[MR_CATALOG_WHICH];
+    mr_catalog_which(catalog, index, which);
+    mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged", which);
+    error_out->index = index;
 }
 
-/* Damage itself is counted without memory. */
-static void warn_of_memory(struct mr_damage *damage, uint64_t len_bytes)
+static void make_map(struct mr_damage *damage, int64_t n_samples)
 {
-    if (!damage->warned)
-        mr_log_line(MR_LOG_WARNING,
-                    "cannot allocate %llu bytes for the list of damaged samples: mr_loader_damaged() or "
-                    "n_damaged_distinct may lack some",
-                    (unsigned long long)len_bytes);
-    damage->warned = true;
-}
-
-static void keep_error(struct mr_damage *damage, const mr_error *error)
-{
-    if (damage->n_kept >= MR_DAMAGE_KEPT || is_kept(damage, error->index))
-        return;
-    if ((damage->n_kept & (damage->n_kept + 1)) == 0 || !damage->kept) { /* room for 1, 3, 7, ... */
-        size_t room = 2 * (size_t)damage->n_kept + 1;
-        mr_error *grown = realloc(damage->kept, room * sizeof *grown);
-        if (!grown) {
-            warn_of_memory(damage, room * sizeof *grown);
-            return; /* counted, not listed */
-        }
-        damage->kept = grown;
-    }
-    damage->kept[damage->n_kept++] = *error;
-}
-
-/* Without memory the listed samples are those that were seen; with the next damage it is tried again. */
-static bool can_see(struct mr_damage *damage, int64_t n_samples)
-{
-    if (damage->seen.words)
-        return true;
     uint64_t len_bytes = mr_damage_map_bytes(n_samples);
     damage->seen = (struct mr_damage_map){.words = calloc(1, len_bytes), .n_samples = n_samples};
     if (!damage->seen.words)
-        warn_of_memory(damage, len_bytes);
+        mr_log_line(MR_LOG_WARNING,
+                    "cannot allocate %llu bytes to tell damaged samples apart: n_damaged_distinct counts those that "
+                    "mr_loader_damaged() lists",
+                    (unsigned long long)len_bytes);
+}
+
+static bool is_new(struct mr_damage *damage, int64_t index)
+{
+    if (damage->seen.words)
+        return mr_damage_map_set(&damage->seen, index);
     for (uint32_t i = 0; i < damage->n_kept; i++)
-        mr_damage_map_set(&damage->seen, damage->kept[i].index);
-    return damage->seen.words;
+        if (damage->kept[i].index == index)
+            return false;
+    return damage->n_kept < MR_DAMAGE_KEPT;
 }
 
 /* The wanted sample of a place was damaged. */
-static void count_damaged(struct mr_damage *damage, int64_t n_samples, const struct mr_slot_view *view, uint32_t place)
+static void count_damaged(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
+                          const struct mr_catalog *catalog, uint32_t place)
 {
     int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    bool sees = can_see(damage, n_samples);
-    damage->n_seen++;
-    if (sees && mr_damage_map_set(&damage->seen, want))
-        damage->n_distinct++;
-    const struct mr_record *record = damage->n_kept < MR_DAMAGE_KEPT ? find_record(view, place) : NULL;
+    if (damage->n_seen++ == 0)
+        make_map(damage, control->n_samples);
+    if (!is_new(damage, want))
+        return;
+    damage->n_distinct++;
+    if (damage->n_kept == MR_DAMAGE_KEPT)
+        return;
+    mr_error *kept = &damage->kept[damage->n_kept++];
+    const struct mr_record *record = find_record(view, place);
     if (record)
-        keep_error(damage, &record->error);
-    if (!sees)
-        damage->n_distinct = damage->n_kept;
+        *kept = record->error;
+    else
+        name_damaged(catalog, want, kept);
 }
 
-void mr_damage_collect(struct mr_damage *damage, int64_t n_samples, const struct mr_slot_view *view)
+void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
+                       const struct mr_catalog *catalog)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t place = 0; place < n; place++)
         if (atomic_load_explicit(&view->skipped[place], memory_order_relaxed) > 0)
-            count_damaged(damage, n_samples, view, place);
+            count_damaged(damage, control, view, catalog, place);
 }
 
 static bool has_failed(const struct mr_slot_view *view, uint32_t place)
@@ -140,15 +124,6 @@ static const struct mr_record *find_reason(const struct mr_slot_view *view)
     for (uint32_t i = 0; i < view->n_records; i++)
         prefer_record(view, i, &best);
     return best;
-}
-
-/* A worker's death may have cost the words. */
-static void name_damaged(const struct mr_catalog *catalog, int64_t index, mr_error *error_out)
-{
-    char which[MR_CATALOG_WHICH];
-    mr_catalog_which(catalog, index, which);
-    mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged", which);
-    error_out->index = index;
 }
 
 /* What was tried in vain: the whole dataset, from the wanted sample of the first place on, or all samples of a batch.

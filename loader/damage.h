@@ -11,17 +11,17 @@
 
 struct mr_damage {
     uint64_t n_seen;           /* places whose wanted sample was damaged */
-    uint32_t n_kept;           /* distinct indices, at most MR_DAMAGE_KEPT */
-    mr_error *kept;            /* grows */
-    struct mr_damage_map seen; /* the distinct indices; its words are made when first needed */
-    uint64_t n_distinct;
-    bool warned; /* of memory that was lacking */
+    uint64_t n_distinct;       /* different samples among them */
+    struct mr_damage_map seen; /* these; its words are made with the first one */
+    uint32_t n_kept;
+    mr_error kept[MR_DAMAGE_KEPT]; /* the first of these */
 };
 
 void mr_damage_fini(struct mr_damage *damage);
 
-/* Count and list the damage of a filled slot, in the order of places. n_samples: of the dataset. */
-void mr_damage_collect(struct mr_damage *damage, int64_t n_samples, const struct mr_slot_view *view);
+/* Count and list the damage of a filled slot, in the order of places. */
+void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
+                       const struct mr_catalog *catalog);
 
 /* Has a place no sample and no hole, so that an error takes the batch's place? */
 bool mr_damage_has_failure(const struct mr_slot_view *view);

@@ -126,7 +126,7 @@ static void leave_head(mr_loader *loader)
 
 static void collect_damage(mr_loader *loader, const struct mr_slot_view *view)
 {
-    mr_damage_collect(&loader->damage, loader->core->shared.control->n_samples, view);
+    mr_damage_collect(&loader->damage, loader->core->shared.control, view, mr_dataset_catalog(loader->dataset));
 }
 
 /* With the lock held: a filled slot whose batch is an error. */

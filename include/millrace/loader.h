@@ -400,7 +400,7 @@ MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 
 /**
  * Read the i-th damaged sample of those that n_damaged in mr_loader_stats counts, oldest first, each once. The first
- * 1000 are kept, of one batch at most 64; n_damaged_distinct counts all of them.
+ * 1000 are kept; n_damaged_distinct counts all of them. Of more than 64 in one batch some may have only their name.
  *
  * Returns MR_OK, or MR_END past the last. Threads: the thread that calls mr_loader_next().
  */
