@@ -110,7 +110,7 @@ static void end_copy(struct mr_core *core, struct mr_batch *batch, const struct 
 {
     struct mr_slot_view view = mr_core_slot(core, batch->slot);
     bool untold =
-        batch->is_taken && !batch->is_lent && atomic_load_explicit(&view.slot->n_records, memory_order_relaxed) > 0;
+        batch->is_taken && !batch->is_lent && atomic_load_explicit(&view.slot->n_errors, memory_order_relaxed) > 0;
     mr_slot_move(view.slot, MR_SLOT_COPYING, untold ? MR_SLOT_FILLED : MR_SLOT_FREE);
     batch->keeps_slot = untold;
     batch->is_copying = false;

@@ -16,22 +16,20 @@ void mr_damage_fini(struct mr_damage *damage)
     free((void *)damage->seen.words);
 }
 
-static const struct mr_record *find_record(const struct mr_slot_view *view, uint32_t place)
-{
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++) {
-        const struct mr_record *record = mr_slot_record_at(view, i);
-        if (record && record->place == place)
-            return record;
-    }
-    return NULL;
-}
-
-/* A worker's death may have cost the words. */
-static void name_damaged(const struct mr_catalog *catalog, int64_t index, mr_error *error_out)
+/* The error of a place. Its words are lost if there was no record for them. */
+static void find_words(const struct mr_slot_view *view, const struct mr_catalog *catalog, uint32_t place,
+                       bool is_damage, mr_error *error_out)
 {
     char which[MR_CATALOG_WHICH];
+    const mr_error *recorded = mr_slot_recorded(view, place, is_damage);
+    if (recorded) {
+        *error_out = *recorded;
+        return;
+    }
+    int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
     mr_catalog_which(catalog, index, which);
-    mr_error_set(error_out, MR_ERR_DAMAGED, "%s is damaged", which);
+    mr_error_set(error_out, is_damage ? MR_ERR_DAMAGED : MR_ERR_IO, "%s %s", which,
+                 is_damage ? "is damaged" : "could not be made");
     error_out->index = index;
 }
 
@@ -66,14 +64,8 @@ static void count_damaged(struct mr_damage *damage, const struct mr_control *con
     if (!is_new(damage, want))
         return;
     damage->n_distinct++;
-    if (damage->n_kept == MR_DAMAGE_KEPT)
-        return;
-    mr_error *kept = &damage->kept[damage->n_kept++];
-    const struct mr_record *record = find_record(view, place);
-    if (record)
-        *kept = record->error;
-    else
-        name_damaged(catalog, want, kept);
+    if (damage->n_kept < MR_DAMAGE_KEPT)
+        find_words(view, catalog, place, true, &damage->kept[damage->n_kept++]);
 }
 
 void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
@@ -85,45 +77,25 @@ void mr_damage_collect(struct mr_damage *damage, const struct mr_control *contro
             count_damaged(damage, control, view, catalog, place);
 }
 
-static bool has_failed(const struct mr_slot_view *view, uint32_t place)
+static bool has_outcome(const struct mr_slot_view *view, uint32_t place, enum mr_outcome least)
 {
-    return atomic_load_explicit(&view->outcome[place], memory_order_relaxed) == MR_OUTCOME_FAILED;
+    return atomic_load_explicit(&view->outcome[place], memory_order_relaxed) >= least;
 }
 
-/* The lowest place without a sample and without a hole. */
-static bool find_failed_place(const struct mr_slot_view *view, uint32_t *place_out)
+/* The lowest place with this outcome, or one beyond it. */
+static bool find_place(const struct mr_slot_view *view, enum mr_outcome least, uint32_t *place_out)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
-    for (uint32_t place = 0; place < n; place++) {
-        if (!has_failed(view, place))
-            continue;
-        *place_out = place;
-        return true;
-    }
+    for (*place_out = 0; *place_out < n; ++*place_out)
+        if (has_outcome(view, *place_out, least))
+            return true;
     return false;
 }
 
 bool mr_damage_has_failure(const struct mr_slot_view *view)
 {
     uint32_t unused;
-    return find_failed_place(view, &unused);
-}
-
-static void prefer_record(const struct mr_slot_view *view, uint32_t i, const struct mr_record **best)
-{
-    const struct mr_record *record = mr_slot_record_at(view, i);
-    if (record && has_failed(view, record->place) &&
-        (!*best || mr_record_precedes(record->place, &record->error, *best)))
-        *best = record;
-}
-
-/* A place that fails has a record of its wanted sample's damage, or one of an error that is not damage. */
-static const struct mr_record *find_reason(const struct mr_slot_view *view)
-{
-    const struct mr_record *best = NULL;
-    for (uint32_t i = 0; i < view->n_records; i++)
-        prefer_record(view, i, &best);
-    return best;
+    return find_place(view, MR_OUTCOME_DAMAGED, &unused);
 }
 
 /* What was tried in vain: the whole dataset, from the wanted sample of the first place on, or all samples of a batch.
@@ -142,7 +114,7 @@ static bool is_all_damaged(const struct mr_control *control, const struct mr_slo
         return true;
     }
     for (uint32_t place = 0; place < n; place++)
-        if (!has_failed(view, place))
+        if (!has_outcome(view, place, MR_OUTCOME_DAMAGED))
             return false;
     *tried_out = (struct tried){.what = "batch", .n = n};
     return true;
@@ -177,14 +149,11 @@ bool mr_damage_first_failure(const struct mr_control *control, const struct mr_s
 {
     uint32_t place;
     struct tried tried;
-    if (!find_failed_place(view, &place))
+    bool is_damage = !find_place(view, MR_OUTCOME_FAILED, &place);
+    if (is_damage && !find_place(view, MR_OUTCOME_DAMAGED, &place))
         return false;
-    const struct mr_record *reason = find_reason(view);
-    if (reason && (reason->error.status != MR_ERR_DAMAGED || reason->place == place))
-        *error_out = reason->error;
-    else
-        name_damaged(catalog, atomic_load_explicit(&view->want[place], memory_order_relaxed), error_out);
-    if (error_out->status == MR_ERR_DAMAGED && is_all_damaged(control, view, &tried) && tried.n > 1)
+    find_words(view, catalog, place, is_damage, error_out);
+    if (is_damage && is_all_damaged(control, view, &tried) && tried.n > 1)
         describe_all(view, catalog, &tried, error_out);
     return true;
 }

@@ -167,19 +167,11 @@ void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_st
 
 static void clear_records(const struct mr_slot_view *view)
 {
-    uint32_t n = atomic_load_explicit(&view->slot->n_records, memory_order_relaxed);
-    for (uint32_t i = 0; i < n && i < MR_SLOT_RECORDS; i++)
-        atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
-    atomic_store_explicit(&view->slot->n_records, 0, memory_order_relaxed);
-}
-
-static void clear_own_records(const struct mr_slot_view *view)
-{
-    if (atomic_load_explicit(&view->slot->n_own, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&view->slot->n_errors, memory_order_relaxed) == 0)
         return;
-    for (uint32_t i = MR_SLOT_RECORDS; i < view->n_records; i++)
-        atomic_store_explicit(&view->records[i].valid, 0, memory_order_relaxed);
-    atomic_store_explicit(&view->slot->n_own, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < view->n_records; i++)
+        atomic_store_explicit(&view->records[i].weight, 0, memory_order_relaxed);
+    atomic_store_explicit(&view->slot->n_errors, 0, memory_order_relaxed);
 }
 
 static void open_words(struct mr_place *words, uint32_t n, uint32_t batch_size, uint64_t generation)
@@ -203,7 +195,6 @@ void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint6
     atomic_store_explicit(&slot->missing, (int32_t)n_places, memory_order_relaxed);
     atomic_store_explicit(&slot->n_warnings, 0, memory_order_relaxed);
     clear_records(view);
-    clear_own_records(view);
     for (uint32_t i = 0; i < n_places; i++) {
         atomic_store_explicit(&view->skipped[i], 0, memory_order_relaxed);
         atomic_store_explicit(&view->outcome[i], MR_OUTCOME_NONE, memory_order_relaxed);
@@ -280,58 +271,60 @@ bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen
            is_made(&view->places[mr_mix_partner(view->mix_rule, i, n)], generation);
 }
 
-bool mr_record_precedes(uint32_t place, const mr_error *error, const struct mr_record *other)
-{
-    bool is_damage = error->status == MR_ERR_DAMAGED;
-    if (is_damage != (other->error.status == MR_ERR_DAMAGED))
-        return !is_damage;
-    return place < other->place;
-}
+enum { COMPLETE = 1 };
 
-static void write_record(struct mr_record *record, uint32_t place, const mr_error *error)
+static uint32_t weigh(uint32_t place, bool is_damage)
 {
-    record->place = place;
-    record->error = *error;
-    atomic_store_explicit(&record->valid, 1, memory_order_release);
+    return ((is_damage ? 0 : 1u << 16) | (UINT16_MAX - place)) << 1;
 }
 
 /*
- * The holder's number is in the place's word, also after its death. What dies while it writes leaves no record of its
- * own; the same place's next holder has its error to record.
+ * The record for this error, with its weight; NULL: all others weigh more. What a dead worker was writing is only
+ * written again by the place's next holder, who takes it as it lies.
  */
-static void keep_own(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
+static struct mr_record *take_record(const struct mr_slot_view *view, uint32_t weight)
 {
-    uint32_t worker = mr_place_worker(mr_place_load(&view->places[place]));
-    struct mr_record *own = &view->records[MR_SLOT_RECORDS + worker];
-    assert(MR_SLOT_RECORDS + worker < view->n_records);
-    if (atomic_load_explicit(&own->valid, memory_order_relaxed) && !mr_record_precedes(place, error, own))
-        return;
-    atomic_fetch_add_explicit(&view->slot->n_own, 1, memory_order_relaxed);
-    atomic_exchange_explicit(&own->valid, 0, memory_order_acquire);
-    write_record(own, place, error);
+    struct mr_record *taken;
+    uint32_t seen;
+    do {
+        taken = NULL;
+        seen = weight;
+        for (uint32_t i = 0; i < view->n_records; i++) {
+            uint32_t other = atomic_load_explicit(&view->records[i].weight, memory_order_relaxed);
+            bool is_own = (other | COMPLETE) == (weight | COMPLETE);
+            bool is_lighter = other < seen && (other == 0 || other & COMPLETE);
+            if (is_own || is_lighter) {
+                taken = &view->records[i];
+                seen = other;
+            }
+            if (is_own)
+                break;
+        }
+    } while (taken && !atomic_compare_exchange_strong(&taken->weight, &seen, weight));
+    return taken;
 }
 
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error)
 {
-    if (error->status != MR_ERR_DAMAGED) {
-        keep_own(view, place, error);
-        return;
-    }
-    if (atomic_load_explicit(&view->skipped[place], memory_order_relaxed) > 0)
+    bool is_damage = error->status == MR_ERR_DAMAGED;
+    if (is_damage && atomic_load_explicit(&view->skipped[place], memory_order_relaxed) > 0)
         return; /* a substitute */
-    uint32_t i = atomic_fetch_add_explicit(&view->slot->n_records, 1, memory_order_relaxed);
-    if (i < MR_SLOT_RECORDS)
-        write_record(&view->records[i], place, error);
-    else
-        keep_own(view, place, error);
+    uint32_t weight = weigh(place, is_damage);
+    atomic_fetch_add_explicit(&view->slot->n_errors, 1, memory_order_relaxed);
+    struct mr_record *record = take_record(view, weight);
+    if (!record)
+        return;
+    record->error = *error;
+    atomic_store_explicit(&record->weight, weight | COMPLETE, memory_order_release);
 }
 
-const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i)
+const mr_error *mr_slot_recorded(const struct mr_slot_view *view, uint32_t place, bool is_damage)
 {
-    const struct mr_record *record = &view->records[i];
-    if (i < MR_SLOT_RECORDS && i >= atomic_load_explicit(&view->slot->n_records, memory_order_relaxed))
-        return NULL;
-    return atomic_load_explicit(&record->valid, memory_order_acquire) ? record : NULL;
+    uint32_t weight = weigh(place, is_damage) | COMPLETE;
+    for (uint32_t i = 0; i < view->n_records; i++)
+        if (atomic_load_explicit(&view->records[i].weight, memory_order_acquire) == weight)
+            return &view->records[i].error;
+    return NULL;
 }
 
 static void give_up_candidate(const struct mr_slot_view *view, uint32_t i, const struct mr_death *death)

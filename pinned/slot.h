@@ -36,20 +36,22 @@ enum mr_slot_state {
 };
 
 /*
- * The error of a place. At most MR_SLOT_RECORDS damaged wanted samples keep it; damaged substitutes leave no words.
- * Behind these each worker has one record, which no other process writes. It keeps what must not be lost whatever else
- * fails: an error that is not damage, or, once the first records are taken, the damage of a wanted sample; of several
- * the one that comes first by mr_record_precedes().
+ * The words of an error. A batch has fewer records than places: an error takes a free one, its own that a death has
+ * left half written, or that of the least important error. What is not damage is more important than damage, and a
+ * lower place than a higher one, so what a batch reports is kept whatever else fails, and in whichever order.
  */
 struct mr_record {
-    _Atomic uint32_t valid; /* stored last (release) */
-    uint32_t place;
+    _Atomic uint32_t weight; /* more important errors weigh more, 0: free; its lowest bit, which says that the words are
+                                complete, is set last (release) */
     mr_error error;
 };
-#define MR_SLOT_RECORDS 64 /* from here on: worker i's own */
+#define MR_SLOT_RECORDS 64 /* and one for each worker, which may be writing at the moment */
 
-/* A sample's outcome, one byte per place, written by its holder before DONE. */
-enum mr_outcome { MR_OUTCOME_NONE, MR_OUTCOME_GOOD, MR_OUTCOME_HOLE, MR_OUTCOME_FAILED };
+/*
+ * A sample's outcome, one byte per place, written by its holder before DONE. From MR_OUTCOME_DAMAGED on there is
+ * neither a sample nor a hole, so that an error takes the batch's place: damage, or with MR_OUTCOME_FAILED another one.
+ */
+enum mr_outcome { MR_OUTCOME_NONE, MR_OUTCOME_GOOD, MR_OUTCOME_HOLE, MR_OUTCOME_DAMAGED, MR_OUTCOME_FAILED };
 
 struct mr_slot {
     _Atomic uint64_t
@@ -60,10 +62,9 @@ struct mr_slot {
     _Atomic uint32_t n_places;   /* samples of this batch; the last one of an epoch may have fewer */
     _Atomic uint32_t state;      /* enum mr_slot_state; written by the host's process, read by workers */
     _Atomic int32_t missing;     /* hint for the wake-up only; set to 0 after a death, so that every finisher looks */
-    _Atomic uint32_t n_records;  /* claimed, may exceed MR_SLOT_RECORDS */
+    _Atomic uint32_t n_errors;   /* that were recorded, or found no record */
     _Atomic uint32_t n_warnings; /* decoder warnings of its samples */
-    _Atomic uint32_t n_own;      /* how often a worker has written its own record */
-    uint32_t spare[4];
+    uint32_t spare[5];
 };
 static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
 
@@ -199,16 +200,15 @@ bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen
 
 /*
  * Record the error of a candidate, for the worker that holds the place, or held it until its death. Damage of a
- * substitute is dropped, and so is damage when all records that may keep it are taken.
+ * substitute is dropped, and so is what the records have no room for.
  */
 void mr_slot_record(const struct mr_slot_view *view, uint32_t place, const mr_error *error);
 
-/* Would a batch that has both errors be reported with this one? What is not damage comes first, then the lower place.
+/*
+ * The damage of the place's wanted sample, or another error of the place; NULL if there is none, or its words are lost.
+ * For the host, in a filled slot.
  */
-bool mr_record_precedes(uint32_t place, const mr_error *error, const struct mr_record *other);
-
-/* Record i, below view->n_records; NULL if it is not complete, or of an earlier batch. */
-const struct mr_record *mr_slot_record_at(const struct mr_slot_view *view, uint32_t i);
+const mr_error *mr_slot_recorded(const struct mr_slot_view *view, uint32_t place, bool is_damage);
 
 /* The death of a worker, as recovery needs to know it. */
 struct mr_death {

@@ -412,7 +412,7 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
         atomic_fetch_add_explicit(&job->view.skipped[job->place], 1, memory_order_relaxed);
     }
     bool hole = maker->control->on_error == MR_ON_ERROR_ZERO || maker->control->holes;
-    leave_hole(maker, job, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_FAILED);
+    leave_hole(maker, job, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_DAMAGED);
     return tried;
 }
 

@@ -63,7 +63,7 @@ static void fail_candidate(struct rig *rig, uint32_t place, uint32_t worker, mr_
     if (status == MR_ERR_DAMAGED)
         atomic_store(&rig->view.skipped[place], skipped + 1);
     if (for_good)
-        atomic_store(&rig->view.outcome[place], MR_OUTCOME_FAILED);
+        atomic_store(&rig->view.outcome[place], status == MR_ERR_DAMAGED ? MR_OUTCOME_DAMAGED : MR_OUTCOME_FAILED);
     assert_true(mr_place_reopen(word, held, 0));
 }
 
@@ -99,12 +99,10 @@ static void trouble_is_kept_however_much_is_damaged(void **state)
     struct rig *rig = *state;
     for (uint32_t place = 0; place < BATCH; place++)
         fail_candidate(rig, place, place % N_WORKERS, MR_ERR_DAMAGED, false);
-    for (uint32_t i = 0; i <= MR_SLOT_RECORDS; i++)
-        fail_candidate(rig, 50, 1, MR_ERR_DAMAGED, false);
-    fail_candidate(rig, 50, 1, MR_ERR_NO_MEMORY, true);
-    expect_reason(rig, MR_ERR_NO_MEMORY, "place 50, candidate 66");
-    fail_candidate(rig, 40, 2, MR_ERR_UNSUPPORTED, true);
-    expect_reason(rig, MR_ERR_UNSUPPORTED, "place 40, candidate 1");
+    fail_candidate(rig, 90, 1, MR_ERR_NO_MEMORY, true);
+    expect_reason(rig, MR_ERR_NO_MEMORY, "place 90, candidate 1");
+    fail_candidate(rig, 80, 2, MR_ERR_UNSUPPORTED, true);
+    expect_reason(rig, MR_ERR_UNSUPPORTED, "place 80, candidate 1");
 }
 
 static void trouble_comes_before_damage_of_a_lower_place(void **state)
@@ -119,7 +117,7 @@ static void trouble_comes_before_damage_of_a_lower_place(void **state)
 static void damage_of_the_lowest_place_is_the_reason_in_any_order(void **state)
 {
     struct rig *rig = *state;
-    for (uint32_t place = BATCH; place-- > 1;) { /* from the highest on: the records are full at place 36 */
+    for (uint32_t place = BATCH; place-- > 1;) { /* from the highest on: the records are full at place 32 */
         char words[32];
         fail_candidate(rig, place, place % N_WORKERS, MR_ERR_DAMAGED, true);
         snprintf(words, sizeof words, "place %u, candidate 0", place);
@@ -127,16 +125,34 @@ static void damage_of_the_lowest_place_is_the_reason_in_any_order(void **state)
     }
 }
 
-/* It died while it wrote, and whoever took the place then was given no words. */
-static void words_that_a_death_has_cost_leave_the_name(void **state)
+static void words_that_are_lost_leave_the_name(void **state)
 {
     struct rig *rig = *state;
     mr_error error;
     fail_candidate(rig, 7, 0, MR_ERR_DAMAGED, true);
-    atomic_store(&rig->view.records[0].valid, 0);
+    atomic_store(&rig->view.records[0].weight, 0);
     assert_true(mr_damage_first_failure(&control, &rig->view, NULL, &error));
+    assert_int_equal(error.status, MR_ERR_DAMAGED);
     assert_string_equal(error.text, "callback sample (index 70) is damaged");
     assert_int_equal(error.index, 70);
+    fail_candidate(rig, 8, 0, MR_ERR_NO_MEMORY, true);
+    atomic_store(&rig->view.records[0].weight, 0);
+    assert_true(mr_damage_first_failure(&control, &rig->view, NULL, &error));
+    assert_int_equal(error.status, MR_ERR_IO);
+    assert_string_equal(error.text, "callback sample (index 80) could not be made");
+    assert_int_equal(error.index, 80);
+}
+
+/* A worker has recorded its trouble and died. Whoever took the place then has made its sample. */
+static void trouble_that_did_not_come_again_is_no_reason(void **state)
+{
+    struct rig *rig = *state;
+    mr_error error;
+    fail_candidate(rig, 7, 0, MR_ERR_IO, true);
+    atomic_store(&rig->view.outcome[7], MR_OUTCOME_GOOD);
+    assert_false(mr_damage_first_failure(&control, &rig->view, NULL, &error));
+    fail_candidate(rig, 9, 0, MR_ERR_DAMAGED, true);
+    expect_reason(rig, MR_ERR_DAMAGED, "place 9, candidate 0");
 }
 
 #define ON_SLOT(test) cmocka_unit_test_setup_teardown(test, make, destroy)
@@ -149,7 +165,8 @@ int main(void)
         ON_SLOT(trouble_is_kept_however_much_is_damaged),
         ON_SLOT(trouble_comes_before_damage_of_a_lower_place),
         ON_SLOT(damage_of_the_lowest_place_is_the_reason_in_any_order),
-        ON_SLOT(words_that_a_death_has_cost_leave_the_name),
+        ON_SLOT(words_that_are_lost_leave_the_name),
+        ON_SLOT(trouble_that_did_not_come_again_is_no_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

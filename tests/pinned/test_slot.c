@@ -244,6 +244,15 @@ static void a_death_after_the_others_were_done_is_seen_by_the_words(void **state
     assert_true(mr_slot_is_filled(&rig->view)); /* what the host looks at when the supervisor wakes it */
 }
 
+/* The wanted sample of a place has these words. */
+static void expect_words(const struct rig *rig, uint32_t place, int64_t index, const char *words)
+{
+    const mr_error *error = mr_slot_recorded(&rig->view, place, true);
+    assert_non_null(error);
+    assert_int_equal(error->index, index);
+    assert_string_equal(error->text, words);
+}
+
 static void the_second_crash_makes_the_sample_damaged(void **state)
 {
     struct rig *rig = *state;
@@ -258,11 +267,7 @@ static void the_second_crash_makes_the_sample_damaged(void **state)
     assert_int_equal(rig->view.skipped[3], 1);
     assert_int_equal(place_state(rig, 3), MR_PLACE_OPEN);
     assert_int_equal(mr_place_blame(mr_place_load(&rig->view.places[3])), 0);
-    assert_int_equal(rig->view.slot->n_records, 1);
-    assert_int_equal(rig->view.records[0].valid, 1);
-    assert_int_equal(rig->view.records[0].place, 3);
-    assert_int_equal(rig->view.records[0].error.index, 5);
-    assert_string_equal(rig->view.records[0].error.text, "sample 5 kills");
+    expect_words(rig, 3, 5, "sample 5 kills");
 }
 
 static void the_next_candidate_is_blamed_for_itself(void **state)
@@ -276,8 +281,8 @@ static void the_next_candidate_is_blamed_for_itself(void **state)
     }
     assert_int_equal(n, 2);
     assert_int_equal(rig->view.skipped[0], 2);
-    assert_int_equal(rig->view.records[0].error.index, 90);
-    assert_int_equal(rig->view.slot->n_records, 1); /* a substitute leaves no words */
+    expect_words(rig, 0, 90, "sample 90 kills");
+    assert_int_equal(rig->view.slot->n_errors, 1); /* a substitute leaves no words */
 }
 
 static void twenty_kills_make_the_sample_damaged(void **state)
@@ -323,83 +328,7 @@ static void a_death_in_a_canceled_slot_closes_and_blames_nobody(void **state)
     assert_int_equal(place_state(rig, 1), MR_PLACE_CLOSED);
     assert_false(mr_slot_is_busy(&rig->view));
     assert_int_equal(n, 0);
-    assert_int_equal(rig->view.slot->n_records, 0);
-}
-
-static void records_keep_their_words_until_they_are_full(void **state)
-{
-    struct rig *rig = *state;
-    publish(rig, 0, 4);
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS + 6; i++) {
-        mr_error error;
-        mr_error_set(&error, MR_ERR_DAMAGED, "words %u", i);
-        mr_slot_record(&rig->view, i % 4, &error);
-    }
-    assert_int_equal(rig->view.slot->n_records, MR_SLOT_RECORDS + 6);
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++) {
-        char words[16];
-        snprintf(words, sizeof words, "words %u", i);
-        assert_int_equal(rig->view.records[i].valid, 1);
-        assert_int_equal(rig->view.records[i].place, i % 4);
-        assert_string_equal(rig->view.records[i].error.text, words);
-    }
-    /* What lies behind the records is the next slot's or nothing: the layout test holds that they end where they say.
-     */
-    mr_slot_cancel(&rig->view);
-    mr_slot_move(rig->view.slot, MR_SLOT_CANCELED, MR_SLOT_FREE);
-    publish(rig, 1, 4);
-    assert_int_equal(rig->view.slot->n_records, 0);
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++) {
-        assert_int_equal(rig->view.records[i].valid, 0);
-        assert_null(mr_slot_record_at(&rig->view, i));
-    }
-}
-
-static void record_words(struct rig *rig, uint32_t place, uint32_t worker, mr_status status, const char *words)
-{
-    mr_error error;
-    uint64_t held = take(rig, place, worker);
-    mr_error_set(&error, status, "%s", words);
-    mr_slot_record(&rig->view, place, &error);
-    assert_true(mr_place_reopen(&rig->view.places[place], held, 0));
-}
-
-static void expect_own(const struct rig *rig, uint32_t worker, uint32_t place, const char *words)
-{
-    const struct mr_record *record = mr_slot_record_at(&rig->view, MR_SLOT_RECORDS + worker);
-    assert_non_null(record);
-    assert_int_equal(record->place, place);
-    assert_string_equal(record->error.text, words);
-}
-
-/* A worker's own record is for what comes when the others are taken, and for what is not damage. */
-static void a_workers_own_record_keeps_what_comes_first_in_a_report(void **state)
-{
-    struct rig *rig = *state;
-    publish(rig, 0, 4);
-    for (uint32_t i = 0; i < MR_SLOT_RECORDS; i++)
-        record_words(rig, 3, 2, MR_ERR_DAMAGED, "many");
-    for (uint32_t i = MR_SLOT_RECORDS; i < rig->view.n_records; i++)
-        assert_null(mr_slot_record_at(&rig->view, i));
-    record_words(rig, 2, 7, MR_ERR_DAMAGED, "damage of place 2");
-    record_words(rig, 1, 7, MR_ERR_DAMAGED, "damage of place 1");
-    record_words(rig, 3, 7, MR_ERR_DAMAGED, "damage of place 3");
-    expect_own(rig, 7, 1, "damage of place 1");
-    record_words(rig, 3, 7, MR_ERR_IO, "trouble of place 3");
-    record_words(rig, 0, 7, MR_ERR_DAMAGED, "damage of place 0");
-    expect_own(rig, 7, 3, "trouble of place 3");
-    record_words(rig, 0, 20, MR_ERR_DAMAGED, "damage of place 0");
-    expect_own(rig, 20, 0, "damage of place 0");
-    rig->view.skipped[0] = 1; /* a substitute's damage has no such record, its trouble has */
-    record_words(rig, 0, 5, MR_ERR_DAMAGED, "a substitute");
-    assert_null(mr_slot_record_at(&rig->view, MR_SLOT_RECORDS + 5));
-    record_words(rig, 0, 5, MR_ERR_NO_MEMORY, "a substitute's trouble");
-    expect_own(rig, 5, 0, "a substitute's trouble");
-    mr_slot_cancel(&rig->view);
-    mr_slot_move(rig->view.slot, MR_SLOT_CANCELED, MR_SLOT_FREE);
-    publish(rig, 1, 4);
-    for (uint32_t i = 0; i < rig->view.n_records; i++)
-        assert_null(mr_slot_record_at(&rig->view, i));
+    assert_int_equal(rig->view.slot->n_errors, 0);
 }
 
 /* The moves as DESIGN's slots have them, written down a second time. */
@@ -477,8 +406,6 @@ int main(void)
         ON_SLOT(twenty_kills_make_the_sample_damaged),
         ON_SLOT(ten_kills_and_a_crash_make_the_sample_damaged),
         ON_SLOT(a_death_in_a_canceled_slot_closes_and_blames_nobody),
-        ON_SLOT(records_keep_their_words_until_they_are_full),
-        ON_SLOT(a_workers_own_record_keeps_what_comes_first_in_a_report),
         ON_SLOT(illegal_moves_of_a_slot_abort),
         ON_SLOT(a_move_from_another_state_than_the_present_aborts),
     };

@@ -100,7 +100,7 @@ static void a_death_in_mixing_opens_the_row_without_blame(void **state)
         assert_true(mr_slot_can_mix(&s.view, 0, &seen));
         assert_int_equal(mr_place_blame(seen), 0);
     }
-    assert_int_equal(s.view.slot->n_records, 0);
+    assert_int_equal(s.view.slot->n_errors, 0);
     take(&s.view.mixes[1], 2);
     mr_slot_cancel(&s.view);
     assert_true(mr_slot_is_busy(&s.view));
