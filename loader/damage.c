@@ -98,48 +98,40 @@ bool mr_damage_has_failure(const struct mr_slot_view *view)
     return find_place(view, MR_OUTCOME_DAMAGED, &unused);
 }
 
-/* What was tried in vain: the whole dataset, from the wanted sample of the first place on, or all samples of a batch.
- */
-struct tried {
-    const char *what;
-    int64_t n;
-    int64_t n_dataset; /* 0: of a batch */
-};
-
-static bool is_all_damaged(const struct mr_control *control, const struct mr_slot_view *view, struct tried *tried_out)
+static bool is_all_damaged(const struct mr_slot_view *view)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
-    if (control->substitutes && atomic_load_explicit(&view->skipped[0], memory_order_relaxed) >= control->n_samples) {
-        *tried_out = (struct tried){.what = "dataset", .n = control->n_samples, .n_dataset = control->n_samples};
-        return true;
-    }
     for (uint32_t place = 0; place < n; place++)
         if (!has_outcome(view, place, MR_OUTCOME_DAMAGED))
             return false;
-    *tried_out = (struct tried){.what = "batch", .n = n};
     return true;
 }
 
-static void name_tried(const struct mr_slot_view *view, const struct mr_catalog *catalog, const struct tried *tried,
-                       uint32_t k, char which_out[MR_CATALOG_WHICH])
+/* What the batch's first place tried in vain, or what the others should have had. */
+static void name_tried(const struct mr_control *control, const struct mr_slot_view *view,
+                       const struct mr_catalog *catalog, uint32_t k, char which_out[MR_CATALOG_WHICH])
 {
-    uint32_t place = tried->n_dataset ? 0 : k;
+    uint32_t place = control->substitutes ? 0 : k;
     int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    mr_catalog_which(catalog, tried->n_dataset ? (index + k) % tried->n_dataset : index, which_out);
+    mr_catalog_which(catalog, control->substitutes ? (index + k) % control->n_samples : index, which_out);
 }
 
 /* Nothing decodes: how many there are, what is wrong with the first, and the names of the next two. */
-static void describe_all(const struct mr_slot_view *view, const struct mr_catalog *catalog, const struct tried *tried,
-                         mr_error *error)
+static void describe_all(const struct mr_control *control, const struct mr_slot_view *view,
+                         const struct mr_catalog *catalog, mr_error *error)
 {
     const mr_error first = *error;
     char second[MR_CATALOG_WHICH], third[MR_CATALOG_WHICH] = "";
-    name_tried(view, catalog, tried, 1, second);
-    if (tried->n > 2)
-        name_tried(view, catalog, tried, 2, third);
-    mr_error_set(error, MR_ERR_DAMAGED, "all %lld samples of the %s are damaged: %s; then %s%s%s%s",
-                 (long long)tried->n, tried->what, first.text, second, tried->n > 2 ? ", " : "", third,
-                 tried->n > 3 ? ", ..." : "");
+    int64_t n =
+        control->substitutes ? control->n_samples : atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    if (n == 1)
+        return;
+    name_tried(control, view, catalog, 1, second);
+    if (n > 2)
+        name_tried(control, view, catalog, 2, third);
+    mr_error_set(error, MR_ERR_DAMAGED, "all %lld samples of the %s are damaged: %s; then %s%s%s%s", (long long)n,
+                 control->substitutes ? "dataset" : "batch", first.text, second, n > 2 ? ", " : "", third,
+                 n > 3 ? ", ..." : "");
     error->index = first.index;
     error->os_error = first.os_error;
 }
@@ -148,12 +140,11 @@ bool mr_damage_first_failure(const struct mr_control *control, const struct mr_s
                              const struct mr_catalog *catalog, mr_error *error_out)
 {
     uint32_t place;
-    struct tried tried;
     bool is_damage = !find_place(view, MR_OUTCOME_FAILED, &place);
     if (is_damage && !find_place(view, MR_OUTCOME_DAMAGED, &place))
         return false;
     find_words(view, catalog, place, is_damage, error_out);
-    if (is_damage && is_all_damaged(control, view, &tried) && tried.n > 1)
-        describe_all(view, catalog, &tried, error_out);
+    if (is_damage && is_all_damaged(view))
+        describe_all(control, view, catalog, error_out);
     return true;
 }
