@@ -8,13 +8,13 @@ import json
 import os
 import statistics
 import subprocess
-import textwrap
 
 import peer_contracts
-from peer_list import MAX_LIMIT, MEAN_LIMIT, TARGET_WORKERS, TARGETS
+from peer_list import MAX_LIMIT, MEAN_LIMIT, PEERS, TARGET_WORKERS, TARGETS
 from peer_stats import by_round, describe, paired
 
 OURS = "ours"
+READS = {peer.name: peer.reads for peer in PEERS}
 FIELDS = ("img_s", "cpu_s_per_1000", "first_s", "pss_mb", "gap_p50_ms", "gap_p99_ms")
 COLOURS = {OURS: "#c44536", "ours_packed": "#9d0208", "ours_index": "#e07a5f", "ours_reencoded": "#e5989b",
            "ours_raw": "#e5989b", "ours_python": "#bc4749", "ours_torch": "#a44a3f", "ours_python_packed": "#6a040f",
@@ -207,38 +207,44 @@ def quote(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def quote_wrapped(text):
-    """For the tics: gnuplot breaks a line where a quoted text says so."""
-    return '"' + "\\n".join(textwrap.wrap(text.replace('"', "'"), 14)) + '"'
+def rows_of(result, contract, workers, as_they_are):
+    """(name, title, described images a second) of the rows that read the files as they are, or of all others."""
+    rows = []
+    for name, about in result["peers"].items():
+        found = describe(values_of(result, name, contract, workers, "img_s").values())
+        if found and (READS.get(name, "photos") == "photos") == as_they_are:
+            rows.append((name, about["title"], found))
+    return sorted(rows, key=lambda row: -row[2]["median"])
 
 
-def bars(result, workers):
-    """gnuplot's script for throughput with its interval, a panel for each contract."""
-    contracts = result["settings"]["contracts"]
-    script = ["set terminal svg size 1080,%d font 'sans,13' background '#ffffff'" % (90 + 330 * len(contracts)),
-              "set multiplot layout %d,1" % len(contracts), "set style fill solid", "set boxwidth 0.62",
-              "set grid ytics lc '#dddddd'", "set border 3", "set tics nomirror", "unset key",
-              "set xtics scale 0 font ',11' noenhanced", "set bmargin 5", "set ylabel 'images a second'"]
-    for contract in contracts:
-        shown = []
-        for name, about in result["peers"].items():
-            found = describe(values_of(result, name, contract, workers, "img_s").values())
-            if found:
-                shown.append((name, about["title"], found))
-        if not shown:
-            continue
-        script += ["set title '%s, %d workers'" % (peer_contracts.CAPTIONS[contract], workers),
-                   "set xrange [-0.6:%g]" % (len(shown) - 0.4),
-                   "set yrange [0:%g]" % (1.15 * max(found["high"] or found["median"] for _, _, found in shown)),
-                   "set xtics (%s)" % ", ".join("%s %d" % (quote_wrapped(title), i)
-                                                  for i, (_, title, _) in enumerate(shown)),
+def bars(result, workers, as_they_are):
+    """gnuplot's script for throughput with its interval, a panel for each contract; None without a row."""
+    panels = [(contract, rows_of(result, contract, workers, as_they_are))
+              for contract in result["settings"]["contracts"]]
+    panels = [panel for panel in panels if panel[1]]
+    if not panels:
+        return None
+    heights = [70 + 30 * len(rows) for _, rows in panels]
+    script = ["set terminal svg size 760,%d font 'sans,13' background '#ffffff'" % sum(heights),
+              "set multiplot", "set style fill solid noborder", "set border 0", "unset key", "unset xtics",
+              "set ytics scale 0 noenhanced", "set lmargin 30", "set rmargin 9", "set tmargin 2.5", "set bmargin 1",
+              "set bars 0.6"]
+    top = sum(heights)
+    for (contract, rows), height in zip(panels, heights):
+        top -= height
+        script += ["set origin 0,%g" % (top / sum(heights)), "set size 1,%g" % (height / sum(heights)),
+                   "set title 'images a second: %s, %d workers'" % (peer_contracts.CAPTIONS[contract], workers),
+                   "set yrange [%g:-0.6]" % (len(rows) - 0.4),
+                   "set xrange [0:%g]" % max(found["high"] or found["median"] for _, _, found in rows),
+                   "set ytics (%s)" % ", ".join("%s %d" % (quote(title), i) for i, (_, title, _) in enumerate(rows)),
                    "$rows << end"]
-        for i, (name, _, found) in enumerate(shown):
+        for i, (name, _, found) in enumerate(rows):
             low, high = found["low"] or found["median"], found["high"] or found["median"]
             colour = int(COLOURS.get(name, "#457b9d")[1:], 16)
             script.append("%d %g %g %g %d" % (i, found["median"], low, high, colour))
-        script += ["end", "plot $rows using 1:2:5 with boxes lc rgb variable, "
-                          "$rows using 1:2:3:4 with yerrorbars lc rgb '#222222' pt -1 lw 1.5"]
+        script += ["end", "plot $rows using ($2/2):1:(0):2:($1-0.33):($1+0.33):5 with boxxyerror lc rgb variable, "
+                          "$rows using 2:1:3:4 with xerrorbars lc rgb '#222222' pt -1 lw 1.2, "
+                          "$rows using 4:1:(sprintf('%.0f', $2)) with labels left offset 1,0"]
     return "\n".join(script + ["unset multiplot"]) + "\n"
 
 
@@ -293,9 +299,10 @@ def write(path):
     workers = TARGET_WORKERS if TARGET_WORKERS in counts else counts[-1]
     figures = []
     if any(not cell.get("void") for cell in result["cells"]):
-        for script, end, title in ((bars(result, workers), "", "throughput"),
+        for script, end, title in ((bars(result, workers, True), "", "the files as they are"),
+                                   (bars(result, workers, False), "-packs", "data that are made first"),
                                    (lines_over_workers(result), "-workers", "throughput against workers")):
-            if draw(script, base + end + ".svg"):
+            if script and draw(script, base + end + ".svg"):
                 figures.append((base + end + ".svg", title))
     text = markdown(result, figures)
     with open(base + ".md", "w", encoding="utf-8") as file:
