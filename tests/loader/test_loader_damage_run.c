@@ -90,7 +90,12 @@ static uint64_t check_counts(mr_loader *loader, uint32_t n)
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     assert_int_equal(stats.n_damaged, n - 1);
     assert_int_equal(stats.n_damaged_distinct, n - 1);
-    assert_int_equal(mr_loader_damaged(loader, 999, &error), MR_OK);
+    for (uint64_t i = 0; i < 1000; i++) {
+        assert_int_equal(mr_loader_damaged(loader, i, &error), MR_OK);
+        assert_int_equal(error.status, MR_ERR_DAMAGED);
+        if (mr_loader_resolved(loader)->no_shuffle)
+            assert_int_equal(error.index, i);
+    }
     assert_int_equal(mr_loader_damaged(loader, 1000, &error), MR_END);
     return stats.n_deaths;
 }
