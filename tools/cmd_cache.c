@@ -13,7 +13,7 @@
 
 #include "tools/arg_list.h"
 #include "tools/command.h"
-#include "tools/progress.h"
+#include "tools/feed.h"
 #include "tools/say.h"
 
 struct cache_args {
@@ -88,27 +88,16 @@ static void print_report(const struct cache_args *args, const mr_cache_report *r
            report->n_filled_stale, report->n_filled_damaged);
 }
 
-static mr_status open_dataset(const char *spec, mr_dataset **dataset_out, mr_error *error)
-{
-    mr_dataset_options dataset_options = MR_DATASET_OPTIONS_INIT;
-    struct mr_progress progress;
-    mr_status status;
-
-    mr_progress_init(&progress);
-    dataset_options.progress = mr_progress_files;
-    dataset_options.progress_user = &progress;
-    status = mr_dataset_open(spec, &dataset_options, dataset_out, error);
-    mr_progress_clear(&progress);
-    return status;
-}
-
 static int print_stat(const struct cache_args *args)
 {
     mr_dataset *dataset = NULL;
     mr_cache_report report = MR_CACHE_REPORT_INIT;
+    struct mr_progress progress;
     mr_error error = {0};
-    mr_status status = args->data != NULL ? open_dataset(args->data, &dataset, &error) : MR_OK;
+    mr_status status = MR_OK;
 
+    if (args->data != NULL)
+        status = mr_feed_open_dataset(&progress, args->data, NULL, &dataset, &error);
     if (status == MR_OK)
         status = mr_cache_stat(args->dir, dataset, args->verify, &report, &error);
     mr_dataset_destroy(dataset);

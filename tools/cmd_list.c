@@ -12,9 +12,9 @@
 #include "tools/arg_list.h"
 #include "tools/census.h"
 #include "tools/command.h"
+#include "tools/feed.h"
 #include "tools/interrupt.h"
 #include "tools/loader_args.h"
-#include "tools/progress.h"
 #include "tools/say.h"
 
 struct list_args {
@@ -102,15 +102,10 @@ int mr_cmd_list_run(int argc, char **argv)
     struct mr_progress progress;
     mr_dataset *dataset;
     mr_error error = {0};
-    mr_status status;
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
-    mr_progress_init(&progress);
-    args.options.progress = mr_progress_files;
-    args.options.progress_user = &progress;
-    status = mr_dataset_open(args.data, &args.options, &dataset, &error);
-    mr_progress_clear(&progress);
+    mr_status status = mr_feed_open_dataset(&progress, args.data, &args.options, &dataset, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     int exit_status = list_dataset(dataset, &args, &progress);

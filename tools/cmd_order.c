@@ -5,7 +5,6 @@
  * not an error.
  */
 #include <argp.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,22 +42,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
         return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
-}
-
-static bool write_all(const char *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t written = write(STDOUT_FILENO, bytes, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            mr_say_errno(errno, "stdout");
-            return false;
-        }
-        bytes += written;
-        n -= (size_t)written;
-    }
-    return true;
 }
 
 /* Write value (0 or more) and a newline. Returns the number of bytes, at most LINE_MAX_BYTES. */
@@ -101,12 +84,12 @@ static int print_order(const mr_sampler *sampler)
     for (int64_t i = 0; i < n; i++) {
         used += format_line(mr_sampler_at(sampler, i), block + used);
         if (used > sizeof block - LINE_MAX_BYTES) {
-            if (!write_all(block, used))
+            if (!mr_say_write(STDOUT_FILENO, "stdout", block, used))
                 return MR_EXIT_FAILED;
             used = 0;
         }
     }
-    return write_all(block, used) ? MR_EXIT_OK : MR_EXIT_FAILED;
+    return mr_say_write(STDOUT_FILENO, "stdout", block, used) ? MR_EXIT_OK : MR_EXIT_FAILED;
 }
 
 int mr_cmd_order_run(int argc, char **argv)

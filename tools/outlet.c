@@ -69,28 +69,12 @@ bool mr_outlet_open(struct mr_outlet *outlet, const char *path)
     return outlet->stream;
 }
 
-static bool write_stream(const struct mr_outlet *outlet, const char *at, size_t len_bytes)
-{
-    while (len_bytes > 0) {
-        ssize_t n = write(outlet->fd, at, len_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            mr_say_errno(errno, "%s", outlet->path);
-            return false;
-        }
-        at += n;
-        len_bytes -= (size_t)n;
-    }
-    return true;
-}
-
 bool mr_outlet_store(struct mr_outlet *outlet, const void *bytes, size_t len_bytes)
 {
     if (!outlet->stream)
         return mr_temporary_file_store(outlet->path, bytes, len_bytes);
     fflush(stdout); /* the table comes first where both go to one place */
-    return write_stream(outlet, bytes, len_bytes);
+    return mr_say_write(outlet->fd, outlet->path, bytes, len_bytes);
 }
 
 void mr_outlet_close(struct mr_outlet *outlet)

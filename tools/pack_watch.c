@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tools/command.h"
+#include "tools/feed.h"
 #include "tools/interrupt.h"
 #include "tools/say.h"
 
@@ -67,18 +68,12 @@ const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPE
 int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,
                        mr_dataset **dataset_out)
 {
-    mr_dataset_options resolved = MR_DATASET_OPTIONS_INIT;
     mr_error error = {0};
     char spec[MR_PACK_WATCH_SPEC_BYTES];
 
     *dataset_out = NULL;
-    if (options != NULL)
-        resolved = *options;
-    resolved.progress = mr_progress_files;
-    resolved.progress_user = &watch->progress;
-    mr_progress_init(&watch->progress);
-    mr_status status = mr_dataset_open(mr_pack_watch_spec(text, spec), &resolved, dataset_out, &error);
-    mr_progress_clear(&watch->progress);
+    mr_status status =
+        mr_feed_open_dataset(&watch->progress, mr_pack_watch_spec(text, spec), options, dataset_out, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     if (mr_dataset_count(*dataset_out) > 0)

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/command.h"
 
@@ -76,6 +76,24 @@ int mr_say_status(mr_status status, const mr_error *error)
     else
         mr_say_sample(error);
     return status == MR_ERR_INVALID ? MR_EXIT_USAGE : MR_EXIT_FAILED;
+}
+
+bool mr_say_write(int fd, const char *name, const void *bytes, size_t len_bytes)
+{
+    const char *at = bytes;
+
+    while (len_bytes > 0) {
+        ssize_t n = write(fd, at, len_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            mr_say_errno(errno, "%s", name);
+            return false;
+        }
+        at += n;
+        len_bytes -= (size_t)n;
+    }
+    return true;
 }
 
 int mr_say_finish(int exit_status)

@@ -3,6 +3,7 @@
 #ifndef TOOLS_SAY_H
 #define TOOLS_SAY_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <millrace/status.h>
@@ -18,6 +19,8 @@ int mr_say_status(mr_status status, const mr_error *error);
 void mr_say_sample(const mr_error *error);
 /* Write text as it is, but with '?' for each byte that would disturb a terminal. */
 void mr_say_put(FILE *stream, const char *text);
+/* Write all of the bytes. False after a message, which calls the file so. */
+bool mr_say_write(int fd, const char *name, const void *bytes, size_t len_bytes);
 /* Flush stdout. Returns exit_status, or MR_EXIT_FAILED after a message when not everything could be written. */
 int mr_say_finish(int exit_status);
 

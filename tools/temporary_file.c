@@ -152,20 +152,7 @@ bool mr_temporary_file_open_named(struct mr_temporary_file *file, const char *pa
 
 bool mr_temporary_file_write(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
 {
-    const char *at = bytes;
-
-    while (len_bytes > 0) {
-        ssize_t n = write(file->fd, at, len_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            mr_say_errno(errno, "%s", name_of(file));
-            return false;
-        }
-        at += n;
-        len_bytes -= (size_t)n;
-    }
-    return true;
+    return mr_say_write(file->fd, name_of(file), bytes, len_bytes);
 }
 
 bool mr_temporary_file_rewrite(struct mr_temporary_file *file, const void *bytes, size_t len_bytes)
