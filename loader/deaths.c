@@ -5,12 +5,60 @@
  */
 #include "loader/deaths.h"
 
+#include <signal.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/os_words.h"
 #include "dataset/dataset.h"
-#include "loader/death_cause.h"
 
 enum { MAX_EARLY_DEATHS = 3, MAX_VAIN_DEATHS = 20, MAX_LOGGED = 10, MAX_RESTART_DELAY_MS = 1000 };
+
+/* What a worker's death means. */
+struct death_cause {
+    uint32_t blame;  /* for the sample that was being decoded */
+    bool our_fault;  /* counts towards the end of a loader whose workers all die early */
+    char words[200]; /* for the sample's error: "the worker that decodes it ..." */
+    char cause[200]; /* of the death itself: "died by SIGSEGV" */
+};
+
+static const char *signal_name(int signal)
+{
+    const char *name = mr_os_words_signal(signal);
+    return name ? name : "?";
+}
+
+/*
+ * A crash or the time limit counts 1 of 2. A SIGKILL from elsewhere (an operator, the out-of-memory killer) counts 1 of
+ * 20. If another part of the program has reaped the status, the cause that the fault handler left decides.
+ */
+static void find_cause(const struct mr_supervisor *s, uint32_t i, const struct mr_exit *end,
+                       struct death_cause *cause_out)
+{
+    uint32_t time_limit_ms = s->core->options.time_limit_ms;
+    int fault = (int)atomic_load(&mr_supervised_record(s, i)->cause);
+    int signal = end->known && end->signal ? end->signal : fault;
+    *cause_out = (struct death_cause){.blame = MR_BLAME_CRASH, .our_fault = true};
+    char *words = cause_out->words;
+    char *cause = cause_out->cause;
+    size_t size = sizeof cause_out->words;
+    if (s->workers[i].limit_kill) { /* by the supervisor itself */
+        snprintf(words, size, "decoding took longer than %u ms, twice", time_limit_ms);
+        snprintf(cause, size, "made no progress for %u ms and was killed", time_limit_ms);
+    } else if (signal == SIGKILL || (signal == 0 && !end->known)) {
+        cause_out->blame = MR_BLAME_KILL;
+        cause_out->our_fault = false;
+        snprintf(words, size, "its workers were killed %u times", MR_BLAME_LIMIT / MR_BLAME_KILL);
+        snprintf(cause, size, "was killed");
+    } else if (signal != 0) {
+        snprintf(words, size, "the worker that decodes it dies by SIG%s", signal_name(signal));
+        snprintf(cause, size, "died by SIG%s", signal_name(signal));
+    } else {
+        snprintf(words, size, "the worker that decodes it exits with status %d", end->code);
+        snprintf(cause, size, "exited with status %d", end->code);
+    }
+}
 
 static uint64_t samples_done(const struct mr_supervisor *s)
 {
@@ -23,7 +71,7 @@ static uint64_t samples_done(const struct mr_supervisor *s)
 /* Words for a sample that is given up because of its workers' deaths; no other place has to lose workers to it. */
 struct describe_job {
     const struct mr_supervisor *supervisor;
-    const struct mr_death_cause *cause;
+    const struct death_cause *cause;
     struct mr_damage_map known; /* of the slot's epoch */
 };
 
@@ -39,7 +87,7 @@ static void describe_death(void *user, int64_t index, mr_error *error_out)
 }
 
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
-static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
+static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)
 {
     struct mr_core *core = s->core;
     struct describe_job job = {.supervisor = s, .cause = cause};
@@ -63,7 +111,7 @@ static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struc
     return n_held;
 }
 
-static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
+static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)
 {
     if (!cause->our_fault || samples_done(s) > 0 || ++s->early_deaths < MAX_EARLY_DEATHS)
         return;
@@ -82,7 +130,7 @@ static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct 
  * worth starting for ever: the machine has become unfit for it. What dies of packing for the cache has done its work
  * before, and the cache tries no sample for ever.
  */
-static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause, uint32_t n_held)
+static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause, uint32_t n_held)
 {
     struct mr_supervised *worker = &s->workers[i];
     struct mr_worker_record *record = mr_supervised_record(s, i);
@@ -115,7 +163,7 @@ static void plan_restart(struct mr_supervisor *s, uint32_t i)
 }
 
 /* One line for each of the first deaths: a sample that crashes its workers in every epoch must not fill the log. */
-static void log_death(struct mr_supervisor *s, uint32_t i, const struct mr_death_cause *cause)
+static void log_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)
 {
     const struct mr_worker_record *record = mr_supervised_record(s, i);
     bool failed = atomic_load(&record->failed) != 0;
@@ -138,8 +186,8 @@ void mr_deaths_take(struct mr_supervisor *s, uint32_t i)
     worker->alive = false;
     s->n_deaths++;
     pthread_mutex_unlock(&s->lock);
-    struct mr_death_cause cause;
-    mr_death_cause_find(&end, mr_supervised_record(s, i), worker->limit_kill, s->core->options.time_limit_ms, &cause);
+    struct death_cause cause;
+    find_cause(s, i, &end, &cause);
     if (cause.our_fault)
         log_death(s, i, &cause);
     uint32_t n_held = recover_samples(s, i, &cause);
