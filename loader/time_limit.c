@@ -31,24 +31,19 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
         worker->killed_ns = mr_clock_now_ns();
         return;
     }
-    if (atomic_load(&mr_supervised_record(s, i)->doing) == MR_DOING_PACKING) { /* a sample that nobody waits for */
-        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that packs for the cache",
-                     s->core->options.time_limit_ms);
-        mr_core_fail(s->core, &error);
-        return;
+    struct mr_worker_record *record = mr_supervised_record(s, i);
+    uint32_t limit_ms = s->core->options.time_limit_ms;
+    uint32_t doing = atomic_load(&record->doing);
+    if (doing == MR_DOING_PACKING || doing == MR_DOING_MIXING) { /* no sample is at fault */
+        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that %s", limit_ms,
+                     doing == MR_DOING_PACKING ? "packs for the cache" : "mixes rows");
+    } else {
+        char which[MR_CATALOG_WHICH];
+        int64_t index = atomic_load(&record->index);
+        mr_catalog_which(mr_dataset_catalog(s->dataset), index, which);
+        mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which, limit_ms);
+        error.index = index;
     }
-    if (atomic_load(&mr_supervised_record(s, i)->doing) == MR_DOING_MIXING) {
-        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that mixes rows",
-                     s->core->options.time_limit_ms);
-        mr_core_fail(s->core, &error);
-        return;
-    }
-    char which[MR_CATALOG_WHICH];
-    int64_t index = atomic_load(&mr_supervised_record(s, i)->index);
-    mr_catalog_which(mr_dataset_catalog(s->dataset), index, which);
-    mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which,
-                 s->core->options.time_limit_ms);
-    error.index = index;
     mr_core_fail(s->core, &error);
 }
 
