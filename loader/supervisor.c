@@ -230,28 +230,37 @@ static void *supervisor_main(void *arg)
     return NULL;
 }
 
+static void free_supervisor(struct mr_supervisor *s)
+{
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->ready_changed);
+    if (s->wake >= 0)
+        close(s->wake);
+    free(s->workers);
+    free(s->polls);
+    free(s);
+}
+
 static mr_status alloc_supervisor(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
                                   mr_error *error)
 {
+    static const struct mr_starter_ops *const tables[] = {
+        [MR_START_EXEC] = &mr_starter_exec, [MR_START_FORK] = &mr_starter_fork, [MR_START_THREAD] = &mr_starter_thread};
     uint32_t n = core->shared.control->n_workers;
     struct mr_supervisor *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->ready_changed, NULL);
     s->workers = calloc(n, sizeof *s->workers);
     s->polls = calloc(1 + n, sizeof *s->polls);
     s->wake = eventfd(0, EFD_CLOEXEC);
     if (!s->workers || !s->polls || s->wake < 0) {
         mr_status status = s->wake < 0 ? mr_error_os(error, MR_ERR_IO, errno, "eventfd for the supervisor")
                                        : mr_error_memory(error, n * sizeof *s->workers);
-        if (s->wake >= 0)
-            close(s->wake);
-        free(s->workers);
-        free(s->polls);
-        free(s);
+        free_supervisor(s);
         return status;
     }
-    static const struct mr_starter_ops *const tables[] = {
-        [MR_START_EXEC] = &mr_starter_exec, [MR_START_FORK] = &mr_starter_fork, [MR_START_THREAD] = &mr_starter_thread};
     s->core = core;
     s->dataset = dataset;
     s->ops = tables[core->options.start];
@@ -259,20 +268,8 @@ static mr_status alloc_supervisor(struct mr_core *core, mr_dataset *dataset, str
     s->polls[0] = (struct pollfd){.fd = s->wake, .events = POLLIN};
     for (uint32_t i = 0; i < n; i++)
         s->polls[1 + i].fd = -1;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->ready_changed, NULL);
     *supervisor_out = s;
     return MR_OK;
-}
-
-static void free_supervisor(struct mr_supervisor *s)
-{
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->ready_changed);
-    close(s->wake);
-    free(s->workers);
-    free(s->polls);
-    free(s);
 }
 
 mr_status mr_supervisor_create(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
