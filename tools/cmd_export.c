@@ -151,12 +151,7 @@ static int write_epoch(struct mr_feed *feed, struct output *output)
         return MR_EXIT_FAILED;
     if (status == MR_END)
         return MR_EXIT_OK;
-    if (status == MR_ERR_CANCELED) {
-        mr_say_error("interrupted");
-    } else {
-        mr_say_status(status, mr_loader_error(feed->loader));
-    }
-    return MR_EXIT_FAILED;
+    return mr_feed_say_status(feed, status);
 }
 
 /*

@@ -175,10 +175,8 @@ static int draw_first(struct mr_feed *feed, const char *out)
 
     if (status == MR_OK)
         exit_status = draw_with_calls(feed, batch, out);
-    else if (status == MR_ERR_CANCELED)
-        mr_say_error("interrupted");
     else
-        mr_say_status(status, mr_loader_error(feed->loader));
+        mr_feed_say_status(feed, status);
     mr_batch_release(batch);
     mr_feed_report_damage(feed);
     return exit_status;

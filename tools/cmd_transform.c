@@ -14,6 +14,7 @@
 #include "tools/arg_list.h"
 #include "tools/arg_value.h"
 #include "tools/command.h"
+#include "tools/feed.h"
 #include "tools/say.h"
 
 #define NOT_GIVEN UINT64_MAX
@@ -63,17 +64,6 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-/* NULL where there is no memory. */
-static char *format_transform(const mr_transform *transform)
-{
-    size_t size = mr_transform_format(transform, NULL, 0) + 1;
-    char *text = malloc(size);
-
-    if (text != NULL)
-        mr_transform_format(transform, text, size);
-    return text;
-}
-
 static mr_status describe_passes(const mr_transform *transform, const struct transform_args *args, char **text_out,
                                  mr_error *error)
 {
@@ -116,7 +106,7 @@ static int print_sample(const mr_transform *transform, const struct transform_ar
 
 static int print_transform(const mr_transform *transform, const struct transform_args *args)
 {
-    char *text = format_transform(transform), *passes = NULL;
+    char *text = mr_feed_format_transform(transform), *passes = NULL;
     mr_error error = {0};
     int exit_status = MR_EXIT_OK;
     mr_status status = describe_passes(transform, args, &passes, &error);

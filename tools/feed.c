@@ -6,6 +6,7 @@
 #include "tools/feed.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -87,6 +88,16 @@ void mr_feed_close(struct mr_feed *feed)
     *feed = (struct mr_feed){0};
 }
 
+char *mr_feed_format_transform(const mr_transform *transform)
+{
+    size_t size = mr_transform_format(transform, NULL, 0) + 1;
+    char *text = malloc(size);
+
+    if (text != NULL)
+        mr_transform_format(transform, text, size);
+    return text;
+}
+
 int mr_feed_start(struct mr_feed *feed, const mr_loader_options *options)
 {
     mr_error error = {0};
@@ -114,6 +125,15 @@ mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *use
             idle(user);
     }
     return status;
+}
+
+int mr_feed_say_status(const struct mr_feed *feed, mr_status status)
+{
+    if (status == MR_ERR_CANCELED)
+        mr_say_error("interrupted");
+    else
+        mr_say_status(status, mr_loader_error(feed->loader));
+    return MR_EXIT_FAILED;
 }
 
 void mr_feed_report_damage(const struct mr_feed *feed)

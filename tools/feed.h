@@ -21,6 +21,9 @@ mr_status mr_feed_open_dataset(struct mr_progress *progress, const char *spec, c
 int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args);
 void mr_feed_close(struct mr_feed *feed);
 
+/* The long form of a transform, to be freed; NULL: no memory. */
+char *mr_feed_format_transform(const mr_transform *transform);
+
 /* Make the loader. */
 int mr_feed_start(struct mr_feed *feed, const mr_loader_options *options);
 /* End the workers; nothing where there is no loader. */
@@ -31,6 +34,10 @@ void mr_feed_stop(struct mr_feed *feed);
  * is called several times a second while nothing comes.
  */
 mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *user, mr_batch **batch_out);
+
+/* Say what mr_feed_next() returned in place of a batch: "interrupted", or the loader's error. Returns MR_EXIT_FAILED.
+ */
+int mr_feed_say_status(const struct mr_feed *feed, mr_status status);
 
 /*
  * Report on stderr how often a damaged sample was skipped or zeroed, how many distinct ones there were, and the names

@@ -114,15 +114,9 @@ static int take_batch(struct run *run, uint32_t *n_out)
         }
         if (status == MR_END)
             status = mr_loader_set_epoch(loader, mr_loader_epoch(loader) + 1);
-        if (status == MR_ERR_CANCELED) {
-            mr_progress_clear(run->progress);
-            mr_say_error("interrupted");
-            return MR_EXIT_FAILED;
-        }
         if (status < 0) {
             mr_progress_clear(run->progress);
-            mr_say_status(status, mr_loader_error(loader));
-            return MR_EXIT_FAILED;
+            return mr_feed_say_status(run->feed, status);
         }
     }
 }

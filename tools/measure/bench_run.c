@@ -39,18 +39,6 @@ int mr_bench_run_close(struct mr_bench_run *run, int exit_status)
     return exit_status == MR_EXIT_OK && run->failed ? MR_EXIT_FAILED : exit_status;
 }
 
-/* As it was given, or the long form where --mean and --std were added to it. */
-static char *transform_text(const struct mr_feed *feed, bool added)
-{
-    if (!added)
-        return strdup(feed->transform_name);
-    size_t size = mr_transform_format(feed->transform, NULL, 0) + 1;
-    char *text = malloc(size);
-    if (text != NULL)
-        mr_transform_format(feed->transform, text, size);
-    return text;
-}
-
 /* What the loader made of the options; known as soon as one loader has been there. */
 static bool complete_meta(struct mr_bench_run *run)
 {
@@ -62,7 +50,9 @@ static bool complete_meta(struct mr_bench_run *run)
     run->meta.step_ms = args->how.step_s * 1e3;
     run->meta.n_samples = mr_dataset_count(run->feed.dataset);
     run->meta.options = *mr_loader_resolved(run->feed.loader);
-    run->meta.transform = transform_text(&run->feed, args->common.n_channels > 0);
+    run->meta.transform = args->common.n_channels > 0 /* --mean and --std were added to what was given */
+                              ? mr_feed_format_transform(run->feed.transform)
+                              : strdup(run->feed.transform_name);
     if (run->meta.transform == NULL)
         mr_say_error("out of memory");
     return run->meta.transform != NULL;
