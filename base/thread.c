@@ -17,3 +17,17 @@ int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
+
+mr_status mr_thread_run(struct mr_thread *thread, const char *name, void *(*main)(void *), void *arg, mr_error *error)
+{
+    int failed = mr_thread_start(&thread->id, main, arg);
+    thread->runs = failed == 0;
+    return thread->runs ? MR_OK : mr_error_os(error, MR_ERR_WORKER, failed, "cannot start %s", name);
+}
+
+void mr_thread_join(struct mr_thread *thread)
+{
+    if (thread->runs)
+        pthread_join(thread->id, NULL);
+    thread->runs = false;
+}

@@ -13,7 +13,6 @@
 
 #include "base/futex.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "loader/batch.h"
 #include "loader/damage.h"
 #include "loader/numa.h"
@@ -271,7 +270,7 @@ static void *copying_main(void *arg)
     return NULL;
 }
 
-int mr_copying_start(struct mr_core *core, pthread_t *thread_out)
+mr_status mr_copying_start(struct mr_core *core, struct mr_thread *thread, mr_error *error)
 {
-    return mr_thread_start(thread_out, copying_main, core);
+    return mr_thread_run(thread, "the copying thread", copying_main, core, error);
 }

@@ -3,9 +3,10 @@
 #ifndef LOADER_COPYING_H
 #define LOADER_COPYING_H
 
+#include "base/thread.h"
 #include "loader/core.h"
 
-/* Start it. Returns 0 or an errno; the thread is the caller's to join, after the core was closed. */
-int mr_copying_start(struct mr_core *core, pthread_t *thread_out);
+/* Start it. The thread is the caller's to join, after the core was closed. */
+mr_status mr_copying_start(struct mr_core *core, struct mr_thread *thread, mr_error *error);
 
 #endif

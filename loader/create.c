@@ -264,11 +264,8 @@ static mr_status start_next_epoch(mr_loader *loader, mr_error *error)
 {
     if (!loader->core->has_next_epoch)
         return MR_OK;
-    int failed = mr_thread_start(&loader->next_epoch_thread, next_epoch_main, loader->core);
-    if (failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that makes the next epoch's order");
-    loader->has_next_epoch_thread = true;
-    return MR_OK;
+    return mr_thread_run(&loader->next_epoch, "the thread that makes the next epoch's order", next_epoch_main,
+                         loader->core, error);
 }
 
 /*
@@ -301,15 +298,6 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
     return mr_worker_create(&job, &loader->worker, error);
 }
 
-static mr_status start_reserver(mr_loader *loader, mr_error *error)
-{
-    int failed = mr_slab_reserve_start(loader->core, &loader->reserver);
-    if (failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that reserves the slab");
-    loader->has_reserver = true;
-    return MR_OK;
-}
-
 /* The rows are known as soon as the slab is there, and before anybody has something to put into them. */
 static mr_status start_trace(struct mr_core *core, mr_error *error)
 {
@@ -335,7 +323,6 @@ static void start_freeing(mr_loader *loader)
     if (!*pin)
         return;
     *pin = mr_freeing_start(loader->core, &loader->freeing, &why) == MR_OK;
-    loader->has_freeing = loader->core->slot_streams != NULL;
     if (!*pin)
         mr_log_line(MR_LOG_WARNING, "pin_memory: the batches are not page-locked: %s", why.text);
 }
@@ -348,18 +335,16 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
         start_freeing(loader);
         return MR_OK;
     }
-    int failed = mr_copying_start(core, &loader->copying);
-    if (failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the copying thread");
-    loader->has_copying = true;
-    mr_status status = mr_core_await_open(core, error);
+    mr_status status = mr_copying_start(core, &loader->copying, error);
+    if (status == MR_OK)
+        status = mr_core_await_open(core, error);
     return status == MR_OK ? mr_device_choice_confirm(core, error) : status;
 }
 
 /* Whoever page-locks the slots has their pages first. */
 static bool needs_reserver(const mr_loader *loader)
 {
-    return !loader->has_freeing && !mr_placement_has_kind(&loader->core->placement, MR_DEVICE_CUDA);
+    return !loader->freeing.runs && !mr_placement_has_kind(&loader->core->placement, MR_DEVICE_CUDA);
 }
 
 /*
@@ -387,7 +372,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     if (status == MR_OK && !device_first)
         status = start_copying(loader, error);
     if (status == MR_OK && processes && needs_reserver(loader))
-        status = start_reserver(loader, error);
+        status = mr_slab_reserve_start(core, &loader->reserver, error);
     return status;
 }
 
@@ -502,17 +487,13 @@ void mr_loader_destroy(mr_loader *loader)
     pthread_cond_signal(&core->freeing_wanted);
     pthread_mutex_unlock(&core->lock);
     mr_ready_fd_close(core);
-    if (loader->has_next_epoch_thread)
-        pthread_join(loader->next_epoch_thread, NULL);
+    mr_thread_join(&loader->next_epoch);
     mr_supervisor_destroy(loader->supervisor);
-    if (loader->has_copying) {
+    if (loader->copying.runs)
         mr_control_wake_host(&core->shared);
-        pthread_join(loader->copying, NULL);
-    }
-    if (loader->has_freeing)
-        pthread_join(loader->freeing, NULL);
-    if (loader->has_reserver) /* after the workers, who would keep a thread of low priority waiting */
-        pthread_join(loader->reserver, NULL);
+    mr_thread_join(&loader->copying);
+    mr_thread_join(&loader->freeing);
+    mr_thread_join(&loader->reserver); /* after the workers, who would keep a thread of low priority waiting */
     mr_worker_destroy(loader->worker);
     mr_cache_thread_stop(loader->cache_thread);
     mr_trace_destroy(core->trace);

@@ -8,7 +8,6 @@
  */
 #include "loader/freeing.h"
 
-#include "base/thread.h"
 #include "loader/numa.h"
 #include "loader/slab_reserve.h"
 
@@ -91,16 +90,14 @@ static void *freeing_main(void *arg)
     return NULL;
 }
 
-mr_status mr_freeing_start(struct mr_core *core, pthread_t *thread_out, mr_error *error)
+mr_status mr_freeing_start(struct mr_core *core, struct mr_thread *thread, mr_error *error)
 {
     mr_status status = mr_slot_streams_find(&core->pin_device, error);
-    if (status != MR_OK)
-        return status;
-    int failed = mr_thread_start(thread_out, freeing_main, core);
-    if (failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that frees page-locked slots");
-    status = mr_core_await_open(core, error);
+    if (status == MR_OK)
+        status = mr_thread_run(thread, "the thread that frees page-locked slots", freeing_main, core, error);
+    if (status == MR_OK)
+        status = mr_core_await_open(core, error);
     if (!core->slot_streams)
-        pthread_join(*thread_out, NULL);
+        mr_thread_join(thread);
     return status;
 }

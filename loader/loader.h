@@ -3,6 +3,7 @@
 #ifndef LOADER_LOADER_H
 #define LOADER_LOADER_H
 
+#include "base/thread.h"
 #include "cache/cache_thread.h"
 #include "loader/core.h"
 #include "loader/damage.h"
@@ -15,14 +16,10 @@ struct mr_loader {
     struct mr_supervisor *supervisor;     /* NULL with MR_NO_WORKERS */
     struct mr_worker *worker;             /* in the caller's thread, with MR_NO_WORKERS only */
     struct mr_cache_thread *cache_thread; /* NULL without a cache */
-    pthread_t next_epoch_thread;
-    bool has_next_epoch_thread;
-    pthread_t copying; /* to devices */
-    bool has_copying;
-    pthread_t freeing; /* page-locked slots */
-    bool has_freeing;
-    pthread_t reserver;
-    bool has_reserver;
+    struct mr_thread next_epoch;
+    struct mr_thread copying; /* to devices */
+    struct mr_thread freeing; /* page-locked slots */
+    struct mr_thread reserver;
     struct mr_damage damage;
     mr_error error; /* of the last call that failed */
     /* Statistics of the consumer; written by next(), read under the core's lock. */

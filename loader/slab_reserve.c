@@ -7,8 +7,6 @@
 
 #include <sys/resource.h>
 
-#include "base/thread.h"
-
 #define PIECE_BYTES (UINT64_C(4) << 20)
 
 mr_status mr_slab_reserve_now(struct mr_core *core, mr_error *error)
@@ -53,7 +51,7 @@ static void *reserve_main(void *arg)
     return NULL;
 }
 
-int mr_slab_reserve_start(struct mr_core *core, pthread_t *thread_out)
+mr_status mr_slab_reserve_start(struct mr_core *core, struct mr_thread *thread, mr_error *error)
 {
-    return mr_thread_start(thread_out, reserve_main, core);
+    return mr_thread_run(thread, "the thread that reserves the slab", reserve_main, core, error);
 }

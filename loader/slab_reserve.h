@@ -3,6 +3,7 @@
 #ifndef LOADER_SLAB_RESERVE_H
 #define LOADER_SLAB_RESERVE_H
 
+#include "base/thread.h"
 #include "loader/core.h"
 
 /* Reserve all pages of the slab now. */
@@ -16,8 +17,8 @@ mr_status mr_slab_reserve_populate(struct mr_core *core, mr_error *error);
 
 /*
  * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure ends the loader. The
- * thread ends early when the core is closed. Returns 0 or an errno; the thread is the caller's to join.
+ * thread ends early when the core is closed. The thread is the caller's to join.
  */
-int mr_slab_reserve_start(struct mr_core *core, pthread_t *thread_out);
+mr_status mr_slab_reserve_start(struct mr_core *core, struct mr_thread *thread, mr_error *error);
 
 #endif

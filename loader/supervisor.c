@@ -279,10 +279,10 @@ mr_status mr_supervisor_create(struct mr_core *core, mr_dataset *dataset, struct
     mr_status status = alloc_supervisor(core, dataset, &s, error);
     if (status != MR_OK)
         return status;
-    int failed = mr_thread_start(&s->thread, supervisor_main, s);
-    if (failed != 0) {
+    status = mr_thread_run(&s->thread, "the supervisor's thread", supervisor_main, s, error);
+    if (status != MR_OK) {
         free_supervisor(s);
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the supervisor's thread");
+        return status;
     }
     pthread_mutex_lock(&s->lock);
     while (!s->ready)
@@ -306,7 +306,7 @@ void mr_supervisor_destroy(struct mr_supervisor *s)
     s->ending = true;
     pthread_mutex_unlock(&s->lock);
     eventfd_write(s->wake, 1);
-    pthread_join(s->thread, NULL);
+    mr_thread_join(&s->thread);
     free_supervisor(s);
 }
 

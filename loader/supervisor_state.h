@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include "base/thread.h"
 #include "loader/starter.h"
 
 /* A killed worker that lives longer than that cannot be killed. */
@@ -37,7 +38,7 @@ struct mr_supervisor {
     struct pollfd *polls; /* [0] is wake, [1 + i] worker i */
     uint32_t n_workers;
     int wake; /* eventfd: come and look at `ending` */
-    pthread_t thread;
+    struct mr_thread thread;
     pthread_mutex_t lock; /* guards what follows, and alive and pid of the workers */
     pthread_cond_t ready_changed;
     bool ready; /* every worker was started once, or failed says why not */

@@ -33,8 +33,7 @@ struct mr_trace {
     uint64_t n_async;
     struct mr_trace_event *events; /* taken from one ring at a time; the thread's */
     _Atomic uint32_t stop;
-    pthread_t thread;
-    bool has_thread;
+    struct mr_thread thread;
     struct mr_trace_file file;
 };
 
@@ -192,11 +191,7 @@ mr_status mr_trace_start(struct mr_trace *trace, const struct mr_trace_rows *row
     trace->n_host_rings = n_host;
     add_rows(trace, rows);
     mr_trace_file_flush(&trace->file);
-    int failed = mr_thread_start(&trace->thread, trace_main, trace);
-    if (failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the trace's thread");
-    trace->has_thread = true;
-    return MR_OK;
+    return mr_thread_run(&trace->thread, "the trace's thread", trace_main, trace, error);
 }
 
 struct mr_trace_ring *mr_trace_row(const struct mr_trace *trace, uint32_t row)
@@ -223,10 +218,10 @@ void mr_trace_destroy(struct mr_trace *trace)
 {
     if (!trace)
         return;
-    if (trace->has_thread) {
+    if (trace->thread.runs) {
         atomic_store(&trace->stop, 1);
         mr_futex_wake(&trace->stop, 1);
-        pthread_join(trace->thread, NULL);
+        mr_thread_join(&trace->thread);
         report_dropped(trace);
     }
     mr_trace_file_close(&trace->file);
