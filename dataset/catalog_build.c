@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,38 +20,6 @@
 #define CATALOG_NAME "the dataset's catalog"
 
 enum { FIRST_BYTES = 1 << 16 };
-
-mr_status mr_bytes_append(struct mr_bytes *bytes, const void *data, size_t len, mr_error *error)
-{
-    size_t need;
-    if (!mr_checked_add(bytes->len, len, &need))
-        return mr_error_memory(error, SIZE_MAX);
-    if (need > bytes->size) {
-        size_t size = bytes->size < 256 ? 256 : bytes->size;
-        if (!mr_checked_add(size, bytes->size / 2, &size) || size < need)
-            size = need;
-        unsigned char *grown = realloc(bytes->data, size);
-        if (!grown)
-            return mr_error_memory(error, size);
-        bytes->data = grown;
-        bytes->size = size;
-    }
-    if (len > 0)
-        memcpy(bytes->data + bytes->len, data, len);
-    bytes->len = need;
-    return MR_OK;
-}
-
-mr_status mr_bytes_append_u64(struct mr_bytes *bytes, uint64_t value, mr_error *error)
-{
-    return mr_bytes_append(bytes, &value, sizeof value, error);
-}
-
-void mr_bytes_fini(struct mr_bytes *bytes)
-{
-    free(bytes->data);
-    *bytes = (struct mr_bytes){0};
-}
 
 mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_catalog_scheme scheme, mr_error *error)
 {

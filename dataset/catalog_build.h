@@ -3,20 +3,9 @@
 #ifndef DATASET_CATALOG_BUILD_H
 #define DATASET_CATALOG_BUILD_H
 
+#include "base/bytes.h"
 #include "dataset/catalog.h"
 #include "dataset/catalog_format.h"
-
-/* Bytes that grow by doubling. */
-struct mr_bytes {
-    unsigned char *data;
-    size_t len;
-    size_t size;
-};
-
-/* Append len bytes; MR_ERR_NO_MEMORY leaves it as it was. */
-mr_status mr_bytes_append(struct mr_bytes *bytes, const void *data, size_t len, mr_error *error);
-mr_status mr_bytes_append_u64(struct mr_bytes *bytes, uint64_t value, mr_error *error);
-void mr_bytes_fini(struct mr_bytes *bytes);
 
 struct mr_catalog_builder {
     struct mr_catalog_header header;

@@ -35,8 +35,8 @@ struct mr_packer {
     struct mr_packed_template template;
     struct mr_packer_resize resize;
     struct mr_scratch resized; /* pixels */
-    struct mr_packer_bytes anew;
-    struct mr_packer_bytes file;  /* restored */
+    struct mr_bytes anew;
+    struct mr_bytes file;         /* restored */
     struct mr_packed_copy packed; /* the sample of a pack that is looked at */
 };
 
@@ -77,8 +77,8 @@ void mr_packer_destroy(struct mr_packer *packer)
     mr_packer_tiles_fini(&packer->tiles);
     mr_packer_resize_fini(&packer->resize);
     mr_scratch_fini(&packer->resized);
-    mr_packer_bytes_fini(&packer->anew);
-    mr_packer_bytes_fini(&packer->file);
+    mr_bytes_fini(&packer->anew);
+    mr_bytes_fini(&packer->file);
     free(packer);
 }
 
@@ -93,7 +93,7 @@ bool mr_packer_makes_marks(const struct mr_packer *packer)
 static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed_image *image, mr_error *error)
 {
     bool same = false;
-    mr_status status = mr_packer_decode_sample(&packer->decode, image, packer->tiles.bytes.at, &same, error);
+    mr_status status = mr_packer_decode_sample(&packer->decode, image, packer->tiles.bytes.data, &same, error);
     if (status == MR_ERR_NO_MEMORY)
         return status;
     if (status != MR_OK) /* the file is good all the same */
@@ -159,7 +159,7 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
         status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, &head, error);
     if (status == MR_OK)
         status = compare_pixels(packer, image, error);
-    sample->bytes = packer->tiles.bytes.at;
+    sample->bytes = packer->tiles.bytes.data;
     sample->template = packer->template;
     return status;
 }
@@ -244,7 +244,8 @@ static mr_status make_anew(struct mr_packer *packer, struct input *input, mr_err
             mr_packer_jpeg_write(pixels, head.width, head.height, options->quality ? options->quality : DEFAULT_QUALITY,
                                  head.orientation, &packer->anew, error);
     if (status == MR_OK)
-        *input = (struct input){.bytes = packer->anew.at, .len = packer->anew.len, .is_jpeg = true, .made_anew = true};
+        *input =
+            (struct input){.bytes = packer->anew.data, .len = packer->anew.len, .is_jpeg = true, .made_anew = true};
     return status;
 }
 
@@ -319,7 +320,7 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
 mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
                             const uint8_t **file_out, size_t *len_out, mr_error *error)
 {
-    struct mr_packer_bytes *file = &packer->file;
+    struct mr_bytes *file = &packer->file;
     image = mr_packed_copy(&packer->packed, image);
     mr_status status = mr_packed_check(image, &packer->decode.limits, error);
     if (status != MR_OK)
@@ -333,7 +334,7 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
         status = mr_packer_png_write(bytes, image->width, image->height, image->orientation, file, error);
     else
         status = mr_packer_jpeg_write_coefficients(image, bytes, packer->tiles.blocks, file, error);
-    *file_out = file->at;
+    *file_out = file->data;
     *len_out = file->len;
     return status == MR_ERR_UNSUPPORTED ? MR_ERR_DAMAGED : status;
 }

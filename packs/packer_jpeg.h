@@ -10,7 +10,6 @@
 
 #include "base/packed_image.h"
 #include "transforms/codec.h"
-#include "packs/packer_bytes.h"
 
 #include <stdbool.h>
 

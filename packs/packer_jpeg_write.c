@@ -8,6 +8,7 @@
 #include "packs/packer_jpeg_write.h"
 
 #include "packs/packer_tiles.h"
+#include "transforms/scratch.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -28,7 +29,7 @@ struct writer {
     struct jpeg_error_mgr errors;
     struct jpeg_destination_mgr destination;
     jmp_buf escape;
-    struct mr_packer_bytes *out;
+    struct mr_bytes *out;
     uint32_t width, height, orientation;
     /* Of pixels: */
     const uint8_t *pixels;
@@ -66,10 +67,10 @@ static void on_output(j_common_ptr cinfo)
 static void make_room(j_compress_ptr cinfo)
 {
     struct writer *writer = cinfo->client_data;
-    struct mr_packer_bytes *out = writer->out;
-    if (mr_packer_bytes_reserve(out, STEP, NULL) != MR_OK)
+    struct mr_bytes *out = writer->out;
+    if (mr_bytes_reserve(out, STEP, NULL) != MR_OK)
         ERREXIT1(cinfo, JERR_OUT_OF_MEMORY, 0);
-    cinfo->dest->next_output_byte = out->at + out->len;
+    cinfo->dest->next_output_byte = out->data + out->len;
     cinfo->dest->free_in_buffer = STEP;
 }
 
@@ -239,7 +240,7 @@ static mr_status write_guarded(struct writer *writer, void (*write)(struct write
 }
 
 /* Ownership: free(). */
-static struct writer *create_writer(struct mr_packer_bytes *out, mr_error *error)
+static struct writer *create_writer(struct mr_bytes *out, mr_error *error)
 {
     struct writer *writer = calloc(1, sizeof *writer);
     if (!writer) {
@@ -255,7 +256,7 @@ static struct writer *create_writer(struct mr_packer_bytes *out, mr_error *error
     writer->destination.init_destination = make_room;
     writer->destination.empty_output_buffer = step_is_full;
     writer->destination.term_destination = end_output;
-    mr_packer_bytes_clear(out);
+    mr_bytes_clear(out, MR_SCRATCH_KEEP_BYTES);
     return writer;
 }
 
@@ -268,7 +269,7 @@ static bool is_grey(const uint8_t *pixels, size_t n)
 }
 
 mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t quality,
-                               uint32_t orientation, struct mr_packer_bytes *out, mr_error *error)
+                               uint32_t orientation, struct mr_bytes *out, mr_error *error)
 {
     if (width > MAX_SIDE || height > MAX_SIDE)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%" PRIu32 " x %" PRIu32 " pixels are too many for a JPEG",
@@ -295,7 +296,7 @@ mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t h
 }
 
 mr_status mr_packer_jpeg_write_coefficients(const struct mr_packed_image *image, const uint8_t *bytes,
-                                            int16_t (*blocks)[64], struct mr_packer_bytes *out, mr_error *error)
+                                            int16_t (*blocks)[64], struct mr_bytes *out, mr_error *error)
 {
     struct writer *writer = create_writer(out, error);
     if (!writer)

@@ -6,6 +6,8 @@
  */
 #include "packs/packer_png.h"
 
+#include "transforms/scratch.h"
+
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +20,7 @@ struct png_writing {
     png_structp png;
     png_infop info;
     jmp_buf escape;
-    struct mr_packer_bytes *out;
+    struct mr_bytes *out;
     const uint8_t *pixels;
     uint32_t width, height, orientation;
     bool no_memory;
@@ -56,7 +58,7 @@ static void release_memory(png_structp png, png_voidp memory)
 static void append_bytes(png_structp png, png_bytep bytes, size_t n)
 {
     struct png_writing *writing = png_get_io_ptr(png);
-    if (mr_packer_bytes_add(writing->out, bytes, n, NULL) == MR_OK)
+    if (mr_bytes_append(writing->out, bytes, n, NULL) == MR_OK)
         return;
     writing->no_memory = true;
     png_error(png, "no memory");
@@ -103,11 +105,11 @@ static mr_status write_guarded(struct png_writing *writing, mr_error *error)
 }
 
 mr_status mr_packer_png_write(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t orientation,
-                              struct mr_packer_bytes *out, mr_error *error)
+                              struct mr_bytes *out, mr_error *error)
 {
     struct png_writing writing = {
         .out = out, .pixels = pixels, .width = width, .height = height, .orientation = orientation};
-    mr_packer_bytes_clear(out);
+    mr_bytes_clear(out, MR_SCRATCH_KEEP_BYTES);
     mr_status status = write_guarded(&writing, error);
     png_destroy_write_struct(&writing.png, &writing.info);
     return status;

@@ -14,7 +14,7 @@
 
 void mr_packer_tiles_fini(struct mr_packer_tiles *tiles)
 {
-    mr_packer_bytes_fini(&tiles->bytes);
+    mr_bytes_fini(&tiles->bytes);
     mr_scratch_fini(&tiles->table);
 }
 
@@ -24,7 +24,7 @@ mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_p
     if (!tiles->kernels)
         tiles->kernels = mr_kernels_best();
     tiles->row = tiles->column = tiles->n_held = 0;
-    mr_packer_bytes_clear(&tiles->bytes);
+    mr_bytes_clear(&tiles->bytes, MR_SCRATCH_KEEP_BYTES);
     mr_status status =
         mr_scratch_reserve(&tiles->table, 2 * (size_t)tiles->layout.n_rows + 1, sizeof *tiles->rows, error);
     if (status < 0)
@@ -38,7 +38,7 @@ mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_p
 static mr_status begin_row(struct mr_packer_tiles *tiles, mr_error *error)
 {
     size_t sizes = (size_t)tiles->layout.n_tiles * SIZE_BYTES;
-    mr_status status = mr_packer_bytes_reserve(&tiles->bytes, sizes, error);
+    mr_status status = mr_bytes_reserve(&tiles->bytes, sizes, error);
     if (status != MR_OK)
         return status;
     tiles->rows[tiles->row] = (uint32_t)tiles->bytes.len;
@@ -49,16 +49,16 @@ static mr_status begin_row(struct mr_packer_tiles *tiles, mr_error *error)
 static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
                             mr_error *error)
 {
-    struct mr_packer_bytes *bytes = &tiles->bytes;
+    struct mr_bytes *bytes = &tiles->bytes;
     uint32_t n_blocks = n_mcus * tiles->layout.n_blocks;
     mr_status status = tiles->column == 0 ? begin_row(tiles, error) : MR_OK;
     if (status == MR_OK)
-        status = mr_packer_bytes_reserve(bytes, MR_TILE_MAX_BYTES, error);
+        status = mr_bytes_reserve(bytes, MR_TILE_MAX_BYTES + MR_TILE_SLACK, error);
     if (status != MR_OK)
         return status;
-    uint8_t *at = bytes->at + bytes->len;
+    uint8_t *at = bytes->data + bytes->len;
     size_t len = tiles->kernels->encode_dct(blocks, n_blocks, at);
-    uint8_t *size = bytes->at + tiles->rows[tiles->row] + (size_t)(tiles->column / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
+    uint8_t *size = bytes->data + tiles->rows[tiles->row] + (size_t)(tiles->column / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
     size[0] = (uint8_t)len;
     size[1] = (uint8_t)(len >> 8);
     bytes->len += len;
@@ -93,12 +93,12 @@ mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error)
 
 void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image)
 {
-    struct mr_packer_bytes *bytes = &tiles->bytes;
-    memset(bytes->at + bytes->len, 0, MR_TILE_SLACK);
+    struct mr_bytes *bytes = &tiles->bytes;
+    memset(bytes->data + bytes->len, 0, MR_TILE_SLACK);
     tiles->rows[tiles->layout.n_rows] = (uint32_t)bytes->len;
     for (uint32_t row = 0; row < tiles->layout.n_rows; row++)
         tiles->sums[row] =
-            (uint32_t)tiles->kernels->xxh3(bytes->at + tiles->rows[row], tiles->rows[row + 1] - tiles->rows[row]);
+            (uint32_t)tiles->kernels->xxh3(bytes->data + tiles->rows[row], tiles->rows[row + 1] - tiles->rows[row]);
     image->rows = tiles->rows;
     image->sums = tiles->sums;
     image->n_rows = tiles->layout.n_rows;

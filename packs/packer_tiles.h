@@ -3,10 +3,10 @@
 #ifndef PACKS_PACKER_TILES_H
 #define PACKS_PACKER_TILES_H
 
-#include "transforms/simd/kernels.h"
+#include "base/bytes.h"
 #include "transforms/packed.h"
-#include "packs/packer_bytes.h"
 #include "transforms/scratch.h"
+#include "transforms/simd/kernels.h"
 #include "transforms/tile.h"
 
 #include <stdalign.h>
@@ -16,7 +16,7 @@
 struct mr_packer_tiles {
     struct mr_packed_layout layout;
     const struct mr_kernel_ops *kernels;
-    struct mr_packer_bytes bytes; /* of the sample so far */
+    struct mr_bytes bytes; /* of the sample so far */
     struct mr_scratch table;
     uint32_t *rows;  /* in table: n_rows + 1 offsets */
     uint32_t *sums;  /* after them: n_rows checksums */
