@@ -122,7 +122,7 @@ static bool resume_segment(struct mr_cache_append *append, uint64_t len)
 /* A segment that nobody writes, or false. */
 static bool take_old(struct mr_cache_append *append, uint64_t len)
 {
-    struct mr_cache_ids ids = {0};
+    struct mr_cache_ids ids;
     bool taken = false;
     if (mr_cache_folder_list(append->folder, &ids) != 0)
         ids.n = 0;

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/regular_file.h"
 #include "dataset/file.h"
 #include "cache/cache_format.h"
@@ -197,20 +198,6 @@ bool mr_cache_folder_is_passing(int rc)
     return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EINTR;
 }
 
-static int put_id(struct mr_cache_ids *ids, uint64_t id)
-{
-    if (ids->n == ids->capacity) {
-        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
-        uint64_t *grown = reallocarray(ids->ids, capacity, sizeof *grown);
-        if (!grown)
-            return -ENOMEM;
-        ids->ids = grown;
-        ids->capacity = capacity;
-    }
-    ids->ids[ids->n++] = id;
-    return 0;
-}
-
 static int compare_ids(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -229,25 +216,27 @@ static void drop_repeats(struct mr_cache_ids *ids)
     ids->n = n;
 }
 
-int mr_cache_folder_list(int folder, struct mr_cache_ids *ids)
+int mr_cache_folder_list(int folder, struct mr_cache_ids *ids_out)
 {
-    ids->n = 0;
+    *ids_out = (struct mr_cache_ids){0};
     DIR *listing = open_listing(folder);
     if (!listing)
         return -errno;
+    struct mr_bytes found = {0};
     const struct dirent *entry;
     uint64_t id;
     int rc = 0;
     errno = 0;
     while (rc == 0 && (entry = readdir(listing))) {
-        if (parse_name(entry->d_name, &id))
-            rc = put_id(ids, id);
+        if (parse_name(entry->d_name, &id) && mr_bytes_append_u64(&found, id, NULL) < 0)
+            rc = -ENOMEM;
         errno = 0;
     }
     if (rc == 0)
         rc = -errno;
     closedir(listing);
-    drop_repeats(ids);
+    *ids_out = (struct mr_cache_ids){.ids = (void *)found.data, .n = found.len / sizeof id};
+    drop_repeats(ids_out);
     return rc;
 }
 

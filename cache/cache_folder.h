@@ -11,11 +11,10 @@ struct mr_cache_files {
     int data;
 };
 
-/* Numbers of segments; release with free(ids). */
+/* Numbers of segments; release with free(ids), after a failure too. */
 struct mr_cache_ids {
     uint64_t *ids;
     size_t n;
-    size_t capacity;
 };
 
 /*
@@ -31,9 +30,9 @@ bool mr_cache_folder_is_passing(int rc);
 
 /*
  * Segments by the names of their files, each once, in the order of their numbers; either file may be missing. Returns 0
- * or a negative errno. Earlier ids are overwritten.
+ * or a negative errno.
  */
-int mr_cache_folder_list(int folder, struct mr_cache_ids *ids);
+int mr_cache_folder_list(int folder, struct mr_cache_ids *ids_out);
 
 #define MR_CACHE_NAME 32
 void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACHE_NAME]);

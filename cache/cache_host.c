@@ -33,7 +33,6 @@ struct mr_cache_host {
     int folder;
     struct mr_cache_map map;
     uint64_t *made_ns; /* by spot of the map: of the entry that the word says */
-    struct mr_cache_ids ids;
     struct followed followed[MR_CACHE_MAX_SEGMENTS];
     bool chooses;   /* the form is not decided yet: */
     uint64_t n_dct; /* entries of samples of the dataset, by form */
@@ -87,7 +86,6 @@ void mr_cache_host_destroy(struct mr_cache_host *cache)
         close(cache->folder);
     mr_cache_key_free_map(&cache->map);
     free(cache->made_ns);
-    free(cache->ids.ids);
     free(cache);
 }
 
@@ -181,11 +179,13 @@ static void see_budget(struct mr_cache_host *cache, uint64_t bytes)
 void mr_cache_host_refresh(struct mr_cache_host *cache)
 {
     uint64_t bytes = 0, log_bytes;
-    int rc = mr_cache_folder_list(cache->folder, &cache->ids);
-    for (size_t i = 0; rc == 0 && i < cache->ids.n; i++) {
-        bytes += mr_cache_folder_segment_bytes(cache->folder, cache->ids.ids[i], &log_bytes);
-        follow_log(cache, cache->ids.ids[i], log_bytes);
+    struct mr_cache_ids ids;
+    int rc = mr_cache_folder_list(cache->folder, &ids);
+    for (size_t i = 0; rc == 0 && i < ids.n; i++) {
+        bytes += mr_cache_folder_segment_bytes(cache->folder, ids.ids[i], &log_bytes);
+        follow_log(cache, ids.ids[i], log_bytes);
     }
+    free(ids.ids);
     if (rc == 0)
         see_budget(cache, bytes);
     else if (!mr_cache_folder_is_passing(rc)) /* the program is short of descriptors, say */

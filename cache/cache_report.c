@@ -184,7 +184,7 @@ static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_err
 
 static mr_status see_all(struct census *census, int folder, const char *dir, mr_error *error)
 {
-    struct mr_cache_ids ids = {0};
+    struct mr_cache_ids ids;
     int rc = mr_cache_folder_list(folder, &ids);
     for (size_t i = 0; rc == 0 && i < ids.n; i++)
         see_segment(census, folder, ids.ids[i]);
@@ -225,7 +225,7 @@ mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify, mr_ca
 mr_status mr_cache_clear(const char *dir, mr_cache_report *report_out, mr_error *error)
 {
     mr_cache_report report = {0};
-    struct mr_cache_ids ids = {0};
+    struct mr_cache_ids ids;
     int folder;
     if (!dir)
         return mr_error_set(error, MR_ERR_INVALID, "dir is NULL");

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/regular_file.h"
 #include "dataset/extent.h"
 #include "dataset/file.h"
@@ -122,34 +123,15 @@ static bool holds_no_file(struct mr_tar_file *file, uint64_t at, uint64_t end)
     return at == end;
 }
 
-struct members {
-    struct mr_tar_member *all;
-    size_t n;
-    size_t size;
-};
-
-static bool add_member(struct members *members, const struct mr_tar_member *member)
-{
-    if (members->n == members->size) {
-        size_t size = members->size * 2 + 64;
-        struct mr_tar_member *grown = realloc(members->all, size * sizeof *grown);
-        if (!grown)
-            return false;
-        members->all = grown;
-        members->size = size;
-    }
-    members->all[members->n++] = *member;
-    return true;
-}
-
-static bool take_line(char *line, struct mr_tar_file *file, struct members *members)
+/* members: struct mr_tar_member each; *end is where the last one's data end. */
+static bool take_line(char *line, struct mr_tar_file *file, struct mr_bytes *members, uint64_t *end)
 {
     for (char *rest = line, *suffix; (suffix = strsep(&rest, " "));) {
         struct mr_tar_member member;
-        const struct mr_tar_member *last = members->n > 0 ? &members->all[members->n - 1] : NULL;
-        if (!take_member(suffix, &rest, last ? last->offset + last->len : 0, file->size, &member) ||
-            !add_member(members, &member))
+        if (!take_member(suffix, &rest, *end, file->size, &member) ||
+            mr_bytes_append(members, &member, sizeof member, NULL) < 0)
             return false;
+        *end = member.offset + member.len;
     }
     return true;
 }
@@ -159,49 +141,52 @@ static bool take_line(char *line, struct mr_tar_file *file, struct members *memb
  * an index may leave members out, and wds2idx takes the header of a long name for the member's own. Where one member
  * follows another, nothing is left to find.
  */
-static bool is_complete(struct mr_tar_file *file, const struct members *members)
+static bool is_complete(struct mr_tar_file *file, const struct mr_tar_member *members, size_t n)
 {
     uint64_t end = 0;
     bool seen = true; /* the header of the member that ends there */
-    for (size_t i = 0; i < members->n; i++) {
-        const struct mr_tar_member *member = &members->all[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct mr_tar_member *member = &members[i];
         uint64_t at = member->offset - MR_TAR_BLOCK;
         bool apart = i == 0 || at != end;
         if (apart && ((!seen && !has_header(file, member - 1)) || !holds_no_file(file, end, at)))
             return false;
-        seen = apart || i + 1 == members->n;
+        seen = apart || i + 1 == n;
         if (seen && !has_header(file, member))
             return false;
         end = end_of_data(file, member->offset, member->len);
     }
-    return members->n > 0 && holds_no_file(file, end, file->size);
+    return n > 0 && holds_no_file(file, end, file->size);
 }
 
-static bool parse_index(char *text, struct mr_tar_file *file, struct members *members)
+static bool parse_index(char *text, struct mr_tar_file *file, struct mr_bytes *members)
 {
     char *rest = text, *line = strsep(&rest, "\n");
-    uint64_t n_lines, n = 0;
+    uint64_t n_lines, n = 0, end = 0;
     if (strncmp(line, "v1.2 ", 5) != 0 || !parse_number(line + 5, &n_lines))
         return false;
     while ((line = strsep(&rest, "\n"))) {
         if (*line == '\0' && !rest)
             break;
-        if (++n > n_lines || !take_line(line, file, members))
+        if (++n > n_lines || !take_line(line, file, members, &end))
             return false;
     }
-    return n == n_lines && is_complete(file, members);
+    return n == n_lines;
 }
 
 mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st, struct mr_tar_file *file,
                           const struct mr_tar_events *events, bool *used_out, mr_error *error)
 {
-    struct members members = {0};
+    struct mr_bytes bytes = {0};
     mr_status status = MR_OK;
     char *text = load_text(root, path, st);
-    *used_out = text && parse_index(text, file, &members);
-    for (size_t i = 0; *used_out && status == MR_OK && i < members.n; i++)
-        status = events->member(events->user, &members.all[i], error);
-    free(members.all);
+    bool parsed = text && parse_index(text, file, &bytes);
+    const struct mr_tar_member *members = (const void *)bytes.data;
+    size_t n = bytes.len / sizeof *members;
+    *used_out = parsed && is_complete(file, members, n);
+    for (size_t i = 0; *used_out && status == MR_OK && i < n; i++)
+        status = events->member(events->user, &members[i], error);
+    mr_bytes_fini(&bytes);
     free(text);
     return status;
 }

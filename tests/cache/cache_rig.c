@@ -205,7 +205,7 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
 struct cache_counts cache_rig_count(const char *dir)
 {
     struct cache_counts counts = {0};
-    struct mr_cache_ids ids = {0};
+    struct mr_cache_ids ids;
     struct mr_cache_files files;
     mr_error error;
     int folder;
