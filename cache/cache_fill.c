@@ -20,6 +20,7 @@
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"
 #include "packs/packer.h"
+#include "transforms/scratch.h"
 
 enum { N_MET = 1024 }; /* a power of two */
 #define SETTLED_NS INT64_C(50000000)
@@ -46,9 +47,8 @@ struct mr_cache_fill {
     struct mr_codec *codec;   /* makes the marks of files */
     bool broken;              /* no memory for them */
     int64_t credit_ns;
-    uint8_t *bytes;
-    size_t capacity;
-    int64_t met[N_MET]; /* a stack whose bottom falls out */
+    struct mr_scratch file; /* its bytes */
+    int64_t met[N_MET];     /* a stack whose bottom falls out */
     uint32_t top;
     uint32_t n_met;
 };
@@ -81,9 +81,7 @@ static void give_back(struct mr_cache_fill *fill)
         mr_codec_destroy(fill->codec);
     fill->packer = NULL;
     fill->codec = NULL;
-    free(fill->bytes);
-    fill->bytes = NULL;
-    fill->capacity = 0;
+    mr_scratch_fini(&fill->file);
 }
 
 void mr_cache_fill_destroy(struct mr_cache_fill *fill)
@@ -153,16 +151,6 @@ static int64_t claim_sample(struct mr_cache_fill *fill, uint64_t *word_out)
     return -1;
 }
 
-static bool need_bytes(struct mr_cache_fill *fill, size_t len)
-{
-    if (len <= fill->capacity)
-        return true;
-    free(fill->bytes);
-    fill->bytes = malloc(len + len / 4);
-    fill->capacity = fill->bytes ? len + len / 4 : 0;
-    return fill->bytes != NULL;
-}
-
 static bool has_settled(const struct mr_cache_version *version)
 {
     struct timespec now;
@@ -184,9 +172,9 @@ static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, in
     if (range.len == 0 || range.len > fill->region->max_file_bytes || range.len > SIZE_MAX / 2)
         return MR_CACHE_KEPT;
     *len_out = (size_t)range.len;
-    if (!has_settled(version_out) || !need_bytes(fill, *len_out))
+    if (!has_settled(version_out) || mr_scratch_reserve(&fill->file, *len_out, 1, NULL) != MR_OK)
         return MR_CACHE_ABSENT;
-    if (mr_file_read_at(fd, range.offset, fill->bytes, *len_out, &n) != 0)
+    if (mr_file_read_at(fd, range.offset, fill->file.memory, *len_out, &n) != 0)
         return MR_CACHE_KEPT;
     if (n != *len_out || mr_cache_key_look_at(fd, &after) != 0 || after.file_bytes != version_out->file_bytes ||
         after.mtime_ns != version_out->mtime_ns || after.ctime_ns != version_out->ctime_ns)
@@ -229,13 +217,13 @@ struct made {
     size_t len;
 };
 
-/* The file in fill->bytes as a sample of coefficients. MR_CACHE_GOOD, or what the sample's word becomes. */
+/* The file in fill->file.memory as a sample of coefficients. MR_CACHE_GOOD, or what the sample's word becomes. */
 static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
 {
     struct mr_packed_sample packed;
     if (!need_packer(fill))
         return MR_CACHE_ABSENT;
-    if (mr_packer_pack(fill->packer, fill->bytes, len, &packed, NULL) != MR_OK)
+    if (mr_packer_pack(fill->packer, fill->file.memory, len, &packed, NULL) != MR_OK)
         return MR_CACHE_KEPT;
     bool fits = mr_packed_image_has_tiles(packed.image.encoding) && !packed.made_anew;
     *made_out = (struct made){packed.image, fits ? packed.bytes : NULL, (size_t)packed.image.len};
@@ -247,7 +235,7 @@ static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, str
 {
     if (!need_codec(fill))
         return MR_CACHE_ABSENT;
-    mr_status status = mr_codec_mark(fill->codec, fill->bytes, len, &made_out->image, NULL);
+    mr_status status = mr_codec_mark(fill->codec, fill->file.memory, len, &made_out->image, NULL);
     if (status == MR_OK) {
         made_out->bytes = made_out->image.marks;
         made_out->len = made_out->image.marks_len;
@@ -338,7 +326,7 @@ static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
 {
     struct made made = {0};
     uint64_t word = add_entry(fill, index, &made);
-    if (fill->capacity > KEPT_BYTES || (uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
+    if (fill->file.len_allocated > KEPT_BYTES || (uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
         give_back(fill);
     return word;
 }

@@ -18,8 +18,8 @@
 #include "cache/cache_folder.h"
 #include "cache/cache_key.h"
 #include "cache/cache_log.h"
+#include "transforms/scratch.h"
 
-enum { VERIFY_BYTES = 1 << 20 };
 enum { PACKED, INDEX, N_FORMS };
 
 /* The latest entry of a path, of one form of cache. */
@@ -37,8 +37,7 @@ struct census {
     struct mr_cache_map map;
     struct latest (*latest)[N_FORMS]; /* by spot of the map */
     bool verify;
-    uint8_t *bytes; /* of the sample that is verified */
-    size_t capacity;
+    struct mr_scratch bytes; /* of the sample that is verified */
     bool no_memory;
     int data; /* of the segment that is walked */
     uint64_t data_bytes;
@@ -48,18 +47,12 @@ struct census {
 static bool has_right_bytes(struct census *census, const struct mr_cache_sample *sample)
 {
     size_t n;
-    if (sample->len > census->capacity) {
-        free(census->bytes);
-        census->capacity = sample->len > VERIFY_BYTES ? (size_t)sample->len : VERIFY_BYTES;
-        census->bytes = malloc(census->capacity);
-        if (!census->bytes) {
-            census->capacity = 0;
-            census->no_memory = true;
-            return true;
-        }
+    if (mr_scratch_reserve(&census->bytes, (size_t)sample->len, 1, NULL) != MR_OK) {
+        census->no_memory = true;
+        return true;
     }
-    return mr_file_read_at(census->data, sample->offset, census->bytes, (size_t)sample->len, &n) == 0 &&
-           n == sample->len && mr_xxh3(census->bytes, n) == sample->data_checksum;
+    return mr_file_read_at(census->data, sample->offset, census->bytes.memory, (size_t)sample->len, &n) == 0 &&
+           n == sample->len && mr_xxh3(census->bytes.memory, n) == sample->data_checksum;
 }
 
 static bool is_damaged(struct census *census, const struct mr_cache_sample *sample)
@@ -218,7 +211,7 @@ mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify, mr_ca
     close(folder);
     mr_cache_key_free_map(&census.map);
     free(census.latest);
-    free(census.bytes);
+    mr_scratch_fini(&census.bytes);
     return status;
 }
 

@@ -20,6 +20,7 @@
 #include "cache/cache_format.h"
 #include "cache/cache_key.h"
 #include "cache/cache_log.h"
+#include "transforms/scratch.h"
 
 /* Segments kept open: with workers that are threads all descriptors are the program's. */
 enum { SLACK = 64, KNOWN_TEMPLATES = 64, MAX_OPEN = 32 };
@@ -45,8 +46,7 @@ struct mr_cache_use {
     uint32_t n_open;
     uint32_t max_open;
     uint64_t turn;
-    uint8_t *bytes;
-    size_t capacity;
+    struct mr_scratch bytes;
     struct opened opened[MR_CACHE_MAX_SEGMENTS];
     struct known_template known[KNOWN_TEMPLATES];
     _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
@@ -89,7 +89,7 @@ void mr_cache_use_destroy(struct mr_cache_use *use)
             shut_segment(use, &use->opened[i]);
     if (use->folder >= 0)
         close(use->folder);
-    free(use->bytes);
+    mr_scratch_fini(&use->bytes);
     free(use);
 }
 
@@ -123,22 +123,6 @@ static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint3
     opened->used = ++use->turn;
     *rc_out = 0;
     return &opened->files;
-}
-
-/* Room for len bytes and the slack, without what was in it. */
-static bool need_bytes(struct mr_cache_use *use, uint64_t len)
-{
-    if (len > SIZE_MAX / 2)
-        return false;
-    size_t need = (size_t)len + SLACK;
-    if (need <= use->capacity)
-        return true;
-    free(use->bytes);
-    use->capacity = need + need / 4;
-    use->bytes = malloc(use->capacity);
-    if (!use->bytes)
-        use->capacity = 0;
-    return use->bytes != NULL;
 }
 
 static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment, int log,
@@ -182,10 +166,12 @@ static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, u
     int rc;
     size_t n;
     const struct mr_cache_files *files = need_segment(use, segment, &rc);
-    if (!files || at > INT64_MAX || len > INT64_MAX - at || !need_bytes(use, len))
+    if (!files || at > INT64_MAX || len > INT64_MAX - at || len > SIZE_MAX / 2 ||
+        mr_scratch_reserve(&use->bytes, (size_t)len + SLACK, 1, NULL) != MR_OK)
         return false;
-    memset(use->bytes + len, 0, SLACK);
-    return mr_file_read_at(files->data, at, use->bytes, (size_t)len, &n) == 0 && n == len;
+    uint8_t *bytes = use->bytes.memory;
+    memset(bytes + len, 0, SLACK);
+    return mr_file_read_at(files->data, at, bytes, (size_t)len, &n) == 0 && n == len;
 }
 
 static void count(_Atomic uint64_t *counter)
@@ -209,7 +195,7 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
     if (sample->len == 0)
         return MR_CACHE_KEPT;
     if (read_data(use, segment, sample->offset, sample->len) &&
-        mr_xxh3(use->bytes, sample->len) == sample->data_checksum)
+        mr_xxh3(use->bytes.memory, sample->len) == sample->data_checksum)
         return MR_CACHE_GOOD;
     count(&region->n_damaged);
     return MR_CACHE_ABSENT;
@@ -290,7 +276,7 @@ bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit,
 {
     if (offset > hit->len || len > hit->len - offset || !read_data(use, hit->segment, hit->offset + offset, len))
         return false;
-    *bytes_out = use->bytes;
+    *bytes_out = use->bytes.memory;
     return true;
 }
 

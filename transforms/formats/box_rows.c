@@ -2,24 +2,13 @@
 /* Memory for a box of pixels, kept unless it is large. */
 #include "transforms/formats/box_rows.h"
 
-#include <stdlib.h>
-
-/* More than this is given back after its image. */
-#define KEEP_BYTES ((size_t)16 << 20)
-
 mr_status mr_box_rows_reserve(struct mr_box_rows *rows, uint64_t n_bytes, mr_error *error)
 {
     rows->height = 0;
     rows->next_row = 0;
-    if (n_bytes <= rows->capacity)
-        return MR_OK;
-    free(rows->bytes);
-    rows->capacity = 0;
-    rows->bytes = malloc(n_bytes);
-    if (!rows->bytes)
-        return mr_error_memory(error, n_bytes);
-    rows->capacity = n_bytes;
-    return MR_OK;
+    mr_status status = mr_scratch_reserve(&rows->memory, n_bytes, 1, error);
+    rows->bytes = rows->memory.memory;
+    return status;
 }
 
 void mr_box_rows_place(struct mr_box_rows *rows, size_t offset, size_t stride, uint32_t height)
@@ -47,12 +36,12 @@ void mr_box_rows_clear(struct mr_box_rows *rows)
 {
     rows->height = 0;
     rows->next_row = 0;
-    if (rows->capacity > KEEP_BYTES)
+    if (rows->memory.len_allocated > MR_SCRATCH_KEEP_BYTES)
         mr_box_rows_fini(rows);
 }
 
 void mr_box_rows_fini(struct mr_box_rows *rows)
 {
-    free(rows->bytes);
+    mr_scratch_fini(&rows->memory);
     *rows = (struct mr_box_rows){0};
 }

@@ -4,15 +4,15 @@
 #ifndef TRANSFORMS_BOX_ROWS_H
 #define TRANSFORMS_BOX_ROWS_H
 
-#include "base/error.h"
+#include "transforms/scratch.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* All zero: empty. The memory is kept from image to image. */
 struct mr_box_rows {
-    uint8_t *bytes;
-    size_t capacity;
+    struct mr_scratch memory;
+    uint8_t *bytes;       /* the same */
     const uint8_t *first; /* the box's first pixel */
     size_t stride;
     uint32_t height;

@@ -9,6 +9,7 @@
 #include "transforms/jpeg_file.h"
 #include "transforms/packed.h"
 #include "transforms/packed_header.h"
+#include "transforms/scratch.h"
 #include "transforms/simd/kernels.h"
 
 #include <assert.h>
@@ -27,8 +28,7 @@ struct mr_mark_maker {
     struct mr_packed_layout layout;
     struct mr_packed_template template;
     uint32_t rows[MR_PACKED_MAX_ROWS + 1];
-    uint8_t *made; /* the marks' bytes */
-    size_t room;   /* of made; only grows */
+    struct mr_scratch made; /* the marks' bytes */
     struct mr_jpeg_scan_codes codes;
     struct mr_jpeg_scan scan;
 };
@@ -63,7 +63,7 @@ void mr_mark_maker_destroy(struct mr_mark_maker *maker)
     if (!maker)
         return;
     mr_jpeg_box_fini(&maker->file.box);
-    free(maker->made);
+    mr_scratch_fini(&maker->made);
     free(maker);
 }
 
@@ -94,20 +94,6 @@ static mr_status count_marks(struct mr_mark_maker *maker, const struct mr_packed
     return MR_OK;
 }
 
-static mr_status reserve_bytes(struct mr_mark_maker *maker, mr_error *error)
-{
-    size_t need = (size_t)mr_jpeg_marks_bytes(&maker->marks);
-    if (need <= maker->room)
-        return MR_OK;
-    free(maker->made);
-    maker->room = 0;
-    maker->made = malloc(need);
-    if (!maker->made)
-        return mr_error_memory(error, need);
-    maker->room = need;
-    return MR_OK;
-}
-
 /* A mark in front of the next MCU; sets the byte where it stands. */
 static bool put_mark(struct mr_mark_maker *maker, uint32_t number, uint32_t *byte_out)
 {
@@ -116,7 +102,7 @@ static bool put_mark(struct mr_mark_maker *maker, uint32_t number, uint32_t *byt
         return false;
     struct mr_jpeg_mark mark = {.at = (uint64_t)(place.at - maker->bytes), .bit = place.bit};
     memcpy(mark.predict, place.predict, sizeof mark.predict);
-    mr_jpeg_marks_put(&maker->marks, maker->made, number, &mark);
+    mr_jpeg_marks_put(&maker->marks, maker->made.memory, number, &mark);
     *byte_out = (uint32_t)mark.at;
     return true;
 }
@@ -161,13 +147,13 @@ static mr_status make_marks(struct mr_mark_maker *maker, struct mr_packed_image 
     if (status == MR_OK)
         status = count_marks(maker, image, error);
     if (status == MR_OK)
-        status = reserve_bytes(maker, error);
+        status = mr_scratch_reserve(&maker->made, (size_t)mr_jpeg_marks_bytes(&maker->marks), 1, error);
     if (status != MR_OK)
         return status;
-    mr_marks_head_copy(maker->bytes, maker->marks.scan_at, mr_jpeg_marks_begin(&maker->marks, maker->made));
+    mr_marks_head_copy(maker->bytes, maker->marks.scan_at, mr_jpeg_marks_begin(&maker->marks, maker->made.memory));
     if (!put_marks(maker))
         return refuse_file(error, "its scan is odd");
-    mr_jpeg_marks_end(&maker->marks, maker->made);
+    mr_jpeg_marks_end(&maker->marks, maker->made.memory);
     return MR_OK;
 }
 
@@ -197,7 +183,7 @@ mr_status mr_mark_maker_run(struct mr_mark_maker *maker, const uint8_t *bytes, s
     if (status != MR_OK)
         return status;
     image.n_rows = maker->layout.n_rows;
-    image.marks = maker->made;
+    image.marks = maker->made.memory;
     image.marks_len = (size_t)mr_jpeg_marks_bytes(&maker->marks);
     *image_out = image;
     return MR_OK;
