@@ -351,85 +351,83 @@ mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
     return run_way(&way, error);
 }
 
-struct verdict {
-    bool settled;           /* nothing lacked memory */
-    bool only_libjpeg_idct; /* the kernels' gives other pixels */
-    enum mr_codec_jpeg_decoder decoder;
-    mr_error packed, marks; /* MR_OK where they work */
-};
-
-/* The first verdict that is settled is kept. There is no lock, which a fork could leave held in the child. */
-static struct verdict known;
-static _Atomic int state; /* of known */
-enum { OPEN, WRITING, KNOWN };
+/* What works here. SETTLED: nothing lacked memory when it was tried. */
+enum { SETTLED = 1, PACKED = 2, OWN_IDCT = 4, OWN_SCAN = 8, MARKS = 16 };
 
 /* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
-static void try_packed(struct verdict *v)
+static mr_status try_packed(unsigned *found, mr_error *error)
 {
-    if (mr_packed_selftest_run(false, &v->packed) != MR_ERR_UNSUPPORTED)
-        return; /* a lack of memory says nothing of the IDCT */
-    v->only_libjpeg_idct = true;
-    v->packed = (mr_error){0};
-    mr_packed_selftest_run(true, &v->packed);
+    if (!mr_jpeg_feed_knows_libjpeg())
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
+    mr_status status = mr_packed_selftest_run(false, error);
+    if (status == MR_OK)
+        *found |= OWN_IDCT;
+    else if (status == MR_ERR_UNSUPPORTED) /* a lack of memory says nothing of the IDCT */
+        status = mr_packed_selftest_run(true, error);
+    if (status == MR_OK)
+        *found |= PACKED;
+    return status;
 }
 
-static void try_all(struct verdict *v)
+/* Each part needs the one before. What is returned is of the first that fails. */
+static mr_status try_all(unsigned *found, mr_error *error)
 {
-    *v = (struct verdict){.decoder = MR_CODEC_JPEG_STOCK};
-    if (mr_jpeg_feed_knows_libjpeg())
-        try_packed(v);
-    else
-        mr_error_set(&v->packed, MR_ERR_UNSUPPORTED, "packed JPEGs need libjpeg-turbo 2 or 3");
-    v->marks = v->packed;
-    if (v->packed.status == MR_OK && mr_packed_selftest_run_scan(v->only_libjpeg_idct, &v->marks) == MR_OK) {
-        v->decoder = v->only_libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN;
-        mr_packed_selftest_run_marks(v->only_libjpeg_idct, &v->marks);
-    }
-    if (v->marks.status != MR_OK && v->marks.status != MR_ERR_NO_MEMORY)
-        v->marks.status = MR_ERR_UNSUPPORTED;
-    v->settled = v->packed.status != MR_ERR_NO_MEMORY && v->marks.status != MR_ERR_NO_MEMORY;
+    mr_status status = try_packed(found, error);
+    if (status != MR_OK)
+        return status;
+    bool libjpeg_idct = !(*found & OWN_IDCT);
+    status = mr_packed_selftest_run_scan(libjpeg_idct, error);
+    if (status != MR_OK)
+        return status;
+    *found |= OWN_SCAN;
+    status = mr_packed_selftest_run_marks(libjpeg_idct, error);
+    if (status == MR_OK)
+        *found |= MARKS;
+    return status;
 }
 
-static struct verdict look(void)
+/*
+ * Is this part there? One atomic word is kept and no words, so a failure with an error is tried again for them. There
+ * is no lock, which a fork could leave held in the child.
+ */
+static mr_status need_part(unsigned part, mr_error *error)
 {
-    struct verdict v;
-    int open = OPEN;
-    if (atomic_load_explicit(&state, memory_order_acquire) == KNOWN)
-        return known;
-    try_all(&v);
-    if (v.settled && atomic_compare_exchange_strong(&state, &open, WRITING)) {
-        known = v;
-        atomic_store_explicit(&state, KNOWN, memory_order_release);
-    }
-    return v;
-}
-
-static mr_status give_status(const mr_error *found, mr_error *error)
-{
-    if (found->status != MR_OK)
-        mr_error_copy(error, found);
-    return (mr_status)found->status;
+    static _Atomic unsigned known;
+    unsigned found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (found & part)
+        return MR_OK;
+    if ((found & SETTLED) && !error)
+        return MR_ERR_UNSUPPORTED;
+    mr_error words = {0};
+    found = 0;
+    mr_status status = try_all(&found, &words);
+    if (status != MR_ERR_NO_MEMORY)
+        atomic_store_explicit(&known, found | SETTLED, memory_order_relaxed);
+    if (found & part)
+        return MR_OK;
+    words.status = status == MR_ERR_NO_MEMORY ? status : MR_ERR_UNSUPPORTED;
+    mr_error_copy(error, &words);
+    return (mr_status)words.status;
 }
 
 mr_status mr_packed_selftest_check(mr_error *error)
 {
-    struct verdict v = look();
-    return give_status(&v.packed, error);
+    return need_part(PACKED, error);
 }
 
 bool mr_packed_selftest_own_idct(void)
 {
-    struct verdict v = look();
-    return v.packed.status == MR_OK && !v.only_libjpeg_idct;
+    return need_part(OWN_IDCT, NULL) == MR_OK;
 }
 
 enum mr_codec_jpeg_decoder mr_packed_selftest_decoder(void)
 {
-    return look().decoder;
+    if (need_part(OWN_SCAN, NULL) != MR_OK)
+        return MR_CODEC_JPEG_STOCK;
+    return mr_packed_selftest_own_idct() ? MR_CODEC_JPEG_OWN : MR_CODEC_JPEG_OWN_SCAN;
 }
 
 mr_status mr_packed_selftest_check_marks(mr_error *error)
 {
-    struct verdict v = look();
-    return give_status(&v.marks, error);
+    return need_part(MARKS, error);
 }

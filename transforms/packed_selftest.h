@@ -2,7 +2,8 @@
 /*
  * Can this machine's libjpeg be fed with coefficients, those of packed JPEGs and those of our decoder of scans, with
  * and without marks? Tried once per process: a small picture is decoded by libjpeg alone and in each of these ways, and
- * the pixels must be the same. A lack of memory decides nothing: then it is tried again when it is asked for again.
+ * the pixels must be the same. A lack of memory decides nothing: then it is tried again when it is asked for again. A
+ * failure is tried again where its words are wanted.
  */
 #ifndef TRANSFORMS_PACKED_SELFTEST_H
 #define TRANSFORMS_PACKED_SELFTEST_H
