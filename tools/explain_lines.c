@@ -7,22 +7,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/command.h"
 #include "tools/sampler_args.h"
 #include "tools/say.h"
 
 enum { GEOMETRY_FIELDS = 8, NAME_BYTES = 8192 };
-
-/* EXIF counts in image files only, and must come first in the list. */
-static bool find_turns(const struct mr_feed *feed, uint32_t raw_channels)
-{
-    char text[5];
-
-    mr_transform_format(feed->transform, text, sizeof text);
-    return raw_channels == 0 && strcmp(text, "exif") == 0;
-}
 
 /* A file that cannot be read is the loader's business. */
 static bool find_kind(const struct mr_feed *feed, uint32_t *raw_channels_out)
@@ -46,7 +36,7 @@ bool mr_explain_lines_open(struct mr_explain_lines *lines, const struct mr_feed 
     *lines = (struct mr_explain_lines){.feed = feed};
     if (!find_kind(feed, &lines->raw_channels))
         return false;
-    lines->turns = find_turns(feed, lines->raw_channels);
+    lines->turns = lines->raw_channels == 0 && mr_transform_turns(feed->transform);
     return mr_temporary_file_open(&lines->file, path);
 }
 

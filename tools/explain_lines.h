@@ -13,7 +13,7 @@ struct mr_explain_lines {
     struct mr_temporary_file file;
     const struct mr_feed *feed;
     uint32_t raw_channels; /* 0: image files */
-    bool turns;            /* the transform begins with exif */
+    bool turns;            /* EXIF counts, which it does in image files only */
     mr_sampler *sampler;   /* of orders that have an index several times; NULL: no occurrence but 0 */
     char *text;            /* lines of one batch */
     size_t len;

@@ -88,6 +88,11 @@ bool mr_transform_erases(const mr_transform *t)
     return n > 0 && t->ops[n - 1].kind == MR_OP_RANDOM_ERASING;
 }
 
+bool mr_transform_turns(const mr_transform *t)
+{
+    return t && t->n_ops > 0 && t->ops[0].kind == MR_OP_EXIF;
+}
+
 mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_error *error)
 {
     uint32_t at = mr_transform_n_before_implied(t);

@@ -84,6 +84,8 @@ MR_API mr_status mr_transform_hflip(mr_transform *transform, double p, mr_error 
 MR_API mr_status mr_transform_vflip(mr_transform *transform, double p, mr_error *error);
 /** Turn the image upright by its EXIF orientation; must come first. Without it nothing turns, as in torchvision. */
 MR_API mr_status mr_transform_exif(mr_transform *transform, mr_error *error);
+/** Does it turn image files by their EXIF orientation? NULL does not. */
+MR_API bool mr_transform_turns(const mr_transform *transform);
 /**
  * torchvision's v2.RGB, grayscale to RGB: the one channel of a raw picture becomes three equal ones. It may stand
  * anywhere in the list, and normalize may then have three means. Files are RGB already, so they do not change.

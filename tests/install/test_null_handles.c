@@ -172,6 +172,7 @@ static void samplers_and_transforms(void **state)
     HAS_WORDS(mr_transform_hflip, NULL, 0.5, &error);
     HAS_WORDS(mr_transform_vflip, NULL, 0.5, &error);
     HAS_WORDS(mr_transform_exif, NULL, &error);
+    IS_VALUE(false, mr_transform_turns, NULL);
     IS_VALUE(MR_OK, mr_transform_explain, NULL, 0, 0, 0, 0, 8, 8, NULL, NULL, 0, NULL, &error);
     HAS_WORDS(mr_transform_append, NULL, "hflip", &error);
     HAS_WORDS(mr_transform_rgb, NULL, &error);
