@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "transforms/erase.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/packed.h"
 #include "transforms/resample.h"
 #include "transforms/scratch.h"

@@ -7,6 +7,7 @@
 #include "base/text_writer.h"
 #include "transforms/geometry.h"
 #include "transforms/image_draw.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"

@@ -3,6 +3,7 @@
 #include "tests/transforms/reference.h"
 
 #include "transforms/image_draw.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/transform.h"
 

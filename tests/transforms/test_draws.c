@@ -5,6 +5,7 @@
  */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/transform.h"
 
 #include <jansson.h>

@@ -2,6 +2,7 @@
 /* The line that explains a sample: its form, its calls in their order, and that they are the sample's own draws. */
 #include "tests/support/assert_words.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/plan_compile.h"
 
 #include <jansson.h>

@@ -2,6 +2,7 @@
 /* From the same torch stream, operations make of the same images the bytes that torchvision v1 and Pillow make. */
 #include "tests/transforms/kind_image.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/plan_compile.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/transform.h"

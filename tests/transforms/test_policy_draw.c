@@ -2,6 +2,7 @@
 /* What image operations draw from Philox: each frequency is that of torchvision's distribution. The seeds are fixed. */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_call.h"
 
 #include <jansson.h>
 #include <math.h>

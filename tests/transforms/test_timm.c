@@ -3,6 +3,7 @@
 #include "tests/transforms/file_plan.h"
 #include "tests/transforms/kind_image.h"
 #include "transforms/geometry.h"
+#include "transforms/image_ops/image_call.h"
 #include "transforms/image_ops/image_timm.h"
 #include "transforms/simd/kernels.h"
 

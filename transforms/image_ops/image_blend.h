@@ -6,7 +6,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_BLEND_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_BLEND_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 /* args of all: the factor, 0 or more. The first two are tables (struct mr_image_call_ops). */
 void mr_image_blend_brightness(const struct mr_image_call *call, const struct mr_image *image,

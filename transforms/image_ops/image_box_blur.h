@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_BOX_BLUR_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_BOX_BLUR_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 /* args[0]: radius, 0 or more. */
 mr_status mr_image_box_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,

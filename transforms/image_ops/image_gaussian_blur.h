@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 #define MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL 63
 

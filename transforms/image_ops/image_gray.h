@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_GRAY_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_GRAY_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 /* args: channels of the result, 1 or 3. An image with one channel stays as it is: three equal ones are made later. */
 void mr_image_gray_convert(const struct mr_image_call *call, struct mr_image *image,

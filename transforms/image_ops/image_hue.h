@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_HUE_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_HUE_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 /* args[0]: hue_factor, -0.5 to 0.5. */
 void mr_image_hue_shift(const struct mr_image_call *call, struct mr_image *image, const struct mr_kernel_ops *kernels);

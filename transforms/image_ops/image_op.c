@@ -10,9 +10,6 @@
 #include "transforms/image_ops/image_policy.h"
 #include "transforms/image_ops/image_timm.h"
 
-#include <assert.h>
-#include <string.h>
-
 uint32_t mr_image_op_width(const struct mr_image_param *param)
 {
     switch ((enum mr_image_param_kind)param->kind) {
@@ -32,21 +29,11 @@ uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
     return op->repeats ? op->max_calls * (uint32_t)args[0] : op->max_calls;
 }
 
-void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
-                          const double *args)
-{
-    assert(calls->n < MR_IMAGE_MAX_CALLS && n_args <= MR_CALL_MAX_ARGS);
-    struct mr_image_call *call = &calls->calls[calls->n++];
-    *call = (struct mr_image_call){.kind = kind};
-    if (n_args)
-        memcpy(call->args, args, n_args * sizeof *args);
-}
-
 /* The first n_args arguments are the call's, the one behind them is p. */
 static void draw_call(struct mr_image_draw *draw, enum mr_image_call_kind kind, uint32_t n_args)
 {
     if (mr_rng_chance(draw->rng, draw->args[n_args]))
-        mr_image_op_add_call(draw->calls, kind, n_args, draw->args);
+        mr_image_drawing_add(draw->calls, kind, n_args, draw->args);
 }
 
 static void draw_invert(struct mr_image_draw *draw)
@@ -76,14 +63,14 @@ static void draw_equalize(struct mr_image_draw *draw)
 
 static void draw_grayscale(struct mr_image_draw *draw)
 {
-    mr_image_op_add_call(draw->calls, MR_CALL_GRAYSCALE, 1, draw->args);
+    mr_image_drawing_add(draw->calls, MR_CALL_GRAYSCALE, 1, draw->args);
 }
 
 static void draw_random_grayscale(struct mr_image_draw *draw)
 {
     const double channels = 3;
     if (mr_rng_chance(draw->rng, (double)(float)draw->args[0]))
-        mr_image_op_add_call(draw->calls, MR_CALL_GRAYSCALE, 1, &channels);
+        mr_image_drawing_add(draw->calls, MR_CALL_GRAYSCALE, 1, &channels);
 }
 
 static void draw_sharpness(struct mr_image_draw *draw)
@@ -113,7 +100,7 @@ static void draw_color_jitter(struct mr_image_draw *draw)
     }
     for (uint32_t i = 0; i < 4; i++)
         if (is_used[order[i]])
-            mr_image_op_add_call(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
+            mr_image_drawing_add(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
 }
 
 /* A span of one value is drawn from too, as torchvision does: its value is rounded to f32 then. */
@@ -125,13 +112,13 @@ static double draw_span(struct mr_image_draw *draw, const double *span)
 static void draw_gaussian_blur(struct mr_image_draw *draw)
 {
     const double args[2] = {draw->args[0], draw_span(draw, draw->args + 1)};
-    mr_image_op_add_call(draw->calls, MR_CALL_GAUSSIAN_BLUR, 2, args);
+    mr_image_drawing_add(draw->calls, MR_CALL_GAUSSIAN_BLUR, 2, args);
 }
 
 static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
 {
     const double radius = draw_span(draw, draw->args);
-    mr_image_op_add_call(draw->calls, MR_CALL_PIL_GAUSSIAN_BLUR, 1, &radius);
+    mr_image_drawing_add(draw->calls, MR_CALL_PIL_GAUSSIAN_BLUR, 1, &radius);
 }
 
 #define CHANCE(value)                                                                                                  \

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The image operations that a transform's text may name: parameters with their ranges and defaults, and how an
- * operation draws its calls (image_call.h) for a sample. Names, defaults and distributions are torchvision v1's.
+ * operation draws its calls (image_call_kind.h) for a sample. Names, defaults and distributions are torchvision v1's.
  *
  * A new operation is an entry of the table in image_op.c: text, checks, the text form and draws come from it.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
 
-#include "base/rng.h"
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_drawing.h"
 
 enum {
     MR_IMAGE_OP_MAX_PARAMS = 10,
-    MR_IMAGE_OP_WHY = 128, /* bytes of a reason */
-    MR_IMAGE_OP_MAX_ARGS =
-        16,                  /* doubles of all parameters of an operation; no fewer than a geometric one has (plan.h) */
-    MR_IMAGE_MAX_CALLS = 256 /* of all operations of a list */
+    MR_IMAGE_OP_MAX_ARGS = 16 /* doubles of all parameters; no fewer than a geometric operation has (plan.h) */
 };
 
 enum mr_image_param_kind {
@@ -46,20 +42,6 @@ struct mr_image_param {
     const char *const *words; /* of MR_PARAM_WORD, up to NULL */
 };
 
-struct mr_image_calls {
-    uint32_t n;
-    struct mr_image_call calls[MR_IMAGE_MAX_CALLS];
-};
-
-/* What an operation draws from and into. */
-struct mr_image_draw {
-    const double *args; /* in the order of the parameters, a range as lo and hi */
-    struct mr_rng *rng; /* the operation's own, by its place in the list */
-    uint32_t width;     /* of the image as the operation sees it */
-    uint32_t height;
-    struct mr_image_calls *calls;
-};
-
 struct mr_image_op {
     const char *name;
     uint32_t max_calls;
@@ -82,9 +64,5 @@ uint32_t mr_image_op_width(const struct mr_image_param *param);
 
 /* Of mr_image_ops[which] with those arguments. */
 uint32_t mr_image_op_max_calls(uint32_t which, const double *args);
-
-/* Append a call; its arguments beyond n_args are 0. */
-void mr_image_op_add_call(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
-                          const double *args);
 
 #endif

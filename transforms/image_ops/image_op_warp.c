@@ -26,7 +26,7 @@ void mr_image_op_warp_rotation(struct mr_image_draw *draw)
     double args[7] = {draw_between(draw, degrees[0], degrees[1]), mr_image_op_warp_filter(*interp)};
     memcpy(args + 2, fill, 3 * sizeof *fill);
     memcpy(args + 5, center, 2 * sizeof *center);
-    mr_image_op_add_call(draw->calls, MR_CALL_ROTATE, 7, args);
+    mr_image_drawing_add(draw->calls, MR_CALL_ROTATE, 7, args);
 }
 
 void mr_image_op_warp_affine(struct mr_image_draw *draw)
@@ -49,7 +49,7 @@ void mr_image_op_warp_affine(struct mr_image_draw *draw)
     args[6] = mr_image_op_warp_filter(*interp);
     memcpy(args + 7, fill, 3 * sizeof *fill);
     memcpy(args + 10, center, 2 * sizeof *center);
-    mr_image_op_add_call(draw->calls, MR_CALL_AFFINE, 12, args);
+    mr_image_drawing_add(draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
 /* Twice the area of a triangle, with its sense of rotation. */
@@ -109,5 +109,5 @@ void mr_image_op_warp_perspective(struct mr_image_draw *draw)
         return; /* torchvision raises an error here */
     args[8] = mr_image_op_warp_filter(*interp);
     memcpy(args + 9, fill, 3 * sizeof *fill);
-    mr_image_op_add_call(draw->calls, MR_CALL_PERSPECTIVE, 12, args);
+    mr_image_drawing_add(draw->calls, MR_CALL_PERSPECTIVE, 12, args);
 }

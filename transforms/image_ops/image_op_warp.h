@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_WARP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_OP_WARP_H
 
-#include "transforms/image_ops/image_op.h"
+#include "transforms/image_ops/image_drawing.h"
 
 /* The words of `interp`, up to NULL. */
 extern const char *const mr_image_op_warp_filters[];

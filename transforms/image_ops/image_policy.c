@@ -167,19 +167,19 @@ static void add_affine(const struct policy *p, double x, double y, double shear_
 {
     const double *look = p->look;
     const double args[] = {0.0, x, y, 1.0, shear_x, shear_y, look[0], look[1], look[2], look[3], center, center};
-    mr_image_op_add_call(p->draw->calls, MR_CALL_AFFINE, 12, args);
+    mr_image_drawing_add(p->draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
 static void add_rotation(const struct policy *p, double angle)
 {
     const double *look = p->look;
     const double args[] = {angle, look[0], look[1], look[2], look[3], (double)NAN, (double)NAN};
-    mr_image_op_add_call(p->draw->calls, MR_CALL_ROTATE, 7, args);
+    mr_image_drawing_add(p->draw->calls, MR_CALL_ROTATE, 7, args);
 }
 
 static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint32_t n_args, double arg)
 {
-    mr_image_op_add_call(p->draw->calls, kind, n_args, &arg);
+    mr_image_drawing_add(p->draw->calls, kind, n_args, &arg);
 }
 
 /* The whole number towards 0, as Python's int(); never -0. */

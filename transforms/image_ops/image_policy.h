@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
 
-#include "transforms/image_ops/image_op.h"
+#include "transforms/image_ops/image_drawing.h"
 
 /* The names of auto_augment's policies, up to NULL. */
 extern const char *const mr_image_policy_names[];

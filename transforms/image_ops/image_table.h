@@ -3,7 +3,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_TABLE_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_TABLE_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 void mr_image_table_invert(const struct mr_image_call *call, const struct mr_image *image,
                            const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);

@@ -223,19 +223,19 @@ static void add_warp(double sign, const struct mr_timm_choice *choice, uint32_t 
 {
     double args[10] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, choice->filter, fill[0], fill[1], fill[2]};
     args[place] = sign * value + 0.0; /* no -0 */
-    mr_image_op_add_call(calls, MR_CALL_PIL_AFFINE, 10, args);
+    mr_image_drawing_add(calls, MR_CALL_PIL_AFFINE, 10, args);
 }
 
 static void add_rotation(double degrees, const struct mr_timm_choice *choice, const double *fill,
                          struct mr_image_calls *calls)
 {
     const double args[7] = {degrees + 0.0, choice->filter, fill[0], fill[1], fill[2], (double)NAN, (double)NAN};
-    mr_image_op_add_call(calls, MR_CALL_ROTATE, 7, args);
+    mr_image_drawing_add(calls, MR_CALL_ROTATE, 7, args);
 }
 
 static void add_call(enum mr_image_call_kind kind, double arg, struct mr_image_calls *calls)
 {
-    mr_image_op_add_call(calls, kind, 1, &arg);
+    mr_image_drawing_add(calls, kind, 1, &arg);
 }
 
 /* More than all bits are all, fewer than none are none. */
@@ -250,9 +250,9 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
     const double level = choice->magnitude / DENOMINATOR, sign = choice->negates ? -1.0 : 1.0;
     const double factor = level * 1.8 + 0.1, increasing = at_least(1.0 + sign * (level * 0.9), 0.1);
     switch ((enum op)choice->op) {
-    case AUTOCONTRAST: mr_image_op_add_call(calls, MR_CALL_AUTOCONTRAST, 0, NULL); break;
-    case EQUALIZE: mr_image_op_add_call(calls, MR_CALL_EQUALIZE, 0, NULL); break;
-    case INVERT: mr_image_op_add_call(calls, MR_CALL_INVERT, 0, NULL); break;
+    case AUTOCONTRAST: mr_image_drawing_add(calls, MR_CALL_AUTOCONTRAST, 0, NULL); break;
+    case EQUALIZE: mr_image_drawing_add(calls, MR_CALL_EQUALIZE, 0, NULL); break;
+    case INVERT: mr_image_drawing_add(calls, MR_CALL_INVERT, 0, NULL); break;
     case ROTATE: add_rotation(sign * (level * 30.0), choice, fill, calls); break;
     case POSTERIZE: add_posterize(trunc(level * 4.0), calls); break;
     case POSTERIZE_INCREASING: add_posterize(4.0 - trunc(level * 4.0), calls); break;

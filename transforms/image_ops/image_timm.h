@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The draws of timm's policies (timm/data/auto_augment.py): RandAugment with its sets of operations, AutoAugment's four
- * tables, 3-Augment. What its operations have Pillow do is a list of calls (image_call.h).
+ * tables, 3-Augment. What its operations have Pillow do is a list of calls (image_call_kind.h).
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_TIMM_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_TIMM_H
 
-#include "transforms/image_ops/image_op.h"
+#include "transforms/image_ops/image_drawing.h"
 
 /* The doubles of a parameter of kind MR_PARAM_POLICY. */
 enum {

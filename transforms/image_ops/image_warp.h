@@ -7,7 +7,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_WARP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_WARP_H
 
-#include "transforms/image_ops/image_call.h"
+#include "transforms/image_ops/image_call_kind.h"
 
 /* args: angle (degrees, counter-clockwise), interpolation, fill[3], center[2]. */
 mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,

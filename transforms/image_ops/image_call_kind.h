@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call: a function of torchvision.transforms.functional with its arguments, all draws made. Calls are what becomes of
+ * the operations of a list for one sample (image_op.h), and all that touches pixels.
+ */
+#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALL_KIND_H
+#define TRANSFORMS_IMAGE_OPS_IMAGE_CALL_KIND_H
+
+#include "base/error.h"
+#include "transforms/image_ops/image.h"
+
+struct mr_kernel_ops;
+
+enum mr_image_call_kind {
+    MR_CALL_INVERT,
+    MR_CALL_POSTERIZE,
+    MR_CALL_SOLARIZE,
+    MR_CALL_SOLARIZE_ADD,
+    MR_CALL_AUTOCONTRAST,
+    MR_CALL_EQUALIZE,
+    MR_CALL_GRAYSCALE,
+    MR_CALL_BRIGHTNESS,
+    MR_CALL_CONTRAST,
+    MR_CALL_SATURATION,
+    MR_CALL_HUE,
+    MR_CALL_SHARPNESS,
+    MR_CALL_GAUSSIAN_BLUR,
+    MR_CALL_PIL_GAUSSIAN_BLUR,
+    MR_CALL_ROTATE,
+    MR_CALL_AFFINE,
+    MR_CALL_PERSPECTIVE,
+    MR_CALL_PIL_AFFINE,
+    MR_N_CALL_KINDS
+};
+
+#define MR_CALL_MAX_ARGS 12
+
+struct mr_image_call {
+    uint32_t kind; /* enum mr_image_call_kind */
+    double args[MR_CALL_MAX_ARGS];
+};
+
+/* A byte for each byte, by channel; of an image with one channel the first row alone. */
+struct mr_image_table {
+    uint8_t bytes[3][256];
+};
+
+#endif
