@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "loader/ready_fd.h"
 #include "pinned/slot_kept.h"
 #include "transforms/pixels.h"
 
@@ -403,7 +402,7 @@ static mr_status give_back(struct mr_batch *batch)
         mr_core_give_buffer(core, batch);
         mr_control_wake_host(&core->shared); /* the copier */
     }
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     pthread_mutex_unlock(&core->lock);
     mr_core_release(core);
     return status == MR_OK ? MR_OK : MR_ERR_DEVICE; /* whatever it was, the batch is given back */

@@ -6,10 +6,10 @@
 #include "loader/core.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #include "base/thread.h"
 #include "loader/damage.h"
-#include "loader/ready_fd.h"
 #include "transforms/mixing/mix_draw.h"
 
 struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i)
@@ -362,12 +362,37 @@ enum mr_answer mr_core_answer(struct mr_core *core, enum mr_head_is how)
     return is_stuck(core) && !core->options.wait_when_lent ? MR_ANSWER_STUCK : MR_ANSWER_NONE;
 }
 
+static bool has_answer(struct mr_core *core)
+{
+    enum mr_answer answer = core->closed ? MR_ANSWER_NONE : mr_core_answer(core, MR_HEAD_ENDED);
+    return answer != MR_ANSWER_NONE && !(answer == MR_ANSWER_END && core->end_returned);
+}
+
+void mr_core_update_fd(struct mr_core *core)
+{
+    struct mr_ready_fd *ready = &core->ready_fd;
+    eventfd_t unused;
+    if (!ready->is_open)
+        return;
+    if (core->fatal.status) /* from now on the thread looks after each wake-up, also while it is readable */
+        pthread_cond_signal(&ready->cleared);
+    if (has_answer(core) == ready->readable)
+        return;
+    ready->readable = !ready->readable;
+    if (ready->readable) {
+        eventfd_write(ready->fd, 1);
+    } else {
+        eventfd_read(ready->fd, &unused);
+        pthread_cond_signal(&ready->cleared);
+    }
+}
+
 void mr_core_fail(struct mr_core *core, const mr_error *error)
 {
     pthread_mutex_lock(&core->lock);
     if (!core->fatal.status)
         core->fatal = *error;
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     pthread_mutex_unlock(&core->lock);
     mr_control_wake_host(&core->shared);
 }

@@ -200,6 +200,8 @@ void mr_core_drop_published(struct mr_core *core, bool keep, uint64_t epoch);
 void mr_core_move_head(struct mr_core *core, uint64_t head);
 /* With the lock held: publish, and find what next() would say. */
 enum mr_answer mr_core_answer(struct mr_core *core, enum mr_head_is how);
+/* With the lock held: make the descriptor of mr_loader_fd() readable, or not, after what may change the answer. */
+void mr_core_update_fd(struct mr_core *core);
 /* With the lock held: the copier has taken the batch at staged. */
 void mr_core_move_staged(struct mr_core *core, const struct mr_staged *staged);
 /* With the lock held: the slot of a published sequence; is the next batch for the copier filled? */

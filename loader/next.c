@@ -249,7 +249,7 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
     if (status == MR_OK)
         count_step(loader, ask, waited);
     core->end_returned |= status == MR_END;
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     pthread_mutex_unlock(&core->lock);
     return status;
 }
@@ -318,7 +318,7 @@ static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *sta
     }
     if (status == MR_OK)
         core->end_returned = false;
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     pthread_mutex_unlock(&core->lock);
     return status;
 }
@@ -363,7 +363,7 @@ void mr_loader_cancel(mr_loader *loader)
     struct mr_core *core = loader->core;
     pthread_mutex_lock(&core->lock);
     core->canceled = true;
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     pthread_mutex_unlock(&core->lock);
     mr_control_wake_host(&core->shared);
 }

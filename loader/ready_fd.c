@@ -16,31 +16,6 @@
 #include "base/thread.h"
 #include "loader/batch.h"
 
-static bool has_answer(struct mr_core *core)
-{
-    enum mr_answer answer = core->closed ? MR_ANSWER_NONE : mr_core_answer(core, MR_HEAD_ENDED);
-    return answer != MR_ANSWER_NONE && !(answer == MR_ANSWER_END && core->end_returned);
-}
-
-void mr_ready_fd_update(struct mr_core *core)
-{
-    struct mr_ready_fd *ready = &core->ready_fd;
-    eventfd_t unused;
-    if (!ready->is_open)
-        return;
-    if (core->fatal.status) /* from now on the thread looks after each wake-up, also while it is readable */
-        pthread_cond_signal(&ready->cleared);
-    if (has_answer(core) == ready->readable)
-        return;
-    ready->readable = !ready->readable;
-    if (ready->readable) {
-        eventfd_write(ready->fd, 1);
-    } else {
-        eventfd_read(ready->fd, &unused);
-        pthread_cond_signal(&ready->cleared);
-    }
-}
-
 /*
  * With the lock held on entry and return: sleep until something may have changed. The word is read before the look, so
  * nothing is missed in between. The end of a capture, which owed batches wait for, wakes nobody.
@@ -50,7 +25,7 @@ static void watch_word(struct mr_core *core)
     struct mr_control *control = core->shared.control;
     atomic_fetch_add(&control->host_waits, 1);
     uint32_t seen = atomic_load(&control->filled_word);
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     bool sleeps = !core->ready_fd.readable || core->fatal.status;
     bool owes = core->n_owed > 0;
     pthread_mutex_unlock(&core->lock);
@@ -92,7 +67,7 @@ static mr_status open_fd(struct mr_core *core, mr_error *error)
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread of the loader's descriptor");
     }
     ready->is_open = true;
-    mr_ready_fd_update(core);
+    mr_core_update_fd(core);
     return MR_OK;
 }
 

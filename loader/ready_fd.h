@@ -10,7 +10,4 @@ mr_status mr_ready_fd_open(struct mr_core *core, int *fd_out, mr_error *error);
 /* End the thread and close the descriptor, if there is one. The core is closed already. Takes the lock. */
 void mr_ready_fd_close(struct mr_core *core);
 
-/* With the lock held: make it readable, or not, after anything that may change what next() would say. */
-void mr_ready_fd_update(struct mr_core *core);
-
 #endif

@@ -3,7 +3,7 @@
 #ifndef LOADER_WORKERS_MIX_MAKE_H
 #define LOADER_WORKERS_MIX_MAKE_H
 
-#include "loader/workers/worker.h"
+#include "loader/workers/worker_setup.h"
 
 struct mr_mix_maker;
 
