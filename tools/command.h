@@ -10,11 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum {
-    MR_EXIT_OK = 0,
-    MR_EXIT_FAILED = 1, /* the data or the work failed */
-    MR_EXIT_USAGE = 2,  /* the call is wrong */
-};
+#include "tools/say.h"
 
 struct mr_command {
     const char *name;

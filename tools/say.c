@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/command.h"
-
 enum { LINE_BYTES = 8192 };
 
 static bool is_control(char c)

@@ -8,6 +8,13 @@
 
 #include <millrace/status.h>
 
+/* Of the program. */
+enum {
+    MR_EXIT_OK = 0,
+    MR_EXIT_FAILED = 1, /* the data or the work failed */
+    MR_EXIT_USAGE = 2,  /* the call is wrong */
+};
+
 /* "millrace export: ..." and a newline; bytes that would disturb a terminal are written as '?'. */
 void mr_say_error(const char *format, ...) MR_PRINTF(1, 2);
 /* As above with ": " and the words of this errno. */
