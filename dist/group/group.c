@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "dist/group/late_ranks.h"
 
 #define MS 1000000u                  /* ns */
 #define ASK_NS (UINT64_C(300) * MS)  /* for words of an error */
@@ -81,7 +80,7 @@ void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS])
 }
 
 /* Where it fails the connection is broken, and says as much. Of a part the last one takes the key away again. */
-void mr_group_say_left(struct mr_group *group)
+bool mr_group_say_left(struct mr_group *group)
 {
     char key[MR_STORE_KEY + 1];
     int64_t bits = 0;
@@ -90,10 +89,10 @@ void mr_group_say_left(struct mr_group *group)
     left_key(group, group->rank, key);
     if (!mr_group_client(group) || mr_store_add_until(mr_group_client(group), key, (int64_t)1 << (group->rank - first),
                                                       &bits, mr_clock_now_ns() + SAY_NS, NULL))
-        return;
-    mr_late_ranks_forget(group);
+        return false;
     if (strcmp(group->prefix, MR_GROUP_WHOLE_PREFIX) != 0 && bits == ((int64_t)1 << n) - 1)
         (void)mr_store_remove(mr_group_client(group), key, NULL);
+    return true;
 }
 
 static void free_group(struct mr_group *group)

@@ -111,7 +111,8 @@ void mr_group_find_device(struct mr_group *group);
 bool mr_group_broken(struct mr_group *group, mr_error *error_out);
 /* "rank 3 has left the group", "ranks 1, 3 have left the group", or "". Asks the store. */
 void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS]);
-/* Tell the store that this rank leaves. Bounded: where the store does not answer, the others see the connection end. */
-void mr_group_say_left(struct mr_group *group);
+/* Tell the store that this rank leaves. Bounded: where the store does not answer, the others see the connection end;
+ * false then. */
+bool mr_group_say_left(struct mr_group *group);
 
 #endif

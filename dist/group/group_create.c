@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "dist/group/group_keys.h"
+#include "dist/group/late_ranks.h"
 #include "dist/group/module.h"
 #include "dist/group/mpi_bootstrap.h"
 #include "dist/group/work_threads.h"
@@ -202,7 +203,8 @@ void mr_group_destroy(mr_group *group)
         mr_work_threads_stop(group);
     else
         group->is_closing = true;
-    mr_group_say_left(group);
+    if (mr_group_say_left(group))
+        mr_late_ranks_forget(group);
     mr_group_keys_forget(group, false);
     leave_home(group->home);
     mr_group_drop(group);
