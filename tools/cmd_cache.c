@@ -13,8 +13,8 @@
 
 #include "tools/arg_list.h"
 #include "tools/command.h"
-#include "tools/feed.h"
 #include "tools/say.h"
+#include "tools/shown_dataset.h"
 
 struct cache_args {
     const char *verb; /* "stat" or "clear" */
@@ -97,7 +97,7 @@ static int print_stat(const struct cache_args *args)
     mr_status status = MR_OK;
 
     if (args->data != NULL)
-        status = mr_feed_open_dataset(&progress, args->data, NULL, &dataset, &error);
+        status = mr_shown_dataset_open(&progress, args->data, NULL, &dataset, &error);
     if (status == MR_OK)
         status = mr_cache_stat(args->dir, dataset, args->verify, &report, &error);
     mr_dataset_destroy(dataset);

@@ -12,10 +12,10 @@
 #include "tools/arg_list.h"
 #include "tools/census.h"
 #include "tools/command.h"
-#include "tools/feed.h"
 #include "tools/interrupt.h"
 #include "tools/loader_args.h"
 #include "tools/say.h"
+#include "tools/shown_dataset.h"
 
 struct list_args {
     const char *data;
@@ -105,7 +105,7 @@ int mr_cmd_list_run(int argc, char **argv)
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))
         return MR_EXIT_FAILED;
-    mr_status status = mr_feed_open_dataset(&progress, args.data, &args.options, &dataset, &error);
+    mr_status status = mr_shown_dataset_open(&progress, args.data, &args.options, &dataset, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     int exit_status = list_dataset(dataset, &args, &progress);

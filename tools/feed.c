@@ -14,6 +14,7 @@
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/say.h"
+#include "tools/shown_dataset.h"
 
 enum { WAIT_MS = 100, MAX_NAMED = 100 };
 
@@ -43,28 +44,13 @@ static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_arg
     return status;
 }
 
-mr_status mr_feed_open_dataset(struct mr_progress *progress, const char *spec, const mr_dataset_options *options,
-                               mr_dataset **dataset_out, mr_error *error)
-{
-    mr_dataset_options shown = MR_DATASET_OPTIONS_INIT;
-
-    if (options != NULL)
-        shown = *options;
-    mr_progress_init(progress);
-    shown.progress = mr_progress_files;
-    shown.progress_user = progress;
-    mr_status status = mr_dataset_open(spec, &shown, dataset_out, error);
-    mr_progress_clear(progress);
-    return status;
-}
-
 int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args)
 {
     struct mr_progress progress;
     mr_error error = {0};
 
     *feed = (struct mr_feed){0};
-    mr_status status = mr_feed_open_dataset(&progress, args->data, &args->dataset, &feed->dataset, &error);
+    mr_status status = mr_shown_dataset_open(&progress, args->data, &args->dataset, &feed->dataset, &error);
     if (status == MR_OK)
         status = open_transform(feed, args, &error);
     if (status == MR_OK && mr_dataset_count(feed->dataset) == 0) {

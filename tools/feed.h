@@ -14,9 +14,6 @@ struct mr_feed {
     mr_loader *loader;          /* NULL between mr_feed_stop() and mr_feed_start() */
 };
 
-/* mr_dataset_open() with the live line, which is begun and cleared. options NULL: the defaults. */
-mr_status mr_feed_open_dataset(struct mr_progress *progress, const char *spec, const mr_dataset_options *options,
-                               mr_dataset **dataset_out, mr_error *error);
 /* Open dataset and transform; from here on Ctrl-C is a flag. On failure, also without samples, everything is closed. */
 int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args);
 void mr_feed_close(struct mr_feed *feed);

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "tools/command.h"
-#include "tools/feed.h"
 #include "tools/interrupt.h"
 #include "tools/say.h"
+#include "tools/shown_dataset.h"
 
 enum { MAGIC_BYTES = 8 };
 
@@ -73,7 +73,7 @@ int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_d
 
     *dataset_out = NULL;
     mr_status status =
-        mr_feed_open_dataset(&watch->progress, mr_pack_watch_spec(text, spec), options, dataset_out, &error);
+        mr_shown_dataset_open(&watch->progress, mr_pack_watch_spec(text, spec), options, dataset_out, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     if (mr_dataset_count(*dataset_out) > 0)
