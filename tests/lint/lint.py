@@ -242,6 +242,33 @@ def chain(came_from, path):
     return " <- ".join(steps)
 
 
+def check_circles(root, files, report):
+    """Files of the rooms do not include each other in circles. A header and its source are one; so is x_impl.h with x.c."""
+    def unit(path):
+        return os.path.splitext(path)[0].removesuffix("_impl")
+
+    edges = {}
+    for path in files:
+        if is_code(path) and room_of(path) in ROOMS and room_of(path) != "examples":
+            targets = edges.setdefault(unit(path), {})
+            for include in includes_of(root, path):
+                if include.quoted and unit(include.name) != unit(path):
+                    targets.setdefault(unit(include.name), (path, include.line))
+    ended = set()
+
+    def walk(name, way):
+        for target, (path, line) in edges.get(name, {}).items():
+            if target in way:
+                report(path, line, "a circle of includes: " + " -> ".join(way[way.index(target):] + [target]))
+            elif target not in ended:
+                walk(target, way + [target])
+        ended.add(name)
+
+    for name in sorted(edges):
+        if name not in ended:
+            walk(name, [name])
+
+
 def check_names(files, report):
     """One name, one file: a function mr_<file>_<verb> names the file to open."""
     seen = {}
@@ -433,6 +460,7 @@ def lint(root):
 
     check_includes(root, files, report)
     check_workers(root, files, report)
+    check_circles(root, files, report)
     check_names(files, report)
     check_folders(files, report)
     check_text(root, files, report)

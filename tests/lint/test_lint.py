@@ -69,6 +69,7 @@ BAD = [
     ("a_test_library_is_used_outside_tests", "base/clock.c", TAG + "#include <cmocka.h>\n", "only"),
     ("a_public_header_includes_a_system_header", "include/millrace/b.h", TAG + "#include <stdio.h>\n", "public header"),
     ("a_public_header_includes_a_room", "include/millrace/b.h", TAG + '#include "base/error.h"\n', "public header"),
+    ("a_header_includes_itself_by_another", "loader/slab_view.h", TAG + '#include "loader/workers/worker.h"\n', "a circle of includes: loader/"),
     ("two_files_have_one_name", "loader/error.c", TAG, "is also base/error.c"),
     ("the_licence_tag_is_missing", "base/clock.c", "int x;\n", "licence tag"),
     ("the_licence_tag_of_a_script_is_missing", "script/test", "#!/bin/sh\n", "licence tag"),
