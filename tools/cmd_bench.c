@@ -81,17 +81,16 @@ int mr_cmd_bench_run(int argc, char **argv)
     struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
     struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        mr_arg_list_options(list, options),
-        parse_option,
-        MR_LOADER_ARGS_DOC,
-        "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."
-        "\v"
-        "Example:\n"
-        "  millrace bench imagefolder:train --workers 0,1,2,4 \\\n"
-        "    --json bench.json --plot bench.png",
-        children,
-        NULL,
-        NULL};
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = MR_LOADER_ARGS_DOC,
+        .doc = "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."
+               "\v"
+               "Example:\n"
+               "  millrace bench imagefolder:train --workers 0,1,2,4 \\\n"
+               "    --json bench.json --plot bench.png",
+        .children = children,
+    };
     struct bench_args args = {0};
     int exit_status = MR_EXIT_FAILED;
 

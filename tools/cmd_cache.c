@@ -125,17 +125,15 @@ int mr_cmd_cache_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        mr_arg_list_options(list, options),
-        parse_option,
-        "stat DIR\nclear DIR",
-        "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
-        "or indexes of files while they work, and read with their help the next time."
-        "\v"
-        "Example: how much of a dataset the cache holds\n"
-        "  millrace cache stat cache-dir --data imagefolder:train",
-        NULL,
-        NULL,
-        NULL};
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = "stat DIR\nclear DIR",
+        .doc = "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
+               "or indexes of files while they work, and read with their help the next time."
+               "\v"
+               "Example: how much of a dataset the cache holds\n"
+               "  millrace cache stat cache-dir --data imagefolder:train",
+    };
     struct cache_args args = {0};
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))

@@ -122,19 +122,19 @@ int mr_cmd_check_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        mr_arg_list_options(list, options),
-        parse_option,
-        "PATH",
-        "Decode every sample and list those that are damaged, with the decoder's message; for a pack, "
-        "also verify every byte, and make the marks again. PATH is a SPEC, a pack's folder, or a folder whose image "
-        "files are all checked, with its subfolders. The exit status is 1 if any is damaged or a folder cannot be read."
-        "\v"
-        "Example:\n"
-        "  millrace check --workers 8 photos\n"
-        "  millrace check pack:train-pack",
-        NULL,
-        NULL,
-        NULL};
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = "PATH",
+        .doc = "Decode every sample and list those that are damaged, with the decoder's message; for a pack, "
+               "also verify every byte, and make the marks again. PATH is a SPEC, a pack's folder, or a folder whose "
+               "image "
+               "files are all checked, with its subfolders. The exit status is 1 if any is damaged or a folder cannot "
+               "be read."
+               "\v"
+               "Example:\n"
+               "  millrace check --workers 8 photos\n"
+               "  millrace check pack:train-pack",
+    };
     struct check_args args = {.pack = MR_PACK_OPTIONS_INIT};
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))

@@ -256,17 +256,17 @@ int mr_cmd_export_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              MR_LOADER_ARGS_DOC,
-                              "Write what a training loop receives in one epoch of one rank as NumPy files."
-                              "\v"
-                              "Example: the evaluation images as floats, two workers\n"
-                              "  millrace export imagefolder:val --transform eval:232:224 \\\n"
-                              "    --dtype f32 --no-shuffle --workers 2 --out val.npy",
-                              children,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = MR_LOADER_ARGS_DOC,
+        .doc = "Write what a training loop receives in one epoch of one rank as NumPy files."
+               "\v"
+               "Example: the evaluation images as floats, two workers\n"
+               "  millrace export imagefolder:val --transform eval:232:224 \\\n"
+               "    --dtype f32 --no-shuffle --workers 2 --out val.npy",
+        .children = children,
+    };
     struct export_args args = {0};
 
     mr_loader_args_init(&args.common, 1);

@@ -115,24 +115,23 @@ int mr_cmd_launch_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        mr_arg_list_options(list, options),
-        parse_option,
-        "[--] PROGRAM [ARGUMENT...]",
-        "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
-        "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
-        "\v"
-        "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the ranks, which may save their state and end "
-        "by "
-        "themselves. A second SIGINT or SIGTERM, a fifth of a second later or more, kills the ranks.\n\n"
-        "Exit status: 0 if all ranks ended with 0, otherwise that of the rank that failed first "
-        "(128 + signal if a signal killed it, 127 if the program does not exist, 126 if it cannot "
-        "be run); 1 if no rank could be started, 2 if the call is wrong.\n\n"
-        "Examples: four ranks here; this machine's two ranks of four\n"
-        "  millrace launch --nproc 4 -- ./train --epochs 3\n"
-        "  millrace launch --nproc 2 --nnodes 2 --rendezvous a:29500 ./train",
-        NULL,
-        NULL,
-        NULL};
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = "[--] PROGRAM [ARGUMENT...]",
+        .doc = "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
+               "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
+               "\v"
+               "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the ranks, which may save their state "
+               "and end "
+               "by "
+               "themselves. A second SIGINT or SIGTERM, a fifth of a second later or more, kills the ranks.\n\n"
+               "Exit status: 0 if all ranks ended with 0, otherwise that of the rank that failed first "
+               "(128 + signal if a signal killed it, 127 if the program does not exist, 126 if it cannot "
+               "be run); 1 if no rank could be started, 2 if the call is wrong.\n\n"
+               "Examples: four ranks here; this machine's two ranks of four\n"
+               "  millrace launch --nproc 4 -- ./train --epochs 3\n"
+               "  millrace launch --nproc 2 --nnodes 2 --rendezvous a:29500 ./train",
+    };
     struct launch_args args = {.launch = MR_LAUNCH_OPTIONS_INIT};
 
     if (!mr_command_parse(&argp, argc, argv, ARGP_IN_ORDER, &args))

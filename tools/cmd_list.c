@@ -86,18 +86,17 @@ static int list_dataset(mr_dataset *dataset, const struct list_args *args, struc
 int mr_cmd_list_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              MR_LOADER_ARGS_DOC,
-                              "Count a dataset's samples per class, their formats and sizes, and list those whose "
-                              "header is not that of an image that can be decoded."
-                              "\v"
-                              "Example: list a folder once, and train from the saved list\n"
-                              "  millrace list imagefolder:train --save train.list\n"
-                              "  millrace bench list:train.list",
-                              NULL,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = MR_LOADER_ARGS_DOC,
+        .doc = "Count a dataset's samples per class, their formats and sizes, and list those whose "
+               "header is not that of an image that can be decoded."
+               "\v"
+               "Example: list a folder once, and train from the saved list\n"
+               "  millrace list imagefolder:train --save train.list\n"
+               "  millrace bench list:train.list",
+    };
     struct list_args args = {.options = MR_DATASET_OPTIONS_INIT};
     struct mr_progress progress;
     mr_dataset *dataset;

@@ -96,16 +96,15 @@ int mr_cmd_order_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_sampler_args_argp(), 0, "Order and shard:", 0}, {0}};
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              NULL,
-                              "Print the dataset indices that one rank sees in one epoch, one on each line."
-                              "\v"
-                              "Example: the second of four ranks in epoch 3 of ImageNet\n"
-                              "  millrace order --samples 1281167 --world-size 4 --rank 1 --epoch 3",
-                              children,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .doc = "Print the dataset indices that one rank sees in one epoch, one on each line."
+               "\v"
+               "Example: the second of four ranks in epoch 3 of ImageNet\n"
+               "  millrace order --samples 1281167 --world-size 4 --rank 1 --epoch 3",
+        .children = children,
+    };
     struct order_args args = {.loader = MR_LOADER_OPTIONS_INIT, .n_samples = NOT_GIVEN};
     mr_sampler_options sampler_options;
     mr_sampler *sampler;

@@ -144,20 +144,19 @@ static int pack_dataset(struct pack_args *args)
 int mr_cmd_pack_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              "SRC OUT",
-                              "Make a pack of a dataset of image files: the same pixels, decoded several times faster. "
-                              "SRC is a SPEC or a directory. OUT is a folder, which is made; pack:OUT is then a SPEC. "
-                              "The same command continues an interrupted pack. Samples that cannot be packed as "
-                              "requested are kept as files; the first 100 of them are listed on stderr."
-                              "\v"
-                              "Example: pack a folder, then train from the pack\n"
-                              "  millrace pack --workers 8 imagefolder:train train-pack\n"
-                              "  millrace bench --data pack:train-pack",
-                              NULL,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = "SRC OUT",
+        .doc = "Make a pack of a dataset of image files: the same pixels, decoded several times faster. "
+               "SRC is a SPEC or a directory. OUT is a folder, which is made; pack:OUT is then a SPEC. "
+               "The same command continues an interrupted pack. Samples that cannot be packed as "
+               "requested are kept as files; the first 100 of them are listed on stderr."
+               "\v"
+               "Example: pack a folder, then train from the pack\n"
+               "  millrace pack --workers 8 imagefolder:train train-pack\n"
+               "  millrace bench --data pack:train-pack",
+    };
     struct pack_args args = {.dataset = MR_DATASET_OPTIONS_INIT, .pack = MR_PACK_OPTIONS_INIT};
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))

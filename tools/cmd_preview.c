@@ -186,18 +186,18 @@ int mr_cmd_preview_run(int argc, char **argv)
 {
     struct argp_child children[] = {{mr_loader_args_argp(), 0, NULL, 0}, {0}};
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              MR_LOADER_ARGS_DOC,
-                              "Draw a contact sheet of the first batch, with labels and the calls that each image "
-                              "drew; at most 256 tiles, always u8 nhwc."
-                              "\v"
-                              "Example: what RandomResizedCrop and flip make of 32 photographs\n"
-                              "  millrace preview imagefolder:train --batch-size 32 \\\n"
-                              "    --out sheet.png",
-                              children,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = MR_LOADER_ARGS_DOC,
+        .doc = "Draw a contact sheet of the first batch, with labels and the calls that each image "
+               "drew; at most 256 tiles, always u8 nhwc."
+               "\v"
+               "Example: what RandomResizedCrop and flip make of 32 photographs\n"
+               "  millrace preview imagefolder:train --batch-size 32 \\\n"
+               "    --out sheet.png",
+        .children = children,
+    };
     struct preview_args args = {0};
     struct mr_feed feed;
 

@@ -128,18 +128,17 @@ static int print_transform(const mr_transform *transform, const struct transform
 int mr_cmd_transform_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              "TEXT",
-                              "Check the text of a transform, and print its long form and the passes over the pixels "
-                              "that it becomes. Shares and means are of 1000 draws."
-                              "\v"
-                              "Example: a view of SimCLR\n"
-                              "  millrace transform --dtype f32 \\\n"
-                              "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
-                              NULL,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = "TEXT",
+        .doc = "Check the text of a transform, and print its long form and the passes over the pixels "
+               "that it becomes. Shares and means are of 1000 draws."
+               "\v"
+               "Example: a view of SimCLR\n"
+               "  millrace transform --dtype f32 \\\n"
+               "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
+    };
     struct transform_args args = {.loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375, .index = NOT_GIVEN};
     mr_transform *transform;
     mr_error error = {0};

@@ -173,19 +173,19 @@ int mr_cmd_tune_run(int argc, char **argv)
     struct argp_child children[] = {{mr_bench_args_argp(), 0, NULL, 0}, {0}};
     struct argp_option options[sizeof list / sizeof *list];
     const struct argp argp = {
-        mr_arg_list_options(list, options),
-        parse_option,
-        MR_LOADER_ARGS_DOC,
-        "Find the smallest number of workers within 3 % of the best throughput, and what limits it: decoding, reading "
-        "or the consumer. --workers takes a list of the numbers to try (default 0,1,2,3,4,6,8,12,... up to "
-        "--max-workers)."
-        "\v"
-        "Example:\n"
-        "  millrace tune imagefolder:train --dtype f32\n"
-        "  millrace tune imagefolder:train --batch-size 256 --step 85",
-        children,
-        NULL,
-        NULL};
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = MR_LOADER_ARGS_DOC,
+        .doc = "Find the smallest number of workers within 3 % of the best throughput, and what limits it: decoding, "
+               "reading "
+               "or the consumer. --workers takes a list of the numbers to try (default 0,1,2,3,4,6,8,12,... up to "
+               "--max-workers)."
+               "\v"
+               "Example:\n"
+               "  millrace tune imagefolder:train --dtype f32\n"
+               "  millrace tune imagefolder:train --batch-size 256 --step 85",
+        .children = children,
+    };
     struct tune_args args = {.max_workers = NOT_GIVEN};
     struct tune tune = {0};
     int exit_status = MR_EXIT_FAILED;

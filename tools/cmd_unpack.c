@@ -73,19 +73,18 @@ static int unpack_files(struct unpack_args *args)
 int mr_cmd_unpack_run(int argc, char **argv)
 {
     struct argp_option options[sizeof list / sizeof *list];
-    const struct argp argp = {mr_arg_list_options(list, options),
-                              parse_option,
-                              "PACK DIR",
-                              "Write the files of a pack into the folder DIR, which is made. Where the pack "
-                              "holds files as they are, they equal the packed files byte for byte; otherwise they "
-                              "are JPEGs of the same pixels. Raw samples become PNG. No file is "
-                              "replaced."
-                              "\v"
-                              "Example:\n"
-                              "  millrace unpack --workers 8 train-pack train-again",
-                              NULL,
-                              NULL,
-                              NULL};
+    const struct argp argp = {
+        .options = mr_arg_list_options(list, options),
+        .parser = parse_option,
+        .args_doc = "PACK DIR",
+        .doc = "Write the files of a pack into the folder DIR, which is made. Where the pack "
+               "holds files as they are, they equal the packed files byte for byte; otherwise they "
+               "are JPEGs of the same pixels. Raw samples become PNG. No file is "
+               "replaced."
+               "\v"
+               "Example:\n"
+               "  millrace unpack --workers 8 train-pack train-again",
+    };
     struct unpack_args args = {.pack = MR_PACK_OPTIONS_INIT};
 
     if (!mr_command_parse(&argp, argc, argv, 0, &args))

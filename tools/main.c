@@ -137,17 +137,16 @@ static int run_help(const struct argp *argp, int argc, char **argv)
 int main(int argc, char **argv)
 {
     static char name[] = "millrace";
-    const struct argp argp = {NULL,
-                              parse_option,
-                              "COMMAND [OPTION...]",
-                              "Batches of training samples, in order, made by worker processes."
-                              "\v"
-                              "Example:\n"
-                              "  millrace bench imagefolder:photos --workers 0,1,2,4\n\n"
-                              "Exit status: 0 done, 1 the data or the work failed, 2 the call is wrong.",
-                              NULL,
-                              add_commands,
-                              NULL};
+    const struct argp argp = {
+        .parser = parse_option,
+        .args_doc = "COMMAND [OPTION...]",
+        .doc = "Batches of training samples, in order, made by worker processes."
+               "\v"
+               "Example:\n"
+               "  millrace bench imagefolder:photos --workers 0,1,2,4\n\n"
+               "Exit status: 0 done, 1 the data or the work failed, 2 the call is wrong.",
+        .help_filter = add_commands,
+    };
     struct main_args args = {0};
 
     mr_interrupt_init();
