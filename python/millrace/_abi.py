@@ -120,17 +120,12 @@ _out = POINTER(c_void_p)
 
 # Name: what it returns, what it takes. A handle, and a pointer to memory of any kind, is c_void_p.
 PROTOTYPES = {
-    "mr_status_name": (c_char_p, [c_int]),
     "mr_version": (c_char_p, []),
-    "mr_version_number": (c_uint32, []),
     "mr_features": (c_char_p, []),
     "mr_constant": (c_int, [c_char_p, POINTER(c_int64)]),
-    "mr_seed": (c_uint64, [c_uint64, c_char_p]),
     "mr_log_keep": (None, []),
     "mr_log_take": (c_int, [POINTER(c_int), c_char_p, c_size_t]),
-    "mr_dtype_name": (c_char_p, [c_int]),
     "mr_dtype_size": (c_size_t, [c_int]),
-    "mr_device_count": (c_uint32, [c_int, _error]),
     "mr_batch_size": (c_uint32, [c_void_p]),
     "mr_batch_valid": (c_uint32, [c_void_p]),
     "mr_batch_epoch": (c_uint64, [c_void_p]),
@@ -186,7 +181,6 @@ PROTOTYPES = {
     "mr_loader_verdict": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "mr_loader_fingerprint": (c_uint64, [c_void_p]),
     "mr_loader_damaged": (c_int, [c_void_p, c_uint64, _error]),
-    "mr_loader_worker_shares": (c_uint32, [c_void_p, POINTER(c_double), c_uint32]),
     "mr_loader_worker_pids": (c_uint32, [c_void_p, POINTER(c_int64), c_uint32]),
 }
 
