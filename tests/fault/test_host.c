@@ -62,6 +62,7 @@ static pid_t start_host(mr_start start)
     pid_t host = fork();
     assert_true(host >= 0);
     if (host == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* where this program is killed, it would train on */
         setpgid(0, 0);
         close(ends[0]);
         train_for_ever(start, ends[1]);
