@@ -32,21 +32,24 @@ static int64_t get_number(const json_t *row, const char *key)
     return json_is_boolean(value) ? json_is_true(value) : json_integer_value(value);
 }
 
-/* Read "17\n18\n..." to the last byte. Returns the number of lines. */
+/*
+ * Read "17\n18\n..." to the last byte. Returns the number of lines. Each becomes a string of its own, since strtoll()
+ * looks for the end of all of it where AddressSanitizer checks strings.
+ */
 static int64_t read_lines(const struct mr_run *run, uint32_t *crc_out)
 {
+    const char *after = run->out + run->out_len;
     int64_t count = 0;
-    char *at = run->out;
 
     *crc_out = 0;
-    while (*at != '\0') {
-        char *end;
+    for (char *at = run->out, *newline, *end; at < after; at = newline + 1) {
+        newline = memchr(at, '\n', (size_t)(after - at));
+        assert_non_null(newline);
+        *newline = '\0';
         *crc_out = crc32_add(*crc_out, strtoll(at, &end, 10));
-        assert_true(end > at && *end == '\n');
-        at = end + 1;
+        assert_true(end > at && end == newline);
         count++;
     }
-    assert_int_equal(at - run->out, run->out_len);
     return count;
 }
 
