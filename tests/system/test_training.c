@@ -49,33 +49,37 @@ static void expect_agreement(const char *options, double tolerance)
 
 /* ---- tests ---- */
 
+/* Under sanitizers one epoch; what it leads to is judged without them. */
+static struct training_line learn(int n_epochs, const char *options)
+{
+    char text[300];
+    int n = mr_test_is_sanitized() ? 1 : n_epochs;
+
+    snprintf(text, sizeof text, "--epochs=%d --device=host %s", n, options);
+    struct training_run *run = training_new("learn", 1, text);
+    training_run(run);
+    struct training_line line = training_last_line(run, n);
+    print_message("test accuracy %.1f %%\n", 100 * line.test_accuracy);
+    free(run);
+    return line;
+}
+
 static void it_learns(void **state)
 {
-    training_pictures(400, 100);
-    struct training_run *run = training_new("learn", 1, "--epochs=5 --batch-size=20 --device=host");
-
     (void)state;
-    training_run(run);
-    struct training_line line = training_last_line(run, 5);
-    print_message("test accuracy %.1f %%\n", 100 * line.test_accuracy);
-    assert_true(line.test_accuracy >= 0.8); /* chance is 0.1 */
-    assert_true(line.test_loss < 0.8);      /* log(10) is 2.3 */
-    free(run);
+    training_pictures(400, 100);
+    struct training_line line = learn(5, "--batch-size=20");
+    assert_true(line.test_accuracy >= 0.8 || mr_test_is_sanitized()); /* chance is 0.1 */
+    assert_true(line.test_loss < 0.8 || mr_test_is_sanitized());      /* log(10) is 2.3 */
 }
 
 static void it_learns_from_mixed_and_repeated_pictures(void **state)
 {
-    training_pictures(600, 100);
-    struct training_run *run = training_new("mixed", 1,
-                                            "--epochs=6 --batch-size=16 --device=host --repeat=2 "
-                                            "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
-
     (void)state;
-    training_run(run);
-    struct training_line line = training_last_line(run, 6);
-    print_message("test accuracy %.1f %%\n", 100 * line.test_accuracy);
-    assert_true(line.test_accuracy >= 0.6); /* chance is 0.1 */
-    free(run);
+    training_pictures(600, 100);
+    struct training_line line = learn(6, "--batch-size=16 --repeat=2 "
+                                         "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
+    assert_true(line.test_accuracy >= 0.6 || mr_test_is_sanitized()); /* chance is 0.1 */
 }
 
 static void ranks_come_to_the_weights_of_one_process_in_f64(void **state)
@@ -149,7 +153,7 @@ static void ranks_test_the_same_weights_alike(void **state)
 static void expect_to_continue(uint32_t n_ranks, int signal_number)
 {
     training_pictures(160, 20);
-    int n_epochs = mr_test_is_sanitized() ? 4 : 10; /* it is stopped in the second, most likely */
+    int n_epochs = mr_test_is_sanitized() ? 4 : 6; /* it is stopped in the second, most likely */
     char options[200], more[600];
     snprintf(options, sizeof options, "--epochs=%d --batch-size=8 --dtype=f64 --workers=0 --device=host", n_epochs);
     struct training_run *whole = training_new("whole", n_ranks, options), *rest;
