@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/packed_image.h"
 #include "cache/cache_form.h"
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 
 enum { DONE, ALL_GIVEN, UNSUPPORTED, OTHER_STATUS, OTHER_WORDS, REMEMBERED };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each allocation on the way to a batch is refused once. What fails says so in words, and nothing crashes. The linker
- * redirects the calls of this program and the library in it (--wrap).
+ * redirects the calls of this program and the library in it (--wrap), those of mmap() too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,67 +16,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/allocations.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
 
 enum { MAX_ALLOCATIONS = 20000, TIMEOUT_MS = 60000 };
 
-static _Atomic bool counts;
-static _Atomic unsigned n_asked;
-static unsigned refused;      /* the one that is refused */
 static mr_loader_stats stats; /* of the last epoch */
 static unsigned n_lines;      /* of the log, about damage */
 
-void *__wrap_malloc(size_t len);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *memory, size_t len);
-void *__wrap_aligned_alloc(size_t alignment, size_t len);
-int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len);
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
-void *__real_malloc(size_t len);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *memory, size_t len);
-void *__real_aligned_alloc(size_t alignment, size_t len);
-int __real_posix_memalign(void **memory_out, size_t alignment, size_t len);
 void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
-
-static bool is_refused(void)
-{
-    if (!counts || atomic_fetch_add(&n_asked, 1) != refused)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t len)
-{
-    return is_refused() ? NULL : __real_malloc(len);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return is_refused() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *memory, size_t len)
-{
-    return is_refused() ? NULL : __real_realloc(memory, len);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t len)
-{
-    return is_refused() ? NULL : __real_aligned_alloc(alignment, len);
-}
-
-int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len)
-{
-    return is_refused() ? ENOMEM : __real_posix_memalign(memory_out, alignment, len);
-}
 
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
 {
-    return is_refused() ? MAP_FAILED : __real_mmap(at, len, prot, flags, fd, off);
+    return allocations_meet(len) ? MAP_FAILED : __real_mmap(at, len, prot, flags, fd, off);
 }
 
 /* From the folder to the end of an epoch, or to the first error. */
@@ -110,20 +63,19 @@ static void check_each_allocation(const char *spec, mr_loader_options options)
 {
     mr_error error;
     assert_int_equal(run_epoch(spec, &options, &error), MR_END); /* what is tried once per process is tried here */
-    for (refused = 0; refused < MAX_ALLOCATIONS; refused++) {
+    for (size_t refused = 1; refused <= MAX_ALLOCATIONS; refused++) {
         error = (mr_error){0};
-        n_asked = 0;
-        counts = true;
+        allocations = (struct allocations){.refused = refused};
         mr_status status = run_epoch(spec, &options, &error);
-        counts = false;
+        allocations.refused = 0;
         if (options.trace)
             unlink(options.trace);
         if (status != MR_END && (status >= 0 || error.status != status || error.text[0] == '\0'))
-            fail_msg("allocation %u: status %d, in the error %d: \"%s\"", refused, status, error.status, error.text);
-        if (n_asked > refused)
+            fail_msg("allocation %zu: status %d, in the error %d: \"%s\"", refused, status, error.status, error.text);
+        if (allocations.n_met >= refused)
             continue;
         assert_int_equal(status, MR_END);
-        print_message("%s: %u allocations\n", spec, n_asked);
+        print_message("%s: %zu allocations\n", spec, refused - 1);
         return;
     }
     fail_msg("there are more than %d allocations", MAX_ALLOCATIONS);
@@ -183,16 +135,16 @@ static void damaged_samples_are_told_apart_without_memory(void **state)
     options.batch_size = 2;
     options.n_epochs = 1;
     mr_log_set(count_line, NULL);
-    for (n_asked = refused = 0; refused <= n_asked; refused++) {
-        n_asked = 0;
-        counts = true;
+    size_t refused = 0;
+    do {
+        allocations = (struct allocations){.refused = ++refused};
         mr_status status = run_epoch(list, &options, &error);
-        counts = false;
+        allocations.refused = 0;
         if (status != MR_END)
             continue;
         assert_int_equal(stats.n_damaged, 3);
         assert_int_equal(stats.n_damaged_distinct, 3);
-    }
+    } while (allocations.n_met >= refused);
     assert_int_equal(n_lines, 1);
     mr_log_set(NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/pinned/copier_fixture.h"
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 
 enum { COPIER = 1, CONSUMER = 2, MAX_GPUS = 5, N_WARM = 6, N_BATCHES = 200 };
 

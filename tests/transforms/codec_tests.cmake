@@ -9,40 +9,34 @@ mr_test(test_codec_formats SOURCES test_codec_formats.c LIBS mr_codec_support mr
 if(WEBP_FOUND)
   mr_test(test_codec_webp SOURCES test_codec_webp.c LIBS mr_codec_support mr_dep_libwebp)
 endif()
-mr_test(test_box_rows SOURCES test_box_rows.c allocations.c LIBS mr_transforms mr_base)
-target_link_options(test_box_rows PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
+mr_test(test_box_rows SOURCES test_box_rows.c LIBS mr_transforms mr_base mr_test_allocations)
 if(TIFF_FOUND)
   mr_test(test_codec_tiff SOURCES test_codec_tiff.c LIBS mr_codec_support)
 endif()
 mr_test(test_no_copies SOURCES test_no_copies.c LIBS mr_transforms mr_base mr_test_images)
-# Encoded samples, and all three ways to allocate counted.
-target_sources(test_pixels PRIVATE allocations.c)
-target_link_libraries(test_pixels PRIVATE mr_test_images)
-target_link_options(test_pixels PRIVATE -Wl,--wrap=realloc)
-target_compile_definitions(test_pixels PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
+# Encoded samples, and allocations counted.
+target_link_libraries(test_pixels PRIVATE mr_test_images mr_test_allocations)
 # Samples of packs.
 mr_test(test_packed SOURCES test_packed.c LIBS mr_transforms mr_base)
 mr_test(test_packed_selftest SOURCES test_packed_selftest.c LIBS mr_transforms mr_base)
 target_link_options(test_packed_selftest PRIVATE -Wl,--wrap=mr_kernels_best)
 mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
-mr_test(test_pixels_packed SOURCES test_pixels_packed.c allocations.c guarded.c packed_sample.c reference.c
+mr_test(test_pixels_packed SOURCES test_pixels_packed.c guarded.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
-target_link_options(test_pixels_packed PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
-target_compile_definitions(test_pixels_packed PRIVATE ALLOCATIONS_STATIC_DEPS=$<BOOL:${MILLRACE_STATIC_DEPS}>)
+target_link_libraries(test_pixels_packed PRIVATE mr_test_allocations)
 foreach(set c avx2)
   add_test(NAME test_pixels_packed.${set} COMMAND test_pixels_packed)
   set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
 # Each allocation of making one sample's pixels fails in turn.
-mr_test(test_pixels_no_memory SOURCES test_pixels_no_memory.c allocations.c packed_sample.c reference.c
+mr_test(test_pixels_no_memory SOURCES test_pixels_no_memory.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
-target_link_options(test_pixels_no_memory PRIVATE
-                    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
+target_link_libraries(test_pixels_no_memory PRIVATE mr_test_allocations)
 # And of decoding any file, in the libraries too.
-mr_test(test_codec_no_memory SOURCES test_codec_no_memory.c allocations.c
+mr_test(test_codec_no_memory SOURCES test_codec_no_memory.c
         LIBS mr_transforms mr_base mr_test_images mr_format_corpus)
-target_link_options(test_codec_no_memory PRIVATE
-                    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap)
+target_link_libraries(test_codec_no_memory PRIVATE mr_test_allocations)
+target_link_options(test_codec_no_memory PRIVATE -Wl,--wrap=mmap)
 # What the packer takes JPEGs apart with.
 mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c jpeg_integer.c LIBS mr_packer_support)
 set_source_files_properties(jpeg_integer.c PROPERTIES COMPILE_OPTIONS -O3) # written to be vectorised

@@ -2,7 +2,7 @@
 /* The rows of a box: how many are given at once, and which memory is kept. */
 #include "transforms/formats/box_rows.h"
 
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

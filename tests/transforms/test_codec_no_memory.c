@@ -5,7 +5,7 @@
  * the other way round: what a damaged file costs.
  */
 #include "tests/support/format_corpus.h"
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 #include "transforms/codec.h"
 
 #include <errno.h>

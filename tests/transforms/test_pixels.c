@@ -4,7 +4,7 @@
  * gives, for raw pictures and for JPEGs of which only a part is decoded.
  */
 #include "tests/support/images.h"
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 #include "tests/transforms/reference.h"
 #include "transforms/pixels.h"
 #include "transforms/plan_compile.h"

@@ -4,7 +4,7 @@
  * words say so, and the same object then makes the right pixels.
  */
 #include "tests/support/images.h"
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 #include "tests/transforms/packed_sample.h"
 #include "transforms/codec.h"
 #include "transforms/pixels.h"

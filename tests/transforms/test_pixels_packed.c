@@ -5,7 +5,7 @@
  */
 #include "tests/support/images.h"
 #include "tests/support/assert_words.h"
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/packed_sample.h"
 #include "tests/transforms/reference.h"

@@ -10,27 +10,9 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "tests/support/allocations.h"
 
 #include <millrace/metrics.h>
-
-/* Set while the steps are counted that must not allocate. */
-static _Atomic int n_allocations;
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    n_allocations++;
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    n_allocations++;
-    return __real_calloc(n, size);
-}
 
 static mr_metrics *make(mr_group *group)
 {
@@ -368,7 +350,7 @@ static void steps_without_allocation(mr_group *group, void *arg)
     for (int step = 0; step < 50; step++) {
         if (step == 1) {
             mr_group_barrier(group);
-            n_allocations = 0;
+            allocations.n_own = 0;
             mr_group_barrier(group);
         }
         mr_metrics_add(metrics, "loss", 1, 1);
@@ -378,7 +360,7 @@ static void steps_without_allocation(mr_group *group, void *arg)
     }
     RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
     mr_group_barrier(group);
-    RANK_CHECK(group, n_allocations == 0);
+    RANK_CHECK(group, allocations.n_own == 0);
     mr_group_barrier(group);
     mr_metrics_destroy(metrics);
 }
@@ -387,9 +369,9 @@ static void nothing_is_allocated_after_the_first_reduction(void **state)
 {
     (void)state;
     group_double_run_well(2, steps_without_allocation, NULL);
-    n_allocations = 0;
+    allocations.n_own = 0;
     mr_metrics_destroy(make(NULL));
-    assert_int_equal(n_allocations, 1); /* they are counted */
+    assert_int_equal(allocations.n_own, 1); /* they are counted */
 }
 
 static void meet_a_failure(mr_group *group, void *arg)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts allocations by standing in front of malloc, calloc, realloc and aligned_alloc, twice: the linker turns the
+ * Counts allocations by standing in front of malloc and its like, twice: the linker turns the
  * program's own calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too.
  * Sanitizers bring a malloc of their own, which must stay.
  */
-#include "tests/transforms/allocations.h"
+#include "tests/support/allocations.h"
+
+#include <errno.h>
+#include <stdatomic.h>
 
 struct allocations allocations;
 
@@ -13,42 +16,53 @@ void *__wrap_malloc(size_t len);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *memory, size_t len);
 void *__wrap_aligned_alloc(size_t alignment, size_t len);
+int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len);
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *memory, size_t len);
 void *__real_aligned_alloc(size_t alignment, size_t len);
+int __real_posix_memalign(void **memory_out, size_t alignment, size_t len);
 
-static bool is_refused(size_t len)
+bool allocations_meet(size_t len)
 {
-    allocations.n_met++;
-    if (len > allocations.len_largest)
-        allocations.len_largest = len;
-    return allocations.n_met == allocations.refused ||
-           (allocations.onwards && allocations.refused && allocations.n_met > allocations.refused);
+    size_t number = ++allocations.n_met, largest = allocations.len_largest;
+    while (len > largest && !atomic_compare_exchange_weak(&allocations.len_largest, &largest, len))
+        continue;
+    if (allocations.refused == 0 ||
+        (allocations.onwards ? number < allocations.refused : number != allocations.refused))
+        return false;
+    errno = ENOMEM;
+    return true;
 }
 
 void *__wrap_malloc(size_t len)
 {
     allocations.n_own++;
-    return is_refused(len) ? NULL : __real_malloc(len);
+    return allocations_meet(len) ? NULL : __real_malloc(len);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
     allocations.n_own++;
-    return is_refused(n * size) ? NULL : __real_calloc(n, size);
+    return allocations_meet(n * size) ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *memory, size_t len)
 {
     allocations.n_own++;
-    return is_refused(len) ? NULL : __real_realloc(memory, len);
+    return allocations_meet(len) ? NULL : __real_realloc(memory, len);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t len)
 {
     allocations.n_own++;
-    return is_refused(len) ? NULL : __real_aligned_alloc(alignment, len);
+    return allocations_meet(len) ? NULL : __real_aligned_alloc(alignment, len);
+}
+
+int __wrap_posix_memalign(void **memory_out, size_t alignment, size_t len)
+{
+    allocations.n_own++;
+    return allocations_meet(len) ? ENOMEM : __real_posix_memalign(memory_out, alignment, len);
 }
 
 #if ALLOCATIONS_OF_PROCESS
@@ -62,20 +76,20 @@ EXPORTED void *malloc(size_t len)
 {
     allocations.n_process++;
     allocations.len_process += len;
-    return is_refused(len) ? NULL : __libc_malloc(len);
+    return allocations_meet(len) ? NULL : __libc_malloc(len);
 }
 
 EXPORTED void *calloc(size_t n, size_t size)
 {
     allocations.n_process++;
     allocations.len_process += n * size;
-    return is_refused(n * size) ? NULL : __libc_calloc(n, size);
+    return allocations_meet(n * size) ? NULL : __libc_calloc(n, size);
 }
 
 EXPORTED void *realloc(void *memory, size_t len)
 {
     allocations.n_process++;
     allocations.len_process += len;
-    return is_refused(len) ? NULL : __libc_realloc(memory, len);
+    return allocations_meet(len) ? NULL : __libc_realloc(memory, len);
 }
 #endif
