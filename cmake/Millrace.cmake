@@ -64,6 +64,22 @@ function(mr_tables target)
   endif()
 endfunction()
 
+# mr_only_labelled(program test): where the build is for the tests of one label, the program is not built without a reason; that
+# its test has the label is one. Labels are known at the end of a folder's list.
+function(mr_only_labelled program test)
+  if(MILLRACE_TEST_LABEL)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL mr_build_if_labelled ${program} ${test})")
+  endif()
+endfunction()
+
+function(mr_build_if_labelled program test)
+  get_test_property(${test} LABELS labels)
+  if(MILLRACE_TEST_LABEL IN_LIST labels)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL OFF)
+  endif()
+endfunction()
+
 # mr_test(name SOURCES test_x.c LIBS mr_x [TIMEOUT s] [TABLES mr_tables_x]): a cmocka program of its own process; exit 77
 # means "cannot run here". TABLES says which devices there are; the host's unless given. TIMEOUT is also the test's tier
 # (tests/README.md) and its cost: those that may take long begin first.
@@ -71,6 +87,9 @@ function(mr_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT;TABLES" "SOURCES;LIBS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 60)
+  endif()
+  if(MILLRACE_SANITIZE) # which makes some tests four times as slow
+    math(EXPR TEST_TIMEOUT "3 * ${TEST_TIMEOUT}")
   endif()
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} PkgConfig::CMOCKA m)
@@ -82,6 +101,7 @@ function(mr_test name)
   target_compile_definitions(${name} PRIVATE MR_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} COST ${TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+  mr_only_labelled(${name} ${name})
 endfunction()
 
 # mr_label(label tests...): one more label for each of these tests. "tsan": ThreadSanitizer runs it. "optimised": clang's
@@ -99,7 +119,7 @@ function(mr_overlapped)
   endforeach()
 endfunction()
 
-# mr_busy(tests...): each keeps a processor busy for seconds, where most tests mostly wait. Four tests run at a time on
+# mr_busy(tests...): each keeps a processor busy for seconds, where most tests mostly wait. Six tests run at a time on
 # two processors; one of these counts for two.
 function(mr_busy)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 400)
@@ -136,5 +156,6 @@ function(mr_contract name)
       ${name}.${device}
       PROPERTIES TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77 LABELS "${labels}" ENVIRONMENT
                  "MR_TEST_DEVICE=${names_${device}};MR_CUDA_DOUBLE=devices=2,policy=random,seed=1")
+    mr_only_labelled(${program} ${name}.${device})
   endforeach()
 endfunction()

@@ -3,6 +3,8 @@
 #include "tests/support/corpus.h"
 
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 uint32_t mr_corpus_draw(uint32_t *random, size_t below)
 {
@@ -79,9 +81,10 @@ void mr_corpus_feed_texts(const char *const *texts, size_t n_texts, const uint8_
     printf("%lu inputs\n", n);
 }
 
-static int write_seeds(const struct mr_corpus *corpus, const char *folder)
+static void write_seeds(const struct mr_corpus *corpus, const char *folder)
 {
     char path[4096];
+    (void)mkdir(folder, 0777); /* it may be there */
     snprintf(path, sizeof path, "%s/list", folder);
     FILE *list = fopen(path, "we");
     require(list != NULL, path);
@@ -93,14 +96,18 @@ static int write_seeds(const struct mr_corpus *corpus, const char *folder)
         mr_test_image_free(&seed);
         fprintf(list, "%s%s", i ? "," : "", path);
     }
-    return fclose(list) != 0;
+    require(fclose(list) == 0, "the list of seeds");
 }
 
 int mr_corpus_main(const struct mr_corpus *corpus, int argc, char **argv)
 {
     uint32_t random = 1;
     if (argc > 1)
-        return write_seeds(corpus, argv[1]);
+        write_seeds(corpus, argv[1]);
+    if (argc > 2)
+        execv(argv[2], argv + 2);
+    if (argc > 1)
+        return argc > 2;
     for (uint32_t i = 0; i < corpus->n_seeds; i++) {
         struct mr_test_image seed = corpus->make_seed(i);
         corpus->run_seed(&seed, i, &random);

@@ -17,7 +17,8 @@ struct mr_corpus {
 
 /*
  * The main program of a corpus: runs all seeds. With a folder as argument it writes them there instead, for libFuzzer,
- * and their paths, separated by commas, to the file "list" there. Returns the exit status.
+ * and their paths, separated by commas, to the file "list" there; words after the folder are a command that takes its place then.
+ * Returns the exit status.
  */
 int mr_corpus_main(const struct mr_corpus *corpus, int argc, char **argv);
 

@@ -26,7 +26,7 @@ mr_test(test_pixels_packed SOURCES test_pixels_packed.c guarded.c packed_sample.
 target_link_libraries(test_pixels_packed PRIVATE mr_test_allocations)
 foreach(set c avx2)
   add_test(NAME test_pixels_packed.${set} COMMAND test_pixels_packed)
-  set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
+  set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
 # Each allocation of making one sample's pixels fails in turn.
 mr_test(test_pixels_no_memory SOURCES test_pixels_no_memory.c packed_sample.c reference.c
@@ -50,12 +50,12 @@ mr_test(test_scan_rows SOURCES test_scan_rows.c LIBS mr_transforms mr_base mr_te
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)
   add_test(NAME test_codec_packed.${name} COMMAND test_codec_packed)
-  set_tests_properties(test_codec_packed.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
+  set_tests_properties(test_codec_packed.${name} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                             "JSIMD_FORCE${simd}=1")
   add_test(NAME test_codec_scan.${name} COMMAND test_codec_scan)
-  set_tests_properties(test_codec_scan.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
+  set_tests_properties(test_codec_scan.${name} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                           "JSIMD_FORCE${simd}=1")
   add_test(NAME test_codec_marked.${name} COMMAND test_codec_marked)
-  set_tests_properties(test_codec_marked.${name} PROPERTIES TIMEOUT 60 SKIP_RETURN_CODE 77 ENVIRONMENT
+  set_tests_properties(test_codec_marked.${name} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                             "JSIMD_FORCE${simd}=1")
 endforeach()
