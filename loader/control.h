@@ -57,32 +57,23 @@ struct mr_control {
     uint64_t build; /* mr_control_build(): a worker of another build refuses the slab */
     /* Constants. */
     int64_t host_pid;
-    uint64_t seed;
+    mr_loader_options options; /* as they were when the slab was made; the pointers are the host's */
     int64_t n_samples;
     uint32_t n_workers;
-    uint32_t on_error;    /* enum mr_on_error */
     uint32_t holes;       /* 1: a damaged sample under skip leaves a hole, because the tail is exact */
     uint32_t substitutes; /* 1: a damaged sample's place gets the next good one */
-    uint32_t reader;      /* enum mr_reader_kind */
-    uint32_t read_ahead;
-    uint32_t stock_jpeg; /* 1: libjpeg alone decodes JPEGs */
-    int32_t nice;
-    uint32_t with_timing;
-    uint32_t ring_mask; /* entries of the ring - 1 */
-    uint64_t max_file_bytes;
+    uint32_t ring_mask;   /* entries of the ring - 1 */
     uint64_t records_off;
     uint64_t ring_off;
-    uint32_t with_trace;   /* workers put their spans into rings of their own */
-    uint32_t slab_pages;   /* enum mr_slab_pages; workers ask for the same */
-    uint32_t with_cache;   /* there is a cache; its region is valid */
-    uint64_t cache_off;    /* struct mr_cache_region, where one was laid out; else 0 */
-    uint32_t max_files;    /* shards that a worker keeps open; 0: what its own process may */
-    uint32_t verify_packs; /* 1: samples of a pack are read whole and held against their checksum */
-    uint64_t damage_off;   /* bits of damaged samples, of even and of odd epochs, with substitutes; else 0 */
-    uint64_t trace_off;    /* those rings, by worker; 0 without */
+    uint32_t with_trace; /* workers put their spans into rings of their own */
+    uint32_t slab_pages; /* enum mr_slab_pages; workers ask for the same */
+    uint32_t with_cache; /* there is a cache; its region is valid */
+    uint64_t cache_off;  /* struct mr_cache_region, where one was laid out; else 0 */
+    uint32_t max_files;  /* shards that a worker keeps open; 0: what its own process may */
+    uint64_t damage_off; /* bits of damaged samples, of even and of odd epochs, with substitutes; else 0 */
+    uint64_t trace_off;  /* those rings, by worker; 0 without */
     uint64_t near_cpus[MR_CONTROL_CPUS / 64]; /* bit c % 64 of word c / 64: CPU c is near the device; before near */
     struct mr_slot_layout layout;
-    struct mr_codec_limits limits;
     struct mr_plan plan;
     struct mr_plan mixed; /* of the finished rows where rows are mixed; plan is then that of their pixels */
     /* Shared words, each on a cache line of its own. */

@@ -169,22 +169,13 @@ static void fill_control(struct mr_control *c, const struct mr_core *core, int64
     c->magic = MR_CONTROL_MAGIC;
     c->build = mr_control_build();
     c->host_pid = core->pid;
-    c->seed = o->seed;
+    c->options = *o;
     c->n_samples = n_samples;
-    c->on_error = o->on_error;
     c->holes = o->on_error == MR_ON_ERROR_SKIP && o->tail == MR_TAIL_EXACT;
     c->substitutes = o->on_error == MR_ON_ERROR_SKIP && !c->holes;
-    c->reader = o->reader;
-    c->read_ahead = o->read_ahead;
-    c->stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK;
-    c->nice = o->nice;
-    c->with_timing = o->with_timing;
     c->with_trace = core->trace != NULL;
-    c->max_file_bytes = o->max_file_bytes;
     c->max_files = share_of_files(o);
-    c->verify_packs = o->verify_packs;
     c->with_cache = o->cache != NULL;
-    c->limits = (struct mr_codec_limits){.max_pixels = o->max_pixels};
 }
 
 /* Pages of the pool are there at once; on several nodes it is not known yet which one the device is near. */
@@ -391,8 +382,8 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
                                             .slowdown_percent =
                                                 o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
                                             .max_file_bytes = o->max_file_bytes,
-                                            .limits = control->limits,
-                                            .stock_jpeg = control->stock_jpeg};
+                                            .limits = {.max_pixels = o->max_pixels},
+                                            .stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK};
     mr_status status =
         mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->cache_thread, error);
     control->with_cache = loader->cache_thread != NULL;

@@ -38,18 +38,18 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     maker->record = &job->shared.records[job->id];
     maker->ring = mr_control_trace_ring(&job->shared, job->id);
     mr_fork_mark_init(&maker->mark);
-    mr_status status = mr_pixels_create(&maker->control->plan, &maker->control->limits,
-                                        maker->control->with_timing || maker->ring, &maker->pixels, error);
+    const mr_loader_options *o = &maker->control->options;
+    const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
+    mr_status status =
+        mr_pixels_create(&maker->control->plan, &limits, o->with_timing || maker->ring, &maker->pixels, error);
     if (status != MR_OK) {
         mr_sample_make_destroy(maker);
         return status;
     }
-    if (maker->control->stock_jpeg)
+    if (o->jpeg_decoder == MR_JPEG_STOCK)
         mr_pixels_use_stock_jpeg(maker->pixels);
-    maker->source = (struct mr_sample_source){.catalog = job->catalog,
-                                              .pixels = maker->pixels,
-                                              .max_bytes = maker->control->max_file_bytes,
-                                              .verifies = maker->control->verify_packs};
+    maker->source = (struct mr_sample_source){
+        .catalog = job->catalog, .pixels = maker->pixels, .max_bytes = o->max_file_bytes, .verifies = o->verify_packs};
     maker->cache = mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, maker->pixels);
     *maker_out = maker;
     return MR_OK;
@@ -114,7 +114,7 @@ static bool choose_candidate(const struct mr_sample_maker *maker, struct mr_samp
         return false;
     uint64_t epoch = atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed);
     uint32_t occurrence = atomic_load_explicit(&job->view.occurrence[job->place], memory_order_relaxed);
-    mr_rng_init(&job->draws, maker->control->seed, epoch, (uint64_t)job->index);
+    mr_rng_init(&job->draws, maker->control->options.seed, epoch, (uint64_t)job->index);
     mr_rng_set_occurrence(&job->draws, occurrence);
     return true;
 }
@@ -162,7 +162,7 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     uint8_t *out = job->view.source + job->place * job->view.source_bytes;
     mr_status status = mr_sample_fetch_run(&maker->source, job, fetched, out, &report, error);
-    if (maker->control->with_timing) {
+    if (maker->control->options.with_timing) {
         atomic_fetch_add_explicit(&maker->record->decode_ns, report.decode_ns, memory_order_relaxed);
         atomic_fetch_add_explicit(&maker->record->transform_ns, report.transform_ns, memory_order_relaxed);
     }
@@ -246,7 +246,7 @@ static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
 {
     struct mr_reader_options options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->max_file_bytes, .no_marks = true};
+        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->options.max_file_bytes, .no_marks = true};
     return maker->spare ? MR_OK : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }
 
@@ -411,7 +411,7 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
         mr_place_absolve(&job->view.places[job->place], &job->word);
         atomic_fetch_add_explicit(&job->view.skipped[job->place], 1, memory_order_relaxed);
     }
-    bool hole = maker->control->on_error == MR_ON_ERROR_ZERO || maker->control->holes;
+    bool hole = maker->control->options.on_error == MR_ON_ERROR_ZERO || maker->control->holes;
     leave_hole(maker, job, hole ? MR_OUTCOME_HOLE : MR_OUTCOME_DAMAGED);
     return tried;
 }

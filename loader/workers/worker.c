@@ -117,10 +117,10 @@ static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32
     if (!mr_slot_can_mix(view, i, &seen) || !mr_place_take(&view->mixes[i], seen, w->job.id, &held))
         return false;
     report_doing(w, MR_DOING_MIXING);
-    uint64_t begin = w->control->with_timing ? mr_clock_now_ns() : 0, traced = mr_trace_ring_begin(w->ring);
+    uint64_t begin = w->control->options.with_timing ? mr_clock_now_ns() : 0, traced = mr_trace_ring_begin(w->ring);
     mr_mix_make_row(w->mixer, view, i);
     mr_trace_ring_put(w->ring, MR_TRACE_TRANSFORM, traced, view->index[i]);
-    if (w->control->with_timing)
+    if (w->control->options.with_timing)
         atomic_fetch_add_explicit(&w->record->transform_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
     mr_place_finish(&view->mixes[i], held);
     if (mr_slot_count_down(view))
@@ -241,7 +241,7 @@ static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 static bool read_ahead(struct mr_worker *w)
 {
     struct mr_sample_job job = {0};
-    while ((!w->reader || mr_reader_n_busy(w->reader) + w->n_cached < w->control->read_ahead) &&
+    while ((!w->reader || mr_reader_n_busy(w->reader) + w->n_cached < w->control->options.read_ahead) &&
            (find_urgent(w, &job) || take_ticket(w, &job)))
         if (begin_sample(w, &job))
             return true;
@@ -251,7 +251,7 @@ static bool read_ahead(struct mr_worker *w)
 static bool finish_a_read(struct mr_worker *w)
 {
     struct mr_read read;
-    bool timed = w->control->with_timing;
+    bool timed = w->control->options.with_timing;
     uint64_t begin = timed ? mr_clock_now_ns() : 0;
     report_doing(w, MR_DOING_READING);
     if (!mr_reader_reap(w->reader, true, &read))
@@ -342,11 +342,12 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
 {
     if (!w->job.catalog)
         return MR_OK;
-    struct mr_reader_options options = {.kind = (mr_reader_kind)w->control->reader,
-                                        .depth = w->control->read_ahead,
-                                        .max_bytes = w->control->max_file_bytes,
+    const mr_loader_options *o = &w->control->options;
+    struct mr_reader_options options = {.kind = o->reader,
+                                        .depth = o->read_ahead,
+                                        .max_bytes = o->max_file_bytes,
                                         .max_files = w->control->max_files,
-                                        .no_marks = w->control->stock_jpeg}; /* libjpeg needs whole files */
+                                        .no_marks = o->jpeg_decoder == MR_JPEG_STOCK}; /* libjpeg needs whole files */
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');

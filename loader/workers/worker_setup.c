@@ -55,7 +55,7 @@ void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process)
 {
     struct mr_worker_record *record = &job->shared.records[job->id];
     prctl(PR_SET_NAME, "millrace-worker");
-    int nice_by = job->shared.control->nice;
+    int nice_by = job->shared.control->options.nice;
     if (nice_by > 0) /* 0 is the calling thread */
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice_by);
     if (record->cpu >= 0) {
