@@ -244,8 +244,10 @@ static mr_status make_geometry(struct mr_pixels *pixels, uint32_t width, uint32_
         return status;
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
     if (made->width != plan->out_width || made->height != plan->out_height)
-        return mr_error_set(error, MR_ERR_DAMAGED, "image gives %lldx%lld, the batch has %ux%u", (long long)made->width,
-                            (long long)made->height, plan->out_width, plan->out_height);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "image gives %lldx%lld, the batch has the first image's %ux%u: the transform leaves each "
+                            "its own size, add center_crop(N) or resize(H:W)",
+                            (long long)made->width, (long long)made->height, plan->out_width, plan->out_height);
     return MR_OK;
 }
 

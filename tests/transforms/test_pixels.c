@@ -391,7 +391,7 @@ static void sizes_that_differ_from_the_first_are_damaged(void **state)
     check_sample(pixels, &plan, first.bytes, first.len, &first.image, 0, "none");
     mr_rng_init(&rng, 0, 0, 0);
     assert_int_equal(mr_pixels_run(pixels, other.bytes, other.len, true, &rng, out, &report, &error), MR_ERR_DAMAGED);
-    assert_string_equal(error.text, "image gives 40x22, the batch has 22x22");
+    assert_non_null(strstr(error.text, "image gives 40x22, the batch has the first image's 22x22: the transform"));
     jpeg_free(&first);
     jpeg_free(&other);
     mr_pixels_destroy(pixels);
