@@ -11,9 +11,6 @@
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
 
-#define VEC __m256i
-#define VEC_OP(name) _mm256_##name
-#define VEC_ZERO _mm256_setzero_si256
 #include "transforms/simd/idct_passes.h"
 
 INLINE void put16(void *to, __m128i value)

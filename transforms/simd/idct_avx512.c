@@ -6,9 +6,6 @@
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
 
-#define VEC __m512i
-#define VEC_OP(name) _mm512_##name
-#define VEC_ZERO _mm512_setzero_si512
 #include "transforms/simd/idct_passes.h"
 
 INLINE __m128i load128(const void *from)

@@ -23,6 +23,15 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* For text that both sets have in common. */
+#define VEC __m256i
+#define FLOATS __m256
+#define VEC_OP(name) _mm256_##name
+#define VEC_ZERO _mm256_setzero_si256
+#define VEC_AND _mm256_and_si256
+#define VEC_LOAD load256
+#define VEC_STORE store256
+
 /* Unaligned bytes. */
 INLINE __m256i load256(const void *from)
 {

@@ -13,6 +13,21 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* For text that both sets have in common. */
+#define VEC __m512i
+#define FLOATS __m512
+#define VEC_OP(name) _mm512_##name
+#define VEC_ZERO _mm512_setzero_si512
+#define VEC_AND _mm512_and_si512
+#define VEC_LOAD _mm512_loadu_si512
+#define VEC_STORE _mm512_storeu_si512
+
+/* a * b + c in one rounding. */
+INLINE FLOATS fused(FLOATS a, FLOATS b, FLOATS c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
 /* The lowest n of 64 bytes, 0 to 64. */
 INLINE __mmask64 first_bytes(uint32_t n)
 {
