@@ -2,35 +2,19 @@
 /*
  * Rows to tensors for AVX2. The end of a row is made by a last step that overlaps the one before, or in plain C in a
  * row that has no step.
- *
- * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the steps of
- * divide_twice() in transforms/tensor_write.c.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
-#include "transforms/tensor_write.h"
+
+/* c - a * b in one rounding. */
+INLINE __m256 fused_minus(__m256 a, __m256 b, __m256 c)
+{
+    return fused(_mm256_xor_ps(a, _mm256_set1_ps(-0.0f)), b, c);
+}
+
+#include "transforms/simd/tensor_write_simd.h"
 
 /* ---- Eight bytes to eight elements ---- */
-
-/* How eight bytes become floats; std and mend are of quotients. */
-struct rule {
-    __m256 scale, bias, std, mend;
-};
-
-INLINE __m256 negative(__m256 x)
-{
-    return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
-}
-
-INLINE __m256 make_floats(bool divides, __m256 x, const struct rule *rule)
-{
-    if (!divides)
-        return fused(x, rule->scale, rule->bias);
-    __m256 near = _mm256_mul_ps(x, _mm256_set1_ps(1.0f / 255.0f));
-    __m256 share = fused(fused(negative(near), _mm256_set1_ps(255.0f), x), rule->mend, near);
-    __m256 from_mean = _mm256_add_ps(share, rule->bias), value = _mm256_mul_ps(from_mean, rule->scale);
-    return fused(fused(negative(value), rule->std, from_mean), rule->scale, value);
-}
 
 INLINE void put_f32(void *out, size_t at, __m256 value)
 {
@@ -116,28 +100,13 @@ INLINE void put_planes_8(mr_dtype dtype, bool divides, const uint8_t *row, const
     }
 }
 
-INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, void *const out[3])
+INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n, const struct rule rule[3],
+                       void *const out[3])
 {
-    struct rule rule[3];
-    for (int c = 0; c < 3; c++)
-        rule[c] = (struct rule){.scale = _mm256_set1_ps(writer->scale[c]),
-                                .bias = _mm256_set1_ps(writer->bias[c]),
-                                .std = _mm256_set1_ps(divides ? writer->std[c] : 0),
-                                .mend = _mm256_set1_ps(writer->mend)};
     for (uint32_t at = 0; at + 8 <= n; at += 8)
         put_planes_8(dtype, divides, row + 3 * (size_t)at, rule, out, at);
     if (n % 8)
         put_planes_8(dtype, divides, row + 3 * (size_t)(n - 8), rule, out, n - 8);
-}
-
-INLINE void put_planes(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                       void *const out[3])
-{
-    if (writer->std)
-        put_planes_by(dtype, true, writer, row, n, out);
-    else
-        put_planes_by(dtype, false, writer, row, n, out);
 }
 
 void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
@@ -147,12 +116,8 @@ void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const ui
         mr_kernels_c.planes(writer, row, n, out);
     else if (writer->dtype == MR_U8)
         split_planes(row, n, out);
-    else if (writer->dtype == MR_F32)
-        put_planes(MR_F32, writer, row, n, out);
-    else if (writer->dtype == MR_F16)
-        put_planes(MR_F16, writer, row, n, out);
     else
-        put_planes(MR_BF16, writer, row, n, out);
+        put_planes(writer, row, n, out);
 }
 
 /* ---- Values ---- */
@@ -165,7 +130,6 @@ INLINE void put_24(mr_dtype dtype, bool divides, const uint8_t *row, const struc
     }
 }
 
-/* Vector i of three holds channels (8i), (8i + 1), ... of `channels`, 1 or 3, from the first one on. */
 INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, __m256 out[3])
 {
     float a = of_channel[first], b = channels == 1 ? a : of_channel[first + 1];
@@ -175,30 +139,16 @@ INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t ch
     out[2] = _mm256_setr_ps(b, c, a, b, c, a, b, c);
 }
 
-/* n is a multiple of channels, so that the last step's values begin with the first channel as well. */
+/* The last step's values begin with the first channel as well. */
 INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
                           uint32_t n, uint32_t first, uint32_t channels, void *out)
 {
-    __m256 scale[3], bias[3], std[3];
-    repeat_channels(writer->scale, first, channels, scale);
-    repeat_channels(writer->bias, first, channels, bias);
-    repeat_channels(divides ? writer->std : writer->scale, first, channels, std);
     struct rule rule[3];
-    for (int i = 0; i < 3; i++)
-        rule[i] = (struct rule){scale[i], bias[i], std[i], _mm256_set1_ps(writer->mend)};
+    make_rules(writer, divides, first, channels, rule);
     for (uint32_t at = 0; at + 24 <= n; at += 24)
         put_24(dtype, divides, row, rule, out, at);
     if (n % 24)
         put_24(dtype, divides, row, rule, out, n - 24);
-}
-
-INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                       uint32_t first, uint32_t channels, void *out)
-{
-    if (writer->std)
-        put_values_by(dtype, true, writer, row, n, first, channels, out);
-    else
-        put_values_by(dtype, false, writer, row, n, first, channels, out);
 }
 
 void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
@@ -206,10 +156,6 @@ void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const ui
 {
     if (n < 24)
         mr_kernels_c.values(writer, row, n, first, channels, out);
-    else if (writer->dtype == MR_F32)
-        put_values(MR_F32, writer, row, n, first, channels, out);
-    else if (writer->dtype == MR_F16)
-        put_values(MR_F16, writer, row, n, first, channels, out);
     else
-        put_values(MR_BF16, writer, row, n, first, channels, out);
+        put_values(writer, row, n, first, channels, out);
 }

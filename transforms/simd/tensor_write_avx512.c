@@ -2,30 +2,19 @@
 /*
  * Rows to tensors for AVX-512. The end of a row is a step of fewer elements, by masks, which neither read nor write
  * beyond it.
- *
- * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the steps of
- * divide_twice() in transforms/tensor_write.c.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
-#include "transforms/tensor_write.h"
+
+/* c - a * b in one rounding. */
+INLINE __m512 fused_minus(__m512 a, __m512 b, __m512 c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+#include "transforms/simd/tensor_write_simd.h"
 
 /* ---- Up to sixteen bytes to as many elements ---- */
-
-/* How bytes become floats; std and mend are of quotients. */
-struct rule {
-    __m512 scale, bias, std, mend;
-};
-
-INLINE __m512 make_floats(bool divides, __m512 x, const struct rule *rule)
-{
-    if (!divides)
-        return _mm512_fmadd_ps(x, rule->scale, rule->bias);
-    __m512 near = _mm512_mul_ps(x, _mm512_set1_ps(1.0f / 255.0f));
-    __m512 share = _mm512_fmadd_ps(_mm512_fnmadd_ps(near, _mm512_set1_ps(255.0f), x), rule->mend, near);
-    __m512 from_mean = _mm512_add_ps(share, rule->bias), value = _mm512_mul_ps(from_mean, rule->scale);
-    return _mm512_fmadd_ps(_mm512_fnmadd_ps(value, rule->std, from_mean), rule->scale, value);
-}
 
 /* As mr_half_bf16(): a NaN stays one. */
 INLINE __m256i to_bf16(__m512 value)
@@ -128,15 +117,9 @@ INLINE void put_planes_16(mr_dtype dtype, bool divides, const uint8_t *row, cons
     }
 }
 
-INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, void *const out[3])
+INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n, const struct rule rule[3],
+                       void *const out[3])
 {
-    struct rule rule[3];
-    for (int c = 0; c < 3; c++)
-        rule[c] = (struct rule){.scale = _mm512_set1_ps(writer->scale[c]),
-                                .bias = _mm512_set1_ps(writer->bias[c]),
-                                .std = _mm512_set1_ps(divides ? writer->std[c] : 0),
-                                .mend = _mm512_set1_ps(writer->mend)};
     uint32_t at = 0;
     for (; at + 16 <= n; at += 16)
         put_planes_16(dtype, divides, row, rule, out, at, 16);
@@ -144,31 +127,17 @@ INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
         put_planes_16(dtype, divides, row, rule, out, at, n - at);
 }
 
-INLINE void put_planes(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                       void *const out[3])
-{
-    if (writer->std)
-        put_planes_by(dtype, true, writer, row, n, out);
-    else
-        put_planes_by(dtype, false, writer, row, n, out);
-}
-
 void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                                    void *const out[3])
 {
     if (writer->dtype == MR_U8)
         split_planes(row, n, out);
-    else if (writer->dtype == MR_F32)
-        put_planes(MR_F32, writer, row, n, out);
-    else if (writer->dtype == MR_F16)
-        put_planes(MR_F16, writer, row, n, out);
     else
-        put_planes(MR_BF16, writer, row, n, out);
+        put_planes(writer, row, n, out);
 }
 
 /* ---- Values ---- */
 
-/* Vector i of three holds channels (16i), (16i + 1), ... of `channels`, 1 or 3, from the first one on. */
 INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, __m512 out[3])
 {
     if (channels == 1) {
@@ -192,13 +161,8 @@ INLINE void put_values_16(mr_dtype dtype, bool divides, const uint8_t *row, void
 INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
                           uint32_t n, uint32_t first, uint32_t channels, void *out)
 {
-    __m512 scale[3], bias[3], std[3];
-    repeat_channels(writer->scale, first, channels, scale);
-    repeat_channels(writer->bias, first, channels, bias);
-    repeat_channels(divides ? writer->std : writer->scale, first, channels, std);
     struct rule rule[3];
-    for (int i = 0; i < 3; i++)
-        rule[i] = (struct rule){scale[i], bias[i], std[i], _mm512_set1_ps(writer->mend)};
+    make_rules(writer, divides, first, channels, rule);
     uint32_t at = 0;
     for (; at + 48 <= n; at += 48)
         for (uint32_t i = 0; i < 3; i++)
@@ -207,22 +171,8 @@ INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
         put_values_16(dtype, divides, row, out, at, &rule[i], n - at < 16 ? n - at : 16);
 }
 
-INLINE void put_values(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                       uint32_t first, uint32_t channels, void *out)
-{
-    if (writer->std)
-        put_values_by(dtype, true, writer, row, n, first, channels, out);
-    else
-        put_values_by(dtype, false, writer, row, n, first, channels, out);
-}
-
 void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                                    uint32_t first, uint32_t channels, void *out)
 {
-    if (writer->dtype == MR_F32)
-        put_values(MR_F32, writer, row, n, first, channels, out);
-    else if (writer->dtype == MR_F16)
-        put_values(MR_F16, writer, row, n, first, channels, out);
-    else
-        put_values(MR_BF16, writer, row, n, first, channels, out);
+    put_values(writer, row, n, first, channels, out);
 }
