@@ -158,23 +158,75 @@ static void *kill_workers(void *arg)
     return NULL;
 }
 
+static mr_loader *start_killing(struct killer *killer, pthread_t *thread_out, uint32_t n_workers, uint32_t every,
+                                mr_on_error policy)
+{
+    mr_loader_options options = options_of(&rig_modes[rig_n_modes - 1], n_workers, policy);
+    memset(tries, 0, sizeof *tries);
+    killer->loader = mr_test_loader(dataset, NULL, &options);
+    killer->every = every;
+    killer->stop = false;
+    assert_int_equal(pthread_create(thread_out, NULL, kill_workers, killer), 0);
+    return killer->loader;
+}
+
+static void stop_killing(struct killer *killer, pthread_t thread)
+{
+    killer->stop = true;
+    pthread_join(thread, NULL);
+}
+
 static void a_run_under_kills_has_the_same_counts(void **state)
 {
     (void)state;
     rig_needs_fork();
     for (uint32_t n_workers = 1; n_workers <= 5; n_workers += 4) {
-        mr_loader_options options = options_of(&rig_modes[rig_n_modes - 1], n_workers, MR_ON_ERROR_SKIP);
-        memset(tries, 0, sizeof *tries);
-        mr_loader *loader = mr_test_loader(dataset, NULL, &options);
-        struct killer killer = {.loader = loader, .every = N * n_workers / 8};
+        struct killer killer;
         pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, kill_workers, &killer), 0);
+        mr_loader *loader = start_killing(&killer, &thread, n_workers, N * n_workers / 8, MR_ON_ERROR_SKIP);
         take_epoch(loader, N, MR_ON_ERROR_SKIP);
-        killer.stop = true;
-        pthread_join(thread, NULL);
+        stop_killing(&killer, thread);
         uint64_t n_deaths = check_counts(loader, N);
         assert_true(n_deaths >= 1);
         check_tries(1 + n_workers, n_deaths);
+        mr_loader_destroy(loader);
+    }
+}
+
+static void await_death(mr_loader *loader)
+{
+    mr_loader_stats stats = MR_LOADER_STATS_INIT;
+    while (mr_loader_get_stats(loader, &stats) == MR_OK && stats.n_deaths == 0)
+        mr_test_sleep_ms(1);
+}
+
+/* Each batch has more damage than records, and all but one have nothing else. */
+static void batches_that_fail_under_kills_have_the_same_words(void **state)
+{
+    (void)state;
+    rig_needs_fork();
+    for (uint32_t n_workers = 1; n_workers <= 5; n_workers += 4) {
+        struct killer killer;
+        pthread_t thread;
+        mr_loader *loader = start_killing(&killer, &thread, n_workers, N / 16, MR_ON_ERROR_FAIL);
+        for (int64_t first = 0; first < N; first += BATCH) {
+            char reason[64], all[64] = "";
+            const int64_t good = first == GOOD ? 1 : 0; /* the damage of the next place comes first */
+            if (first == N / 2 / BATCH * BATCH)
+                await_death(loader);
+            rig_expect(loader, MR_ERR_DAMAGED);
+            const mr_error *error = mr_loader_error(loader);
+            snprintf(reason, sizeof reason, "callback sample (index %lld): get returned 1", (long long)(first + good));
+            if (first + BATCH <= N && !good)
+                snprintf(all, sizeof all, "all %d samples of the batch are damaged: ", BATCH);
+            assert_int_equal(error->index, first + good);
+            if (strncmp(error->text, all, strlen(all)) != 0 ||
+                strncmp(error->text + strlen(all), reason, strlen(reason)) != 0)
+                fail_msg("'%s' is not '%s%s'", error->text, all, reason);
+        }
+        rig_expect(loader, MR_END);
+        stop_killing(&killer, thread);
+        assert_true(check_counts(loader, N) >= 1);
         mr_loader_destroy(loader);
     }
 }
@@ -254,6 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_costs_work_in_proportion_and_each_place_counts_once),
         cmocka_unit_test(a_run_under_kills_has_the_same_counts),
+        cmocka_unit_test(batches_that_fail_under_kills_have_the_same_words),
         cmocka_unit_test(a_list_of_damaged_files_is_read_in_proportion),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
