@@ -17,6 +17,26 @@ struct mr_codec *codec_make(void)
     return codec;
 }
 
+int codec_set_up(void **state)
+{
+    *state = codec_make();
+    return 0;
+}
+
+int codec_tear_down(void **state)
+{
+    mr_codec_destroy(*state);
+    return 0;
+}
+
+void codec_expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text)
+{
+    struct mr_image_head head;
+    mr_error error;
+    assert_int_equal(mr_codec_open(codec, bytes, len, &head, &error), MR_ERR_DAMAGED);
+    assert_string_equal(error.text, text);
+}
+
 static mr_status read_box(struct mr_codec *codec, const struct codec_box *box, uint8_t *out, mr_error *error)
 {
     const uint8_t *rows[16];

@@ -10,8 +10,13 @@ struct codec_box {
     uint32_t x, y, width, height;
 };
 
-/* A codec with the default limits. */
+/* A codec with the default limits; the same as the state of a group of tests. */
 struct mr_codec *codec_make(void);
+int codec_set_up(void **state);
+int codec_tear_down(void **state);
+
+/* Fail unless the bytes do not open, as damaged, with this text. */
+void codec_expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text);
 
 /*
  * Open, decode the box (NULL: everything) and close. On MR_OK *pixels_out has the box, to be freed; otherwise NULL.

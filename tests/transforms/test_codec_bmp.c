@@ -101,18 +101,6 @@ static void runs_count_a_byte_a_pixel_more(void **state)
     expect_over_limit(1, 24);
 }
 
-static int make_codec(void **state)
-{
-    *state = codec_make();
-    return 0;
-}
-
-static int destroy_codec(void **state)
-{
-    mr_codec_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,5 +108,5 @@ int main(void)
         cmocka_unit_test(all_rows_must_be_there),
         cmocka_unit_test(runs_count_a_byte_a_pixel_more),
     };
-    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+    return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }

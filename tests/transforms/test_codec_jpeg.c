@@ -202,18 +202,6 @@ static void one_codec_reads_kinds_in_turn(void **state)
     }
 }
 
-static int make_codec(void **state)
-{
-    *state = codec_make();
-    return 0;
-}
-
-static int destroy_codec(void **state)
-{
-    mr_codec_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,5 +214,5 @@ int main(void)
         cmocka_unit_test(orientation_comes_from_exif),
         cmocka_unit_test(one_codec_reads_kinds_in_turn),
     };
-    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+    return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }

@@ -14,35 +14,28 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-static void expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text)
-{
-    struct mr_image_head head;
-    mr_error error;
-    assert_int_equal(mr_codec_open(codec, bytes, len, &head, &error), MR_ERR_DAMAGED);
-    assert_string_equal(error.text, text);
-}
-
 static void what_is_no_image_is_named_by_its_bytes(void **state)
 {
-    expect_damaged(*state, NULL, 0, "the file is empty");
-    expect_damaged(*state, "text file\n", 10, "not an image: the first bytes are 74 65 78 74");
-    expect_damaged(*state, "\1\2", 2, "not an image: the first bytes are 01 02");
-    expect_damaged(*state, "\0\0\0\0\0", 5, "not an image: the first bytes are 00 00 00 00");
-    expect_damaged(*state, "\xff", 1, "not an image: the first bytes are ff");
+    codec_expect_damaged(*state, NULL, 0, "the file is empty");
+    codec_expect_damaged(*state, "text file\n", 10, "not an image: the first bytes are 74 65 78 74");
+    codec_expect_damaged(*state, "\1\2", 2, "not an image: the first bytes are 01 02");
+    codec_expect_damaged(*state, "\0\0\0\0\0", 5, "not an image: the first bytes are 00 00 00 00");
+    codec_expect_damaged(*state, "\xff", 1, "not an image: the first bytes are ff");
 }
 
 static void other_formats_are_named(void **state)
 {
-    expect_damaged(*state, "\0\0\0\40ftypavif", 12, "AVIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
-    expect_damaged(*state, "GIF89a\1\0\1\0", 10, "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
+    codec_expect_damaged(*state, "\0\0\0\40ftypavif", 12,
+                         "AVIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
+    codec_expect_damaged(*state, "GIF89a\1\0\1\0", 10, "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are");
 }
 
 static void a_header_cut_short_is_damage(void **state)
 {
-    expect_damaged(*state, "\xff\xd8", 2, "Premature end of input file");
-    expect_damaged(*state, "\xff\xd8\xff\xe0\0\20JFIF", 10, "Premature end of input file");
-    expect_damaged(*state, "\x89PNG", 4, "Premature end of PNG file");
-    expect_damaged(*state, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "Premature end of PNG file");
+    codec_expect_damaged(*state, "\xff\xd8", 2, "Premature end of input file");
+    codec_expect_damaged(*state, "\xff\xd8\xff\xe0\0\20JFIF", 10, "Premature end of input file");
+    codec_expect_damaged(*state, "\x89PNG", 4, "Premature end of PNG file");
+    codec_expect_damaged(*state, "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "Premature end of PNG file");
 }
 
 /* Write a size into the frame header of a JPEG. */
@@ -60,37 +53,38 @@ static void set_jpeg_size(struct mr_test_image *image, unsigned width, unsigned 
 
 static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
 {
-    expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "BMP: the file ends in its header");
-    expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0\51\0\0\0", 18, "BMP: a header of length 41 is not supported");
+    codec_expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14, "BMP: the file ends in its header");
+    codec_expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0\51\0\0\0", 18,
+                         "BMP: a header of length 41 is not supported");
     uint8_t bmp[54 + 4] = "BM\0\0\0\0\0\0\0\0\72\0\0\0\50\0\0\0\1\0\0\0\1\0\0\0\1\0";
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: a depth of 0 is not supported");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: a depth of 0 is not supported");
     bmp[28] = 32;
     bmp[30] = 1;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 1 is not supported");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 1 is not supported");
     bmp[30] = 4;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 4 is not supported");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 4 is not supported");
     bmp[30] = 3;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: 0 bytes of pixels where 4 are needed");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: 0 bytes of pixels where 4 are needed");
     bmp[55] = 1;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: the masks 100 0 0 of 32 bits are not supported");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: the masks 100 0 0 of 32 bits are not supported");
     bmp[28] = 8;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 3 is not supported");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: compression 3 is not supported");
     bmp[30] = 0;
     bmp[47] = 1;
     bmp[46] = 1;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: a palette of size 257 is not supported");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: a palette of size 257 is not supported");
     bmp[22] = 0;
-    expect_damaged(*state, bmp, sizeof bmp, "BMP: a side of 0 pixels");
-    expect_damaged(*state, "P6\n1 1\n255\nab", 13, "PPM: 2 bytes of pixels where 3 are needed");
-    expect_damaged(*state, "P5\n99999 99999\n255\n", 19, "99999 x 99999 pixels are above the limit of 178956970");
-    expect_damaged(*state, "P5\n1 1\n0\n1", 10, "PPM: the largest value is not 1 to 65535");
-    expect_damaged(*state, "P5\n1 1\n65536\n1", 14, "PPM: the largest value is not 1 to 65535");
-    expect_damaged(*state, "P5\n0 1\n1\n1", 10, "PPM: a side of 0 pixels");
-    expect_damaged(*state, "P5\n-1 1\n1\n1", 11, "PPM: a number is expected");
-    expect_damaged(*state, "P5\n3000000000 1\n1\n1", 19, "PPM: a number is above 2147483647");
-    expect_damaged(*state, "P5\n00000000001 1\n1\n1", 20, "PPM: a number has more than 10 digits");
-    expect_damaged(*state, "P5\n1 # and no more", 18, "PPM: the file ends where a number is expected");
-    expect_damaged(*state, "RIFF\4\0\0\0WEBP", 12, "WebP: its chunks are wrong or incomplete");
+    codec_expect_damaged(*state, bmp, sizeof bmp, "BMP: a side of 0 pixels");
+    codec_expect_damaged(*state, "P6\n1 1\n255\nab", 13, "PPM: 2 bytes of pixels where 3 are needed");
+    codec_expect_damaged(*state, "P5\n99999 99999\n255\n", 19, "99999 x 99999 pixels are above the limit of 178956970");
+    codec_expect_damaged(*state, "P5\n1 1\n0\n1", 10, "PPM: the largest value is not 1 to 65535");
+    codec_expect_damaged(*state, "P5\n1 1\n65536\n1", 14, "PPM: the largest value is not 1 to 65535");
+    codec_expect_damaged(*state, "P5\n0 1\n1\n1", 10, "PPM: a side of 0 pixels");
+    codec_expect_damaged(*state, "P5\n-1 1\n1\n1", 11, "PPM: a number is expected");
+    codec_expect_damaged(*state, "P5\n3000000000 1\n1\n1", 19, "PPM: a number is above 2147483647");
+    codec_expect_damaged(*state, "P5\n00000000001 1\n1\n1", 20, "PPM: a number has more than 10 digits");
+    codec_expect_damaged(*state, "P5\n1 # and no more", 18, "PPM: the file ends where a number is expected");
+    codec_expect_damaged(*state, "RIFF\4\0\0\0WEBP", 12, "WebP: its chunks are wrong or incomplete");
 }
 
 static void plain_pixels_are_refused_by_what_is_wrong(void **state)
@@ -119,7 +113,7 @@ static void a_header_of_65535_squared_is_refused(void **state)
         struct mr_test_image image =
             mr_test_jpeg(&(struct mr_test_jpeg){.width = 16, .height = 16, .progressive = progressive});
         set_jpeg_size(&image, 65500, 65500);
-        expect_damaged(*state, image.bytes, image.len, "65500 x 65500 pixels are above the limit of 178956970");
+        codec_expect_damaged(*state, image.bytes, image.len, "65500 x 65500 pixels are above the limit of 178956970");
         mr_test_image_free(&image);
     }
 }
@@ -143,7 +137,7 @@ static void a_huge_png_is_refused(void **state)
     uint32_t crc = (uint32_t)crc32(0, image.bytes + 12, 17);
     uint8_t stored[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8), (uint8_t)crc};
     memcpy(image.bytes + 29, stored, 4);
-    expect_damaged(*state, image.bytes, image.len, "65535 x 65535 pixels are above the limit of 178956970");
+    codec_expect_damaged(*state, image.bytes, image.len, "65535 x 65535 pixels are above the limit of 178956970");
     mr_test_image_free(&image);
 }
 
@@ -164,7 +158,7 @@ static void the_pixel_limit_is_exact(void **state)
     mr_codec_close(codec);
     mr_test_image_free(&image);
     image = mr_test_png(&(struct mr_test_png){.width = 601, .height = 1});
-    expect_damaged(codec, image.bytes, image.len, "601 x 1 pixels are above the limit of 600");
+    codec_expect_damaged(codec, image.bytes, image.len, "601 x 1 pixels are above the limit of 600");
     mr_test_image_free(&image);
     mr_codec_destroy(codec);
 }
@@ -251,18 +245,6 @@ static void an_interlaced_png_counts_its_box(void **state)
     mr_codec_destroy(codec);
 }
 
-static int make_codec(void **state)
-{
-    *state = codec_make();
-    return 0;
-}
-
-static int destroy_codec(void **state)
-{
-    mr_codec_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,5 +262,5 @@ int main(void)
         cmocka_unit_test(decoder_memory_is_limited),
         cmocka_unit_test(an_interlaced_png_counts_its_box),
     };
-    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+    return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }

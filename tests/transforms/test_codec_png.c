@@ -155,18 +155,6 @@ static void a_bad_text_chunk_is_a_warning(void **state)
     mr_test_image_free(&image);
 }
 
-static int make_codec(void **state)
-{
-    *state = codec_make();
-    return 0;
-}
-
-static int destroy_codec(void **state)
-{
-    mr_codec_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,5 +165,5 @@ int main(void)
         cmocka_unit_test(rows_above_the_damage_are_good_unless_their_chunk_is_bad),
         cmocka_unit_test(a_bad_text_chunk_is_a_warning),
     };
-    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+    return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }

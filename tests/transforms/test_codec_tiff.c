@@ -98,22 +98,15 @@ static void expect_damaged_file(struct mr_codec *codec, struct file file, const 
     free(file.bytes);
 }
 
-static void expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text)
-{
-    struct mr_image_head head;
-    mr_error error;
-    assert_int_equal(mr_codec_open(codec, bytes, len, &head, &error), MR_ERR_DAMAGED);
-    assert_string_equal(error.text, text);
-}
-
 static void directories_are_refused_by_what_is_wrong(void **state)
 {
-    expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10, "TIFF: the directory lies beyond the file");
-    expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0", 12, "TIFF: the file ends in its header");
-    expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0\0\0\0\20", 16, "TIFF: the directory lies beyond the file");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22, "TIFF: tag 256 lies beyond the file");
-    expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\16\0\0\0\1\0\0\0\0", 22, "TIFF: tag 256 has no known type");
+    codec_expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
+    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10, "TIFF: the directory lies beyond the file");
+    codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0", 12, "TIFF: the file ends in its header");
+    codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0\0\0\0\20", 16, "TIFF: the directory lies beyond the file");
+    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22,
+                         "TIFF: tag 256 lies beyond the file");
+    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\16\0\0\0\1\0\0\0\0", 22, "TIFF: tag 256 has no known type");
 }
 
 static void sizes_that_lie_are_refused(void **state)
@@ -199,7 +192,7 @@ static void strips_that_overlap_much_are_refused(void **state)
     uint8_t *type = file.bytes + 1600 + 2 + LENGTHS * 12 + 2;
     put(type, 2, SHORT);
     memset(file.bytes + DATA_AT, 3, 128);
-    expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
+    codec_expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
     /* Plain bytes may, unless their bits are turned around, for which libtiff copies a whole strip. */
     uint8_t *compression = file.bytes + 1600 + 2 + COMPRESSION * 12, *samples = file.bytes + 1600 + 2 + SAMPLES * 12;
     put(compression + 8, 2, 1);
@@ -207,7 +200,7 @@ static void strips_that_overlap_much_are_refused(void **state)
     mr_codec_close(*state);
     put(samples, 2, 266);
     put(samples + 8, 2, 2);
-    expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
+    codec_expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
     free(file.bytes);
 }
 
@@ -504,18 +497,6 @@ static void libtiff_prints_nothing(void **state)
     assert_int_equal(n_good, 0);
 }
 
-static int make_codec(void **state)
-{
-    *state = codec_make();
-    return 0;
-}
-
-static int destroy_codec(void **state)
-{
-    mr_codec_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,5 +516,5 @@ int main(void)
         cmocka_unit_test(an_old_jpeg_that_ends_early_is_damaged),
         cmocka_unit_test(libtiff_prints_nothing),
     };
-    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+    return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }

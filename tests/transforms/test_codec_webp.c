@@ -246,18 +246,6 @@ static void a_frame_on_a_larger_canvas_counts_twice(void **state)
     mr_test_image_free(&image);
 }
 
-static int make_codec(void **state)
-{
-    *state = codec_make();
-    return 0;
-}
-
-static int destroy_codec(void **state)
-{
-    mr_codec_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,5 +255,5 @@ int main(void)
         cmocka_unit_test(a_lossless_image_needs_memory_for_its_codes),
         cmocka_unit_test(a_frame_on_a_larger_canvas_counts_twice),
     };
-    return cmocka_run_group_tests(tests, make_codec, destroy_codec);
+    return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }
