@@ -57,7 +57,6 @@ static int tear_down(void **state)
 {
     (void)state;
     close(rig.fd);
-    mr_test_folder_remove(rig.path);
     return 0;
 }
 

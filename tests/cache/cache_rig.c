@@ -53,7 +53,6 @@ void cache_rig_set_up(struct cache_rig *rig, uint32_t n_images)
 void cache_rig_tear_down(struct cache_rig *rig)
 {
     mr_dataset_destroy(rig->dataset);
-    mr_test_folder_remove(rig->folder);
 }
 
 void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed)

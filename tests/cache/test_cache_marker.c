@@ -63,7 +63,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct store *store = *state;
-    mr_test_folder_remove(store->folder);
     free(store);
     return 0;
 }

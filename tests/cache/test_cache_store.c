@@ -50,7 +50,6 @@ static int tear_down(void **state)
 {
     struct store *store = *state;
     close(store->fd);
-    mr_test_folder_remove(store->folder);
     free(store);
     return 0;
 }

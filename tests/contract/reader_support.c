@@ -38,13 +38,6 @@ int enter_folder(void **state)
     return 0;
 }
 
-int leave_folder(void **state)
-{
-    (void)state;
-    mr_test_folder_remove(folder_path);
-    return 0;
-}
-
 const char *in_folder(const char *name)
 {
     static char paths[8][512];

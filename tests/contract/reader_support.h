@@ -41,9 +41,8 @@ struct outcome {
     char text[MR_ERROR_TEXT];
 };
 
-/* Folder of this test; made new by each enter_folder(), emptied by leave_folder(). cmocka's setup and teardown. */
+/* Folder of this test; made new by each enter_folder(), cmocka's setup. */
 int enter_folder(void **state);
-int leave_folder(void **state);
 const char *folder(void);
 /* folder() + "/" + name, in one of a few buffers in turn. */
 const char *in_folder(const char *name);

@@ -437,7 +437,7 @@ static void names_tell_the_readers_apart(void **state)
     mr_dataset_destroy(dataset);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+#define T(name) cmocka_unit_test_setup(name, enter_folder)
 
 int main(void)
 {

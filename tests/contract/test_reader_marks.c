@@ -271,7 +271,7 @@ static void a_shard_that_was_cut_off_is_named_all_the_same(void **state)
     mr_dataset_destroy(dataset);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+#define T(name) cmocka_unit_test_setup(name, enter_folder)
 
 int main(void)
 {

@@ -241,7 +241,7 @@ static void a_sample_that_points_outside_is_damaged_for_every_reader(void **stat
     mr_dataset_destroy(dataset);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+#define T(name) cmocka_unit_test_setup(name, enter_folder)
 
 int main(void)
 {

@@ -243,7 +243,7 @@ static void destroying_leaves_nothing_in_flight(void **state)
     mr_dataset_destroy(dataset);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+#define T(name) cmocka_unit_test_setup(name, enter_folder)
 
 int main(void)
 {

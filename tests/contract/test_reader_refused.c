@@ -252,7 +252,7 @@ static void shards_need_no_ordinary_reads(void **state)
     in_a_process(refuse_ordinary_reads_of_shards);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, enter_folder, leave_folder)
+#define T(name) cmocka_unit_test_setup(name, enter_folder)
 
 int main(void)
 {

@@ -115,7 +115,6 @@ static void every_kind_is_the_same_in_another_process(void **state)
         assert_true(digest_in_another_process(mr_dataset_fds(dataset)) == sum);
         mr_dataset_destroy(dataset);
     }
-    tree_destroy(&tree);
 }
 
 static void the_region_is_sealed_and_closes_on_exec(void **state)
@@ -134,7 +133,6 @@ static void the_region_is_sealed_and_closes_on_exec(void **state)
         if (mr_dataset_fds(dataset)[i] >= 0)
             assert_int_equal(fcntl(mr_dataset_fds(dataset)[i], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static int copy_region(int fd, off_t *len_out, unsigned char **bytes_out)
@@ -187,7 +185,6 @@ static void a_damaged_region_is_refused(void **state)
     free(bytes);
     close(copy);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 /* A small one is copied. */
@@ -210,7 +207,6 @@ static void a_large_list_that_shrank_is_refused_by_new_workers(void **state)
     assert_error(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, &error), MR_ERR_IO, &error,
                  "shrank from 9000000 to 3 bytes");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_small_limit_on_file_sizes_is_an_error_and_no_signal(void **state)
@@ -242,7 +238,6 @@ static void a_small_limit_on_file_sizes_is_an_error_and_no_signal(void **state)
             assert_words(error.text, "RLIMIT_FSIZE allows");
         mr_dataset_destroy(dataset);
     }
-    tree_destroy(&tree);
 }
 
 static void names_cost_half_a_byte_more_than_their_bytes(void **state)

@@ -40,7 +40,6 @@ static void nothing_stays_open(void **state)
     expect_open_error(tree_spec(&tree, "cifar10", "data"), MR_ERR_IO, "holds no data_batch");
     expect_open_error(tree_spec(&tree, "records", "bad"), MR_ERR_INVALID, "need bytes=");
     assert_int_equal(n_open_files(), before);
-    tree_destroy(&tree);
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -86,7 +85,6 @@ static void indices_are_checked_and_names_are_cut(void **state)
     assert_int_equal(name[4], '?');
     assert_int_equal(mr_dataset_name(dataset, 0, NULL, 0), MR_OK);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_retained_dataset_outlives_its_creator(void **state)
@@ -101,7 +99,6 @@ static void a_retained_dataset_outlives_its_creator(void **state)
     assert_int_equal(mr_dataset_count(dataset), 1);
     assert_string_equal(path_of(dataset, 0), "c/a.jpg");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_slash_at_the_end_is_not_doubled(void **state)
@@ -116,7 +113,6 @@ static void a_slash_at_the_end_is_not_doubled(void **state)
     mr_dataset_name(dataset, 0, name, sizeof name);
     assert_string_equal(name, tree_at(&tree, "c/a.jpg"));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -61,7 +61,6 @@ static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
     mr_dataset_destroy(fixture->dataset);
-    mr_test_folder_remove(fixture->folder);
     free(fixture);
     return 0;
 }

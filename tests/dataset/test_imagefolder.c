@@ -47,7 +47,6 @@ static void classes_and_files_are_sorted(void **state)
     assert_string_equal(mr_dataset_class_name(dataset, 2), "dog");
     assert_null(mr_dataset_class_name(dataset, 3));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void folders_within_a_class_are_ordered_by_their_whole_path(void **state)
@@ -65,7 +64,6 @@ static void folders_within_a_class_are_ordered_by_their_whole_path(void **state)
     static const char *const paths[] = {"c/z.jpg", "c/a/2.jpg", "c/a-b/3.jpg", "c/a.jpg/4.jpg", "c/a/b/1.jpg"};
     expect_paths(dataset, paths, 5);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void only_the_nine_extensions_count_in_any_case(void **state)
@@ -112,7 +110,6 @@ static void names_of_any_bytes_are_listed_in_the_order_of_python(void **state)
     }
     expect_paths(dataset, paths, n);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 /* The slow oracle: every file as class, folder, name; sorted by these three. */
@@ -212,7 +209,6 @@ static void links_to_folders_are_folders_and_all_else_is_a_file(void **state)
         assert_int_equal(error.index, i);
     }
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void ignore_line(void *user, mr_log_level level, const char *line)
@@ -239,7 +235,6 @@ static void a_link_that_leads_back_is_left_out_with_a_warning(void **state)
     expect_paths(dataset, paths, 1);
     assert_int_equal(n_lines, 3);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void an_empty_class_is_named_unless_allowed(void **state)
@@ -260,7 +255,6 @@ static void an_empty_class_is_named_unless_allowed(void **state)
     assert_int_equal(mr_dataset_count(dataset), 1);
     assert_int_equal(label_of(dataset, 0), 0);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void without_labels_all_images_below_the_folder_count(void **state)
@@ -295,7 +289,6 @@ static void without_labels_all_images_below_the_folder_count(void **state)
     snprintf(spec, sizeof spec, "%s?label=some", tree_spec(&tree, "imagefolder", "flat"));
     expect_open_error(spec, MR_ERR_INVALID, "label 'some' of imagefolder is neither folder nor none");
     expect_open_error(tree_spec(&tree, "imagefolder", "hollow"), MR_ERR_DAMAGED, "?label=none takes its images");
-    tree_destroy(&tree);
 }
 
 static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **state)
@@ -308,7 +301,6 @@ static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **
     expect_open_error(tree_spec(&tree, "imagefolder", "flat/a.jpg"), MR_ERR_IO, "a.jpg: Not a directory");
     expect_open_error(tree_spec(&tree, "", "flat/a.jpg"), MR_ERR_IO, "a file is list:FILE or records:FILE?bytes=N; ");
     expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_DAMAGED, "flat holds no class folder");
-    tree_destroy(&tree);
 }
 
 static void an_unreadable_folder_is_an_error_that_names_it(void **state)
@@ -325,7 +317,6 @@ static void an_unreadable_folder_is_an_error_that_names_it(void **state)
     expect_open_error(tree_spec(&tree, "imagefolder", ""), MR_ERR_IO, "c/sub: Permission denied");
     assert_int_equal(seteuid(user), 0);
     assert_int_equal(chmod(tree_at(&tree, "c/sub"), 0700), 0);
-    tree_destroy(&tree);
 }
 
 static void touch(const char *name)
@@ -372,7 +363,6 @@ static void paths_up_to_the_limit_work_and_longer_ones_are_an_error(void **state
     expect_open_error(tree_spec(&tree, "imagefolder", ""), MR_ERR_IO, "File name too long");
     assert_int_equal(unlink("1234.jpg"), 0);
     assert_int_equal(chdir("/"), 0);
-    tree_destroy(&tree);
 }
 
 static void count_progress(void *user, uint64_t n_files)
@@ -401,7 +391,6 @@ static void progress_is_told_and_ends_at_the_number_of_files(void **state)
     assert_true(seen[0] >= 1);
     assert_int_equal(seen[1], 37);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_chdir_of_the_program_changes_nothing(void **state)
@@ -420,7 +409,6 @@ static void a_chdir_of_the_program_changes_nothing(void **state)
     assert_int_equal(mr_dataset_name(dataset, 0, name, sizeof name), MR_OK);
     assert_string_equal(name, "data/c/a.jpg");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -194,7 +194,6 @@ static void a_fifo_is_no_regular_file_and_blocks_nobody(void **state)
     assert_words(error.text, "c/a.jpg: not a regular file");
     assert_int_equal(error.index, 0);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void records_tell_their_shape(void **state)
@@ -220,7 +219,6 @@ static void records_tell_their_shape(void **state)
     assert_int_equal(info.len_bytes, 6);
     assert_int_equal(info.orientation, 0);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

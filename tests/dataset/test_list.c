@@ -68,7 +68,6 @@ static void lines_give_paths_and_labels(void **state)
     assert_int_equal(mr_dataset_relative_name(dataset, 1, name, sizeof name), MR_OK);
     assert_string_equal(name, "/abs/x.png");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void numbers_in_a_row_are_a_record(void **state)
@@ -107,7 +106,6 @@ static void numbers_in_a_row_are_a_record(void **state)
     assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 0);
     assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 4);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void the_spec_may_state_the_labels_dtype(void **state)
@@ -136,7 +134,6 @@ static void the_spec_may_state_the_labels_dtype(void **state)
     expect_open_error(spec, MR_ERR_INVALID, "label 'bf16' is none of");
     snprintf(spec, sizeof spec, "%s?labels=u8", list_of(&tree, "a\t0\n", 4));
     expect_open_error(spec, MR_ERR_INVALID, "list has no key 'labels'");
-    tree_destroy(&tree);
 }
 
 static void each_wrong_line_is_named(void **state)
@@ -197,7 +194,6 @@ static void each_wrong_line_is_named(void **state)
     expect_open_error(tree_spec(&tree, "list", "dir"), MR_ERR_IO, "Is a directory");
     assert_int_equal(mkfifo(tree_at(&tree, "pipe"), 0600), 0);
     expect_open_error(tree_spec(&tree, "list", "pipe"), MR_ERR_IO, "not a regular file");
-    tree_destroy(&tree);
 }
 
 static void class_names_may_head_a_list(void **state)
@@ -213,7 +209,6 @@ static void class_names_may_head_a_list(void **state)
     assert_string_equal(path_of(dataset, 0), "# classes");
     assert_string_equal(path_of(dataset, 1), "#");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_long_list_gives_each_line_in_its_place(void **state)
@@ -235,7 +230,6 @@ static void a_long_list_gives_each_line_in_its_place(void **state)
         assert_int_equal(label_of(dataset, i), i * 7 % 1000);
     }
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 /* Lines of 10 bytes. */
@@ -263,7 +257,6 @@ static void a_small_list_keeps_its_samples_whatever_becomes_of_the_file(void **s
     }
     mr_dataset_destroy(dataset);
     free(text);
-    tree_destroy(&tree);
 }
 
 static void a_large_list_that_is_overwritten_gives_errors_and_no_crash(void **state)
@@ -287,7 +280,6 @@ static void a_large_list_that_is_overwritten_gives_errors_and_no_crash(void **st
         assert_int_equal(mr_dataset_name(dataset, i, name, sizeof name), MR_OK);
     }
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void labels_do_not_depend_on_the_locale(void **state)
@@ -323,7 +315,6 @@ static void a_list_in_the_working_folder_keeps_its_root(void **state)
     mr_dataset_name(dataset, 0, name, sizeof name);
     assert_string_equal(name, "x.jpg");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

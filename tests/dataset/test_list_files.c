@@ -84,7 +84,6 @@ static void nothing_of_the_caller_is_kept(void **state)
     assert_int_equal(mr_dataset_inspect(dataset, 0, &info, NULL), MR_OK);
     assert_string_equal(info.format, "gif");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void many_paths_are_found(void **state)

@@ -89,7 +89,6 @@ static void a_saved_list_is_the_dataset_again(void **state)
     }
     assert_int_equal(n_entries(tree_at(&tree, "other")), 2); /* no temporary file is left */
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void paths_below_the_list_are_relative_to_it(void **state)
@@ -114,7 +113,6 @@ static void paths_below_the_list_are_relative_to_it(void **state)
     snprintf(expected, sizeof expected, "\n%s\t1\n", tree_at(&tree, "data/b/1.jpg"));
     assert_words(text, expected);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void records_as_labels_are_kept(void **state)
@@ -131,7 +129,6 @@ static void records_as_labels_are_kept(void **state)
     assert_string_equal(text, "a\t1.5, -2\nb\t3 4\n");
     assert_string_equal(path_of(dataset, 1), "b");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_last_class_that_ends_in_a_carriage_return_comes_back(void **state)
@@ -149,7 +146,6 @@ static void a_last_class_that_ends_in_a_carriage_return_comes_back(void **state)
     expect_same(dataset, list);
     mr_dataset_destroy(list);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void failures_name_the_file_and_leave_the_old_list(void **state)
@@ -187,7 +183,6 @@ static void failures_name_the_file_and_leave_the_old_list(void **state)
     assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", "bare"), &options, &dataset, &error), MR_OK);
     assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error), MR_ERR_UNSUPPORTED, &error, "no sample");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -81,7 +81,6 @@ static void samples_have_the_names_and_labels_of_what_was_packed(void **state)
         assert_string_equal(mr_dataset_class_name(dataset, i), invented_class(NULL, i));
     assert_null(mr_dataset_class_name(dataset, INVENTED_CLASSES));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 /* Extents, description, checksum and label of all samples, as a worker asks for them; exits the process when wrong. */
@@ -121,7 +120,6 @@ static void the_table_knows_samples_before_they_are_read(void **state)
     assert_true(samples_are_right(mr_dataset_catalog(dataset)));
     assert_non_null(mr_catalog_pack(mr_dataset_catalog(dataset)));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void another_process_attaches_to_the_same(void **state)
@@ -140,7 +138,6 @@ static void another_process_attaches_to_the_same(void **state)
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void messages_name_shard_and_sample(void **state)
@@ -160,7 +157,6 @@ static void messages_name_shard_and_sample(void **state)
     snprintf(want, sizeof want, "%s/p/shard-00000 (n00/file 0.JPEG, index 0)", tree.path);
     assert_string_equal(which, want);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void altered_bytes_are_found_and_named(void **state)
@@ -184,7 +180,6 @@ static void altered_bytes_are_found_and_named(void **state)
         whole[at] ^= 4;
     }
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void labels_may_be_arrays(void **state)
@@ -219,7 +214,6 @@ static void labels_may_be_arrays(void **state)
     int64_t label;
     assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void inspect_tells_what_the_index_knows(void **state)
@@ -245,7 +239,6 @@ static void inspect_tells_what_the_index_knows(void **state)
         assert_int_equal(info.channels, 3);
     }
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void inspect_looks_into_files_that_were_kept(void **state)
@@ -280,7 +273,6 @@ static void inspect_looks_into_files_that_were_kept(void **state)
     assert_string_equal(info.format, "jpeg");
     assert_int_equal(info.width, 0);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_pack_is_no_list(void **state)
@@ -293,7 +285,6 @@ static void a_pack_is_no_list(void **state)
     assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "l"), &error), MR_ERR_UNSUPPORTED, &error,
                  "one file per sample");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void what_is_no_pack_says_so(void **state)
@@ -311,7 +302,6 @@ static void what_is_no_pack_says_so(void **state)
     assert_int_equal(remove(tree_at(&tree, "p/index")), 0);
     tree_folder(&tree, "p/index");
     expect_error(&tree, MR_ERR_IO, "/p/index: Is a directory");
-    tree_destroy(&tree);
 }
 
 static void a_pack_that_is_not_finished_says_so(void **state)
@@ -323,7 +313,6 @@ static void a_pack_that_is_not_finished_says_so(void **state)
     tree_create(&tree);
     assert_int_equal(invented_write_some(tree_at(&tree, "p"), &options, 5, &error), MR_OK);
     expect_error(&tree, MR_ERR_DAMAGED, "/p is not finished");
-    tree_destroy(&tree);
 }
 
 static void keys_are_refused(void **state)
@@ -334,7 +323,6 @@ static void keys_are_refused(void **state)
     make_pack(&tree);
     snprintf(spec, sizeof spec, "%s?label=f32", tree_spec(&tree, "pack", "p"));
     expect_open_error(spec, MR_ERR_INVALID, "pack has no key 'label'; it knows none");
-    tree_destroy(&tree);
 }
 
 static void an_index_that_was_altered_is_refused(void **state)
@@ -356,7 +344,6 @@ static void an_index_that_was_altered_is_refused(void **state)
     write_whole(tree_at(&tree, "p/index"), bytes, len - 1);
     expect_error(&tree, MR_ERR_DAMAGED, "its header says ");
     free(bytes);
-    tree_destroy(&tree);
 }
 
 static void shards_that_are_not_what_the_index_says_are_named(void **state)
@@ -378,7 +365,6 @@ static void shards_that_are_not_what_the_index_says_are_named(void **state)
     expect_error(&tree, MR_ERR_IO, "/p/shard-00001: No such file or directory");
     assert_int_equal(mkdir(shard, 0777), 0);
     expect_error(&tree, MR_ERR_IO, "/p/shard-00001 is not a regular file");
-    tree_destroy(&tree);
 }
 
 static void class_names_outside_of_the_index_are_refused(void **state)
@@ -388,7 +374,6 @@ static void class_names_outside_of_the_index_are_refused(void **state)
     make_pack(&tree);
     alter_index(&tree, MR_PACK_CLASSES, 8, UINT64_MAX, 8);
     expect_error(&tree, MR_ERR_DAMAGED, "/p/index: the name of class 1 lies outside of it");
-    tree_destroy(&tree);
 }
 
 static void a_sample_that_points_outside_is_damaged_and_named(void **state)
@@ -419,7 +404,6 @@ static void a_sample_that_points_outside_is_damaged_and_named(void **state)
     mr_dataset_name(dataset, 5, name, sizeof name);
     assert_string_equal(name, "sample 5");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void an_index_that_was_overwritten_is_not_attached(void **state)
@@ -446,7 +430,6 @@ static void an_index_that_was_overwritten_is_not_attached(void **state)
     close(fd);
     free(bytes);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void long_names_do_not_push_the_index_out_of_a_message(void **state)
@@ -472,7 +455,6 @@ static void long_names_do_not_push_the_index_out_of_a_message(void **state)
     assert_words(which, "/p/shard-00000 (nnn");
     assert_words(which, "nnn, index 0)");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -73,7 +73,6 @@ static void marks_lie_in_a_file_behind_the_shards(void **state)
     mr_dataset *dataset = open_pack(&tree);
     assert_true(samples_are_right(mr_dataset_catalog(dataset)));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void another_process_attaches_to_the_same(void **state)
@@ -92,7 +91,6 @@ static void another_process_attaches_to_the_same(void **state)
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void marks_are_no_part_of_a_samples_checksum(void **state)
@@ -111,7 +109,6 @@ static void marks_are_no_part_of_a_samples_checksum(void **state)
         assert_int_equal(mr_catalog_verify(mr_dataset_catalog(dataset), i, want.bytes, len, NULL), MR_OK);
     }
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_marked_sample_is_listed_as_the_file_that_it_is(void **state)
@@ -131,7 +128,6 @@ static void a_marked_sample_is_listed_as_the_file_that_it_is(void **state)
     assert_int_equal(info.len_bytes, want.entry.image.len);
     assert_int_equal(info.channels, 3);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_file_of_marks_that_is_not_what_the_index_says_is_named(void **state)
@@ -153,7 +149,6 @@ static void a_file_of_marks_that_is_not_what_the_index_says_is_named(void **stat
     expect_error(&tree, MR_ERR_IO, "/p/marks: No such file or directory");
     assert_int_equal(mkdir(marks, 0777), 0);
     expect_error(&tree, MR_ERR_IO, "/p/marks is not a regular file");
-    tree_destroy(&tree);
 }
 
 static void a_pack_of_version_1_is_not_asked_for_marks(void **state)
@@ -169,7 +164,6 @@ static void a_pack_of_version_1_is_not_asked_for_marks(void **state)
     for (int64_t i = 0; i < N; i++)
         assert_false(mr_catalog_extent_marks(mr_dataset_catalog(dataset), i, &extent));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void a_sample_whose_marks_lie_outside_is_damaged_and_named(void **state)
@@ -195,7 +189,6 @@ static void a_sample_whose_marks_lie_outside_is_damaged_and_named(void **state)
     assert_false(mr_catalog_extent_marks(catalog, 1, &extent));
     assert_true(mr_catalog_extent_marks(catalog, 6, &extent));
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void an_error_may_name_the_file_of_marks(void **state)
@@ -213,7 +206,6 @@ static void an_error_may_name_the_file_of_marks(void **state)
     mr_catalog_which_file(catalog, 1, 0, which);
     assert_words(which, "/p/shard-00000 (n01/file 1.JPEG, index 1)");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

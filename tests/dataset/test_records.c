@@ -125,7 +125,6 @@ static void records_lie_where_arithmetic_says(void **state)
         assert_int_equal(mr_dataset_count(dataset), n);
         mr_dataset_destroy(dataset);
     }
-    tree_destroy(&tree);
 }
 
 static void a_near_label_comes_with_the_data_and_a_far_one_by_itself(void **state)
@@ -175,7 +174,6 @@ static void windows_never_cross_files(void **state)
     assert_int_equal(mr_dataset_name(dataset, 36, name, sizeof name), MR_OK);
     assert_string_equal(strrchr(name, '/'), "/5,%.bin#11");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void files_beyond_four_gigabytes_are_addressed(void **state)
@@ -193,7 +191,6 @@ static void files_beyond_four_gigabytes_are_addressed(void **state)
     assert_int_equal(mr_catalog_extents(mr_dataset_catalog(dataset), mr_dataset_count(dataset) - 1, extents), 1);
     assert_int_equal(extents[0].offset, (size - 4096) / 2 * 2);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void labels_may_be_arrays(void **state)
@@ -232,7 +229,6 @@ static void labels_may_be_arrays(void **state)
     assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 1);
     assert_int_equal(mr_dataset_kind(dataset)->label_shape[0], 3);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void pictures_are_bytes_with_one_or_three_channels(void **state)
@@ -262,7 +258,6 @@ static void pictures_are_bytes_with_one_or_three_channels(void **state)
         assert_int_equal(mr_dataset_kind(dataset)->encoded, 0);
         mr_dataset_destroy(dataset);
     }
-    tree_destroy(&tree);
 }
 
 static void wrong_keys_are_named(void **state)
@@ -309,7 +304,6 @@ static void wrong_keys_are_named(void **state)
     expect_open_error(with_query(tree_spec(&tree, "records", "b.bin"), "bytes=1"), MR_ERR_IO, "b.bin: No such file");
     tree_folder(&tree, "dir");
     expect_open_error(with_query(tree_spec(&tree, "records", "dir"), "bytes=1"), MR_ERR_IO, "not a regular file");
-    tree_destroy(&tree);
 }
 
 enum { CIFAR = 3073 };
@@ -357,7 +351,6 @@ static void cifar10_reads_the_batches_that_exist(void **state)
     dataset = open_dataset(with_query(tree_spec(&tree, "CIFAR10", ""), "SPLIT=TEST"));
     assert_int_equal(mr_dataset_count(dataset), 3);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void cifar10_refuses_what_is_not_its_layout(void **state)
@@ -373,7 +366,6 @@ static void cifar10_refuses_what_is_not_its_layout(void **state)
     tree_write(&tree, "data_batch_2.bin", bytes_of_file, CIFAR + 1);
     expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_DAMAGED,
                       "data_batch_2.bin has 3074 bytes, which is not a multiple");
-    tree_destroy(&tree);
 }
 
 static void a_file_that_shrank_gives_an_error_for_its_label(void **state)
@@ -390,7 +382,6 @@ static void a_file_that_shrank_gives_an_error_for_its_label(void **state)
     assert_error(mr_dataset_label(dataset, 1, &label, &error), MR_ERR_IO, &error,
                  "test_batch.bin#1: the file ends before the label");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -98,7 +98,6 @@ static void members_are_samples_in_their_order(void **state)
     assert_int_equal(label_of(dataset, 0), 3);
     assert_int_equal(label_of(dataset, 4), 2);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void braces_and_globs_name_shards(void **state)
@@ -138,7 +137,6 @@ static void braces_and_globs_name_shards(void **state)
         strcat(many, "{0..0}");
     expect_open_error(with_keys("tar:", many), MR_ERR_INVALID, "has 17 braces, above the limit of 16");
     expect_open_error(with_keys("tar:", many + 6), MR_ERR_IO, "the shard 0000000000000000:");
-    tree_destroy(&tree);
 }
 
 /* Suffixes count from the first dot of the base name; what lies between members with one stem parts them. */
@@ -177,7 +175,6 @@ static void consecutive_members_with_one_stem_are_a_sample(void **state)
     assert_int_equal(label_of(dataset, 1), 0);
     expect_damaged(dataset, 2, "the sample has no image member");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void labels_come_from_json_and_names_from_a_file(void **state)
@@ -225,7 +222,6 @@ static void labels_come_from_json_and_names_from_a_file(void **state)
     assert_string_equal(mr_dataset_class_name(dataset, 0), "cat");
     assert_string_equal(mr_dataset_class_name(dataset, 1), "dog");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 /* Opening a FIFO would wait for a writer, and the alarm would end the test. */
@@ -246,7 +242,6 @@ static void class_names_and_shards_come_from_regular_files(void **state)
     alarm(0);
     snprintf(keys, sizeof keys, "?label=none&classes=%s", tree_at(&tree, "absent"));
     expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO, "absent: No such file");
-    tree_destroy(&tree);
 }
 
 static char lines[2048];
@@ -313,7 +308,6 @@ static void a_broken_place_damages_the_samples_in_it(void **state)
         expect_line(place);
         mr_dataset_destroy(dataset);
     }
-    tree_destroy(&tree);
 }
 
 static void a_cut_shard_keeps_the_samples_before_the_cut(void **state)
@@ -332,7 +326,6 @@ static void a_cut_shard_keeps_the_samples_before_the_cut(void **state)
     expect_damaged(dataset, 2, "no tar headers are here");
     expect_line("the file ends within a header");
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 /* A broken place within a sample may have had the member that it lacks. */
@@ -357,7 +350,6 @@ static void a_further_member_that_was_lost_damages_its_sample(void **state)
     dataset = open_dataset(tree_spec(&tree, "tar", "s.tar"));
     assert_int_equal(label_of(dataset, 0), 1);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void what_is_no_plain_shard_is_refused_by_name(void **state)
@@ -410,7 +402,6 @@ static void what_is_no_plain_shard_is_refused_by_name(void **state)
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a:4,A:5"), MR_ERR_INVALID, "'a' already");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a.offsets:4"), MR_ERR_INVALID, "already");
     expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?imge=a"), MR_ERR_INVALID, "'image'");
-    tree_destroy(&tree);
 }
 
 /* More shards than are indexed at once: the order is theirs, and the first error wins. */
@@ -434,7 +425,6 @@ static void many_shards_keep_their_order(void **state)
     tree_write(&tree, "130.tar", "", 0);
     tree_write(&tree, "150.tar", "", 0);
     expect_open_error(spec, MR_ERR_DAMAGED, "130.tar is empty");
-    tree_destroy(&tree);
 }
 
 int main(void)

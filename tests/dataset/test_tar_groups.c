@@ -24,13 +24,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    tree_destroy(&tree);
-    return 0;
-}
-
 static void write_shard(const char *name, struct mr_test_shard *shard)
 {
     tree_write(&tree, name, shard->bytes, shard->len);
@@ -260,5 +253,5 @@ int main(void)
         cmocka_unit_test(shards_without_samples_are_between_those_with_some),
         cmocka_unit_test(escapes_hold_in_patterns),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -89,7 +89,6 @@ static void what_is_kept_holds_until_size_or_time_change(void **state)
     expect_labels(&tree, "s.tar", "?label=json:y", 8); /* another recipe is kept beside the first */
     assert_int_equal(count_kept(&tree, ".", name), 2);
     expect_labels(&tree, "*.tar", "", 2); /* a glob does not take what was kept for a shard */
-    tree_destroy(&tree);
 }
 
 static void nothing_is_kept_where_it_must_not_be(void **state)
@@ -105,7 +104,6 @@ static void nothing_is_kept_where_it_must_not_be(void **state)
     assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, "s.tar"), now, 0), 0); /* it may be written to */
     expect_labels(&tree, "s.tar", "", 1);
     assert_int_equal(count_kept(&tree, ".", name), 0);
-    tree_destroy(&tree);
 }
 
 static void a_place_that_cannot_be_written_gives_way_to_the_cache_folder(void **state)
@@ -126,7 +124,6 @@ static void a_place_that_cannot_be_written_gives_way_to_the_cache_folder(void **
     expect_labels(&tree, shard, "", 1);
     expect_labels(&tree, shard, "?index=beside", 2);
     unsetenv("XDG_CACHE_HOME");
-    tree_destroy(&tree);
 }
 
 /* Whatever stands in the file, the samples are those of the shard. */
@@ -152,7 +149,6 @@ static void a_kept_index_that_is_damaged_is_as_none(void **state)
         tree_write(&tree, name, bytes, i);
         expect_labels(&tree, "s.tar", "", 1);
     }
-    tree_destroy(&tree);
 }
 
 static void set_time(const struct tree *tree, const char *name)
@@ -177,7 +173,6 @@ static void a_further_member_is_kept_with_its_maximum(void **state)
         mr_dataset_destroy(dataset);
         expect_labels(&tree, "s.tar", "?keep=json:7", 1);
     }
-    tree_destroy(&tree);
 }
 
 /* A field may be called as suffixes follow one. */
@@ -194,7 +189,6 @@ static void no_two_recipes_share_what_is_kept(void **state)
     assert_int_equal(mr_dataset_label(dataset, 0, &label, NULL), MR_ERR_IO);
     mr_dataset_destroy(dataset);
     expect_labels(&tree, "s.tar", "?label=json:y&image=png%20image,jpg", 8);
-    tree_destroy(&tree);
 }
 
 /* Its lines are for every opening. */
@@ -214,7 +208,6 @@ static void a_broken_shard_is_not_kept(void **state)
     set_time(&tree, "s.tar");
     mr_dataset_destroy(open_dataset(tree_spec(&tree, "tar", "s.tar")));
     assert_int_equal(count_kept(&tree, ".", name), 0);
-    tree_destroy(&tree);
 }
 
 /* Lengths of the header, of its part before the checksum, and of the recipe. */
@@ -317,7 +310,6 @@ static void a_file_that_a_killed_process_left_is_replaced(void **state)
     assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, left), old, 0), 0);
     expect_labels(&tree, "s.tar", "", 1);
     assert_int_equal(count_kept(&tree, ".", name), 1); /* and nothing else */
-    tree_destroy(&tree);
 }
 
 /* It may change once more without another time of change. */
@@ -334,7 +326,6 @@ static void nothing_is_kept_beside_an_index_of_wds2idx_that_is_new(void **state)
     set_time(&tree, "s.idx");
     expect_labels(&tree, "s.tar", "", 1);
     assert_int_equal(count_kept(&tree, ".", name), 1);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -161,7 +161,6 @@ static void the_first_and_the_last_member_are_not_the_whole_shard(void **state)
     int len = snprintf(text, sizeof text, "v1.2 2\njpg 512 1 00.jpg\njpg %d 1 24.jpg\n", (N - 1) * 1024 + 512);
     tree_write(&tree, "s.idx", text, (size_t)len);
     expect_first(&tree, UNKEPT, N, "s.tar/00.jpg");
-    tree_destroy(&tree);
 }
 
 /* Where a shard is broken, only the pass over its headers can report it; a block of zeros ends the shard. */

@@ -116,7 +116,6 @@ static void a_killed_host_leaves_no_worker_and_no_file(void **state)
     unsetenv("TMPDIR");
     assert_int_equal(count_entries(temporary, ""), 0);
     assert_int_equal(count_entries("/dev/shm", "millrace"), 0);
-    mr_test_folder_remove(temporary);
 }
 
 static void a_stopped_and_killed_host_with_stopped_workers_leaves_nothing(void **state)

@@ -94,7 +94,6 @@ static int remove_folder(void **state)
     mr_dataset_destroy(folder->pack);
     snprintf(path, sizeof path, "%s-pack", folder->path);
     mr_test_folder_remove(strdup(path));
-    mr_test_folder_remove(folder->path);
     return 0;
 }
 

@@ -290,7 +290,6 @@ static void files_by_processes_have_the_bytes_of_the_host(void **state)
     }
     seen_free(expected);
     mr_dataset_destroy(dataset);
-    mr_test_folder_remove(folder);
 }
 
 struct releaser {

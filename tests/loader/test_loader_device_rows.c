@@ -152,7 +152,6 @@ static void any_number_of_workers_gives_the_same_rows(void **state)
             stage_close();
         }
     mr_dataset_destroy(dataset);
-    mr_test_folder_remove(folder);
 }
 
 static void holes_have_no_boxes_and_are_not_mixed(void **state)

@@ -156,7 +156,6 @@ static void the_trace_has_rows_for_the_copier_and_each_device(void **state)
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_words(text, rows[i]);
     free(text);
-    mr_test_folder_remove(folder);
 }
 
 int main(void)

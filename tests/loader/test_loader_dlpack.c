@@ -108,7 +108,6 @@ static void floats_of_every_kind_are_known(void **state)
         mr_loader_destroy(loader);
     }
     mr_dataset_destroy(dataset);
-    mr_test_folder_remove(folder);
 }
 
 static void what_cannot_be_exported_is_refused(void **state)

@@ -55,7 +55,6 @@ static int remove_folder(void **state)
 {
     struct folder *folder = *state;
     mr_dataset_destroy(folder->dataset);
-    mr_test_folder_remove(folder->path);
     free(folder);
     return 0;
 }

@@ -49,7 +49,6 @@ static int tear_down(void **state)
     struct place *place = *state;
     unsetenv("MR_TRACE");
     rig_destroy(place->rig);
-    mr_test_folder_remove(place->folder);
     free(place);
     return 0;
 }

@@ -112,7 +112,6 @@ static void nodes_and_their_cpus_are_found(void **state)
         assert_int_equal(mr_numa_node_cpus(nodes, node, &cpus), has);
         assert_int_equal(CPU_COUNT(&cpus), has ? 8 : 0);
     }
-    mr_test_folder_remove(nodes);
 }
 
 static void a_machine_that_does_not_say_has_one_node(void **state)
@@ -187,7 +186,6 @@ static void as_many_workers_as_the_node_has_cpus_go_there(void **state)
     assert_int_equal(CPU_COUNT(&set), 1);
     assert_true(CPU_ISSET((size_t)first_cpu(), &set));
     mr_slab_destroy(&block.slab);
-    mr_test_folder_remove(nodes);
 }
 
 static void on_one_node_nobody_is_placed(void **state)
@@ -199,7 +197,6 @@ static void on_one_node_nobody_is_placed(void **state)
     mr_numa_place_workers(nodes, &block.shared, 0);
     assert_int_equal(count_near(&block), 0);
     mr_slab_destroy(&block.slab);
-    mr_test_folder_remove(nodes);
 }
 
 static void a_worker_moves_unless_it_has_an_affinity(void **state)
@@ -248,8 +245,6 @@ static void memory_prefers_its_node_where_there_are_several(void **state)
     if (before == MPOL_DEFAULT)
         assert_int_equal(policy_of(block.slab.base), MPOL_PREFERRED);
     mr_slab_destroy(&block.slab);
-    mr_test_folder_remove(one);
-    mr_test_folder_remove(two);
 }
 
 static void a_narrow_mask_is_named_with_the_cure(void **state)
@@ -378,7 +373,6 @@ static void a_number_of_workers_is_warned_of_where_it_can_be_changed(void **stat
             fail_msg("%s: status %d", numbers[i].name, status);
     }
     mr_dataset_destroy(dataset);
-    mr_test_folder_remove(folder);
 }
 
 static void a_loader_warns_of_a_narrow_mask_once(void **state)
@@ -406,7 +400,6 @@ static void a_loader_warns_of_a_narrow_mask_once(void **state)
     mr_log_set(NULL, NULL);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     mr_dataset_destroy(dataset);
-    mr_test_folder_remove(folder);
 }
 
 int main(void)

@@ -34,7 +34,6 @@ int pack_rig_tear_down(void **state)
 {
     struct pack_rig *rig = *state;
     mr_dataset_destroy(rig->dataset);
-    mr_test_folder_remove(rig->folder);
     free(rig);
     return 0;
 }

@@ -53,7 +53,6 @@ static void finished_shards_count(void **state)
         assert_int_equal(n_there(&tree, &options), first_in_shard(&tree, n - 1));
         remove_pack(&tree, "p");
     }
-    tree_destroy(&tree);
 }
 
 static void finished_shards_are_not_made_again(void **state)
@@ -68,7 +67,6 @@ static void finished_shards_are_not_made_again(void **state)
     assert_int_equal(stat(tree_at(&tree, "p/shard-00000"), &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
-    tree_destroy(&tree);
 }
 
 /* They were synced before their part was made. */
@@ -80,7 +78,6 @@ static void finished_shards_are_not_read_again(void **state)
     begin_tree(&tree, &options, STOP);
     flip_byte(&tree, "p/shard-00000", 10);
     assert_int_equal(n_there(&tree, &options), first_in_shard(&tree, STOP - 1));
-    tree_destroy(&tree);
 }
 
 static void a_part_that_was_altered_ends_what_counts(void **state)
@@ -100,7 +97,6 @@ static void a_part_that_was_altered_ends_what_counts(void **state)
         write_part(&tree, &options, STOP);
     }
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void a_part_that_was_cut_off_ends_what_counts(void **state)
@@ -119,7 +115,6 @@ static void a_part_that_was_cut_off_ends_what_counts(void **state)
     assert_int_equal(truncate(tree_at(&tree, "p/shard-00001.part"), (off_t)len + 1), 0);
     assert_int_equal(n_there(&tree, &options), n_before_shard(&tree, 1));
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void a_part_in_another_place_is_none(void **state)
@@ -134,7 +129,6 @@ static void a_part_in_another_place_is_none(void **state)
     free(first);
     assert_int_equal(n_there(&tree, &options), n_before_shard(&tree, 1));
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void a_shard_of_another_length_or_missing_is_written_again(void **state)
@@ -151,7 +145,6 @@ static void a_shard_of_another_length_or_missing_is_written_again(void **state)
     assert_int_not_equal(access(tree_at(&tree, "p/shard-00002"), F_OK), 0);
     assert_int_not_equal(access(tree_at(&tree, "p/shard-00002.part"), F_OK), 0);
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 /* As a crash leaves it: cut off anywhere, or zeros. Nothing else is there by then. */
@@ -173,7 +166,6 @@ static void a_torn_beginning_is_begun_again(void **state)
     }
     expect_goes_on(&tree, &options);
     free(begin);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -116,7 +116,6 @@ static void expect_survival(uint32_t align, bool marks)
         remove_pack(&tree, "p");
     }
     assert_in_range(n, 3 * PARTS_N, 20 * PARTS_N); /* all of it was tried */
-    tree_destroy(&tree);
 }
 
 static void whenever_it_is_killed_it_goes_on_to_the_same_bytes(void **state)
@@ -163,7 +162,6 @@ static void a_full_disk_is_named_and_survived(void **state)
         expect_goes_on(&tree, &options);
         remove_pack(&tree, "p");
     }
-    tree_destroy(&tree);
 }
 
 static void after_a_failure_only_close_is_left(void **state)
@@ -192,7 +190,6 @@ static void after_a_failure_only_close_is_left(void **state)
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-    tree_destroy(&tree);
 }
 
 static void expect_refused(const struct tree *tree, const struct mr_pack_writer_options *options, const char *words)
@@ -235,7 +232,6 @@ static void another_call_is_refused_and_says_what_differs(void **state)
     other.n_classes = 2;
     expect_refused(&tree, &other, "other labels or classes");
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void options_that_make_no_sense_are_refused(void **state)
@@ -254,7 +250,6 @@ static void options_that_make_no_sense_are_refused(void **state)
     options.align = 0;
     options.kind = &kind;
     expect_refused(&tree, &options, "labels of 0 bytes");
-    tree_destroy(&tree);
 }
 
 static void a_complete_pack_stays_as_it_is(void **state)
@@ -273,7 +268,6 @@ static void a_complete_pack_stays_as_it_is(void **state)
     other.class_name = other_class;
     expect_refused(&tree, &other, "/p holds a complete pack of another dataset, or made with other options");
     expect_same(&tree, "whole", "p", 0);
-    tree_destroy(&tree);
 }
 
 static void files_of_others_stay_as_they_are(void **state)
@@ -291,7 +285,6 @@ static void files_of_others_stay_as_they_are(void **state)
     tree_write(&tree, "p/shard-00000", "mine", 4);
     expect_refused(&tree, &options, "/p holds shard-00000, but no index and no unfinished");
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
-    tree_destroy(&tree);
 }
 
 static void two_processes_cannot_write_one_pack(void **state)
@@ -315,7 +308,6 @@ static void two_processes_cannot_write_one_pack(void **state)
     assert_int_equal(status, 0);
     mr_pack_writer_close(writer);
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void too_few_and_too_many_samples_are_refused(void **state)
@@ -336,7 +328,6 @@ static void too_few_and_too_many_samples_are_refused(void **state)
     assert_int_equal(mr_pack_writer_add(writer, &invented.entry, &error), MR_ERR_INVALID);
     assert_int_equal(mr_pack_writer_finish(writer, &error), MR_OK);
     mr_pack_writer_close(writer);
-    tree_destroy(&tree);
 }
 
 static void a_pack_may_hold_no_sample(void **state)
@@ -351,7 +342,6 @@ static void a_pack_may_hold_no_sample(void **state)
     assert_int_equal(mr_dataset_count(dataset), 0);
     assert_int_equal(mr_dataset_n_classes(dataset), INVENTED_CLASSES);
     mr_dataset_destroy(dataset);
-    tree_destroy(&tree);
 }
 
 static void many_templates_are_told_apart(void **state)
@@ -383,7 +373,6 @@ static void many_templates_are_told_apart(void **state)
         assert_int_equal(sample.template, i % MANY);
     }
     free(bytes);
-    tree_destroy(&tree);
 }
 
 static void samples_lie_where_they_were_told_to(void **state)
@@ -405,7 +394,6 @@ static void samples_lie_where_they_were_told_to(void **state)
         assert_int_equal(sample.offset, i % 2 * 4096);
     }
     free(bytes);
-    tree_destroy(&tree);
 }
 
 static void a_folder_that_cannot_be_made_is_named(void **state)
@@ -422,7 +410,6 @@ static void a_folder_that_cannot_be_made_is_named(void **state)
     tree_file(&tree, "file");
     assert_error(mr_pack_writer_open(tree_at(&tree, "file"), &options, &writer, &n, &error), MR_ERR_IO, &error,
                  "/file: Not a directory");
-    tree_destroy(&tree);
 }
 
 int main(void)

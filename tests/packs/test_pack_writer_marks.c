@@ -85,7 +85,6 @@ static void marks_lie_where_the_index_says(void **state)
     assert_int_equal(len, end);
     free(marks);
     free(index);
-    tree_destroy(&tree);
 }
 
 static void pack_without_a_marked_sample_has_no_file_of_marks(void **state)
@@ -103,7 +102,6 @@ static void pack_without_a_marked_sample_has_no_file_of_marks(void **state)
     assert_int_equal(header.sections[MR_PACK_MARKS].len, 0);
     assert_int_equal(header.marks_bytes, 0);
     free(index);
-    tree_destroy(&tree);
 }
 
 static void marks_that_are_too_short_or_missing_are_written_again(void **state)
@@ -119,7 +117,6 @@ static void marks_that_are_too_short_or_missing_are_written_again(void **state)
     assert_int_equal(n_there(&tree, &options), 0);
     assert_int_not_equal(access(tree_at(&tree, "p/marks"), F_OK), 0);
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void marks_that_have_been_synced_are_not_read_again(void **state)
@@ -132,7 +129,6 @@ static void marks_that_have_been_synced_are_not_read_again(void **state)
     assert_int_equal(n_there(&tree, &options), first_in_shard(&tree, PARTS_N - 2));
     change_marks(&tree, 10);
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 /* Shards of one sample each, so that the marks are the largest file. */
@@ -167,7 +163,6 @@ static void a_disk_that_is_full_of_marks_is_named_and_survived(void **state)
     assert_int_equal(len, 0);
     assert_int_equal(n_there(&tree, &options), MARKED_FIRST); /* shards of one sample */
     expect_goes_on(&tree, &options);
-    tree_destroy(&tree);
 }
 
 static void marks_of_others_stay_as_they_are(void **state)
@@ -192,7 +187,6 @@ static void marks_of_others_stay_as_they_are(void **state)
     assert_int_equal(len, 4);
     assert_memory_equal(bytes, "mine", 4);
     free(bytes);
-    tree_destroy(&tree);
 }
 
 static void marks_count_among_the_bytes_written(void **state)
@@ -220,7 +214,6 @@ static void marks_count_among_the_bytes_written(void **state)
     invent_marked(0, &invented);
     assert_int_equal(mr_pack_writer_bytes(writer), invented.entry.image.len + invented.entry.image.marks_len);
     mr_pack_writer_close(writer);
-    tree_destroy(&tree);
 }
 
 int main(void)

@@ -75,7 +75,6 @@ static int tear_down(void **state)
 {
     struct rig *rig = *state;
     mr_dataset_destroy(rig->dataset);
-    mr_test_folder_remove(rig->folder);
     free(rig);
     return 0;
 }

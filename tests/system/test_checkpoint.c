@@ -56,7 +56,6 @@ static void a_checkpoint_is_synced_before_and_after_its_rename(void **state)
     assert_false(checkpoint_write(folder, "last.ckpt", &head, numbers));
     assert_true(checkpoint_read(path, &read, found));
     assert_int_equal(read.epoch, 7); /* the older one is still there */
-    mr_test_folder_remove(folder);
 }
 
 static void a_fifo_is_refused(void **state)
@@ -67,7 +66,6 @@ static void a_fifo_is_refused(void **state)
     snprintf(path, sizeof path, "%s/fifo", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_false(checkpoint_read(path, &head, NULL)); /* does not wait for a writer */
-    mr_test_folder_remove(folder);
 }
 
 int main(void)

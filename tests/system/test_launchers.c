@@ -261,7 +261,6 @@ static int make_pictures(void **state)
 static int remove_pictures(void **state)
 {
     (void)state;
-    mr_test_folder_remove(folder);
     free(expected);
     return 0;
 }

@@ -82,7 +82,6 @@ static int tear_down(void **state)
     (void)state;
     mr_dataset_destroy(files);
     mr_dataset_destroy(shards);
-    mr_test_folder_remove(folder);
     return 0;
 }
 

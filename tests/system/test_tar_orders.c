@@ -75,7 +75,6 @@ static int tear_down(void **state)
 {
     (void)state;
     mr_dataset_destroy(shards);
-    mr_test_folder_remove(folder);
     return 0;
 }
 

@@ -210,7 +210,6 @@ static int tear_down(void **state)
 {
     (void)state;
     mr_dataset_destroy(dataset);
-    mr_test_folder_remove(folder);
     return 0;
 }
 
