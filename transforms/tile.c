@@ -136,13 +136,13 @@ size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_
 /* ---- Expanding ---- */
 
 /* All values of the nibbles. Up to two bytes behind the escapes are read before they are found to be too few. */
-static bool take_nibbles(const struct parts *parts, int8_t *values)
+static bool take_nibbles(const struct parts *parts, uint8_t *values)
 {
     const uint8_t *escape = parts->escapes;
     for (const uint8_t *pair = parts->values; pair < parts->escapes; pair++) {
         for (uint32_t shift = 0; shift < 8; shift += 4) {
             uint32_t nibble = *pair >> shift & 15, wide = *escape, escaped = nibble == MR_TILE_ESCAPE;
-            *values++ = (int8_t)(escaped ? wide : nibble - 8);
+            *values++ = (uint8_t)(escaped ? wide : nibble - 8);
             escape += escaped;
         }
         if (escape > parts->patches)
@@ -152,13 +152,13 @@ static bool take_nibbles(const struct parts *parts, int8_t *values)
 }
 
 /* Returns the number of values. */
-static uint32_t put_block(uint64_t mask, const int8_t *values, int16_t dc, int16_t out[64])
+static uint32_t put_block(uint64_t mask, const uint8_t *values, int16_t dc, int16_t out[64])
 {
     uint32_t n = 0;
     memset(out, 0, 64 * sizeof *out);
     out[0] = dc;
     for (; mask; mask &= mask - 1)
-        out[natural_of[__builtin_ctzll(mask) + 1]] = values[n++];
+        out[natural_of[__builtin_ctzll(mask) + 1]] = (int8_t)values[n++];
     return n;
 }
 
@@ -166,7 +166,7 @@ static uint32_t put_block(uint64_t mask, const int8_t *values, int16_t dc, int16
  * The number of values that all blocks have; where there are fewer, some number above n_values. A block begins within
  * the values, so none is read that lies beyond MR_TILE_SLACK.
  */
-static size_t put_blocks(const struct parts *parts, const int8_t *values, size_t n_values, uint32_t n_blocks,
+static size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values, uint32_t n_blocks,
                          uint32_t first, uint32_t last, int16_t (*out)[64])
 {
     struct place at = {.masks = parts->masks};
@@ -182,15 +182,10 @@ static size_t put_blocks(const struct parts *parts, const int8_t *values, size_t
     return at.value;
 }
 
+#include "transforms/tile_expand.h"
+
 bool mr_tile_expand_dct(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                         int16_t (*out)[64])
 {
-    struct parts parts;
-    int8_t values[MR_TILE_VALUES_ROOM];
-    assert(first <= last && last <= n_blocks && n_blocks <= MR_TILE_MAX_BLOCKS);
-    if (!find_dct(&parts, tile, len, n_blocks) || !take_nibbles(&parts, values))
-        return false;
-    size_t n_pairs = (size_t)(parts.escapes - parts.values);
-    size_t n_values = put_blocks(&parts, values, 2 * n_pairs, n_blocks, first, last, out);
-    return (n_values + 1) / 2 == n_pairs && put_patches(&parts, n_blocks, first, last, out);
+    return expand_tile(tile, len, n_blocks, first, last, out);
 }

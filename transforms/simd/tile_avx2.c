@@ -135,15 +135,10 @@ INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_
     return at.value;
 }
 
+#include "transforms/tile_expand.h"
+
 bool mr_tile_expand_dct_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
                              int16_t (*out)[64])
 {
-    struct parts parts;
-    _Alignas(32) uint8_t values[MR_TILE_VALUES_ROOM];
-    assert(first <= last && last <= n_blocks && n_blocks <= MR_TILE_MAX_BLOCKS);
-    if (!find_dct(&parts, tile, len, n_blocks) || !take_nibbles(&parts, values))
-        return false;
-    size_t n_pairs = (size_t)(parts.escapes - parts.values);
-    size_t n_values = put_blocks(&parts, values, 2 * n_pairs, n_blocks, first, last, out);
-    return (n_values + 1) / 2 == n_pairs && put_patches(&parts, n_blocks, first, last, out);
+    return expand_tile(tile, len, n_blocks, first, last, out);
 }
