@@ -10,6 +10,7 @@
 
 #include "dataset/file.h"
 #include "dataset/file_cache.h"
+#include "tests/support/assert_words.h"
 #include "transforms/pixels.h"
 #include "transforms/plan_compile.h"
 
@@ -17,8 +18,7 @@ static struct mr_plan make_plan(const struct cache_rig *rig)
 {
     struct mr_plan plan;
     mr_error error;
-    if (mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error), &error);
     return plan;
 }
 
@@ -58,8 +58,7 @@ static void pixels_of_cache(struct cache_run *run, struct mr_pixels *pixels, int
     uint8_t *part = NULL;
     const uint8_t *bytes;
     assert_true(mr_cache_use_find(run->use, index, &hit));
-    if (mr_pixels_range(pixels, &hit.image, &rng, &offset, &len, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_pixels_range(pixels, &hit.image, &rng, &offset, &len, &error), &error);
     if (hit.image.encoding == MR_PACKED_MARKED) {
         assert_true(len > 0);
         bytes = part = read_file(run->rig, index, offset, &len);
@@ -70,8 +69,7 @@ static void pixels_of_cache(struct cache_run *run, struct mr_pixels *pixels, int
         mr_cache_use_prefetch(run->use, &hit, offset, len);
         assert_true(mr_cache_use_read(run->use, &hit, offset, len, &bytes));
     }
-    if (mr_pixels_run_packed(pixels, &hit.image, bytes, len, offset, &rng, out, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_pixels_run_packed(pixels, &hit.image, bytes, len, offset, &rng, out, &report, &error), &error);
     free(part);
 }
 

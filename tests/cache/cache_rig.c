@@ -20,6 +20,7 @@
 
 #include "dataset/file.h"
 #include "cache/cache_folder.h"
+#include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
 #include "tests/support/images.h"
@@ -31,8 +32,7 @@ void cache_rig_reopen(struct cache_rig *rig)
 {
     mr_error error;
     mr_dataset_destroy(rig->dataset);
-    if (mr_dataset_open(rig->photos, NULL, &rig->dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_open(rig->photos, NULL, &rig->dataset, &error), &error);
     rig->catalog = mr_dataset_catalog(rig->dataset);
     rig->n = mr_dataset_count(rig->dataset);
     mr_test_sleep_ms(SETTLE_MS);
@@ -97,8 +97,7 @@ void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct 
         status = mr_cache_use_create(run->region, rig->catalog, &run->use, &error);
     if (status == MR_OK)
         status = mr_cache_fill_create(run->region, rig->catalog, &run->fill, &error);
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
 }
 
 void cache_run_end(struct cache_run *run)
@@ -208,8 +207,7 @@ struct cache_counts cache_rig_count(const char *dir)
     struct mr_cache_files files;
     mr_error error;
     int folder;
-    if (mr_cache_folder_open(dir, false, &folder, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_folder_open(dir, false, &folder, &error), &error);
     assert_int_equal(mr_cache_folder_list(folder, &ids), 0);
     counts.n_segments = (unsigned)ids.n;
     for (size_t i = 0; i < ids.n; i++) {

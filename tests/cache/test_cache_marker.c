@@ -46,8 +46,7 @@ static int set_up(void **state)
     int fd;
     store->folder = mr_test_folder_create();
     snprintf(store->dir, sizeof store->dir, "%s/cache", store->folder);
-    if (mr_cache_folder_open(store->dir, true, &fd, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_folder_open(store->dir, true, &fd, &error), &error);
     struct mr_cache_append *append = mr_cache_append_create(fd);
     assert_non_null(append);
     for (uint64_t i = 0; i < N; i++) {
@@ -76,8 +75,7 @@ static uint64_t count_entries(const struct store *store)
 {
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
-    if (mr_cache_stat(store->dir, NULL, true, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_stat(store->dir, NULL, true, &report, &error), &error);
     assert_int_equal(report.n_damaged, 0);
     return report.n_entries;
 }

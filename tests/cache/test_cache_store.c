@@ -40,8 +40,7 @@ static int set_up(void **state)
     mr_error error;
     store->folder = mr_test_folder_create();
     snprintf(store->dir, sizeof store->dir, "%s/cache", store->folder);
-    if (mr_cache_folder_open(store->dir, true, &store->fd, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_folder_open(store->dir, true, &store->fd, &error), &error);
     *state = store;
     return 0;
 }
@@ -83,8 +82,7 @@ static mr_cache_report stat_dir(const char *dir, bool verify)
 {
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
-    if (mr_cache_stat(dir, NULL, verify, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_stat(dir, NULL, verify, &report, &error), &error);
     return report;
 }
 

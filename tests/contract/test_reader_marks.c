@@ -7,6 +7,7 @@
 #include "tests/contract/reader_support.h"
 #include "tests/dataset/invented_marks.h"
 #include "tests/dataset/invented_pack.h"
+#include "tests/support/assert_words.h"
 
 enum { N = 40, SHARD = 9000, MARKED = 6, PLAIN = 20 };
 
@@ -19,8 +20,7 @@ static mr_dataset *make_pack(void)
     invented_write(in_folder("p"), &options);
     mark_pack(in_folder("p"));
     snprintf(spec, sizeof spec, "pack:%s", in_folder("p"));
-    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_open(spec, NULL, &dataset, &error), &error);
     return dataset;
 }
 

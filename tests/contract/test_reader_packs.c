@@ -10,6 +10,7 @@
 #include "dataset/pack_index.h"
 #include "tests/contract/reader_support.h"
 #include "tests/dataset/invented_pack.h"
+#include "tests/support/assert_words.h"
 
 enum { N = 40, SHARD = 9000 };
 
@@ -19,8 +20,7 @@ static mr_dataset *open_pack(void)
     mr_dataset *dataset;
     char spec[600];
     snprintf(spec, sizeof spec, "pack:%s", in_folder("p"));
-    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_open(spec, NULL, &dataset, &error), &error);
     return dataset;
 }
 

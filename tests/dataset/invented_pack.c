@@ -17,6 +17,7 @@
 
 #include "base/xxh3.h"
 #include "dataset/pack_index.h"
+#include "tests/support/assert_words.h"
 #include "tests/dataset/invented_pack.h"
 
 static uint8_t byte_of(uint64_t i, uint64_t at)
@@ -124,8 +125,7 @@ mr_status invented_write_some(const char *dir, const struct mr_pack_writer_optio
 void invented_write(const char *dir, const struct mr_pack_writer_options *options)
 {
     mr_error error = {0};
-    if (invented_write_some(dir, options, UINT64_MAX, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(invented_write_some(dir, options, UINT64_MAX, &error), &error);
 }
 
 void keep_trees_in_memory(void)

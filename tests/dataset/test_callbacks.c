@@ -29,8 +29,7 @@ static mr_dataset *make(const mr_callbacks *callbacks)
 {
     mr_dataset *dataset = NULL;
     mr_error error;
-    if (mr_dataset_from_callbacks(callbacks, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_callbacks(callbacks, &dataset, &error), &error);
     return dataset;
 }
 

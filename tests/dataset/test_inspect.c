@@ -24,8 +24,7 @@ static mr_sample_info inspect(const void *bytes, size_t len)
     tree_create(&tree);
     tree_write(&tree, "c/a.jpg", bytes, len);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
-    if (mr_dataset_inspect(dataset, 0, &info, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_inspect(dataset, 0, &info, &error), &error);
     mr_dataset_destroy(dataset);
     tree_destroy(&tree);
     assert_int_equal(info.len_bytes, len);

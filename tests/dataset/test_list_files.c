@@ -13,13 +13,13 @@
 
 #include "dataset/dataset.h"
 #include "tests/dataset/tree.h"
+#include "tests/support/assert_words.h"
 
 static mr_dataset *make_dataset(const char *const *paths, const int64_t *labels, int64_t n)
 {
     mr_dataset *dataset;
     mr_error error;
-    if (mr_dataset_from_files(paths, labels, n, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_files(paths, labels, n, &dataset, &error), &error);
     return dataset;
 }
 

@@ -38,8 +38,7 @@ static void expect_same(mr_dataset *a, mr_dataset *b)
         mr_error error = {0};
         assert_int_equal(label_of(a, i), label_of(b, i));
         assert_int_equal(mr_dataset_inspect(a, i, &x, &error), MR_OK);
-        if (mr_dataset_inspect(b, i, &y, &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_dataset_inspect(b, i, &y, &error), &error);
         assert_int_equal(x.len_bytes, y.len_bytes);
     }
 }
@@ -72,8 +71,7 @@ static void a_saved_list_is_the_dataset_again(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", "data"));
     for (int i = 0; i < 4; i++) {
         mr_error error = {0};
-        if (mr_dataset_save_list(dataset, tree_at(&tree, places[i]), &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_dataset_save_list(dataset, tree_at(&tree, places[i]), &error), &error);
         mr_dataset *list = open_dataset(tree_spec(&tree, "list", places[i]));
         expect_same(dataset, list);
         /* and once more, from the list, to each other place */
@@ -140,8 +138,7 @@ static void a_last_class_that_ends_in_a_carriage_return_comes_back(void **state)
     tree_write(&tree, "data/a/1.jpg", "1", 1);
     tree_write(&tree, "data/z\r/2.jpg", "22", 2);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", "data"));
-    if (mr_dataset_save_list(dataset, tree_at(&tree, "l.txt"), &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_save_list(dataset, tree_at(&tree, "l.txt"), &error), &error);
     mr_dataset *list = open_dataset(tree_spec(&tree, "list", "l.txt"));
     expect_same(dataset, list);
     mr_dataset_destroy(list);

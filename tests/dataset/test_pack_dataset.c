@@ -228,8 +228,7 @@ static void inspect_tells_what_the_index_knows(void **state)
     mr_dataset *dataset = open_pack(&tree);
     for (int64_t i = 0; i < N; i++) {
         invent((uint64_t)i, &want);
-        if (mr_dataset_inspect(dataset, i, &info, &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_dataset_inspect(dataset, i, &info, &error), &error);
         assert_int_equal(info.len_bytes, want.entry.image.len);
         assert_string_equal(info.format, formats[i % 5]);
         if (i % 5 == 1) /* bytes of no image, kept as they are */

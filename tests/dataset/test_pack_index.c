@@ -14,6 +14,7 @@
 #include "tests/dataset/invented_marks.h"
 #include "tests/dataset/invented_pack.h"
 #include "tests/dataset/tree.h"
+#include "tests/support/assert_words.h"
 
 enum { N = 12 };
 
@@ -50,8 +51,7 @@ static void expect_refused(const void *bytes, size_t len, mr_status status, cons
 static void attach(const void *bytes, size_t len, struct mr_pack_index *index)
 {
     mr_error error = {0};
-    if (mr_pack_index_attach(bytes, len, "DIR/index", index, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_pack_index_attach(bytes, len, "DIR/index", index, &error), &error);
 }
 
 static void what_was_written_is_read(void **state)

@@ -20,6 +20,7 @@
 
 #include "dataset/file.h"
 #include "dataset/tar/tar_scan.h"
+#include "tests/support/assert_words.h"
 
 enum { N_MEMBERS = 60, MAX_DATA = 3000, ARCHIVE_BYTES = 2 << 20 };
 
@@ -120,8 +121,7 @@ static void compare_archive(size_t len)
     assert_int_equal(mr_file_write_at(file->fd, archive_bytes, len, 0), 0);
     struct mr_tar_events events = {.member = compare_member, .gap = refuse_gap, .user = &comparison};
     mr_error error = {0};
-    if (mr_tar_scan(file, &events, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_tar_scan(file, &events, &error), &error);
     while (archive_read_next_header(comparison.archive, &entry) == ARCHIVE_OK)
         assert_int_not_equal(archive_entry_filetype(entry), AE_IFREG);
     assert_true(comparison.n > N_MEMBERS / 3);

@@ -70,8 +70,7 @@ static mr_status scan_shard(mr_error *error)
 static void expect_report(const char *expected)
 {
     mr_error error = {0};
-    if (scan_shard(&error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(scan_shard(&error), &error);
     assert_string_equal(report, expected);
 }
 

@@ -149,8 +149,7 @@ static void kills_of_mixing_workers_change_no_byte(void **state)
     c.shape[1] = c.shape[2] = 128;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 31 + i / 7);
-    if (mr_dataset_from_callbacks(&c, &work.dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_callbacks(&c, &work.dataset, &error), &error);
     run_under_fire(&work, MR_START_FORK, mr_test_scale(60));
     mr_dataset_destroy(work.dataset);
 }
@@ -230,8 +229,7 @@ static mr_dataset *harmful(struct harm *harm)
     c.dtype = MR_F32;
     c.ndim = 1;
     c.shape[0] = 4;
-    if (mr_dataset_from_callbacks(&c, &d, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_callbacks(&c, &d, &error), &error);
     return d;
 }
 

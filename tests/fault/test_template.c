@@ -52,8 +52,7 @@ static mr_loader *make_loader_of(const mr_callbacks *callbacks, mr_start start, 
     c.dtype = MR_F32;
     c.ndim = 1;
     c.shape[0] = 1;
-    if (mr_dataset_from_callbacks(&c, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_callbacks(&c, &dataset, &error), &error);
     o.batch_size = 16;
     o.num_workers = n_workers;
     o.start = start;

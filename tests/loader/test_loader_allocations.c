@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/support/allocations.h"
+#include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
 
@@ -78,8 +79,7 @@ static int make_folder(void **state)
         mr_test_image_save(&image, path);
         mr_test_image_free(&image);
     }
-    if (mr_dataset_open(folder.path, NULL, &folder.dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_open(folder.path, NULL, &folder.dataset, &error), &error);
     make_pack(&folder);
     *state = &folder;
     return 0;
@@ -107,8 +107,7 @@ static size_t run(mr_dataset *dataset, mr_loader_options options)
 
     options.batch_size = BATCH;
     options.n_epochs = N_EPOCHS;
-    if (mr_loader_create(dataset, NULL, &options, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
     for (uint64_t epoch = 0; epoch < N_EPOCHS; epoch++) {
         assert_int_equal(mr_loader_set_epoch(loader, epoch), MR_OK);
         unsigned n = 0;

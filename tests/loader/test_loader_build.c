@@ -18,6 +18,7 @@
 
 #include "loader/control.h"
 #include "loader/workers/worker_image.h"
+#include "tests/support/assert_words.h"
 
 #define WORDS "the slab is of another build than this worker (" MR_VERSION ")"
 
@@ -27,8 +28,7 @@ static struct mr_slab make_slab(uint64_t len_bytes)
 {
     struct mr_slab slab;
     mr_error error;
-    if (mr_slab_create(len_bytes, MR_SLAB_PAGES_SMALL, &slab, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_slab_create(len_bytes, MR_SLAB_PAGES_SMALL, &slab, &error), &error);
     return slab;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 
 enum { N_FILES = 100, PER_FILE = 8, N_THREADS = 16, LIMIT = 256, LEFT = LIMIT / 2 };
@@ -53,15 +54,13 @@ static void threads_leave_descriptors_to_the_program(void **state)
     limit.rlim_cur = LIMIT;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     char *folder = mr_test_folder_create(), *spec = make_records(folder);
-    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_open(spec, NULL, &dataset, &error), &error);
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.start = MR_START_THREAD;
     options.num_workers = N_THREADS;
     options.batch_size = 16;
     options.n_epochs = 20;
-    if (mr_loader_create(dataset, NULL, &options, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
     int n_free = LIMIT;
     for (uint64_t epoch = 0; epoch < options.n_epochs; epoch++) {
         mr_status status = mr_loader_set_epoch(loader, epoch);

@@ -11,6 +11,7 @@
 
 #include <millrace/millrace.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
 
@@ -137,8 +138,7 @@ static void any_number_of_workers_gives_the_same_rows(void **state)
     mr_error error;
     char *folder = mr_test_folder_filled(2, N_PHOTOS / 2);
     snprintf(spec, sizeof spec, "imagefolder:%s", folder);
-    if (mr_dataset_open(spec, NULL, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_open(spec, NULL, &dataset, &error), &error);
     for (unsigned p = 0; p < N_PLACES; p++)
         for (unsigned w = 0; w < 3; w++) {
             stage_open(&(struct double_options){.n_devices = 3, .policy = DOUBLE_LATE});

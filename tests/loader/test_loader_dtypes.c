@@ -11,6 +11,7 @@
 
 #include <millrace/millrace.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/devices.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
@@ -87,8 +88,7 @@ static mr_dataset *open_source(const struct source *source)
     callbacks.layout = MR_NHWC;
     mr_status status = source->channels ? mr_dataset_from_callbacks(&callbacks, &dataset, &error)
                                         : mr_dataset_open(spec, NULL, &dataset, &error);
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
     return dataset;
 }
 
@@ -113,8 +113,7 @@ static mr_loader *open_loader(mr_dataset *dataset, const mr_transform *transform
 {
     mr_loader *loader;
     mr_error error;
-    if (mr_loader_create(dataset, transform, options, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(dataset, transform, options, &loader, &error), &error);
     return loader;
 }
 
@@ -324,8 +323,7 @@ static void padding_is_refused_where_nothing_pads(void **state)
     callbacks.shape[0] = 4;
     struct rig records = *rig;
     mr_error error;
-    if (mr_dataset_from_callbacks(&callbacks, &records.dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_callbacks(&callbacks, &records.dataset, &error), &error);
     options.finish_on_host = false;
     rig_refuses(&records, &options, MR_ERR_INVALID, "pad_channels 8: these samples are no pictures");
     mr_dataset_destroy(records.dataset);

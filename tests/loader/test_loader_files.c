@@ -67,8 +67,7 @@ static mr_loader *make(const struct folder *folder, const mr_loader_options *opt
     assert_int_equal(mr_transform_parse("random_resized_crop(16)+hflip(0.5)", &transform, &error), MR_OK);
     mr_loader_options on_device = *options;
     mr_test_set_devices(&on_device);
-    if (mr_loader_create(folder->dataset, transform, &on_device, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(folder->dataset, transform, &on_device, &loader, &error), &error);
     mr_transform_destroy(transform);
     return loader;
 }
@@ -219,8 +218,7 @@ static void a_transform_of_none_takes_the_size_of_the_first_good_image(void **st
     options.batch_size = 1;
     assert_int_equal(mr_transform_parse("none", &transform, &error), MR_OK);
     mr_test_set_devices(&options);
-    if (mr_loader_create(folder->dataset, transform, &options, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(folder->dataset, transform, &options, &loader, &error), &error);
     mr_transform_destroy(transform);
     rig_expect(loader, MR_ERR_DAMAGED);
     mr_batch *batch = rig_next(loader);

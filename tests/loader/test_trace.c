@@ -65,8 +65,7 @@ static struct mr_trace *make(const char *path)
 {
     struct mr_trace *trace;
     mr_error error;
-    if (mr_trace_create(path, &trace, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_trace_create(path, &trace, &error), &error);
     return trace;
 }
 

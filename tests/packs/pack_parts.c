@@ -17,6 +17,8 @@
 
 #include "tests/packs/pack_parts.h"
 
+#include "tests/support/assert_words.h"
+
 int n_entries(const char *path)
 {
     DIR *dir = opendir(path);
@@ -64,8 +66,7 @@ void remove_pack(const struct tree *tree, const char *name)
 void write_part(const struct tree *tree, const struct mr_pack_writer_options *options, uint64_t n_stop)
 {
     mr_error error = {0};
-    if (invented_write_some(tree_at(tree, "p"), options, n_stop, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(invented_write_some(tree_at(tree, "p"), options, n_stop, &error), &error);
 }
 
 uint64_t n_there(const struct tree *tree, const struct mr_pack_writer_options *options)
@@ -73,8 +74,7 @@ uint64_t n_there(const struct tree *tree, const struct mr_pack_writer_options *o
     struct mr_pack_writer *writer;
     uint64_t n = UINT64_MAX;
     mr_error error = {0};
-    if (mr_pack_writer_open(tree_at(tree, "p"), options, &writer, &n, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_pack_writer_open(tree_at(tree, "p"), options, &writer, &n, &error), &error);
     mr_pack_writer_close(writer);
     return n;
 }

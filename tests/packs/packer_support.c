@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/packs/packer_support.h"
 
+#include "tests/support/assert_words.h"
 #include "transforms/tile.h"
 
 #include <setjmp.h>
@@ -53,8 +54,7 @@ struct mr_packed_sample packer_pack(struct mr_packer *packer, const uint8_t *byt
     struct mr_packed_sample sample;
     mr_error error;
     mr_status status = mr_packer_pack(packer, bytes, len, &sample, &error);
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
     return sample;
 }
 
@@ -92,8 +92,7 @@ uint8_t *packer_pixels(const struct mr_packed_image *image, const uint8_t *bytes
     }
     assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
     mr_status status = decode(codec, image, bytes, &pixels, &error);
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
     mr_codec_destroy(codec);
     return pixels;
 }

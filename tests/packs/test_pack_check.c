@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/packs.h"
 
 static mr_pack_report check(struct pack_rig *rig, mr_dataset *dataset)
@@ -14,8 +15,7 @@ static mr_pack_report check(struct pack_rig *rig, mr_dataset *dataset)
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
     rig->n_notices = 0;
-    if (mr_dataset_check(dataset, &options, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_check(dataset, &options, &report, &error), &error);
     return report;
 }
 
@@ -33,8 +33,7 @@ static void check_names_the_damaged_files_of_a_folder(void **state)
     mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;
-    if (mr_dataset_check(rig->dataset, &options, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_check(rig->dataset, &options, &report, &error), &error);
     assert_int_equal(report.n_samples, rig->n);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
     assert_int_equal(rig->n_notices, MR_TEST_PACKS_N_BAD);

@@ -142,8 +142,7 @@ static void pack_of_a_pack_is_the_pack_of_its_files(void **state)
     pack_rig_pack(rig, "straight", &options);
     mr_dataset *once = pack_rig_open(rig, "once");
     mr_error error;
-    if (mr_dataset_pack(once, pack_rig_path(rig, "twice"), &options, NULL, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_pack(once, pack_rig_path(rig, "twice"), &options, NULL, &error), &error);
     mr_dataset_destroy(once);
     char x[PACK_RIG_PATH], y[PACK_RIG_PATH];
     snprintf(x, sizeof x, "%s/shard-00000", pack_rig_path(rig, "straight"));
@@ -207,8 +206,7 @@ static void names_that_lead_out_of_a_folder_are_cut(void **state)
     snprintf(spec, sizeof spec, "list:%s", pack_rig_path(rig, "lists/out.list"));
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_error error;
-    if (mr_dataset_pack(dataset, pack_rig_path(rig, "cut"), NULL, NULL, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_pack(dataset, pack_rig_path(rig, "cut"), NULL, NULL, &error), &error);
     mr_dataset_destroy(dataset);
     mr_dataset *pack = pack_rig_open(rig, "cut");
     const struct mr_pack_index *index = mr_catalog_pack(mr_dataset_catalog(pack));

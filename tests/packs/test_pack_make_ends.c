@@ -32,8 +32,7 @@ static void canceled_pack_goes_on_to_the_same_bytes(void **state)
         assert_true(n_canceled++ < 100);
         rig->cancel_soon = n_canceled < 3;
     }
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
     assert_int_equal(n_canceled, 3);
     pack_rig_assert_same(rig, "at_once", "in_steps");
 }

@@ -154,8 +154,7 @@ static void workers_and_interruptions_change_no_mark(void **state)
         assert_true(n_canceled++ < 100);
         rig->cancel_soon = n_canceled < 2;
     }
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
     assert_int_equal(n_canceled, 2);
     pack_rig_assert_same(rig, "one", "steps");
 }
@@ -194,8 +193,7 @@ static void packs_of_packs_have_the_same_marks(void **state)
         char name[16];
         snprintf(name, sizeof name, "second_%d", i);
         mr_dataset *source = pack_rig_open(rig, sources[i]);
-        if (mr_dataset_pack(source, pack_rig_path(rig, name), i < 2 ? &options : &dct, NULL, &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_dataset_pack(source, pack_rig_path(rig, name), i < 2 ? &options : &dct, NULL, &error), &error);
         mr_dataset_destroy(source);
         assert_same_file(rig, "shard-00000", i < 2 ? "first" : "first_dct", name);
         if (i < 2)
@@ -215,8 +213,7 @@ static mr_pack_report check_pack(struct pack_rig *rig, const char *name, mr_jpeg
     mr_dataset *dataset = pack_rig_open(rig, name);
     options.jpeg_decoder = decoder;
     rig->n_notices = 0;
-    if (mr_dataset_check(dataset, &options, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_check(dataset, &options, &report, &error), &error);
     mr_dataset_destroy(dataset);
     return report;
 }

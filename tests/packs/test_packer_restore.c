@@ -30,8 +30,7 @@ static struct mr_test_image restore(const struct mr_packed_sample *sample)
     const uint8_t *bytes;
     size_t len;
     mr_error error;
-    if (mr_packer_restore(packer, &sample->image, sample->bytes, &bytes, &len, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_packer_restore(packer, &sample->image, sample->bytes, &bytes, &len, &error), &error);
     struct mr_test_image file = {malloc(len), len};
     assert_non_null(file.bytes);
     memcpy(file.bytes, bytes, len);

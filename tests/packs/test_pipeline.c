@@ -18,6 +18,7 @@
 #include "dataset/dataset.h"
 #include "packs/pipeline.h"
 #include "tests/dataset/invented_pack.h"
+#include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/processes.h"
@@ -194,8 +195,7 @@ static void items_are_taken_in_order_with_any_number_of_workers(void **state)
         mr_error error;
         rig->n_taken = 0;
         rig->slow_position = 5 * i;
-        if (run_pipeline(rig, i, N - i, counts[i], &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(run_pipeline(rig, i, N - i, counts[i], &error), &error);
         assert_int_equal(rig->n_taken, N - 2 * i);
     }
     assert_false(rig->signals_come);
@@ -320,8 +320,7 @@ static void many_shards_and_workers_leave_descriptors_to_others(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     mr_status status = mr_pipeline_run(&work, &error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
     assert_int_equal(rig->n_taken, N);
     mr_dataset_destroy(pack);
 }

@@ -38,8 +38,7 @@ static mr_dataset *make_dataset(void)
     callbacks.layout = MR_NHWC;
     mr_dataset *dataset;
     mr_error error;
-    if (mr_dataset_from_callbacks(&callbacks, &dataset, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_from_callbacks(&callbacks, &dataset, &error), &error);
     return dataset;
 }
 

@@ -7,6 +7,7 @@
 #include "pinned/slot.h"
 
 #include "tests/double/cuda_double.h"
+#include "tests/support/assert_words.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -41,8 +42,7 @@ static struct mr_device_handle *open_id(int32_t id)
 {
     struct mr_device_handle *handle;
     mr_error error;
-    if (ops->open(id, &handle, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(ops->open(id, &handle, &error), &error);
     return handle;
 }
 
@@ -444,8 +444,7 @@ static void pieces_share_no_page(void **state)
     assert_non_null(slab);
     double_open(&(struct double_options){.page_bytes = PAGE, .registration_bytes = layout.data_bytes});
     struct mr_device_handle *handle = open_id(0);
-    if (ops->pin(handle, slab + layout.data_off, layout.data_bytes, layout.n_slots, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(ops->pin(handle, slab + layout.data_off, layout.data_bytes, layout.n_slots, &error), &error);
     ops->close(handle);
     expect_clean();
     free(slab);

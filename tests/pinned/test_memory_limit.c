@@ -45,8 +45,7 @@ static void fits(uint64_t len_bytes)
 {
     mr_error error = {0};
     mr_status status = mr_memory_limit_check_below(root, len_bytes, &error);
-    if (status != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(status, &error);
 }
 
 static void is_too_much(uint64_t len_bytes, const char *words)

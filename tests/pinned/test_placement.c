@@ -19,8 +19,7 @@ static struct mr_placement resolve(const struct mr_placement_names *names)
 {
     struct mr_placement placement;
     mr_error error = {.text = "nothing"};
-    if (mr_placement_resolve(names, &placement, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_placement_resolve(names, &placement, &error), &error);
     return placement;
 }
 

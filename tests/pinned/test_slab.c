@@ -26,8 +26,7 @@ static struct mr_slab make(uint64_t len_bytes)
 {
     struct mr_slab slab;
     mr_error error;
-    if (mr_slab_create(len_bytes, MR_SLAB_PAGES_SMALL, &slab, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_slab_create(len_bytes, MR_SLAB_PAGES_SMALL, &slab, &error), &error);
     return slab;
 }
 

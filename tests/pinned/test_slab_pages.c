@@ -149,15 +149,13 @@ static void use(enum mr_slab_pages most, uint64_t len_bytes, enum mr_slab_pages 
 {
     struct mr_slab slab, other;
     mr_error error = {0};
-    if (mr_slab_create(len_bytes, most, &slab, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_slab_create(len_bytes, most, &slab, &error), &error);
     assert_int_equal(slab.pages, expected);
     assert_int_equal(slab.len_bytes, expected_bytes);
     assert_int_equal(fcntl(slab.fd, F_GET_SEALS) & F_SEAL_SHRINK, F_SEAL_SHRINK);
     for (uint64_t off = 0; off < slab.len_bytes; off += 1 << 20) {
         uint64_t left = slab.len_bytes - off;
-        if (mr_slab_reserve(&slab, off, left < 1 << 20 ? left : 1 << 20, &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_slab_reserve(&slab, off, left < 1 << 20 ? left : 1 << 20, &error), &error);
     }
     struct stat st;
     assert_int_equal(fstat(slab.fd, &st), 0);
@@ -219,8 +217,7 @@ static void populated_pages_are_mapped_or_at_least_reserved(void **state)
         kernel.is_old = old;
         assert_int_equal(mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error), MR_OK);
         slab.base[5000] = 7; /* a worker was here */
-        if (mr_slab_populate(&slab, 0, LEN, &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_slab_populate(&slab, 0, LEN, &error), &error);
         assert_int_equal(fstat(slab.fd, &st), 0);
         assert_true((uint64_t)st.st_blocks * 512 >= LEN);
         assert_int_equal(slab.base[5000], 7);

@@ -5,6 +5,7 @@
  */
 #include "sampler/position.h"
 #include "sampler/sampler.h"
+#include "tests/support/assert_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +25,7 @@ static mr_sampler *make(mr_sampler_options options, uint32_t world_size, uint32_
     options.rank = rank;
     mr_sampler *sampler;
     mr_error error;
-    if (mr_sampler_create(&options, &sampler, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_sampler_create(&options, &sampler, &error), &error);
     return sampler;
 }
 

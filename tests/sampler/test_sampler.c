@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shards, tails, steps, options and the caller's own orders, against properties that any order must have. */
 #include "sampler/sampler.h"
+#include "tests/support/assert_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +14,7 @@ static mr_sampler *make(const mr_sampler_options *options)
 {
     mr_sampler *sampler;
     mr_error error;
-    if (mr_sampler_create(options, &sampler, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_sampler_create(options, &sampler, &error), &error);
     return sampler;
 }
 
@@ -308,8 +308,7 @@ static void an_order_of_the_callers_own_is_taken_as_it_is(void **state)
     assert_true(mr_sampler_has_order(sampler));
     assert_int_equal(mr_sampler_resolved(sampler)->epoch, 4);
     assert_int_equal(mr_sampler_length(sampler), 5);
-    for (int64_t p = 0; p < 5; p++)
-    {
+    for (int64_t p = 0; p < 5; p++) {
         assert_int_equal(mr_sampler_at(sampler, p), mine[p]);
         assert_int_equal(mr_sampler_occurrence(sampler, p), p == 2 || p == 4);
     }

@@ -66,8 +66,7 @@ static mr_sampler *make(const mr_sampler_options *options)
 {
     mr_sampler *sampler;
     mr_error error;
-    if (mr_sampler_create(options, &sampler, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_sampler_create(options, &sampler, &error), &error);
     return sampler;
 }
 

@@ -16,6 +16,9 @@
 /* Fail unless text holds words. */
 #define assert_words(text, words) mr_test_assert_words(text, words, __FILE__, __LINE__)
 
+/* Fail with the words of the error unless call returned MR_OK. */
+#define assert_ok(call, error) mr_test_assert_ok(call, error, __FILE__, __LINE__)
+
 /* Fail unless call returned this status, and its error has the same one and words. */
 #define assert_error(call, wanted, error, words) mr_test_assert_error(call, wanted, error, words, __FILE__, __LINE__)
 
@@ -24,6 +27,14 @@ static inline void mr_test_assert_words(const char *text, const char *words, con
     if (strstr(text, words))
         return;
     print_error("'%s' does not say '%s'\n", text, words);
+    _fail(file, line);
+}
+
+static inline void mr_test_assert_ok(mr_status status, const mr_error *error, const char *file, int line)
+{
+    if (status == MR_OK)
+        return;
+    print_error("status %d: %s\n", status, error->text);
     _fail(file, line);
 }
 

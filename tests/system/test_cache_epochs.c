@@ -91,8 +91,7 @@ static mr_cache_report census(mr_dataset *dataset)
 {
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
-    if (mr_cache_stat(cache, dataset, true, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_stat(cache, dataset, true, &report, &error), &error);
     return report;
 }
 

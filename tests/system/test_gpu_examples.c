@@ -103,8 +103,7 @@ static void expect_lines(mr_loader_options options, char *text_out)
     options.device = "host:0";
     options.n_epochs = N_EPOCHS;
     assert_int_equal(mr_dataset_open(folder, NULL, &dataset, &error), MR_OK);
-    if (mr_loader_create(dataset, NULL, &options, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(dataset, NULL, &options, &loader, &error), &error);
     for (uint64_t epoch = 0; epoch < N_EPOCHS; epoch++) {
         struct sums sums = sum_epoch(loader, epoch);
         len += (size_t)snprintf(text_out + len, TEXT - len,

@@ -17,6 +17,7 @@
 
 #include <millrace/pack.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/folder_fill.h"
@@ -134,8 +135,7 @@ static void await_full(const char *cache)
     for (unsigned i = 0; i < 3000 && report.n_filled < N_SAMPLES; i++) {
         if (i)
             mr_test_sleep_ms(10);
-        if (mr_cache_stat(cache, dataset, true, &report, &error) != MR_OK)
-            fail_msg("%s", error.text);
+        assert_ok(mr_cache_stat(cache, dataset, true, &report, &error), &error);
     }
     assert_int_equal(report.n_filled, N_SAMPLES);
     mr_dataset_destroy(dataset);

@@ -50,8 +50,7 @@ static void make_pack(const char *spec, const char *dir, int kind)
     options.encoding = kinds[kind].encoding;
     options.no_marks = kinds[kind].no_marks;
     options.num_workers = 2;
-    if (mr_dataset_pack(dataset, dir, &options, NULL, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_dataset_pack(dataset, dir, &options, NULL, &error), &error);
     mr_dataset_destroy(dataset);
 }
 

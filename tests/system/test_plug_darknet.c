@@ -45,8 +45,7 @@ static mr_loader *open_bytes(mr_dataset *dataset, const load_args *args)
     options.layout = MR_NCHW;
     options.num_workers = MR_NO_WORKERS;
     assert_int_equal(mr_transform_parse("random_resized_crop(32,scale=0.25:1)+hflip(0.5)", &transform, &error), MR_OK);
-    if (mr_loader_create(dataset, transform, &options, &loader, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_loader_create(dataset, transform, &options, &loader, &error), &error);
     mr_transform_destroy(transform);
     return loader;
 }

@@ -20,6 +20,7 @@
 
 #include <millrace/pack.h>
 
+#include "tests/support/assert_words.h"
 #include "tests/support/epochs.h"
 #include "tests/support/folder.h"
 #include "tests/support/images.h"
@@ -135,8 +136,7 @@ static mr_cache_report census(mr_dataset *shards)
 {
     mr_cache_report report = MR_CACHE_REPORT_INIT;
     mr_error error;
-    if (mr_cache_stat(cache, shards, true, &report, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_cache_stat(cache, shards, true, &report, &error), &error);
     return report;
 }
 

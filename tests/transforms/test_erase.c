@@ -22,8 +22,7 @@ static mr_transform *parse(const char *text)
 {
     mr_transform *transform;
     mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
     return transform;
 }
 
@@ -53,8 +52,7 @@ static struct mr_plan *plan_of(const char *text, mr_dtype dtype, mr_layout layou
     struct mr_plan *plan = malloc(sizeof *plan);
     mr_error error;
     assert_non_null(plan);
-    if (compile(text, dtype, layout, plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(compile(text, dtype, layout, plan, &error), &error);
     return plan;
 }
 

@@ -44,8 +44,7 @@ static void expect_line(const struct wish *wish, const mr_explain_options *optio
 {
     char text[8192];
     mr_error error;
-    if (explain(wish, options, text, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(explain(wish, options, text, &error), &error);
     assert_string_equal(text, want);
 }
 

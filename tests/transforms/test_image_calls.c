@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls on images in memory: Pillow's bytes, and folded tables give what one call after the other gives. */
+#include "tests/support/assert_words.h"
 #include "tests/transforms/kind_image.h"
 #include "tests/transforms/reference.h"
 #include "transforms/image_ops/image_call.h"
@@ -29,8 +30,7 @@ static void run_calls(const struct mr_image_call *calls, uint32_t n, struct mr_i
 {
     mr_error error;
     uint8_t *first = image->pixels, *spare = malloc(count_bytes(image));
-    if (mr_image_call_run(calls, n, image, spare, kernels, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_image_call_run(calls, n, image, spare, kernels, &error), &error);
     assert_int_equal(image->stride, (size_t)image->width * image->n_channels);
     memcpy(bytes_out, image->pixels, count_bytes(image));
     free(first);

@@ -3,6 +3,7 @@
  * Rotations, affine maps and perspectives: every set of loops gives the bytes of plain C and touches nothing beyond the
  * images, whatever the sizes and arguments. test_image_calls.c compares with Pillow.
  */
+#include "tests/support/assert_words.h"
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
 #include "transforms/image_ops/image_call.h"
@@ -120,8 +121,7 @@ static struct guarded run_call(const struct mr_image_call *call, struct mr_image
     struct guarded to = guarded_make(from->len, 1, at_end);
     mr_error error;
     image.pixels = from->at;
-    if (mr_image_call_run(call, 1, &image, to.at, kernels, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_image_call_run(call, 1, &image, to.at, kernels, &error), &error);
     assert_ptr_equal(image.pixels, to.at);
     return to;
 }

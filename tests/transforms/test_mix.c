@@ -28,8 +28,7 @@ static mr_transform *parse(const char *text)
 {
     mr_transform *transform;
     mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
     return transform;
 }
 
@@ -53,8 +52,7 @@ static struct mr_plan *plan_of(const char *text, uint32_t height, uint32_t width
     struct mr_plan *plan = malloc(sizeof *plan);
     mr_error error;
     assert_non_null(plan);
-    if (compile(text, height, width, dtype, layout, plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(compile(text, height, width, dtype, layout, plan, &error), &error);
     return plan;
 }
 
@@ -62,8 +60,7 @@ static struct mr_mix_store *store_of(const struct mr_plan *plan)
 {
     struct mr_mix_store *store;
     mr_error error;
-    if (mr_mix_store_create(plan, &store, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_mix_store_create(plan, &store, &error), &error);
     return store;
 }
 
@@ -394,8 +391,7 @@ static void explain(const char *text, const mr_explain_options *options, const c
     char line[2 * TEXT];
     mr_transform *transform = parse(text);
     mr_error error;
-    if (mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, options, line, sizeof line, NULL, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, options, line, sizeof line, NULL, &error), &error);
     assert_words(line, want);
     mr_transform_destroy(transform);
 }

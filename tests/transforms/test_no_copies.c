@@ -4,6 +4,7 @@
  * last one writes where the writer wants them. A set of loops that looks at its pointers and calls the real
  * one sees whether that is so.
  */
+#include "tests/support/assert_words.h"
 #include "tests/support/images.h"
 #include "transforms/codec.h"
 #include "transforms/pixels.h"
@@ -89,8 +90,7 @@ static struct mr_plan make_plan(void)
     const struct mr_sample_kind kind = {.encoded = 1, .picture = 1};
     struct mr_plan plan;
     mr_error error;
-    if (mr_plan_compile(NULL, &kind, MR_U8, MR_NHWC, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_plan_compile(NULL, &kind, MR_U8, MR_NHWC, &plan, &error), &error);
     return plan;
 }
 

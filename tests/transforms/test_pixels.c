@@ -3,6 +3,7 @@
  * Whole samples: whatever is folded, streamed and cut off gives what one operation after the other on whole images
  * gives, for raw pictures and for JPEGs of which only a part is decoded.
  */
+#include "tests/support/assert_words.h"
 #include "tests/support/images.h"
 #include "tests/support/allocations.h"
 #include "tests/transforms/reference.h"
@@ -27,8 +28,7 @@ static struct mr_plan compile_plan(const mr_transform *transform, const struct m
 {
     struct mr_plan plan;
     mr_error error;
-    if (mr_plan_compile(transform, kind, dtype, layout, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_plan_compile(transform, kind, dtype, layout, &plan, &error), &error);
     return plan;
 }
 
@@ -36,8 +36,7 @@ static mr_transform *parse_transform(const char *text)
 {
     mr_transform *transform;
     mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
     return transform;
 }
 

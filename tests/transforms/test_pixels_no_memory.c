@@ -3,6 +3,7 @@
  * Each allocation on the way to one sample's pixels is refused once, whatever the sample is kept as: the status and the
  * words say so, and the same object then makes the right pixels.
  */
+#include "tests/support/assert_words.h"
 #include "tests/support/images.h"
 #include "tests/support/allocations.h"
 #include "tests/transforms/packed_sample.h"
@@ -24,18 +25,7 @@ static const struct mr_codec_limits limits;
 /* So tall that columns are filtered first, which takes a strip of its own. */
 enum { WIDTH = 30, HEIGHT = 200, MOST_ALLOCATIONS = 2000 };
 
-enum {
-    AS_JPEG,
-    AS_SCANS,
-    AS_PNG,
-    AS_PPM,
-    AS_PLANES,
-    AS_PACKED_FILE,
-    AS_PACKED_PIXELS,
-    AS_DCT,
-    AS_MARKED,
-    N_WAYS
-};
+enum { AS_JPEG, AS_SCANS, AS_PNG, AS_PPM, AS_PLANES, AS_PACKED_FILE, AS_PACKED_PIXELS, AS_DCT, AS_MARKED, N_WAYS };
 
 struct sample {
     struct mr_test_image file; /* of files */
@@ -98,10 +88,8 @@ static struct mr_plan plan_of(const char *text, int way)
                                        .layout = MR_NCHW,
                                        .data_bytes = 3 * WIDTH * HEIGHT,
                                        .shape = {3, HEIGHT, WIDTH}};
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
-    if (mr_plan_compile(transform, &kind, MR_F16, MR_NCHW, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
+    assert_ok(mr_plan_compile(transform, &kind, MR_F16, MR_NCHW, &plan, &error), &error);
     mr_transform_destroy(transform);
     return plan;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A transform is checked against samples, dtype and layout before anything runs. */
+#include "tests/support/assert_words.h"
 #include "transforms/plan_compile.h"
 
 #include <setjmp.h>
@@ -30,8 +31,7 @@ static struct mr_plan expect_plan(const char *text, const struct mr_sample_kind 
 {
     struct mr_plan plan;
     mr_error error;
-    if (compile_plan(text, kind, dtype, layout, &plan, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(compile_plan(text, kind, dtype, layout, &plan, &error), &error);
     return plan;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the same torch stream, operations make of the same images the bytes that torchvision v1 and Pillow make. */
+#include "tests/support/assert_words.h"
 #include "tests/transforms/kind_image.h"
 #include "transforms/geometry.h"
 #include "transforms/image_ops/image_call.h"
@@ -72,8 +73,7 @@ static uint32_t add_image(uint32_t crc, const struct mr_plan *plan, uint32_t see
     const struct mr_image_calls *calls = &work->geometry.calls;
     image.pixels = work->pixels[0];
     memcpy(image.pixels, from->pixels, len);
-    if (mr_image_call_run(calls->calls, calls->n, &image, work->pixels[1], kernels, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_image_call_run(calls->calls, calls->n, &image, work->pixels[1], kernels, &error), &error);
     return (uint32_t)crc32(crc, image.pixels, (uInt)len);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_crop with every padding mode: the draws and the bytes are torchvision's (tests/data/make_random_crops.py). */
+#include "tests/support/assert_words.h"
 #include "tests/transforms/reference.h"
 #include "transforms/geometry.h"
 #include "transforms/pixels.h"
@@ -28,8 +29,7 @@ static struct mr_plan plan_of(const char *text, const struct image *image)
     struct mr_plan plan;
     mr_transform *transform;
     mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
     if (mr_plan_compile(transform, &kind, MR_U8, MR_NHWC, &plan, &error) != MR_OK)
         fail_msg("%s: %s", text, error.text);
     mr_transform_destroy(transform);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timm's policies: the same bytes for the same magnitudes, and draws as often as timm's. tests/data/make_timm.py. */
+#include "tests/support/assert_words.h"
 #include "tests/transforms/file_plan.h"
 #include "tests/transforms/kind_image.h"
 #include "transforms/geometry.h"
@@ -59,8 +60,7 @@ static uint32_t add_image(uint32_t crc, const struct mr_timm_choice *choice, con
     assert_int_equal(calls->n, 1);
     image.pixels = buffers;
     memcpy(buffers, from->pixels, len);
-    if (mr_image_call_run(calls->calls, calls->n, &image, buffers + MOST, kernels, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_image_call_run(calls->calls, calls->n, &image, buffers + MOST, kernels, &error), &error);
     free(calls);
     return (uint32_t)crc32(crc, image.pixels, (uInt)len);
 }

@@ -18,8 +18,7 @@ static mr_transform *parse_transform(const char *text)
 {
     mr_transform *transform;
     mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
     return transform;
 }
 

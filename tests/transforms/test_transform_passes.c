@@ -18,8 +18,7 @@ static mr_status describe(const char *recipe, uint32_t width, uint32_t height, m
 {
     mr_transform *transform;
     size_t len = 0;
-    if (mr_transform_parse(recipe, &transform, error) != MR_OK)
-        fail_msg("%s", error->text);
+    assert_ok(mr_transform_parse(recipe, &transform, error), error);
     mr_status status = mr_transform_passes(transform, width, height, dtype, MR_NCHW, text, TEXT_BYTES, &len, error);
     if (status == MR_OK)
         assert_int_equal(strlen(text), len);
@@ -32,8 +31,7 @@ static void expect_passes(const char *recipe, mr_dtype dtype, const char *expect
 {
     char text[TEXT_BYTES];
     mr_error error;
-    if (describe(recipe, 500, 375, dtype, text, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(describe(recipe, 500, 375, dtype, text, &error), &error);
     assert_string_equal(strstr(text, "\n\n") + 2, expected);
 }
 
@@ -41,8 +39,7 @@ static void expect_line(const char *recipe, uint32_t width, uint32_t height, con
 {
     char text[TEXT_BYTES];
     mr_error error;
-    if (describe(recipe, width, height, MR_U8, text, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(describe(recipe, width, height, MR_U8, text, &error), &error);
     assert_words(text, line);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recipes by name stand for their long texts, with the sizes that are given, and errors name the place of the name. */
+#include "tests/support/assert_words.h"
 #include "transforms/plan_compile.h"
 #include "transforms/text/transform_recipe.h"
 
@@ -63,12 +64,10 @@ static void expect_long_form(const char *text, const char *want)
     char found[1024], again_text[1024];
     mr_transform *transform, *again;
     mr_error error;
-    if (mr_transform_parse(text, &transform, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(text, &transform, &error), &error);
     assert_in_range(mr_transform_format(transform, found, sizeof found), 1, sizeof found - 1);
     assert_string_equal(found, want);
-    if (mr_transform_parse(found, &again, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_transform_parse(found, &again, &error), &error);
     mr_transform_format(again, again_text, sizeof again_text);
     assert_string_equal(again_text, want);
     mr_transform_destroy(again);

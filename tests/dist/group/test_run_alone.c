@@ -13,12 +13,13 @@
 #include <millrace/metrics.h>
 #include <millrace/run.h>
 
+#include "tests/support/assert_words.h"
+
 static int join(void **state)
 {
     mr_group *group;
     mr_error error;
-    if (mr_group_create(NULL, &group, &error) != MR_OK)
-        fail_msg("%s", error.text);
+    assert_ok(mr_group_create(NULL, &group, &error), &error);
     *state = group;
     return 0;
 }
