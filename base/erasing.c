@@ -48,7 +48,7 @@ static void put(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits
 }
 
 /* Elements that lie together, of 4 bytes: the usual tensor, in a loop that the compiler makes wide. */
-static bool is_plain(const struct mr_erasing_tensor *tensor)
+static bool is_contiguous(const struct mr_erasing_tensor *tensor)
 {
     return tensor->dtype == MR_F32 && tensor->pixel_stride == 1;
 }
@@ -66,7 +66,7 @@ static const uint32_t *find_words(struct words *words, uint64_t block)
 static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struct words *words, uint64_t element,
                         uint32_t n)
 {
-    bool plain = is_plain(tensor);
+    bool plain = is_contiguous(tensor);
     for (uint32_t x = 0; x < n;) {
         const uint32_t *block = find_words(words, (element + x) / MR_RNG_BLOCK_WORDS);
         uint32_t k = (uint32_t)((element + x) % MR_RNG_BLOCK_WORDS);
@@ -82,7 +82,7 @@ static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struc
 
 static void put_value(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits, uint32_t n)
 {
-    if (is_plain(tensor)) {
+    if (is_contiguous(tensor)) {
         uint32_t *row = (uint32_t *)tensor->data + at;
         for (uint32_t x = 0; x < n; x++)
             row[x] = bits;

@@ -8,14 +8,14 @@
 
 #include <millrace/batch.h>
 
-#define MR_MAX_KEPT 3 /* byte arrays beside image and label */
-#define MR_KEPT_NAME 32
+#define MR_MAX_EXTRA 3 /* byte arrays beside image and label */
+#define MR_EXTRA_NAME 32
 
 /* Bytes that come with each sample, as they are: a row of its own length in an array of the batch. */
-struct mr_kept {
-    char name[MR_KEPT_NAME];         /* of the array */
-    char offsets[MR_KEPT_NAME + 16]; /* of the array that says where rows begin */
-    uint64_t max_bytes;              /* of a row */
+struct mr_extra {
+    char name[MR_EXTRA_NAME];         /* of the array */
+    char offsets[MR_EXTRA_NAME + 16]; /* of the array that says where rows begin */
+    uint64_t max_bytes;               /* of a row */
 };
 
 struct mr_sample_kind {
@@ -30,9 +30,9 @@ struct mr_sample_kind {
     uint32_t label_ndim;
     int64_t label_shape[MR_MAX_NDIM - 1];
     uint64_t label_bytes; /* of one label as delivered: 8 for an integer */
-    uint32_t n_kept;
+    uint32_t n_extra;
     uint32_t spare;
-    struct mr_kept kept[MR_MAX_KEPT];
+    struct mr_extra extra[MR_MAX_EXTRA];
 };
 
 #endif

@@ -69,9 +69,9 @@ struct bench_case {
 static mr_status make_images(const struct mr_photos *photos, struct bench *bench, mr_error *error)
 {
     struct mr_plan plan = photos->plan;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     plan.layout = MR_NHWC;
-    mr_status status = mr_pixels_create(&plan, &mr_photos_limits, false, &pixels, error);
+    mr_status status = mr_plan_runner_create(&plan, &mr_photos_limits, false, &runner, error);
     if (status != MR_OK)
         return status;
     bench->n = photos->n < MAX_IMAGES ? photos->n : MAX_IMAGES;
@@ -82,13 +82,13 @@ static mr_status make_images(const struct mr_photos *photos, struct bench *bench
         status = mr_error_memory(error, (bench->n + 3) * IMAGE_BYTES);
     for (uint64_t i = 0; i < bench->n && status == MR_OK; i++) {
         const struct mr_photo *photo = &photos->photo[i];
-        struct mr_pixels_report report;
+        struct mr_plan_runner_report report;
         struct mr_rng rng;
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-        status = mr_pixels_run(pixels, photo->bytes, photo->len, true, &rng, bench->images + i * IMAGE_BYTES, &report,
-                               error);
+        status = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, bench->images + i * IMAGE_BYTES,
+                                    &report, error);
     }
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     return status;
 }
 

@@ -37,7 +37,7 @@ static mr_status run_first_batch(void *user, struct mr_run *run, mr_error *error
 /* One process that does a worker's work. Never freed: it is forked and ends. */
 struct whole {
     struct mr_roi_file *file;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     uint8_t *out;
 };
 
@@ -49,7 +49,7 @@ static void *begin_whole(const void *user)
         return NULL;
     whole->file = mr_roi_file_create(photos);
     whole->out = malloc(photos->plan.out_bytes);
-    mr_status status = mr_pixels_create(&photos->plan, &mr_photos_limits, false, &whole->pixels, NULL);
+    mr_status status = mr_plan_runner_create(&photos->plan, &mr_photos_limits, false, &whole->runner, NULL);
     return status == MR_OK && whole->file && whole->out ? whole : NULL;
 }
 
@@ -60,11 +60,11 @@ static bool do_whole(void *state, const void *user, uint64_t item)
     const struct mr_photo *photo = &photos->photo[item];
     const uint8_t *bytes;
     struct mr_rng rng;
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     size_t len = mr_roi_file_read(whole->file, photo->path, &bytes);
     mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
     return len == photo->len &&
-           mr_pixels_run(whole->pixels, bytes, len, true, &rng, whole->out, &report, NULL) == MR_OK;
+           mr_plan_runner_run(whole->runner, bytes, len, true, &rng, whole->out, &report, NULL) == MR_OK;
 }
 
 static mr_status run_64(void *user, struct mr_run *run, mr_error *error)

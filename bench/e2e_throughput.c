@@ -38,7 +38,7 @@ static double cpu_of_workers(mr_loader *loader)
 }
 
 /* Are the pixels of this batch those of a worker's code run here? */
-static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_pixels *pixels, uint8_t *scratch,
+static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_plan_runner *runner, uint8_t *scratch,
                                    const mr_batch *batch)
 {
     const int64_t *index = mr_batch_data(batch, "index");
@@ -49,10 +49,10 @@ static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_pix
         for (uint64_t i = 0; i < photos->n && !photo; i++)
             photo = photos->photo[i].index == index[row] ? &photos->photo[i] : NULL;
         struct mr_rng rng;
-        struct mr_pixels_report report;
+        struct mr_plan_runner_report report;
         mr_rng_init(&rng, 0, mr_batch_epoch(batch), (uint64_t)index[row]);
         bool right =
-            photo && mr_pixels_run(pixels, photo->bytes, photo->len, true, &rng, scratch, &report, NULL) == MR_OK;
+            photo && mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, scratch, &report, NULL) == MR_OK;
         n_wrong += !right || memcmp(scratch, image + row * photos->plan.out_bytes, photos->plan.out_bytes) != 0;
     }
     return n_wrong;
@@ -60,21 +60,21 @@ static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_pix
 
 static mr_status check_epoch(struct mr_end_to_end *bench, mr_loader *loader, struct mr_run *run, mr_error *error)
 {
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     mr_batch *batch;
     uint8_t *scratch = malloc(bench->photos.plan.out_bytes);
     if (!scratch)
         return mr_error_memory(error, bench->photos.plan.out_bytes);
-    mr_status status = mr_pixels_create(&bench->photos.plan, &mr_photos_limits, false, &pixels, error);
+    mr_status status = mr_plan_runner_create(&bench->photos.plan, &mr_photos_limits, false, &runner, error);
     if (status != MR_OK) {
         free(scratch);
         return status;
     }
     while ((status = mr_loader_next(loader, MR_FOREVER, &batch)) == MR_OK) {
-        run->n_wrong += count_wrong_pixels(&bench->photos, pixels, scratch, batch);
+        run->n_wrong += count_wrong_pixels(&bench->photos, runner, scratch, batch);
         mr_batch_release(batch);
     }
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free(scratch);
     if (status != MR_END)
         mr_error_copy(error, mr_loader_error(loader));

@@ -8,7 +8,7 @@
 
 #include "dataset/dataset.h"
 #include "transforms/geometry.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 
 extern const struct mr_codec_limits mr_photos_limits;
 

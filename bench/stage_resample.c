@@ -88,18 +88,18 @@ static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo,
 /* The whole of the library must come to the same pixels. */
 static bool equals_whole(const struct mr_plan *plan, const struct mr_photo *photo, const uint8_t *hwc)
 {
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct mr_rng rng;
     static const size_t plane = SIDE * SIDE;
     uint8_t *chw = malloc(3 * plane);
-    bool equal = chw != NULL && mr_pixels_create(plan, &mr_photos_limits, false, &pixels, NULL) == MR_OK;
+    bool equal = chw != NULL && mr_plan_runner_create(plan, &mr_photos_limits, false, &runner, NULL) == MR_OK;
     if (equal) {
-        struct mr_pixels_report report;
+        struct mr_plan_runner_report report;
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-        equal = mr_pixels_run(pixels, photo->bytes, photo->len, true, &rng, chw, &report, NULL) == MR_OK;
+        equal = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, chw, &report, NULL) == MR_OK;
         for (size_t i = 0; equal && i < 3 * plane; i++)
             equal = chw[i % 3 * plane + i / 3] == hwc[i];
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
     free(chw);
     return equal;

@@ -166,7 +166,7 @@ static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, in
 {
     struct mr_cache_version after;
     size_t n;
-    if (mr_cache_key_look_at(fd, version_out) != 0)
+    if (mr_cache_key_fstat(fd, version_out) != 0)
         return MR_CACHE_KEPT;
     struct mr_cache_range range = mr_cache_key_range(fill->catalog, index, version_out);
     if (range.len == 0 || range.len > fill->region->max_file_bytes || range.len > SIZE_MAX / 2)
@@ -176,7 +176,7 @@ static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, in
         return MR_CACHE_ABSENT;
     if (mr_file_read_at(fd, range.offset, fill->file.memory, *len_out, &n) != 0)
         return MR_CACHE_KEPT;
-    if (n != *len_out || mr_cache_key_look_at(fd, &after) != 0 || after.file_bytes != version_out->file_bytes ||
+    if (n != *len_out || mr_cache_key_fstat(fd, &after) != 0 || after.file_bytes != version_out->file_bytes ||
         after.mtime_ns != version_out->mtime_ns || after.ctime_ns != version_out->ctime_ns)
         return MR_CACHE_ABSENT;
     return MR_CACHE_GOOD;
@@ -297,7 +297,7 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
         return absent;
     }
     atomic_fetch_add_explicit(&region->bytes, place.grown, memory_order_relaxed);
-    atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_kept, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_as_files, 1, memory_order_relaxed);
     return word_of(region, entry, &place);
 }
 

@@ -35,7 +35,7 @@ uint64_t mr_cache_form_estimate(const struct mr_catalog *catalog)
     for (uint64_t i = 0; i < n_looked; i++) {
         struct mr_cache_version version;
         uint64_t index = n / n_looked * i + n % n_looked * i / n_looked;
-        if (mr_cache_key_look(catalog, (int64_t)index, &version) != 0)
+        if (mr_cache_key_stat(catalog, (int64_t)index, &version) != 0)
             continue;
         bytes += (double)mr_cache_key_range(catalog, (int64_t)index, &version).len;
         n_seen++;

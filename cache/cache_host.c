@@ -37,7 +37,7 @@ struct mr_cache_host {
     bool chooses;   /* the form is not decided yet: */
     uint64_t n_dct; /* entries of samples of the dataset, by form */
     uint64_t n_marked;
-    bool told;
+    bool end_reported;
 };
 
 /* What a walk through one log needs. */
@@ -154,9 +154,9 @@ static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
 {
     const struct mr_cache_region *region = cache->region;
     int stop_errno = atomic_load_explicit(&region->stop_errno, memory_order_relaxed);
-    if (stopped == MR_CACHE_GOES_ON || cache->told)
+    if (stopped == MR_CACHE_GOES_ON || cache->end_reported)
         return;
-    cache->told = true;
+    cache->end_reported = true;
     if (stopped == MR_CACHE_AT_BUDGET)
         mr_log_line(MR_LOG_INFO, "the cache %s has reached its limit of %llu bytes: nothing more is written to it",
                     region->path, (unsigned long long)region->budget_bytes);

@@ -61,7 +61,7 @@ static int describe_version(const struct stat *st, struct mr_cache_version *vers
     return 0;
 }
 
-int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out)
+int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out)
 {
     char path[MR_CATALOG_PATH];
     struct stat st;
@@ -73,7 +73,7 @@ int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr
     return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0 ? -errno : describe_version(&st, version_out);
 }
 
-int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out)
+int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out)
 {
     struct stat st;
     return fstat(fd, &st) != 0 ? -errno : describe_version(&st, version_out);

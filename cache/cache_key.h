@@ -22,8 +22,8 @@ struct mr_cache_version {
 
 /* The sample's file, and how it was when it was looked at. Returns 0 or a negative errno: -EINVAL for what is no
  * regular file. */
-int mr_cache_key_look(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out);
-int mr_cache_key_look_at(int fd, struct mr_cache_version *version_out);
+int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out);
+int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out);
 
 /* Where the image lies in a file of this version: all of it, or a member of a shard. */
 struct mr_cache_range {

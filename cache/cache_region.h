@@ -73,7 +73,7 @@ struct mr_cache_region {
     _Atomic uint32_t stopped;   /* enum mr_cache_stop */
     _Atomic int32_t stop_errno; /* written before stopped */
     _Atomic uint64_t n_made;
-    _Atomic uint64_t n_kept;                     /* of files that are not packed */
+    _Atomic uint64_t n_as_files;                 /* of files that are not packed */
     _Atomic uint64_t n_stale;                    /* entries whose file has changed */
     _Atomic uint64_t n_damaged;                  /* entries that could not be read or had wrong bytes */
     _Atomic uint64_t ids[MR_CACHE_MAX_SEGMENTS]; /* of segments by number; 0: none yet; never changed again */

@@ -27,7 +27,7 @@ struct latest {
     uint64_t made_ns; /* 0: none */
     uint64_t file_bytes;
     int64_t mtime_ns;
-    bool kept;
+    bool as_file;
     bool damaged;
 };
 
@@ -66,9 +66,9 @@ static bool is_damaged(struct census *census, const struct mr_cache_sample *samp
 
 static void count_entry(mr_cache_report *report, const struct mr_cache_sample *sample, bool damaged)
 {
-    bool kept = sample->len == 0, index = sample->encoding == MR_PACKED_MARKED;
-    report->n_entries += !kept;
-    report->n_kept += kept;
+    bool as_file = sample->len == 0, index = sample->encoding == MR_PACKED_MARKED;
+    report->n_entries += !as_file;
+    report->n_as_files += as_file;
     report->n_damaged += damaged;
     report->n_index += index;
     *(index ? &report->index_bytes : &report->packed_bytes) += sample->len;
@@ -91,7 +91,7 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
             census->latest[i][form] = (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
                                                       .file_bytes = sample->file_bytes,
                                                       .mtime_ns = sample->mtime_ns,
-                                                      .kept = sample->len == 0,
+                                                      .as_file = sample->len == 0,
                                                       .damaged = damaged};
 }
 
@@ -120,7 +120,7 @@ static void see_segment(struct census *census, int folder, uint64_t id)
 }
 
 /* What an entry is worth for a file of this version; of two entries the one that is worth more counts. */
-enum worth { NO_ENTRY, STALE, DAMAGED, KEPT, FILLED };
+enum worth { NO_ENTRY, STALE, DAMAGED, AS_FILE, FILLED };
 
 static enum worth judge_entry(const struct latest *latest, const struct mr_cache_version *version)
 {
@@ -130,7 +130,7 @@ static enum worth judge_entry(const struct latest *latest, const struct mr_cache
         return STALE;
     if (latest->damaged)
         return DAMAGED;
-    return latest->kept ? KEPT : FILLED;
+    return latest->as_file ? AS_FILE : FILLED;
 }
 
 static void count_sample(mr_cache_report *report, const struct latest latest[N_FORMS],
@@ -142,7 +142,7 @@ static void count_sample(mr_cache_report *report, const struct latest latest[N_F
     case NO_ENTRY: break;
     case STALE: report->n_filled_stale++; break;
     case DAMAGED: report->n_filled_damaged++; break;
-    case KEPT: report->n_filled_kept++; break;
+    case AS_FILE: report->n_filled_as_files++; break;
     case FILLED: report->n_filled++; break;
     }
 }
@@ -154,7 +154,7 @@ static void compare_samples(struct census *census)
     for (size_t i = 0; i < census->map.n; i++) {
         const struct latest *latest = census->latest[i];
         if ((latest[PACKED].made_ns | latest[INDEX].made_ns) != 0 &&
-            mr_cache_key_look(census->catalog, census->map.spots[i].index, &version) == 0)
+            mr_cache_key_stat(census->catalog, census->map.spots[i].index, &version) == 0)
             count_sample(census->report, latest, &version);
     }
 }

@@ -185,7 +185,7 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
 {
     struct mr_cache_region *region = use->region;
     struct mr_cache_version version;
-    if (mr_cache_key_look(use->catalog, index, &version) != 0 ||
+    if (mr_cache_key_stat(use->catalog, index, &version) != 0 ||
         mr_cache_key_range(use->catalog, index, &version).len > region->max_file_bytes)
         return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
@@ -299,7 +299,7 @@ static void drop_entry(struct mr_cache_use *use, int64_t index, _Atomic uint64_t
 bool mr_cache_use_is_current(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit)
 {
     struct mr_cache_version version;
-    if (mr_cache_key_look(use->catalog, index, &version) != 0)
+    if (mr_cache_key_stat(use->catalog, index, &version) != 0)
         return false; /* reading the file will say what is wrong with it */
     if (version.file_bytes == hit->file_bytes && version.mtime_ns == hit->mtime_ns)
         return true;

@@ -146,9 +146,9 @@ void mr_catalog_image(const struct mr_catalog *catalog, int64_t index, struct mr
     *extent_out = extents[mr_catalog_extents(catalog, index, extents) - 1];
 }
 
-uint64_t mr_catalog_kept(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT])
+uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA])
 {
-    return catalog->ops->kept ? catalog->ops->kept(catalog, index, lens_out) : 0;
+    return catalog->ops->extra_lengths ? catalog->ops->extra_lengths(catalog, index, lens_out) : 0;
 }
 
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
@@ -176,33 +176,33 @@ void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, c
     snprintf(name_out, size, "%s", strncmp(name, prefix, len) == 0 ? name + len : name);
 }
 
-void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH])
+void mr_catalog_describe(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_DESCRIPTION])
 {
-    char name[MR_CATALOG_WHICH - 32] = "callback sample";
+    char name[MR_CATALOG_DESCRIPTION - 32] = "callback sample";
     if (catalog && catalog->ops->which) {
         catalog->ops->which(catalog, index, NULL, which_out);
         return;
     }
     if (catalog)
         mr_catalog_name(catalog, index, name, sizeof name);
-    snprintf(which_out, MR_CATALOG_WHICH, "%s (index %" PRId64 ")", name, index);
+    snprintf(which_out, MR_CATALOG_DESCRIPTION, "%s (index %" PRId64 ")", name, index);
 }
 
-void mr_catalog_which_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
-                           char which_out[MR_CATALOG_WHICH])
+void mr_catalog_describe_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
+                              char which_out[MR_CATALOG_DESCRIPTION])
 {
     if (catalog->ops->which)
         catalog->ops->which(catalog, index, &file, which_out);
     else
-        mr_catalog_which(catalog, index, which_out);
+        mr_catalog_describe(catalog, index, which_out);
 }
 
-void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_WHICH])
+void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_DESCRIPTION])
 {
     if (catalog->ops->which)
         catalog->ops->which(catalog, index, NULL, name_out);
     else
-        mr_catalog_name(catalog, index, name_out, MR_CATALOG_WHICH);
+        mr_catalog_name(catalog, index, name_out, MR_CATALOG_DESCRIPTION);
 }
 
 mr_status mr_catalog_label(const struct mr_catalog *catalog, int64_t index, void *label_out,

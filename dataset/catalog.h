@@ -45,11 +45,11 @@ uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index, str
 bool mr_catalog_has_members(const struct mr_catalog *catalog);
 /*
  * For catalogs of such samples, and of loose files: where the image lies. It is the last of a sample's extents; those
- * before it hold kind.n_kept byte arrays, of which each is left out where it is empty.
+ * before it hold kind.n_extra byte arrays, of which each is left out where it is empty.
  */
 void mr_catalog_image(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
 /* Lengths of the byte arrays; returns their sum. */
-uint64_t mr_catalog_kept(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT]);
+uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA]);
 
 /* Path of a file, relative to the root or absolute, with its NUL. Returns 0 or -ENAMETOOLONG. */
 int mr_catalog_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
@@ -64,14 +64,14 @@ void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name
 void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
 /* The same with the index, as errors about a sample begin: "path (index 7)", "DIR/shard-00003 (file, index 7)" of a
  * pack. catalog NULL: a sample of callbacks. */
-void mr_catalog_which(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_WHICH]);
+void mr_catalog_describe(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_DESCRIPTION]);
 /* The same for an error about one of the files that the sample lies in: "DIR/marks (file, index 7)". */
-void mr_catalog_which_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
-                           char which_out[MR_CATALOG_WHICH]);
+void mr_catalog_describe_file(const struct mr_catalog *catalog, int64_t index, uint64_t file,
+                              char which_out[MR_CATALOG_DESCRIPTION]);
 
-/* For an error about the file that a sample lies in: the sample's name, or mr_catalog_which()'s text where the name is
- * not that of the file. */
-void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_WHICH]);
+/* For an error about the file that a sample lies in: the sample's name, or mr_catalog_describe()'s text where the name
+ * is not that of the file. */
+void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_DESCRIPTION]);
 
 /*
  * After the read: where the data lie in the bytes that were read, and the label (kind.label_bytes bytes to label_out).

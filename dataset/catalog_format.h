@@ -37,7 +37,7 @@ enum mr_catalog_section {
     MR_SECTION_PREFIX,       /* NUL-terminated: what the user wrote before relative paths, with its slash */
     MR_SECTION_ABSOLUTE,     /* NUL-terminated: the root's absolute path */
     MR_SECTION_MEMBERS,      /* struct mr_catalog_member, by sample */
-    MR_SECTION_FURTHER,      /* struct mr_catalog_further, by sample; kind.n_kept of each */
+    MR_SECTION_EXTRA,        /* struct mr_catalog_extra, by sample; kind.n_extra of each */
     MR_CATALOG_N_SECTIONS
 };
 
@@ -56,7 +56,7 @@ enum mr_catalog_problem {
     MR_PROBLEM_TWICE, /* two images of one suffix, or two labels */
     MR_PROBLEM_CUT,   /* the shard ends within it */
     MR_PROBLEM_LOST,  /* no sample: a place of the shard without headers */
-    MR_PROBLEM_LONG,  /* a further member is above its maximum */
+    MR_PROBLEM_LONG,  /* a extra member is above its maximum */
     MR_N_PROBLEMS
 };
 
@@ -68,8 +68,8 @@ struct mr_catalog_member {
     int64_t label;
 };
 
-/* A further member of a sample in its shard. */
-struct mr_catalog_further {
+/* A extra member of a sample in its shard. */
+struct mr_catalog_extra {
     uint64_t offset;
     uint64_t len; /* 0: it has none */
 };

@@ -59,8 +59,8 @@ static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, vo
     if (find_line(catalog, (uint64_t)index, &line) &&
         mr_list_line_label(&line, kind->label_dtype, n, catalog->state, label_out))
         return MR_OK;
-    char which[MR_CATALOG_WHICH];
-    mr_catalog_which(catalog, index, which);
+    char which[MR_CATALOG_DESCRIPTION];
+    mr_catalog_describe(catalog, index, which);
     return mr_error_set(error, MR_ERR_DAMAGED, "%s: its line in the list changed after it was opened", which);
 }
 

@@ -50,15 +50,15 @@ struct mr_catalog_ops {
     void (*detach)(struct mr_catalog *catalog);
 
     uint32_t (*extents)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out);
-    /* NULL: kind.n_kept is 0. */
-    uint64_t (*kept)(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT]);
+    /* NULL: kind.n_extra is 0. */
+    uint64_t (*extra_lengths)(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
     /* NULL: whatever lies at the path is the file. */
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
     /* file NULL: the one with the sample's bytes. NULL: the name, and the index in parentheses. */
     void (*which)(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
-                  char which_out[MR_CATALOG_WHICH]);
+                  char which_out[MR_CATALOG_DESCRIPTION]);
     mr_status (*label)(const struct mr_catalog *catalog, int64_t index, void *label_out, struct mr_extent *extent_out,
                        mr_error *error);
     /* NULL: label never returns MR_PENDING. */

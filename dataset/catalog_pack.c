@@ -19,7 +19,7 @@
 
 /* Parts of a message: a hostile name must not push the rest of it out. */
 enum { PATH_TEXT = 300, NAME_TEXT = 280 };
-static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_CATALOG_WHICH, "the longest message fits");
+static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_CATALOG_DESCRIPTION, "the longest message fits");
 
 /* state is the index, a struct mr_pack_index, which must be what it was when the pack was opened. */
 static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
@@ -59,8 +59,8 @@ static bool find_entry(const struct mr_catalog *catalog, int64_t index, struct m
 
 static mr_status report_outside(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    char which[MR_CATALOG_WHICH];
-    mr_catalog_which(catalog, index, which);
+    char which[MR_CATALOG_DESCRIPTION];
+    mr_catalog_describe(catalog, index, which);
     mr_status status =
         mr_error_set(error, MR_ERR_DAMAGED, "%s: its entry in the index points outside of the pack", which);
     if (error)
@@ -97,8 +97,8 @@ static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, ui
     if (!find_entry(catalog, index, &sample, &image))
         return report_outside(catalog, index, error);
     if (offset > sample.len || len > sample.len - offset) {
-        char which[MR_CATALOG_WHICH];
-        mr_catalog_which(catalog, index, which);
+        char which[MR_CATALOG_DESCRIPTION];
+        mr_catalog_describe(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes at %" PRIu64 " are not within its %" PRIu64,
                             which, len, offset, sample.len);
     }
@@ -136,12 +136,12 @@ static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, c
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     if (!find_entry(catalog, index, &sample, &image))
         return report_outside(catalog, index, error);
     mr_status status = MR_OK;
     uint64_t sum = mr_pack_index_hash(bytes, len);
-    mr_catalog_which(catalog, index, which);
+    mr_catalog_describe(catalog, index, which);
     if (len != sample.len)
         status = mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes instead of %" PRIu64, which, len, sample.len);
     else if (sum != sample.checksum)
@@ -165,7 +165,7 @@ static void packed_name(const struct mr_catalog *catalog, int64_t index, char *n
 
 /* "DIR/shard-00003 (n01440764/x.JPEG, index 7)"; the index where it does not say which shard. */
 static void packed_which(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
-                         char which_out[MR_CATALOG_WHICH])
+                         char which_out[MR_CATALOG_DESCRIPTION])
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
@@ -177,7 +177,7 @@ static void packed_which(const struct mr_catalog *catalog, int64_t index, const 
     prefix += prefix_len > room ? prefix_len - room : 0; /* the end of a long path says more than its beginning */
     snprintf(path, sizeof path, "%s%.32s", prefix, base);
     packed_name(catalog, index, name, sizeof name);
-    snprintf(which_out, MR_CATALOG_WHICH, "%s (%s, index %" PRId64 ")", path, name, index);
+    snprintf(which_out, MR_CATALOG_DESCRIPTION, "%s (%s, index %" PRId64 ")", path, name, index);
 }
 
 static int shard_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])

@@ -86,8 +86,8 @@ static mr_status split_record(const struct mr_catalog *catalog, int64_t index, c
     const struct mr_catalog_record *record = &catalog->header->record;
     uint64_t need = record->part_len[0] + (record->n_parts > 1 ? record->part_len[1] : 0);
     if (len < need) {
-        char which[MR_CATALOG_WHICH];
-        mr_catalog_which(catalog, index, which);
+        char which[MR_CATALOG_DESCRIPTION];
+        mr_catalog_describe(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes were read where a record has %" PRIu64, which, len,
                             need);
     }

@@ -12,10 +12,10 @@
 
 static bool has_members(const struct mr_catalog *catalog)
 {
-    uint64_t n = catalog->header->n_samples, n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_further;
-    uint32_t n_kept = catalog->header->kind.n_kept;
-    return catalog->header->n_files > 0 && n_kept <= MR_MAX_KEPT && mr_checked_mul_u64(n, n_kept, &n_further) &&
-           mr_catalog_region_len(catalog, MR_SECTION_FURTHER) / sizeof(struct mr_catalog_further) >= n_further &&
+    uint64_t n = catalog->header->n_samples, n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_all;
+    uint32_t n_extra = catalog->header->kind.n_extra;
+    return catalog->header->n_files > 0 && n_extra <= MR_MAX_EXTRA && mr_checked_mul_u64(n, n_extra, &n_all) &&
+           mr_catalog_region_len(catalog, MR_SECTION_EXTRA) / sizeof(struct mr_catalog_extra) >= n_all &&
            mr_catalog_region_len(catalog, MR_SECTION_FOLDERS) / sizeof(struct mr_catalog_folder) >=
                catalog->header->n_files &&
            mr_catalog_region_len(catalog, MR_SECTION_MEMBERS) / sizeof(struct mr_catalog_member) >= n &&
@@ -35,21 +35,21 @@ static const struct mr_catalog_member *find_member(const struct mr_catalog *cata
     return &members[index];
 }
 
-/* The first of the sample's kind.n_kept further members. */
-static const struct mr_catalog_further *find_further(const struct mr_catalog *catalog, int64_t index)
+/* The first of the sample's kind.n_extra extra members. */
+static const struct mr_catalog_extra *find_extra(const struct mr_catalog *catalog, int64_t index)
 {
-    const struct mr_catalog_further *further = mr_catalog_region_section(catalog, MR_SECTION_FURTHER);
-    return &further[(uint64_t)index * catalog->header->kind.n_kept];
+    const struct mr_catalog_extra *extra = mr_catalog_region_section(catalog, MR_SECTION_EXTRA);
+    return &extra[(uint64_t)index * catalog->header->kind.n_extra];
 }
 
 /* Of a sample that is damaged already they are not read. */
-static uint64_t kept_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_KEPT])
+static uint64_t extra_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA])
 {
-    const struct mr_catalog_further *further = find_further(catalog, index);
+    const struct mr_catalog_extra *extra = find_extra(catalog, index);
     bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < catalog->header->kind.n_kept; i++)
-        sum += lens_out[i] = good ? further[i].len : 0;
+    for (uint32_t i = 0; i < catalog->header->kind.n_extra; i++)
+        sum += lens_out[i] = good ? extra[i].len : 0;
     return sum;
 }
 
@@ -68,15 +68,14 @@ static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t i
 /* The image comes last: decoders find zeros behind it, as behind a file. */
 static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
 {
-    static_assert(MR_MAX_KEPT + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
-    const struct mr_catalog_further *further = find_further(catalog, index);
+    static_assert(MR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
+    const struct mr_catalog_extra *extra = find_extra(catalog, index);
     struct mr_extent image = image_extent(catalog, index);
     bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
     uint32_t n = 0;
-    for (uint32_t i = 0; good && i < catalog->header->kind.n_kept; i++)
-        if (further[i].len > 0)
-            extents_out[n++] =
-                (struct mr_extent){.file = image.file, .offset = further[i].offset, .len = further[i].len};
+    for (uint32_t i = 0; good && i < catalog->header->kind.n_extra; i++)
+        if (extra[i].len > 0)
+            extents_out[n++] = (struct mr_extent){.file = image.file, .offset = extra[i].offset, .len = extra[i].len};
     extents_out[n++] = image;
     return n;
 }
@@ -109,16 +108,16 @@ static void member_name(const struct mr_catalog *catalog, int64_t index, char *n
 /* Which member is too long. */
 static mr_status refuse_long(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    const struct mr_catalog_further *further = find_further(catalog, index);
+    const struct mr_catalog_extra *extra = find_extra(catalog, index);
     const struct mr_sample_kind *kind = &catalog->header->kind;
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     uint32_t i = 0;
-    while (i + 1 < kind->n_kept && further[i].len <= kind->kept[i].max_bytes)
+    while (i + 1 < kind->n_extra && extra[i].len <= kind->extra[i].max_bytes)
         i++;
-    mr_catalog_which(catalog, index, which);
+    mr_catalog_describe(catalog, index, which);
     return mr_error_set(error, MR_ERR_DAMAGED,
                         "%s: its member '%s' has %" PRIu64 " bytes, above the maximum of %" PRIu64, which,
-                        kind->kept[i].name, further[i].len, kind->kept[i].max_bytes);
+                        kind->extra[i].name, extra[i].len, kind->extra[i].max_bytes);
 }
 
 static mr_status find_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
@@ -138,10 +137,10 @@ static mr_status find_label(const struct mr_catalog *catalog, int64_t index, voi
         memcpy(label_out, &member->label, sizeof member->label);
         return MR_OK;
     }
-    if (member->problem == MR_PROBLEM_LONG && catalog->header->kind.n_kept > 0)
+    if (member->problem == MR_PROBLEM_LONG && catalog->header->kind.n_extra > 0)
         return refuse_long(catalog, index, error);
-    char which[MR_CATALOG_WHICH];
-    mr_catalog_which(catalog, index, which);
+    char which[MR_CATALOG_DESCRIPTION];
+    mr_catalog_describe(catalog, index, which);
     const char *problem = member->problem < MR_N_PROBLEMS ? problems[member->problem] : NULL;
     return mr_error_set(error, MR_ERR_DAMAGED, "%s: %s", which, problem ? problem : "its index is wrong");
 }
@@ -150,7 +149,7 @@ const struct mr_catalog_ops mr_catalog_tar_ops = {
     .members = true,
     .is_sound = has_members,
     .extents = member_extents,
-    .kept = kept_lengths,
+    .extra_lengths = extra_lengths,
     .path = find_path,
     .is_file = is_indexed,
     .name = member_name,

@@ -11,8 +11,8 @@ struct mr_extent {
     uint64_t len; /* MR_LEN_UNKNOWN: to the end of the file */
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
-#define MR_CATALOG_MAX_EXTENTS 4 /* of one sample */
-#define MR_CATALOG_PATH 4096     /* a path with its NUL */
-#define MR_CATALOG_WHICH 640     /* how a message names a sample, with its NUL */
+#define MR_CATALOG_MAX_EXTENTS 4   /* of one sample */
+#define MR_CATALOG_PATH 4096       /* a path with its NUL */
+#define MR_CATALOG_DESCRIPTION 640 /* how a message names a sample, with its NUL */
 
 #endif

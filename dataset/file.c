@@ -15,7 +15,7 @@ const char *mr_file_words(int os_error)
 
 mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_error, mr_error *error)
 {
-    char name[MR_CATALOG_WHICH];
+    char name[MR_CATALOG_DESCRIPTION];
     const char *words = mr_file_words(os_error);
     mr_catalog_file_name(catalog, index, name);
     mr_status status = words ? mr_error_set(error, MR_ERR_IO, "%s: %s", name, words)

@@ -60,7 +60,7 @@ struct view {
 };
 
 /* Up to len bytes; fewer at the end. Returns 0 or a negative errno. */
-static int look_at(const struct view *view, uint64_t at, void *out, size_t len, size_t *n_out)
+static int read_up_to(const struct view *view, uint64_t at, void *out, size_t len, size_t *n_out)
 {
     uint64_t rest = at < view->len ? view->len - at : 0;
     return mr_file_read_at(view->fd, view->start + at, out, rest < len ? (size_t)rest : len, n_out);
@@ -71,7 +71,7 @@ static void read_orientation(const struct view *view, uint64_t at, uint64_t len,
 {
     size_t n = 0;
     uint8_t *block = len <= EXIF_BYTES && info->orientation == 0 ? malloc(EXIF_BYTES) : NULL;
-    if (block && look_at(view, at, block, (size_t)len, &n) == 0 && n == len)
+    if (block && read_up_to(view, at, block, (size_t)len, &n) == 0 && n == len)
         info->orientation = mr_exif_orientation(block, n);
     free(block);
 }
@@ -80,7 +80,7 @@ static void inspect_application(const struct view *view, uint64_t at, uint64_t l
 {
     uint8_t head[6];
     size_t n;
-    if (len >= 8 && look_at(view, at + 4, head, sizeof head, &n) == 0 && n == sizeof head &&
+    if (len >= 8 && read_up_to(view, at + 4, head, sizeof head, &n) == 0 && n == sizeof head &&
         memcmp(head, "Exif\0\0", sizeof head) == 0)
         read_orientation(view, at + 10, len - 8, info);
 }
@@ -97,7 +97,7 @@ static void inspect_jpeg(const struct view *view, mr_sample_info *info)
     for (int i = 0; i < MAX_SEGMENTS; i++) {
         uint8_t head[10];
         size_t n;
-        if (look_at(view, at, head, sizeof head, &n) < 0 || n < 4 || head[0] != 0xff)
+        if (read_up_to(view, at, head, sizeof head, &n) < 0 || n < 4 || head[0] != 0xff)
             return;
         if (head[1] == 0xff) { /* a fill byte */
             at++;
@@ -123,7 +123,7 @@ static void inspect_chunks(const struct view *view, mr_sample_info *info)
     for (int i = 0; i < MAX_CHUNKS && info->orientation == 0; i++) {
         uint8_t head[8];
         size_t n;
-        if (look_at(view, at, head, sizeof head, &n) < 0 || n < sizeof head || memcmp(head + 4, "IDAT", 4) == 0)
+        if (read_up_to(view, at, head, sizeof head, &n) < 0 || n < sizeof head || memcmp(head + 4, "IDAT", 4) == 0)
             return;
         if (memcmp(head + 4, "eXIf", 4) == 0)
             read_orientation(view, at + 8, read_be32(head), info);
@@ -149,7 +149,7 @@ static void inspect_webp_chunks(const struct view *view, mr_sample_info *info)
     for (int i = 0; i < MAX_CHUNKS && info->orientation == 0; i++) {
         uint8_t head[14];
         size_t n;
-        if (look_at(view, at, head, sizeof head, &n) < 0 || n < sizeof head)
+        if (read_up_to(view, at, head, sizeof head, &n) < 0 || n < sizeof head)
             return;
         uint64_t len = read_le32(head + 4), prefix = memcmp(head + 8, "Exif\0\0", 6) == 0 ? 6 : 0;
         if (memcmp(head, "EXIF", 4) == 0 && len >= prefix)
@@ -201,12 +201,12 @@ static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n,
     if (n < 2 * word)
         return;
     uint64_t at = read_by_order(head + word, word, big);
-    if (look_at(view, at, entry, count, &n) < 0 || n < count)
+    if (read_up_to(view, at, entry, count, &n) < 0 || n < count)
         return;
     uint64_t n_entries = read_by_order(entry, count, big);
     at += count;
     for (uint32_t i = 0; i < n_entries && i < MAX_CHUNKS; i++, at += entry_bytes) {
-        if (look_at(view, at, entry, entry_bytes, &n) < 0 || n < entry_bytes)
+        if (read_up_to(view, at, entry, entry_bytes, &n) < 0 || n < entry_bytes)
             return;
         uint32_t value = (uint32_t)read_by_order(entry + 4 + word, read_by_order(entry + 2, 2, big) == 3 ? 2 : 4, big);
         switch (read_by_order(entry, 2, big)) {
@@ -248,7 +248,7 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
 {
     uint8_t head[HEAD_BYTES];
     size_t n;
-    int rc = look_at(view, 0, head, sizeof head, &n);
+    int rc = read_up_to(view, 0, head, sizeof head, &n);
     if (rc < 0)
         return rc;
     set_format(info, mr_image_format_sniff(head, n));

@@ -100,7 +100,7 @@ uint64_t mr_reader_total(const struct mr_reader_request *request)
     return total;
 }
 
-bool mr_reader_is_plain(const struct mr_reader_request *request)
+bool mr_reader_fits_calls(const struct mr_reader_request *request)
 {
     for (uint32_t i = 0; i < request->n_extents; i++) {
         uint64_t end;
@@ -132,7 +132,7 @@ bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request 
 
 uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_request *request)
 {
-    return reader->options.max_bytes + request->marks_len + request->kept_len;
+    return reader->options.max_bytes + request->marks_len + request->extra_len;
 }
 
 void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len)
@@ -281,7 +281,7 @@ static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_
     request->index = index;
     request->offset = offset;
     request->marks_len = 0;
-    request->kept_len = 0;
+    request->extra_len = 0;
     request->n_extents = 0;
     request->reading = 0;
     return request;
@@ -304,10 +304,10 @@ static void submit_described(struct mr_reader *reader, uint64_t tag, int64_t ind
 
 static void find_extents(const struct mr_reader *reader, struct mr_reader_request *request)
 {
-    uint64_t lens[MR_MAX_KEPT];
+    uint64_t lens[MR_MAX_EXTRA];
     request->n_extents = mr_catalog_extents(reader->catalog, request->index, request->extents);
     assert(request->n_extents >= 1 && request->n_extents <= MR_CATALOG_MAX_EXTENTS);
-    request->kept_len = (size_t)mr_catalog_kept(reader->catalog, request->index, lens);
+    request->extra_len = (size_t)mr_catalog_extra_lengths(reader->catalog, request->index, lens);
 }
 
 void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
@@ -326,8 +326,8 @@ static mr_status find_part_of_member(const struct mr_reader *reader, struct mr_r
 {
     struct mr_extent *image = &request->extents[request->n_extents - 1];
     if (request->offset > image->len || len > image->len - request->offset) {
-        char name[MR_CATALOG_WHICH];
-        mr_catalog_which(reader->catalog, request->index, name);
+        char name[MR_CATALOG_DESCRIPTION];
+        mr_catalog_describe(reader->catalog, request->index, name);
         return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: its %llu bytes have no part of %llu at %llu", name,
                             (unsigned long long)image->len, (unsigned long long)len,
                             (unsigned long long)request->offset);
@@ -343,7 +343,7 @@ static mr_status find_part(const struct mr_reader *reader, struct mr_reader_requ
 {
     struct mr_extent *extent = request->extents;
     if (mr_catalog_is_described(reader->catalog)) {
-        if (!reader->options.no_marks && mr_catalog_extent_marks(reader->catalog, request->index, extent))
+        if (!reader->options.no_index && mr_catalog_extent_marks(reader->catalog, request->index, extent))
             request->marks_len = (size_t)extent++->len;
         request->n_extents = (uint32_t)(extent - request->extents) + 1;
         return mr_catalog_extent_part(reader->catalog, request->index, request->offset, len, extent, &request->error);
@@ -361,8 +361,8 @@ void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t inde
     assert(mr_catalog_is_described(reader->catalog) || reader->loose_files || mr_catalog_has_members(reader->catalog));
     struct mr_reader_request *request = start_request(reader, tag, index, offset);
     mr_status status = find_part(reader, request, len);
-    if (status < 0 || (len == 0 && request->kept_len == 0)) { /* no bytes are there whatever the file holds */
-        request->marks_len = request->kept_len = 0;
+    if (status < 0 || (len == 0 && request->extra_len == 0)) { /* no bytes are there whatever the file holds */
+        request->marks_len = request->extra_len = 0;
         mr_reader_finish(reader, request, status, 0);
     } else {
         reader->ops->begin(reader, request);
@@ -383,19 +383,19 @@ bool mr_reader_reap(struct mr_reader *reader, bool wait, struct mr_read *read_ou
     if (request->len > reader->recent_len)
         reader->recent_len = request->len;
     bool good = request->status == MR_OK;
-    size_t marks_len = good ? request->marks_len : 0, kept_len = good ? request->kept_len : 0;
+    size_t marks_len = good ? request->marks_len : 0, extra_len = good ? request->extra_len : 0;
     *read_out = (struct mr_read){.tag = request->tag,
                                  .index = request->index,
-                                 .bytes = good ? request->bytes + marks_len + kept_len : NULL,
-                                 .len = request->len - marks_len - kept_len,
+                                 .bytes = good ? request->bytes + marks_len + extra_len : NULL,
+                                 .len = request->len - marks_len - extra_len,
                                  .offset = request->offset,
                                  .status = request->status,
                                  .error = good ? NULL : &request->error,
                                  .buffer = (uint32_t)(request - reader->requests),
                                  .marks = marks_len > 0 ? request->bytes : NULL,
                                  .marks_len = marks_len,
-                                 .kept = kept_len > 0 ? request->bytes : NULL,
-                                 .kept_len = kept_len};
+                                 .extra = extra_len > 0 ? request->bytes : NULL,
+                                 .extra_len = extra_len};
     return true;
 }
 

@@ -18,7 +18,7 @@ struct mr_reader_options {
     uint64_t max_bytes;     /* a sample with more is MR_ERR_DAMAGED; its marks and byte arrays do not count */
     uint32_t max_files;     /* shards kept open; 0, or more than mr_file_cache_limit(): that many */
     bool plain_descriptors; /* io_uring without fixed-file slots, as on kernels before 5.19; for tests */
-    bool no_marks;          /* leave out the marks of described samples */
+    bool no_index;          /* leave out the marks of described samples */
 };
 
 /* One read that has ended. bytes stay valid until mr_reader_recycle(); 64 bytes after len are readable. */
@@ -35,8 +35,8 @@ struct mr_read {
     uint32_t buffer; /* the reader's own */
     const uint8_t *marks; /* of a described sample that has some, whatever part of it was asked for; else NULL */
     size_t marks_len;
-    const uint8_t *kept; /* the sample's byte arrays (mr_catalog_kept()), one after the other */
-    size_t kept_len;
+    const uint8_t *extra; /* the sample's byte arrays (mr_catalog_extra_lengths()), one after the other */
+    size_t extra_len;
 };
 
 /* Returns MR_OK; MR_ERR_UNSUPPORTED when MR_READER_URING was asked for and the kernel refuses; MR_ERR_NO_MEMORY. */

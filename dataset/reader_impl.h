@@ -29,7 +29,7 @@ struct mr_reader_request {
     size_t len;
     size_t mapped;    /* bytes of the mapping, at least capacity + MR_READER_SLACK */
     size_t marks_len; /* of the first extent where that is marks, else 0 */
-    size_t kept_len;  /* of the extents before the last where they are byte arrays, else 0; marks_len is 0 then */
+    size_t extra_len; /* of the extents before the last where they are byte arrays, else 0; marks_len is 0 then */
     uint32_t n_extents;
     uint32_t reading; /* the extent that ordinary calls are at: for the name of its file */
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
@@ -90,7 +90,7 @@ uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_
 uint64_t mr_reader_total(const struct mr_reader_request *request);
 
 /* Ends and lengths of all extents are such that one call can read each. */
-bool mr_reader_is_plain(const struct mr_reader_request *request);
+bool mr_reader_fits_calls(const struct mr_reader_request *request);
 /* Open files of all extents, from the cache, or of none. */
 bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request *request,
                        int fds_out[MR_CATALOG_MAX_EXTENTS]);

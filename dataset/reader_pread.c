@@ -41,16 +41,16 @@ static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
 }
 
 static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request,
-                           char name[MR_CATALOG_WHICH])
+                           char name[MR_CATALOG_DESCRIPTION])
 {
-    mr_catalog_which_file(reader->catalog, request->index, request->extents[request->reading].file, name);
+    mr_catalog_describe_file(reader->catalog, request->index, request->extents[request->reading].file, name);
     return name;
 }
 
 /* The error of a system call on a sample's file. */
 static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *request, int err)
 {
-    char name[MR_CATALOG_WHICH];
+    char name[MR_CATALOG_DESCRIPTION];
     name_of(reader, request, name);
     if (mr_file_words(err)) {
         mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %s", name, mr_file_words(err));
@@ -67,16 +67,16 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *req
 
 static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request, uint64_t n_bytes)
 {
-    char name[MR_CATALOG_WHICH];
+    char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
                         name_of(reader, request, name),
-                        (unsigned long long)(n_bytes - request->marks_len - request->kept_len),
+                        (unsigned long long)(n_bytes - request->marks_len - request->extra_len),
                         (unsigned long long)reader->options.max_bytes);
 }
 
 static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t needs)
 {
-    char name[MR_CATALOG_WHICH];
+    char name[MR_CATALOG_DESCRIPTION];
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_os(reader, request, errno);
@@ -86,7 +86,7 @@ static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *
 
 static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request, size_t len)
 {
-    char name[MR_CATALOG_WHICH];
+    char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
                         name_of(reader, request, name), len);
 }

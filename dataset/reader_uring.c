@@ -188,7 +188,7 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
 {
     struct uring *uring = uring_of(reader);
     char *path = uring->flights[number_of(reader, request)].path;
-    if (!is_whole(request) && (total > reader->options.max_bytes || !mr_reader_is_plain(request) ||
+    if (!is_whole(request) && (total > reader->options.max_bytes || !mr_reader_fits_calls(request) ||
                                mr_reader_reserve(request, (size_t)total) != 0))
         return false;
     if (mr_catalog_path(reader->catalog, request->extents[0].file, path) != 0)
@@ -203,7 +203,7 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
 static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
 {
     int fds[MR_CATALOG_MAX_EXTENTS];
-    if (total > mr_reader_limit(reader, request) || !mr_reader_is_plain(request) ||
+    if (total > mr_reader_limit(reader, request) || !mr_reader_fits_calls(request) ||
         mr_reader_reserve(request, (size_t)total) != 0 || !mr_reader_acquire(reader, request, fds))
         return false;
     start_round(reader, request, ROUND_EXTENTS);

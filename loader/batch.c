@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches: their arrays, lending and release. A lent batch holds a reference to the core, so its memory outlives the
+ * Batches: their arrays, lending and release. A lent batch holds a reference to the host, so its memory outlives the
  * loader.
  */
 #include "loader/batch.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pinned/slot_kept.h"
-#include "transforms/pixels.h"
+#include "pinned/slot_extra.h"
+#include "transforms/plan_runner.h"
 
 static void set_strides(mr_array *array)
 {
@@ -44,27 +44,27 @@ struct memory {
 };
 
 /* Rows of their own lengths, and an array that says where they begin. */
-static void add_kept(struct mr_batch *batch, const struct memory *at, uint32_t k)
+static void add_extra(struct mr_batch *batch, const struct memory *at, uint32_t k)
 {
-    const struct mr_control *control = batch->core->shared.control;
+    const struct mr_control *control = batch->host->shared.control;
     const struct mr_slot_layout *l = &control->layout;
-    const struct mr_kept *kept = &control->plan.kind.kept[k];
-    const int64_t row_shape[1] = {(int64_t)kept->max_bytes};
-    int64_t *offsets = (void *)(at->small + (l->kept[k].offsets_off - l->label_off));
+    const struct mr_extra *extra = &control->plan.kind.extra[k];
+    const int64_t row_shape[1] = {(int64_t)extra->max_bytes};
+    int64_t *offsets = (void *)(at->small + (l->extra[k].offsets_off - l->label_off));
     mr_array *values = &batch->arrays[batch->n_arrays++];
     offsets += at->first_row;
-    *values = make_array(kept->name, MR_U8, at->n_rows, 1, row_shape, at->label_device,
-                         at->small + (l->kept[k].values_off - l->label_off));
+    *values = make_array(extra->name, MR_U8, at->n_rows, 1, row_shape, at->label_device,
+                         at->small + (l->extra[k].values_off - l->label_off));
     values->strides[0] = 0;
     values->row_offsets = offsets;
     values->n_values = batch->n_values[k];
     batch->arrays[batch->n_arrays++] =
-        make_array(kept->offsets, MR_I64, at->n_rows + 1, 0, NULL, at->label_device, offsets);
+        make_array(extra->offsets, MR_I64, at->n_rows + 1, 0, NULL, at->label_device, offsets);
 }
 
 static void add_mixing(struct mr_batch *batch, const struct memory *at)
 {
-    const struct mr_slot_layout *l = &batch->core->shared.control->layout;
+    const struct mr_slot_layout *l = &batch->host->shared.control->layout;
     const int64_t classes_shape[1] = {l->n_classes};
     uint64_t first = at->first_row, n_classes = l->n_classes;
     uint8_t *labels = at->small + (l->mix_label_off - l->label_off) + first * sizeof(int64_t);
@@ -81,11 +81,11 @@ static void add_mixing(struct mr_batch *batch, const struct memory *at)
 static void fill_arrays(struct mr_batch *batch, const struct memory *at)
 {
     static const int64_t geometry_shape[1] = {MR_GEOMETRY_FIELDS};
-    const struct mr_core *core = batch->core;
-    const struct mr_control *control = core->shared.control;
+    const struct mr_host *host = batch->host;
+    const struct mr_control *control = host->shared.control;
     const struct mr_slot_layout *l = &control->layout;
     const struct mr_sample_kind *kind = &control->plan.kind;
-    const struct mr_image_form *form = &core->image;
+    const struct mr_image_form *form = &host->image;
     mr_array *a = batch->arrays;
     uint32_t n = at->n_rows;
     uint64_t first = at->first_row;
@@ -103,24 +103,27 @@ static void fill_arrays(struct mr_batch *batch, const struct memory *at)
     batch->n_arrays = MR_BATCH_ARRAYS;
     if (l->mixes)
         add_mixing(batch, at);
-    for (uint32_t k = 0; k < l->n_kept; k++)
-        add_kept(batch, at, k);
+    for (uint32_t k = 0; k < l->n_extra; k++)
+        add_extra(batch, at, k);
     batch->n_rows = n;
 }
 
 static void fill_from_slot(struct mr_batch *batch)
 {
-    struct mr_slot_view view = mr_core_slot(batch->core, batch->slot);
-    mr_device host = {.kind = MR_DEVICE_HOST, .id = 0};
-    struct memory at = {
-        .image = view.data, .small = view.label, .image_device = host, .label_device = host, .n_rows = batch->n_rows};
+    struct mr_slot_view view = mr_host_slot(batch->host, batch->slot);
+    mr_device on_host = {.kind = MR_DEVICE_HOST, .id = 0};
+    struct memory at = {.image = view.data,
+                        .small = view.label,
+                        .image_device = on_host,
+                        .label_device = on_host,
+                        .n_rows = batch->n_rows};
     fill_arrays(batch, &at);
 }
 
 /* The mask of these rows lies in the slot no longer: part counts were taken when the batch was described. */
 static void fill_from_buffer(struct mr_batch *batch, const struct mr_batch *whole, uint32_t i)
 {
-    struct mr_copied_part part = mr_copier_part(whole->core->copier, whole->buffer, i);
+    struct mr_copied_part part = mr_copier_part(whole->host->copier, whole->buffer, i);
     struct memory at = {.image = part.image,
                         .small = part.small,
                         .image_device = part.image_device,
@@ -153,7 +156,7 @@ static mr_status make_parts(struct mr_batch *batch, uint32_t n_parts, mr_error *
         return mr_error_memory(error, n_parts * sizeof *parts);
     batch->parts = parts;
     for (uint32_t i = 0; i < n_parts; i++) {
-        parts[i].core = batch->core;
+        parts[i].host = batch->host;
         parts[i].whole = batch;
         parts[i].parts = &parts[i];
         parts[i].n_parts = 1;
@@ -163,41 +166,41 @@ static mr_status make_parts(struct mr_batch *batch, uint32_t n_parts, mr_error *
     return MR_OK;
 }
 
-mr_status mr_batch_make_all(struct mr_core *core, mr_error *error)
+mr_status mr_batch_make_all(struct mr_host *host, mr_error *error)
 {
-    bool lends = core->placement.lends_slots;
-    uint32_t n = lends ? core->options.n_slots : core->options.n_buffers;
-    core->batches = calloc(n, sizeof *core->batches);
-    if (!core->batches)
-        return mr_error_memory(error, n * sizeof *core->batches);
-    core->n_batch_objects = n;
+    bool lends = host->placement.lends_slots;
+    uint32_t n = lends ? host->options.n_slots : host->options.n_buffers;
+    host->batches = calloc(n, sizeof *host->batches);
+    if (!host->batches)
+        return mr_error_memory(error, n * sizeof *host->batches);
+    host->n_batch_objects = n;
     for (uint32_t i = 0; i < n; i++) {
-        core->batches[i].core = core;
-        core->batches[i].whole = &core->batches[i];
-        core->batches[i].parts = &core->batches[i]; /* so that a half-made core can be freed */
-        core->batches[i].buffer = i;
+        host->batches[i].host = host;
+        host->batches[i].whole = &host->batches[i];
+        host->batches[i].parts = &host->batches[i]; /* so that a half-made host can be freed */
+        host->batches[i].buffer = i;
     }
     mr_status status = MR_OK;
     for (uint32_t i = 0; status == MR_OK && i < n; i++)
-        status = make_parts(&core->batches[i], lends ? 1 : core->placement.n_parts, error);
+        status = make_parts(&host->batches[i], lends ? 1 : host->placement.n_parts, error);
     return status;
 }
 
 /* Where the byte arrays end with this row. */
 static void measure_values(struct mr_batch *batch, const struct mr_slot_view *view, uint32_t end)
 {
-    const struct mr_slot_layout *layout = &batch->core->shared.control->layout;
-    for (uint32_t k = 0; k < layout->n_kept; k++)
-        batch->n_values[k] = mr_slot_kept_offsets(layout, view, k)[end];
+    const struct mr_slot_layout *layout = &batch->host->shared.control->layout;
+    for (uint32_t k = 0; k < layout->n_extra; k++)
+        batch->n_values[k] = mr_slot_extra_offsets(layout, view, k)[end];
 }
 
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
 {
-    struct mr_slot_view view = mr_core_slot(batch->core, slot);
+    struct mr_slot_view view = mr_host_slot(batch->host, slot);
     batch->slot = slot;
     batch->n_rows = atomic_load_explicit(&view.slot->n_places, memory_order_relaxed);
     batch->n_valid = count_valid(&view, 0, batch->n_rows);
-    mr_slot_kept_join(&batch->core->shared.control->layout, &view, batch->n_rows);
+    mr_slot_extra_join(&batch->host->shared.control->layout, &view, batch->n_rows);
     measure_values(batch, &view, batch->n_rows);
     batch->n_warnings = atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
     batch->epoch = atomic_load_explicit(&view.slot->epoch, memory_order_relaxed);
@@ -207,7 +210,7 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
         return;
     for (uint32_t i = 0; i < batch->n_parts; i++) {
         uint32_t first, n;
-        batch->n_parts = mr_placement_split(batch->n_rows, batch->core->placement.n_parts, i, &first, &n);
+        batch->n_parts = mr_placement_split(batch->n_rows, batch->host->placement.n_parts, i, &first, &n);
         batch->parts[i].n_valid = count_valid(&view, first, n);
         measure_values(&batch->parts[i], &view, first + n);
     }
@@ -215,16 +218,16 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
 
 void mr_batch_lend(struct mr_batch *batch)
 {
-    struct mr_core *core = batch->core;
+    struct mr_host *host = batch->host;
     batch->n_holds = 1;
     batch->is_lent = true;
-    batch->lent_ns = mr_trace_ring_begin(mr_trace_row(core->trace, MR_TRACE_CONSUMER));
+    batch->lent_ns = mr_trace_ring_begin(mr_trace_row(host->trace, MR_TRACE_CONSUMER));
     batch->n_arrays = 0;
     batch->error = (mr_error){0};
-    mr_core_retain(core);
-    if (core->placement.lends_slots)
+    mr_host_retain(host);
+    if (host->placement.lends_slots)
         fill_from_slot(batch);
-    for (uint32_t i = 0; !core->placement.lends_slots && i < batch->n_parts; i++)
+    for (uint32_t i = 0; !host->placement.lends_slots && i < batch->n_parts; i++)
         fill_from_buffer(mr_batch_part(batch, i), batch, i);
 }
 
@@ -236,9 +239,9 @@ mr_batch *mr_batch_whole(mr_batch *batch)
 void mr_batch_retain(mr_batch *batch)
 {
     struct mr_batch *whole = batch->whole;
-    pthread_mutex_lock(&whole->core->lock);
+    pthread_mutex_lock(&whole->host->lock);
     whole->n_holds++;
-    pthread_mutex_unlock(&whole->core->lock);
+    pthread_mutex_unlock(&whole->host->lock);
 }
 
 uint32_t mr_batch_size(const mr_batch *batch)
@@ -311,7 +314,7 @@ const mr_error *mr_batch_error(const mr_batch *batch)
 
 static bool is_usable(const struct mr_batch *batch)
 {
-    return batch && batch->core->pid == getpid();
+    return batch && batch->host->pid == getpid();
 }
 
 static mr_status refuse_fork(mr_batch *batch)
@@ -329,14 +332,14 @@ static mr_status use_stream(mr_batch *batch, bool image, void *stream)
 {
     if (!is_usable(batch))
         return batch ? refuse_fork(batch) : MR_ERR_INVALID;
-    struct mr_core *core = batch->core;
-    if (core->slot_streams)
-        return mr_slot_streams_use(core->slot_streams, batch->slot, stream, &batch->error);
-    if (core->placement.lends_slots)
+    struct mr_host *host = batch->host;
+    if (host->slot_streams)
+        return mr_slot_streams_use(host->slot_streams, batch->slot, stream, &batch->error);
+    if (host->placement.lends_slots)
         return MR_OK;
     if (image)
-        return mr_copier_use(core->copier, batch->buffer, batch->part, stream, false, &batch->error);
-    return mr_copier_use_label(core->copier, batch->buffer, batch->part, stream, &batch->error);
+        return mr_copier_use(host->copier, batch->buffer, batch->part, stream, false, &batch->error);
+    return mr_copier_use_label(host->copier, batch->buffer, batch->part, stream, &batch->error);
 }
 
 mr_status mr_batch_use(mr_batch *batch, void *stream)
@@ -352,59 +355,59 @@ mr_status mr_batch_use_array(mr_batch *batch, const mr_array *array, void *strea
 /* True when this was the last hold. */
 static bool drop_hold(struct mr_batch *batch)
 {
-    pthread_mutex_lock(&batch->core->lock);
+    pthread_mutex_lock(&batch->host->lock);
     bool last = batch->n_holds == 1;
     if (!last)
         batch->n_holds--;
-    pthread_mutex_unlock(&batch->core->lock);
+    pthread_mutex_unlock(&batch->host->lock);
     return last;
 }
 
 /* With the lock held. waits: streams read the slot, and the freeing thread frees it when they have ended. */
-static void give_slot(struct mr_core *core, struct mr_batch *batch, bool waits)
+static void give_slot(struct mr_host *host, struct mr_batch *batch, bool waits)
 {
-    mr_slot_move(mr_core_slot(core, batch->slot).slot, MR_SLOT_LENT, waits ? MR_SLOT_COPYING : MR_SLOT_FREE);
+    mr_slot_move(mr_host_slot(host, batch->slot).slot, MR_SLOT_LENT, waits ? MR_SLOT_COPYING : MR_SLOT_FREE);
     if (waits) {
-        batch->freed_at = ++core->n_freed;
-        pthread_cond_signal(&core->freeing_wanted);
+        batch->freed_at = ++host->n_freed;
+        pthread_cond_signal(&host->freeing_wanted);
         return;
     }
-    mr_core_publish(core);
-    if (core->options.wait_when_lent) /* a next() without workers makes the batch itself */
-        mr_control_wake_host(&core->shared);
+    mr_host_publish(host);
+    if (host->options.wait_when_lent) /* a next() without workers makes the batch itself */
+        mr_control_wake_host(&host->shared);
 }
 
 /* Only the last holder calls this. On MR_ERR_STATE the batch stays lent. */
 static mr_status give_back(struct mr_batch *batch)
 {
-    struct mr_core *core = batch->core;
+    struct mr_host *host = batch->host;
     mr_status status = MR_OK;
     bool waits = false;
     if (batch->is_copy) {
         mr_batch_free_copy(batch);
         return MR_OK;
     }
-    if (core->slot_streams)
-        status = mr_slot_streams_release(core->slot_streams, batch->slot, &waits, &batch->error);
-    else if (!core->placement.lends_slots)
-        status = mr_copier_release(core->copier, batch->buffer, &batch->error);
+    if (host->slot_streams)
+        status = mr_slot_streams_release(host->slot_streams, batch->slot, &waits, &batch->error);
+    else if (!host->placement.lends_slots)
+        status = mr_copier_release(host->copier, batch->buffer, &batch->error);
     if (status == MR_ERR_STATE)
         return status;
-    pthread_mutex_lock(&core->lock);
+    pthread_mutex_lock(&host->lock);
     batch->is_lent = false;
     batch->n_holds = 0;
-    if (!core->closed)
-        mr_trace_ring_put(mr_trace_row(core->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP, batch->lent_ns,
+    if (!host->closed)
+        mr_trace_ring_put(mr_trace_row(host->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP, batch->lent_ns,
                           (int64_t)batch->number);
-    if (core->placement.lends_slots) {
-        give_slot(core, batch, waits);
+    if (host->placement.lends_slots) {
+        give_slot(host, batch, waits);
     } else {
-        mr_core_give_buffer(core, batch);
-        mr_control_wake_host(&core->shared); /* the copier */
+        mr_host_give_buffer(host, batch);
+        mr_control_wake_host(&host->shared); /* the copier */
     }
-    mr_core_update_fd(core);
-    pthread_mutex_unlock(&core->lock);
-    mr_core_release(core);
+    mr_host_update_fd(host);
+    pthread_mutex_unlock(&host->lock);
+    mr_host_release(host);
     return status == MR_OK ? MR_OK : MR_ERR_DEVICE; /* whatever it was, the batch is given back */
 }
 
@@ -428,59 +431,59 @@ mr_status mr_batch_release_on(mr_batch *batch, void *stream)
         return batch ? refuse_fork(batch) : MR_OK;
     if (batch->whole != batch)
         return refuse_part(batch);
-    struct mr_core *core = batch->core;
+    struct mr_host *host = batch->host;
     mr_status status = MR_OK;
-    if (core->slot_streams)
-        status = mr_slot_streams_use(core->slot_streams, batch->slot, stream, &batch->error);
-    else if (!core->placement.lends_slots)
-        status = mr_copier_remember(core->copier, batch->buffer, 0, stream, &batch->error);
+    if (host->slot_streams)
+        status = mr_slot_streams_use(host->slot_streams, batch->slot, stream, &batch->error);
+    else if (!host->placement.lends_slots)
+        status = mr_copier_remember(host->copier, batch->buffer, 0, stream, &batch->error);
     if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* it stays lent: nobody would wait for that stream */
         return status;
-    if (status != MR_OK && core->slot_streams)
-        mr_slot_streams_lose(core->slot_streams, batch->slot, &batch->error);
+    if (status != MR_OK && host->slot_streams)
+        mr_slot_streams_lose(host->slot_streams, batch->slot, &batch->error);
     mr_status released = drop_hold(batch) ? give_back(batch) : MR_OK;
     return status != MR_OK && released == MR_OK ? MR_ERR_DEVICE : released;
 }
 
-void mr_batch_release_anyway(mr_batch *batch)
+void mr_batch_release_or_defer(mr_batch *batch)
 {
     struct mr_batch *whole = batch->whole;
     if (!is_usable(whole) || mr_batch_release(whole) != MR_ERR_STATE)
         return;
-    struct mr_core *core = whole->core;
-    pthread_mutex_lock(&core->lock);
-    whole->is_owed = true;
-    core->n_owed++;
-    pthread_mutex_unlock(&core->lock);
-    mr_control_wake_host(&core->shared); /* who sleeps without limit now has to look again from time to time */
+    struct mr_host *host = whole->host;
+    pthread_mutex_lock(&host->lock);
+    whole->is_deferred = true;
+    host->n_deferred++;
+    pthread_mutex_unlock(&host->lock);
+    mr_control_wake_host(&host->shared); /* who sleeps without limit now has to look again from time to time */
 }
 
-/* One of the owed batches. It stays counted in n_owed until it is given back, so that all who wait keep looking. */
-static struct mr_batch *take_owed(struct mr_core *core)
+/* One of the owed batches. It stays counted in n_deferred until it is given back, so that all who wait keep looking. */
+static struct mr_batch *take_owed(struct mr_host *host)
 {
     struct mr_batch *found = NULL;
-    pthread_mutex_lock(&core->lock);
-    for (uint32_t i = 0; core->n_owed > 0 && !found && i < core->n_batch_objects; i++)
-        if (core->batches[i].is_owed)
-            found = &core->batches[i];
+    pthread_mutex_lock(&host->lock);
+    for (uint32_t i = 0; host->n_deferred > 0 && !found && i < host->n_batch_objects; i++)
+        if (host->batches[i].is_deferred)
+            found = &host->batches[i];
     if (found)
-        found->is_owed = false;
-    pthread_mutex_unlock(&core->lock);
+        found->is_deferred = false;
+    pthread_mutex_unlock(&host->lock);
     return found;
 }
 
-void mr_batch_settle_owed(struct mr_core *core)
+void mr_batch_retry_deferred(struct mr_host *host)
 {
-    for (uint32_t i = 0; i < core->n_batch_objects; i++) {
-        struct mr_batch *batch = take_owed(core);
+    for (uint32_t i = 0; i < host->n_batch_objects; i++) {
+        struct mr_batch *batch = take_owed(host);
         if (!batch)
             return;
-        bool is_owed = mr_batch_release(batch) == MR_ERR_STATE;
-        pthread_mutex_lock(&core->lock);
-        if (is_owed)
-            batch->is_owed = true; /* otherwise it may be lent again already */
+        bool is_deferred = mr_batch_release(batch) == MR_ERR_STATE;
+        pthread_mutex_lock(&host->lock);
+        if (is_deferred)
+            batch->is_deferred = true; /* otherwise it may be lent again already */
         else
-            core->n_owed--;
-        pthread_mutex_unlock(&core->lock);
+            host->n_deferred--;
+        pthread_mutex_unlock(&host->lock);
     }
 }

@@ -2,7 +2,7 @@
 /*
  * A copy of a batch in memory of its own, so that the batch's slot or buffer can be given back.
  *
- * The copy lives longer than the loader, so it refers to a core of its own, in which only the lock, the process and the
+ * The copy lives longer than the loader, so it refers to a host of its own, in which only the lock, the process and the
  * way of lending are set: what release, use and DLPack look at in a batch without streams.
  */
 #include <stdio.h>
@@ -16,8 +16,8 @@ enum { ALIGNMENT = 64 }; /* as in a slot */
 /* One block of memory, and behind it the arrays' data. */
 struct copy {
     struct mr_batch batch;
-    struct mr_core core;
-    struct mr_kept kept[MR_MAX_KEPT]; /* its names; the loader's go with it */
+    struct mr_host host;
+    struct mr_extra extra[MR_MAX_EXTRA]; /* its names; the loader's go with it */
 };
 
 static size_t round_up(size_t bytes)
@@ -42,19 +42,19 @@ static mr_status check_arrays(struct mr_batch *batch)
 }
 
 /* Byte arrays have names of the loader's, and point to their offsets, which are the array behind each. */
-static void own_kept(struct copy *copy, const struct mr_batch *batch)
+static void own_extra(struct copy *copy, const struct mr_batch *batch)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i + 1 < batch->n_arrays; i++) {
         mr_array *values = &copy->batch.arrays[i], *offsets = values + 1;
         if (!values->row_offsets)
             continue;
-        struct mr_kept *kept = &copy->kept[k++];
-        snprintf(kept->name, sizeof kept->name, "%s", values->name);
-        snprintf(kept->offsets, sizeof kept->offsets, "%s", offsets->name);
-        values->name = kept->name;
+        struct mr_extra *extra = &copy->extra[k++];
+        snprintf(extra->name, sizeof extra->name, "%s", values->name);
+        snprintf(extra->offsets, sizeof extra->offsets, "%s", offsets->name);
+        values->name = extra->name;
         values->row_offsets = offsets->data;
-        offsets->name = kept->offsets;
+        offsets->name = extra->offsets;
     }
 }
 
@@ -62,7 +62,7 @@ static void fill_copy(struct copy *copy, const struct mr_batch *batch)
 {
     uint8_t *data = (uint8_t *)copy + round_up(sizeof *copy);
     struct mr_batch *made = &copy->batch;
-    *made = (struct mr_batch){.core = &copy->core,
+    *made = (struct mr_batch){.host = &copy->host,
                               .whole = made,
                               .parts = made,
                               .n_parts = 1,
@@ -81,7 +81,7 @@ static void fill_copy(struct copy *copy, const struct mr_batch *batch)
         memcpy(data, batch->arrays[i].data, size_array(&batch->arrays[i]));
         data += round_up(size_array(&batch->arrays[i]));
     }
-    own_kept(copy, batch);
+    own_extra(copy, batch);
 }
 
 mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
@@ -103,13 +103,13 @@ mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
     struct copy *copy = aligned_alloc(ALIGNMENT, bytes);
     if (!copy)
         return mr_error_memory(&batch->error, bytes);
-    memset(&copy->core, 0, sizeof copy->core);
-    if (pthread_mutex_init(&copy->core.lock, NULL) != 0) {
+    memset(&copy->host, 0, sizeof copy->host);
+    if (pthread_mutex_init(&copy->host.lock, NULL) != 0) {
         free(copy);
-        return mr_error_memory(&batch->error, sizeof copy->core.lock);
+        return mr_error_memory(&batch->error, sizeof copy->host.lock);
     }
-    copy->core.pid = batch->core->pid;
-    copy->core.placement.lends_slots = true;
+    copy->host.pid = batch->host->pid;
+    copy->host.placement.lends_slots = true;
     fill_copy(copy, batch);
     *copy_out = &copy->batch;
     return MR_OK;
@@ -118,6 +118,6 @@ mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
 void mr_batch_free_copy(struct mr_batch *batch)
 {
     struct copy *copy = (struct copy *)batch; /* its first member */
-    pthread_mutex_destroy(&copy->core.lock);
+    pthread_mutex_destroy(&copy->host.lock);
     free(copy);
 }

@@ -4,9 +4,9 @@
 #define LOADER_COPYING_H
 
 #include "base/thread.h"
-#include "loader/core.h"
+#include "loader/host.h"
 
-/* Start it. The thread is the caller's to join, after the core was closed. */
-mr_status mr_copying_start(struct mr_core *core, struct mr_thread *thread, mr_error *error);
+/* Start it. The thread is the caller's to join, after the host was closed. */
+mr_status mr_copying_start(struct mr_host *host, struct mr_thread *thread, mr_error *error);
 
 #endif

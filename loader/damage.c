@@ -20,14 +20,14 @@ void mr_damage_fini(struct mr_damage *damage)
 static void find_words(const struct mr_slot_view *view, const struct mr_catalog *catalog, uint32_t place,
                        bool is_damage, mr_error *error_out)
 {
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     const mr_error *recorded = mr_slot_recorded(view, place, is_damage);
     if (recorded) {
         *error_out = *recorded;
         return;
     }
     int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    mr_catalog_which(catalog, index, which);
+    mr_catalog_describe(catalog, index, which);
     mr_error_set(error_out, is_damage ? MR_ERR_DAMAGED : MR_ERR_IO, "%s %s", which,
                  is_damage ? "is damaged" : "could not be made");
     error_out->index = index;
@@ -48,10 +48,10 @@ static bool is_new(struct mr_damage *damage, int64_t index)
 {
     if (damage->seen.words)
         return mr_damage_map_set(&damage->seen, index);
-    for (uint32_t i = 0; i < damage->n_kept; i++)
-        if (damage->kept[i].index == index)
+    for (uint32_t i = 0; i < damage->n_named; i++)
+        if (damage->named[i].index == index)
             return false;
-    return damage->n_kept < MR_DAMAGE_KEPT;
+    return damage->n_named < MR_DAMAGE_NAMED;
 }
 
 /* The wanted sample of a place was damaged. */
@@ -64,8 +64,8 @@ static void count_damaged(struct mr_damage *damage, const struct mr_control *con
     if (!is_new(damage, want))
         return;
     damage->n_distinct++;
-    if (damage->n_kept < MR_DAMAGE_KEPT)
-        find_words(view, catalog, place, true, &damage->kept[damage->n_kept++]);
+    if (damage->n_named < MR_DAMAGE_NAMED)
+        find_words(view, catalog, place, true, &damage->named[damage->n_named++]);
 }
 
 void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
@@ -109,11 +109,11 @@ static bool is_all_damaged(const struct mr_slot_view *view)
 
 /* What the batch's first place tried in vain, or what the others should have had. */
 static void name_tried(const struct mr_control *control, const struct mr_slot_view *view,
-                       const struct mr_catalog *catalog, uint32_t k, char which_out[MR_CATALOG_WHICH])
+                       const struct mr_catalog *catalog, uint32_t k, char which_out[MR_CATALOG_DESCRIPTION])
 {
     uint32_t place = control->substitutes ? 0 : k;
     int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    mr_catalog_which(catalog, control->substitutes ? (index + k) % control->n_samples : index, which_out);
+    mr_catalog_describe(catalog, control->substitutes ? (index + k) % control->n_samples : index, which_out);
 }
 
 /* Nothing decodes: how many there are, what is wrong with the first, and the names of the next two. */
@@ -121,7 +121,7 @@ static void describe_all(const struct mr_control *control, const struct mr_slot_
                          const struct mr_catalog *catalog, mr_error *error)
 {
     const mr_error first = *error;
-    char second[MR_CATALOG_WHICH], third[MR_CATALOG_WHICH] = "";
+    char second[MR_CATALOG_DESCRIPTION], third[MR_CATALOG_DESCRIPTION] = "";
     int64_t n =
         control->substitutes ? control->n_samples : atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     if (n == 1)

@@ -7,14 +7,14 @@
 #include "dataset/catalog.h"
 #include "loader/control.h"
 
-#define MR_DAMAGE_KEPT 1000
+#define MR_DAMAGE_NAMED 1000
 
 struct mr_damage {
     uint64_t n_seen;           /* places whose wanted sample was damaged */
     uint64_t n_distinct;       /* different samples among them */
     struct mr_damage_map seen; /* these; its words are made with the first one */
-    uint32_t n_kept;
-    mr_error kept[MR_DAMAGE_KEPT]; /* the first of these */
+    uint32_t n_named;
+    mr_error named[MR_DAMAGE_NAMED]; /* the first of these */
 };
 
 void mr_damage_fini(struct mr_damage *damage);

@@ -36,7 +36,7 @@ static const char *signal_name(int signal)
 static void find_cause(const struct mr_supervisor *s, uint32_t i, const struct mr_exit *end,
                        struct death_cause *cause_out)
 {
-    uint32_t time_limit_ms = s->core->options.time_limit_ms;
+    uint32_t time_limit_ms = s->host->options.time_limit_ms;
     int fault = (int)atomic_load(&mr_supervised_record(s, i)->cause);
     int signal = end->known && end->signal ? end->signal : fault;
     *cause_out = (struct death_cause){.blame = MR_BLAME_CRASH, .our_fault = true};
@@ -78,8 +78,8 @@ struct describe_job {
 static void describe_death(void *user, int64_t index, mr_error *error_out)
 {
     const struct describe_job *job = user;
-    char which[MR_CATALOG_WHICH];
-    mr_catalog_which(mr_dataset_catalog(job->supervisor->dataset), index, which);
+    char which[MR_CATALOG_DESCRIPTION];
+    mr_catalog_describe(mr_dataset_catalog(job->supervisor->dataset), index, which);
     mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->cause->words);
     error_out->index = index;
     if (job->cause->blame == MR_BLAME_CRASH) /* a sample whose workers were killed from outside may be good */
@@ -89,25 +89,25 @@ static void describe_death(void *user, int64_t index, mr_error *error_out)
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
 static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)
 {
-    struct mr_core *core = s->core;
+    struct mr_host *host = s->host;
     struct describe_job job = {.supervisor = s, .cause = cause};
     struct mr_death death = {.worker = i,
                              .blame = cause->blame,
-                             .n_samples = core->shared.control->n_samples,
+                             .n_samples = host->shared.control->n_samples,
                              .describe = describe_death,
                              .user = &job};
     uint32_t n_held = 0;
-    pthread_mutex_lock(&core->lock);
-    for (uint32_t k = 0; k < core->options.n_slots; k++) {
-        struct mr_slot_view view = mr_core_slot(core, k);
-        job.known = mr_control_damage(&core->shared, atomic_load_explicit(&view.slot->epoch, memory_order_relaxed));
-        n_held += mr_slot_recover(&view, core->options.batch_size, &death);
+    pthread_mutex_lock(&host->lock);
+    for (uint32_t k = 0; k < host->options.n_slots; k++) {
+        struct mr_slot_view view = mr_host_slot(host, k);
+        job.known = mr_control_damage(&host->shared, atomic_load_explicit(&view.slot->epoch, memory_order_relaxed));
+        n_held += mr_slot_recover(&view, host->options.batch_size, &death);
     }
-    mr_core_publish(core);
-    pthread_mutex_unlock(&core->lock);
-    atomic_fetch_add_explicit(&core->shared.control->n_deaths, 1, memory_order_release);
-    mr_control_wake_workers(&core->shared);
-    mr_control_wake_host(&core->shared);
+    mr_host_publish(host);
+    pthread_mutex_unlock(&host->lock);
+    atomic_fetch_add_explicit(&host->shared.control->n_deaths, 1, memory_order_release);
+    mr_control_wake_workers(&host->shared);
+    mr_control_wake_host(&host->shared);
     return n_held;
 }
 
@@ -122,7 +122,7 @@ static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct 
     else
         mr_error_set(&error, MR_ERR_WORKER, "%u workers died before any sample was finished; the last one %s",
                      s->early_deaths, cause->cause);
-    mr_core_fail(s->core, &error);
+    mr_host_fail(s->host, &error);
 }
 
 /*
@@ -143,7 +143,7 @@ static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct d
     mr_error error;
     mr_error_set(&error, MR_ERR_WORKER, "worker %u died %u times in a row before it took a sample; the last time: %s",
                  i, worker->vain_deaths, atomic_load(&record->failed) ? record->error.text : cause->cause);
-    mr_core_fail(s->core, &error);
+    mr_host_fail(s->host, &error);
 }
 
 /* A worker that keeps dying without a sample is started ever later, up to a second. */

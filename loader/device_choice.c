@@ -7,11 +7,11 @@
 #include <string.h>
 
 /* The names of the devices as they were resolved, so that options may be read back. */
-static mr_status keep_name(struct mr_core *core, uint32_t i, const char *name, const char **text_out, mr_error *error)
+static mr_status keep_name(struct mr_host *host, uint32_t i, const char *name, const char **text_out, mr_error *error)
 {
-    core->names[i] = strdup(name);
-    *text_out = core->names[i];
-    return core->names[i] ? MR_OK : mr_error_memory(error, strlen(name) + 1);
+    host->names[i] = strdup(name);
+    *text_out = host->names[i];
+    return host->names[i] ? MR_OK : mr_error_memory(error, strlen(name) + 1);
 }
 
 void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR_DEVICE_CHOICE_NAME])
@@ -27,45 +27,45 @@ static bool is_auto(const char *name)
     return name && strcmp(name, "auto") == 0;
 }
 
-mr_status mr_device_choice_confirm(struct mr_core *core, mr_error *error)
+mr_status mr_device_choice_confirm(struct mr_host *host, mr_error *error)
 {
-    mr_loader_options *o = &core->options;
+    mr_loader_options *o = &host->options;
     char name[MR_DEVICE_CHOICE_NAME];
-    if (core->placement.lends_slots || !o->device)
+    if (host->placement.lends_slots || !o->device)
         return MR_OK;
-    mr_device at = mr_copier_image_device(core->copier); /* the copying thread is at work on the rest */
+    mr_device at = mr_copier_image_device(host->copier); /* the copying thread is at work on the rest */
     const struct mr_device_name device = {.ops = mr_device_find(at.kind), .id = at.id};
     mr_device_choice_name(&device, name);
-    free(core->names[0]);
-    return keep_name(core, 0, name, &o->device, error);
+    free(host->names[0]);
+    return keep_name(host, 0, name, &o->device, error);
 }
 
-mr_status mr_device_choice_resolve(struct mr_core *core, mr_error *error)
+mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error)
 {
-    mr_loader_options *o = &core->options;
+    mr_loader_options *o = &host->options;
     struct mr_placement_names names = {
         .device = o->device, .devices = o->devices, .n_devices = o->n_devices, .label_device = o->label_device};
-    mr_status status = mr_placement_resolve(&names, &core->placement, error);
-    if (status == MR_OK && core->placement.lends_slots && o->pad_channels != 0 && is_auto(names.device)) {
+    mr_status status = mr_placement_resolve(&names, &host->placement, error);
+    if (status == MR_OK && host->placement.lends_slots && o->pad_channels != 0 && is_auto(names.device)) {
         names.device = "host:0"; /* the slots cannot be padded, and a program that runs with a GPU runs without */
-        status = mr_placement_resolve(&names, &core->placement, error);
+        status = mr_placement_resolve(&names, &host->placement, error);
     }
     o->device = NULL;
     o->devices = NULL;
     o->label_device = NULL;
     if (status == MR_OK && names.n_devices > 1)
-        o->devices = (const char *const *)core->names;
+        o->devices = (const char *const *)host->names;
     for (uint32_t i = 0; status == MR_OK && i < o->n_devices; i++) {
         const char *unused;
-        status = keep_name(core, i, names.devices[i], &unused, error);
+        status = keep_name(host, i, names.devices[i], &unused, error);
     }
     if (status == MR_OK && names.n_devices == 0) {
         char name[MR_DEVICE_CHOICE_NAME] = "host";
-        if (!core->placement.lends_slots)
-            mr_device_choice_name(&core->placement.devices[core->placement.image[0]], name);
-        status = keep_name(core, 0, name, &o->device, error);
+        if (!host->placement.lends_slots)
+            mr_device_choice_name(&host->placement.devices[host->placement.image[0]], name);
+        status = keep_name(host, 0, name, &o->device, error);
     }
     if (status == MR_OK && names.label_device)
-        status = keep_name(core, MR_MAX_DEVICES + 1, names.label_device, &o->label_device, error);
+        status = keep_name(host, MR_MAX_DEVICES + 1, names.label_device, &o->label_device, error);
     return status;
 }

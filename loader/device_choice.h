@@ -3,17 +3,17 @@
 #ifndef LOADER_DEVICE_CHOICE_H
 #define LOADER_DEVICE_CHOICE_H
 
-#include "loader/core.h"
+#include "loader/host.h"
 
 #define MR_DEVICE_CHOICE_NAME 32
 
 /* "cuda:0" */
 void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR_DEVICE_CHOICE_NAME]);
 
-/* core->placement from the names in core->options, which become the core's own texts. */
-mr_status mr_device_choice_resolve(struct mr_core *core, mr_error *error);
+/* host->placement from the names in host->options, which become the host's own texts. */
+mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error);
 
 /* Once the devices are open: replace "cuda:local" by the device's number. */
-mr_status mr_device_choice_confirm(struct mr_core *core, mr_error *error);
+mr_status mr_device_choice_confirm(struct mr_host *host, mr_error *error);
 
 #endif

@@ -23,7 +23,7 @@ struct tensor {
 
 static void free_tensor(struct tensor *tensor)
 {
-    mr_batch_release_anyway(tensor->batch);
+    mr_batch_release_or_defer(tensor->batch);
     free(tensor);
 }
 

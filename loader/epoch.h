@@ -3,10 +3,10 @@
 #ifndef LOADER_EPOCH_H
 #define LOADER_EPOCH_H
 
-#include "loader/core.h"
+#include "loader/host.h"
 
 /* With the lock held: begin with the first epoch, once the samplers and the slab are there. */
-void mr_epoch_open(struct mr_core *core);
+void mr_epoch_open(struct mr_host *host);
 
 /* Where to begin. */
 struct mr_epoch_start {
@@ -18,9 +18,9 @@ struct mr_epoch_start {
 };
 
 /* With the lock held: go there. On failure the loader stays where it was. */
-mr_status mr_epoch_set(struct mr_core *core, const struct mr_epoch_start *start, mr_error *error);
+mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start, mr_error *error);
 
-/* The body of a thread: makes the order of the next epoch whenever that is wanted, until the core is closed. */
-void mr_epoch_make_next(struct mr_core *core);
+/* The body of a thread: makes the order of the next epoch whenever that is wanted, until the host is closed. */
+void mr_epoch_make_next(struct mr_host *host);
 
 #endif

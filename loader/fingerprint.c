@@ -32,7 +32,7 @@ enum {
 #define KEY UINT64_C(0x6d72666772707232) /* "mrfgrpr2": changes with what goes in */
 
 /* The i-th of at most MAX_LOOKS things, spread evenly over n. */
-static uint64_t look_at(uint64_t i, uint64_t n)
+static uint64_t spread_index(uint64_t i, uint64_t n)
 {
     return n <= MAX_LOOKS ? i : (uint64_t)((unsigned __int128)i * n / MAX_LOOKS);
 }
@@ -55,9 +55,9 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
                               kind->data_bytes, kind->label_dtype, kind->label_ndim, kind->label_bytes};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
-    for (uint32_t i = 0; i < kind->n_kept; i++) {
-        mr_digest_add_text(digest, kind->kept[i].name);
-        mr_digest_add_u64(digest, kind->kept[i].max_bytes);
+    for (uint32_t i = 0; i < kind->n_extra; i++) {
+        mr_digest_add_text(digest, kind->extra[i].name);
+        mr_digest_add_u64(digest, kind->extra[i].max_bytes);
     }
     for (uint32_t i = 0; i < kind->ndim && i < MR_MAX_NDIM - 1; i++)
         mr_digest_add_u64(digest, (uint64_t)kind->shape[i]);
@@ -87,8 +87,8 @@ static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog
     struct stat st;
     uint64_t n = mr_catalog_n_files(catalog);
     for (uint64_t i = 0; i < n_looks(n); i++) {
-        bool is_there =
-            mr_catalog_path(catalog, look_at(i, n), path) == 0 && fstatat(mr_catalog_root(catalog), path, &st, 0) == 0;
+        bool is_there = mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
+                        fstatat(mr_catalog_root(catalog), path, &st, 0) == 0;
         mr_digest_add_u64(digest, is_there ? (uint64_t)st.st_size : UINT64_MAX);
     }
 }
@@ -134,7 +134,7 @@ static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog 
     uint64_t n = (uint64_t)mr_catalog_count(catalog);
     struct mr_extent extent;
     for (uint64_t i = 0; i < n_looks(n); i++) {
-        int64_t index = (int64_t)look_at(i, n);
+        int64_t index = (int64_t)spread_index(i, n);
         if (mr_catalog_label(catalog, index, scratch->label, &extent, NULL) != MR_PENDING)
             break;
         add_stored_label(digest, catalog, index, &extent, &open, scratch->stored);
@@ -220,9 +220,9 @@ static void add_op(struct mr_digest *digest, const struct mr_op *op)
 }
 
 /* What the images' geometry becomes, then what a plan keeps apart from it. */
-static void add_transform(struct mr_digest *digest, const struct mr_core *core)
+static void add_transform(struct mr_digest *digest, const struct mr_host *host)
 {
-    const struct mr_plan *plan = &core->shared.control->mixed;
+    const struct mr_plan *plan = &host->shared.control->mixed;
     mr_digest_add_u64(digest, plan->n_ops);
     for (uint32_t i = 0; i < plan->n_ops; i++)
         add_op(digest, &plan->ops[i]);
@@ -230,9 +230,9 @@ static void add_transform(struct mr_digest *digest, const struct mr_core *core)
     add_op(digest, &plan->mix);
     mr_digest_add_u64(digest, plan->use_exif);
     add_normalize(digest, plan);
-    mr_digest_add_u64(digest, core->image.ndim);
-    for (uint32_t i = 0; i < core->image.ndim; i++)
-        mr_digest_add_u64(digest, (uint64_t)core->image.shape[i]);
+    mr_digest_add_u64(digest, host->image.ndim);
+    for (uint32_t i = 0; i < host->image.ndim; i++)
+        mr_digest_add_u64(digest, (uint64_t)host->image.shape[i]);
 }
 
 static void add_options(struct mr_digest *digest, const mr_loader_options *o)
@@ -244,10 +244,10 @@ static void add_options(struct mr_digest *digest, const mr_loader_options *o)
 }
 
 /* Nothing for an order that has each sample once, whose hash is that of earlier versions. */
-static void add_draws(struct mr_digest *digest, const struct mr_core *core)
+static void add_draws(struct mr_digest *digest, const struct mr_host *host)
 {
-    const mr_loader_options *o = &core->options;
-    uint64_t weights = mr_sampler_digest(core->sampler);
+    const mr_loader_options *o = &host->options;
+    uint64_t weights = mr_sampler_digest(host->sampler);
     const uint64_t words[] = {o->repeat, o->repeat_form, weights, o->no_replacement};
     for (size_t i = 0; (o->repeat != 0 || weights != 0) && i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
@@ -260,8 +260,8 @@ uint64_t mr_loader_fingerprint(mr_loader *loader)
         return 0;
     mr_digest_init(&digest, KEY);
     bool is_complete = add_dataset(&digest, loader->dataset);
-    add_transform(&digest, loader->core);
-    add_options(&digest, &loader->core->options);
-    add_draws(&digest, loader->core);
+    add_transform(&digest, loader->host);
+    add_options(&digest, &loader->host->options);
+    add_draws(&digest, loader->host);
     return mr_digest_end(&digest, is_complete);
 }

@@ -4,7 +4,7 @@
  * also opens the GPU and page-locks the slots.
  *
  * Invariant: a slot that was released on streams is COPYING until this thread has seen their events end. If the loader
- * is destroyed first, the last one to hold the core waits for them (core.c).
+ * is destroyed first, the last one to hold the host waits for them (host.c).
  */
 #include "loader/freeing.h"
 
@@ -12,44 +12,44 @@
 #include "loader/slab_reserve.h"
 
 /* Pages that were not touched yet, and workers from their next sample on, come near the GPU. */
-static mr_status lock_slots(struct mr_core *core, struct mr_slot_streams *streams, mr_error *error)
+static mr_status lock_slots(struct mr_host *host, struct mr_slot_streams *streams, mr_error *error)
 {
     int32_t node = mr_slot_streams_numa_node(streams);
-    mr_numa_prefer_memory(NULL, &core->slab, node);
-    mr_numa_place_workers(NULL, &core->shared, node);
-    mr_status status = mr_slab_reserve_populate(core, error);
+    mr_numa_prefer_memory(NULL, &host->slab, node);
+    mr_numa_place_workers(NULL, &host->shared, node);
+    mr_status status = mr_slab_reserve_populate(host, error);
     if (status != MR_OK) {
-        mr_core_fail(core, error); /* page-locked or not, the slots need their pages */
+        mr_host_fail(host, error); /* page-locked or not, the slots need their pages */
         return status;
     }
-    return mr_slot_streams_pin(streams, &core->shared.control->layout, core->slab.base, error);
+    return mr_slot_streams_pin(streams, &host->shared.control->layout, host->slab.base, error);
 }
 
 /* Copies from pageable slots may be asynchronous too, so streams are waited for even where locking is refused. */
-static void open_gpu(struct mr_core *core)
+static void open_gpu(struct mr_host *host)
 {
     mr_error error;
     struct mr_slot_streams *streams;
-    mr_status status = mr_slot_streams_create(&core->pin_device, core->options.n_slots, &streams, &error);
+    mr_status status = mr_slot_streams_create(&host->pin_device, host->options.n_slots, &streams, &error);
     if (status == MR_OK)
-        status = lock_slots(core, streams, &error);
-    pthread_mutex_lock(&core->lock);
-    core->opened = true;
-    core->slot_streams = streams;
-    core->is_page_locked = status == MR_OK;
+        status = lock_slots(host, streams, &error);
+    pthread_mutex_lock(&host->lock);
+    host->opened = true;
+    host->slot_streams = streams;
+    host->is_page_locked = status == MR_OK;
     if (status != MR_OK)
-        core->open_error = error;
-    pthread_cond_broadcast(&core->opened_changed);
-    pthread_mutex_unlock(&core->lock);
+        host->open_error = error;
+    pthread_cond_broadcast(&host->opened_changed);
+    pthread_mutex_unlock(&host->lock);
 }
 
 /* With the lock held: the batch whose slot has been COPYING for longest; NULL when there is none. */
-static struct mr_batch *find_oldest(const struct mr_core *core)
+static struct mr_batch *find_oldest(const struct mr_host *host)
 {
     struct mr_batch *oldest = NULL;
-    for (uint32_t i = 0; i < core->n_batch_objects; i++) {
-        struct mr_batch *batch = &core->batches[i];
-        if (mr_slot_state(mr_core_slot(core, i).slot) == MR_SLOT_COPYING &&
+    for (uint32_t i = 0; i < host->n_batch_objects; i++) {
+        struct mr_batch *batch = &host->batches[i];
+        if (mr_slot_state(mr_host_slot(host, i).slot) == MR_SLOT_COPYING &&
             (!oldest || batch->freed_at < oldest->freed_at))
             oldest = batch;
     }
@@ -57,47 +57,47 @@ static struct mr_batch *find_oldest(const struct mr_core *core)
 }
 
 /* With the lock held on entry and return; it is let go meanwhile. False: the device has failed. */
-static bool free_one(struct mr_core *core, struct mr_batch *batch)
+static bool free_one(struct mr_host *host, struct mr_batch *batch)
 {
     mr_error error;
     uint32_t slot = batch->slot;
-    pthread_mutex_unlock(&core->lock);
-    mr_status status = mr_slot_streams_await(core->slot_streams, slot, &error);
+    pthread_mutex_unlock(&host->lock);
+    mr_status status = mr_slot_streams_await(host->slot_streams, slot, &error);
     if (status != MR_OK)
-        mr_core_fail(core, &error);
-    pthread_mutex_lock(&core->lock);
+        mr_host_fail(host, &error);
+    pthread_mutex_lock(&host->lock);
     if (status != MR_OK)
         return false;
-    mr_slot_move(mr_core_slot(core, slot).slot, MR_SLOT_COPYING, MR_SLOT_FREE);
-    mr_core_publish(core);
-    mr_control_wake_host(&core->shared); /* a next() without workers makes the batch itself */
+    mr_slot_move(mr_host_slot(host, slot).slot, MR_SLOT_COPYING, MR_SLOT_FREE);
+    mr_host_publish(host);
+    mr_control_wake_host(&host->shared); /* a next() without workers makes the batch itself */
     return true;
 }
 
 static void *freeing_main(void *arg)
 {
-    struct mr_core *core = arg;
-    open_gpu(core);
-    pthread_mutex_lock(&core->lock);
-    while (core->slot_streams && !core->closed) {
-        struct mr_batch *batch = find_oldest(core);
+    struct mr_host *host = arg;
+    open_gpu(host);
+    pthread_mutex_lock(&host->lock);
+    while (host->slot_streams && !host->closed) {
+        struct mr_batch *batch = find_oldest(host);
         if (!batch)
-            pthread_cond_wait(&core->freeing_wanted, &core->lock);
-        else if (!free_one(core, batch))
+            pthread_cond_wait(&host->freeing_wanted, &host->lock);
+        else if (!free_one(host, batch))
             break;
     }
-    pthread_mutex_unlock(&core->lock);
+    pthread_mutex_unlock(&host->lock);
     return NULL;
 }
 
-mr_status mr_freeing_start(struct mr_core *core, struct mr_thread *thread, mr_error *error)
+mr_status mr_freeing_start(struct mr_host *host, struct mr_thread *thread, mr_error *error)
 {
-    mr_status status = mr_slot_streams_find(&core->pin_device, error);
+    mr_status status = mr_slot_streams_find(&host->pin_device, error);
     if (status == MR_OK)
-        status = mr_thread_run(thread, "the thread that frees page-locked slots", freeing_main, core, error);
+        status = mr_thread_run(thread, "the thread that frees page-locked slots", freeing_main, host, error);
     if (status == MR_OK)
-        status = mr_core_await_open(core, error);
-    if (!core->slot_streams)
+        status = mr_host_await_open(host, error);
+    if (!host->slot_streams)
         mr_thread_join(thread);
     return status;
 }

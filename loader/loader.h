@@ -5,13 +5,13 @@
 
 #include "base/thread.h"
 #include "cache/cache_thread.h"
-#include "loader/core.h"
+#include "loader/host.h"
 #include "loader/damage.h"
 #include "loader/supervisor.h"
 #include "loader/workers/worker.h"
 
 struct mr_loader {
-    struct mr_core *core;
+    struct mr_host *host;
     mr_dataset *dataset;
     struct mr_supervisor *supervisor;     /* NULL with MR_NO_WORKERS */
     struct mr_worker *worker;             /* in the caller's thread, with MR_NO_WORKERS only */
@@ -22,7 +22,7 @@ struct mr_loader {
     struct mr_thread reserver;
     struct mr_damage damage;
     mr_error error; /* of the last call that failed */
-    /* Statistics of the consumer; written by next(), read under the core's lock. */
+    /* Statistics of the consumer; written by next(), read under the host's lock. */
     uint64_t n_batches;
     uint64_t n_samples;
     uint64_t n_warnings;

@@ -38,8 +38,8 @@ struct ask {
 
 static mr_status refuse_stuck(mr_loader *loader)
 {
-    const mr_loader_options *o = &loader->core->options;
-    if (loader->core->placement.lends_slots)
+    const mr_loader_options *o = &loader->host->options;
+    if (loader->host->placement.lends_slots)
         return mr_error_set(&loader->error, MR_ERR_STATE, "all %u slots are lent; release a batch or raise n_slots",
                             o->n_slots);
     return mr_error_set(&loader->error, MR_ERR_STATE, "all %u buffers are lent; release a batch or raise n_buffers",
@@ -49,14 +49,14 @@ static mr_status refuse_stuck(mr_loader *loader)
 /* With the lock held: MR_OK when the head batch is there, MR_PENDING when it is worth waiting, else the outcome. */
 static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 {
-    struct mr_core *core = loader->core;
-    switch (mr_core_answer(core, how)) {
+    struct mr_host *host = loader->host;
+    switch (mr_host_answer(host, how)) {
     case MR_ANSWER_BATCH: return MR_OK;
     case MR_ANSWER_END: return MR_END;
     case MR_ANSWER_CANCELED:
-        core->canceled = false;
+        host->canceled = false;
         return mr_error_set(&loader->error, MR_ERR_CANCELED, "mr_loader_cancel() was called");
-    case MR_ANSWER_FATAL: return keep_error(loader, &core->fatal);
+    case MR_ANSWER_FATAL: return keep_error(loader, &host->fatal);
     case MR_ANSWER_STUCK: return refuse_stuck(loader);
     case MR_ANSWER_NONE: break;
     }
@@ -69,27 +69,27 @@ static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
  */
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
-    struct mr_core *core = loader->core;
-    bool sleeps = !core->placement.lends_slots || core->options.wait_when_lent || core->slot_streams;
+    struct mr_host *host = loader->host;
+    bool sleeps = !host->placement.lends_slots || host->options.wait_when_lent || host->slot_streams;
     if (loader->worker && (mr_worker_step(loader->worker) || !sleeps))
         return;
     if (left_ms > 0)
-        mr_futex_wait(&core->shared.control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
+        mr_futex_wait(&host->shared.control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
 }
 
 /* With the lock held: how long to sleep. The end of a capture, which owed batches wait for, wakes nobody. */
-static uint64_t limit_nap(const struct mr_core *core, uint64_t left_ms)
+static uint64_t limit_nap(const struct mr_host *host, uint64_t left_ms)
 {
-    return core->n_owed > 0 && left_ms > MR_OWED_NAP_MS ? MR_OWED_NAP_MS : left_ms;
+    return host->n_deferred > 0 && left_ms > MR_OWED_NAP_MS ? MR_OWED_NAP_MS : left_ms;
 }
 
 /* Wait, with the lock held on entry and on return, until look_at_head() has more to say than MR_PENDING. */
 static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
 {
-    struct mr_core *core = loader->core;
-    struct mr_control *control = core->shared.control;
+    struct mr_host *host = loader->host;
+    struct mr_control *control = host->shared.control;
     uint64_t begin = mr_clock_now_ns();
-    int64_t number = (int64_t)core->n_returned;
+    int64_t number = (int64_t)host->n_returned;
     uint64_t left_ms = ask->timeout_ms == MR_FOREVER ? UINT64_MAX : ask->timeout_ms;
     mr_status status = MR_PENDING;
     atomic_fetch_add(&control->host_waits, 1);
@@ -98,13 +98,13 @@ static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
         status = look_at_head(loader, ask->how);
         if (status != MR_PENDING)
             break;
-        uint64_t nap_ms = limit_nap(core, left_ms);
-        bool owes = core->n_owed > 0;
-        pthread_mutex_unlock(&core->lock);
+        uint64_t nap_ms = limit_nap(host, left_ms);
+        bool owes = host->n_deferred > 0;
+        pthread_mutex_unlock(&host->lock);
         wait_or_work(loader, seen, nap_ms);
         if (owes)
-            mr_batch_settle_owed(core);
-        pthread_mutex_lock(&core->lock);
+            mr_batch_retry_deferred(host);
+        pthread_mutex_lock(&host->lock);
         status = look_at_head(loader, ask->how);
         uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;
         if (ask->timeout_ms != MR_FOREVER)
@@ -112,38 +112,38 @@ static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
     } while (status == MR_PENDING && left_ms > 0);
     atomic_fetch_sub(&control->host_waits, 1);
     loader->consumer_wait_ns += mr_clock_now_ns() - begin;
-    mr_trace_ring_put(mr_trace_row(core->trace, MR_TRACE_CONSUMER), MR_TRACE_WAIT, begin, number);
+    mr_trace_ring_put(mr_trace_row(host->trace, MR_TRACE_CONSUMER), MR_TRACE_WAIT, begin, number);
     return status;
 }
 
 /* With the lock held: the head batch is another one now. */
 static void leave_head(mr_loader *loader)
 {
-    mr_core_move_head(loader->core, loader->core->head + 1);
-    loader->core->n_returned++;
+    mr_host_move_head(loader->host, loader->host->head + 1);
+    loader->host->n_returned++;
     loader->n_batches++;
 }
 
 static void collect_damage(mr_loader *loader, const struct mr_slot_view *view)
 {
-    mr_damage_collect(&loader->damage, loader->core->shared.control, view, mr_dataset_catalog(loader->dataset));
+    mr_damage_collect(&loader->damage, loader->host->shared.control, view, mr_dataset_catalog(loader->dataset));
 }
 
 /* With the lock held: a filled slot whose batch is an error. */
 static mr_status give_failure(mr_loader *loader, uint32_t slot)
 {
-    struct mr_core *core = loader->core;
-    struct mr_slot_view view = mr_core_slot(core, slot);
+    struct mr_host *host = loader->host;
+    struct mr_slot_view view = mr_host_slot(host, slot);
     mr_error error;
     collect_damage(loader, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
-    if (!mr_damage_first_failure(core->shared.control, &view, mr_dataset_catalog(loader->dataset), &error))
+    if (!mr_damage_first_failure(host->shared.control, &view, mr_dataset_catalog(loader->dataset), &error))
         mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is", slot);
-    if (error.status == MR_ERR_UNSUPPORTED && !core->fatal.status)
-        core->fatal = error; /* what this machine cannot decode it cannot decode in the next batch either */
+    if (error.status == MR_ERR_UNSUPPORTED && !host->fatal.status)
+        host->fatal = error; /* what this machine cannot decode it cannot decode in the next batch either */
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
     leave_head(loader);
-    mr_core_publish(core);
+    mr_host_publish(host);
     return keep_error(loader, &error);
 }
 
@@ -156,8 +156,8 @@ static void count_lent(mr_loader *loader, const struct mr_batch *batch)
 /* With the lock held: a stream was refused. A failed device may be found out later elsewhere, or never. */
 static mr_status refuse_stream(mr_loader *loader, const mr_error *error)
 {
-    if (error->status == MR_ERR_DEVICE && !loader->core->fatal.status)
-        loader->core->fatal = *error;
+    if (error->status == MR_ERR_DEVICE && !loader->host->fatal.status)
+        loader->host->fatal = *error;
     return keep_error(loader, error);
 }
 
@@ -167,20 +167,20 @@ static mr_status refuse_stream(mr_loader *loader, const mr_error *error)
  */
 static mr_status take_slot(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
-    struct mr_core *core = loader->core;
-    uint32_t slot = mr_core_slot_of(core, core->head);
-    struct mr_slot_view view = mr_core_slot(core, slot);
+    struct mr_host *host = loader->host;
+    uint32_t slot = mr_host_slot_of(host, host->head);
+    struct mr_slot_view view = mr_host_slot(host, slot);
     bool has_failure = mr_damage_has_failure(&view);
     mr_error error;
-    if (core->slot_streams && ask->how == MR_HEAD_ISSUED && !has_failure &&
-        mr_slot_streams_use(core->slot_streams, slot, ask->stream, &error) != MR_OK)
+    if (host->slot_streams && ask->how == MR_HEAD_ISSUED && !has_failure &&
+        mr_slot_streams_use(host->slot_streams, slot, ask->stream, &error) != MR_OK)
         return refuse_stream(loader, &error);
     mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
     if (has_failure)
         return give_failure(loader, slot);
     collect_damage(loader, &view);
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_LENT);
-    struct mr_batch *batch = &core->batches[slot];
+    struct mr_batch *batch = &host->batches[slot];
     mr_batch_describe(batch, slot);
     mr_batch_lend(batch);
     leave_head(loader);
@@ -192,28 +192,28 @@ static mr_status take_slot(mr_loader *loader, const struct ask *ask, mr_batch **
 /* The slot of a batch that is copied or being copied may still have damage to tell. */
 static void collect_copied(mr_loader *loader, struct mr_batch *batch)
 {
-    struct mr_slot_view view = mr_core_slot(loader->core, batch->slot);
+    struct mr_slot_view view = mr_host_slot(loader->host, batch->slot);
     if (batch->is_copying || batch->keeps_slot)
         collect_damage(loader, &view);
     if (!batch->keeps_slot)
         return;
     batch->keeps_slot = false;
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
-    mr_core_publish(loader->core);
+    mr_host_publish(loader->host);
 }
 
 /* With the lock held: lend the head batch from its buffer. A stream that is refused leaves it at the head. */
 static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
-    struct mr_core *core = loader->core;
-    const struct mr_staged *staged = &core->staging[core->head & core->staging_mask];
+    struct mr_host *host = loader->host;
+    const struct mr_staged *staged = &host->staging[host->head & host->staging_mask];
     struct mr_batch *batch = staged->batch;
     mr_error error;
     if (!batch)
         return give_failure(loader, staged->slot);
     mr_status status = MR_OK;
     if (ask->how == MR_HEAD_ISSUED)
-        status = mr_copier_use(core->copier, batch->buffer, 0, ask->stream, true, &error);
+        status = mr_copier_use(host->copier, batch->buffer, 0, ask->stream, true, &error);
     if (status != MR_OK)
         return refuse_stream(loader, &error);
     collect_copied(loader, batch);
@@ -227,17 +227,17 @@ static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch 
 /* Of batches that are on the device when the host gets them, the host's waiting says whether they were ready. */
 static void count_step(mr_loader *loader, const struct ask *ask, bool waited)
 {
-    struct mr_core *core = loader->core;
-    if (core->placement.lends_slots || ask->how == MR_HEAD_ISSUED)
+    struct mr_host *host = loader->host;
+    if (host->placement.lends_slots || ask->how == MR_HEAD_ISSUED)
         return;
-    core->copies.n_steps++;
-    core->copies.n_steps_ready += !waited;
+    host->copies.n_steps++;
+    host->copies.n_steps_ready += !waited;
 }
 
 static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
-    struct mr_core *core = loader->core;
-    pthread_mutex_lock(&core->lock);
+    struct mr_host *host = loader->host;
+    pthread_mutex_lock(&host->lock);
     if (loader->first_next_ns == 0)
         loader->first_next_ns = mr_clock_now_ns();
     mr_status status = look_at_head(loader, ask->how);
@@ -245,12 +245,12 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
     if (waited)
         status = wait_for_head(loader, ask);
     if (status == MR_OK)
-        status = core->placement.lends_slots ? take_slot(loader, ask, batch_out) : take_buffer(loader, ask, batch_out);
+        status = host->placement.lends_slots ? take_slot(loader, ask, batch_out) : take_buffer(loader, ask, batch_out);
     if (status == MR_OK)
         count_step(loader, ask, waited);
-    core->end_returned |= status == MR_END;
-    mr_core_update_fd(core);
-    pthread_mutex_unlock(&core->lock);
+    host->end_returned |= status == MR_END;
+    mr_host_update_fd(host);
+    pthread_mutex_unlock(&host->lock);
     return status;
 }
 
@@ -262,9 +262,9 @@ static mr_status next_batch(mr_loader *loader, const struct ask *ask, mr_batch *
         return MR_ERR_INVALID;
     if (!batch_out)
         return mr_error_set(&loader->error, MR_ERR_INVALID, "batch_out is NULL");
-    if (loader->core->pid != getpid())
+    if (loader->host->pid != getpid())
         return refuse_fork(loader);
-    mr_batch_settle_owed(loader->core);
+    mr_batch_retry_deferred(loader->host);
     return take_head(loader, ask, batch_out);
 }
 
@@ -289,12 +289,12 @@ mr_status mr_loader_fd(mr_loader *loader, int *fd_out)
         return MR_ERR_INVALID;
     if (!fd_out)
         return mr_error_set(&loader->error, MR_ERR_INVALID, "fd_out is NULL");
-    if (loader->core->pid != getpid())
+    if (loader->host->pid != getpid())
         return refuse_fork(loader);
     if (loader->worker)
         return mr_error_set(&loader->error, MR_ERR_UNSUPPORTED,
                             "without workers batches are made inside mr_loader_next(): there is nothing to wait for");
-    mr_status status = mr_ready_fd_open(loader->core, fd_out, &error);
+    mr_status status = mr_ready_fd_open(loader->host, fd_out, &error);
     return status == MR_OK ? MR_OK : keep_error(loader, &error);
 }
 
@@ -305,21 +305,21 @@ const mr_error *mr_loader_error(const mr_loader *loader)
 
 static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *start)
 {
-    struct mr_core *core = loader->core;
+    struct mr_host *host = loader->host;
     mr_error error;
-    if (core->pid != getpid()) /* before the lock: another thread may have held it at the fork */
+    if (host->pid != getpid()) /* before the lock: another thread may have held it at the fork */
         return refuse_fork(loader);
-    pthread_mutex_lock(&core->lock);
-    mr_status status = core->fatal.status ? keep_error(loader, &core->fatal) : MR_OK;
+    pthread_mutex_lock(&host->lock);
+    mr_status status = host->fatal.status ? keep_error(loader, &host->fatal) : MR_OK;
     if (status == MR_OK) {
-        status = mr_epoch_set(core, start, &error);
+        status = mr_epoch_set(host, start, &error);
         if (status != MR_OK)
             keep_error(loader, &error);
     }
     if (status == MR_OK)
-        core->end_returned = false;
-    mr_core_update_fd(core);
-    pthread_mutex_unlock(&core->lock);
+        host->end_returned = false;
+    mr_host_update_fd(host);
+    pthread_mutex_unlock(&host->lock);
     return status;
 }
 
@@ -343,7 +343,7 @@ mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const 
     if (n < 0 || (n > 0 && !indices))
         return mr_error_set(&loader->error, MR_ERR_INVALID, "%lld indices at %p are not an order", (long long)n,
                             (const void *)indices);
-    const mr_loader_options *options = &loader->core->options;
+    const mr_loader_options *options = &loader->host->options;
     if (n_used < 0 || n_used > n || (n_used < n && n_used % options->batch_size != 0))
         return mr_error_set(&loader->error, MR_ERR_INVALID,
                             "%lld used samples of an order of %lld do not end on a batch of %u", (long long)n_used,
@@ -358,14 +358,14 @@ mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const 
 
 void mr_loader_cancel(mr_loader *loader)
 {
-    if (!loader || loader->core->pid != getpid())
+    if (!loader || loader->host->pid != getpid())
         return;
-    struct mr_core *core = loader->core;
-    pthread_mutex_lock(&core->lock);
-    core->canceled = true;
-    mr_core_update_fd(core);
-    pthread_mutex_unlock(&core->lock);
-    mr_control_wake_host(&core->shared);
+    struct mr_host *host = loader->host;
+    pthread_mutex_lock(&host->lock);
+    host->canceled = true;
+    mr_host_update_fd(host);
+    pthread_mutex_unlock(&host->lock);
+    mr_control_wake_host(&host->shared);
 }
 
 mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
@@ -373,17 +373,17 @@ mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
     static_assert(sizeof(struct mr_position) <= sizeof(mr_loader_state), "a position fits the public state");
     if (!loader || !state_out)
         return MR_ERR_INVALID;
-    struct mr_core *core = loader->core;
+    struct mr_host *host = loader->host;
     struct mr_position position;
     mr_status status = MR_OK;
-    if (core->pid != getpid())
+    if (host->pid != getpid())
         return MR_ERR_STATE;
-    pthread_mutex_lock(&core->lock);
-    if (core->own_order)
+    pthread_mutex_lock(&host->lock);
+    if (host->own_order)
         status = MR_ERR_UNSUPPORTED;
     else
-        mr_position_save(core->sampler, core->options.batch_size, core->options.drop_last, core->n_returned, &position);
-    pthread_mutex_unlock(&core->lock);
+        mr_position_save(host->sampler, host->options.batch_size, host->options.drop_last, host->n_returned, &position);
+    pthread_mutex_unlock(&host->lock);
     if (status != MR_OK)
         return status;
     memset(state_out, 0, sizeof *state_out);
@@ -399,14 +399,14 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
     mr_error error;
     if (!loader || !state)
         return MR_ERR_INVALID;
-    struct mr_core *core = loader->core;
-    if (core->pid != getpid())
+    struct mr_host *host = loader->host;
+    if (host->pid != getpid())
         return refuse_fork(loader);
     memcpy(&position, state->bytes, sizeof position);
-    pthread_mutex_lock(&core->lock);
-    mr_status status = mr_position_restore(&position, core->sampler, core->options.batch_size, core->options.drop_last,
+    pthread_mutex_lock(&host->lock);
+    mr_status status = mr_position_restore(&position, host->sampler, host->options.batch_size, host->options.drop_last,
                                            &epoch, &batches, &error);
-    pthread_mutex_unlock(&core->lock);
+    pthread_mutex_unlock(&host->lock);
     if (status != MR_OK)
         return keep_error(loader, &error);
     struct mr_epoch_start start = {.epoch = epoch, .skip = batches, .restored = true};

@@ -4,7 +4,7 @@
  * event loop cannot wait for. So a thread sleeps on that word while the descriptor is not readable, and looks after
  * each wake-up. What the program's own calls change, they tell the descriptor themselves.
  *
- * Invariant: the descriptor is written and read under the core's lock only, so it never differs from `readable`.
+ * Invariant: the descriptor is written and read under the host's lock only, so it never differs from `readable`.
  */
 #include "loader/ready_fd.h"
 
@@ -20,79 +20,79 @@
  * With the lock held on entry and return: sleep until something may have changed. The word is read before the look, so
  * nothing is missed in between. The end of a capture, which owed batches wait for, wakes nobody.
  */
-static void watch_word(struct mr_core *core)
+static void watch_word(struct mr_host *host)
 {
-    struct mr_control *control = core->shared.control;
+    struct mr_control *control = host->shared.control;
     atomic_fetch_add(&control->host_waits, 1);
     uint32_t seen = atomic_load(&control->filled_word);
-    mr_core_update_fd(core);
-    bool sleeps = !core->ready_fd.readable || core->fatal.status;
-    bool owes = core->n_owed > 0;
-    pthread_mutex_unlock(&core->lock);
+    mr_host_update_fd(host);
+    bool sleeps = !host->ready_fd.readable || host->fatal.status;
+    bool owes = host->n_deferred > 0;
+    pthread_mutex_unlock(&host->lock);
     if (sleeps)
         mr_futex_wait(&control->filled_word, seen, owes ? MR_OWED_NAP_MS : UINT32_MAX);
     if (owes)
-        mr_batch_settle_owed(core);
+        mr_batch_retry_deferred(host);
     atomic_fetch_sub(&control->host_waits, 1);
-    pthread_mutex_lock(&core->lock);
+    pthread_mutex_lock(&host->lock);
 }
 
 /* A batch that is there stays until the program takes it. A failure may still give way to batches on their way. */
 static void *watch_main(void *arg)
 {
-    struct mr_core *core = arg;
-    pthread_mutex_lock(&core->lock);
-    while (!core->closed) {
-        if (core->ready_fd.readable && !core->fatal.status)
-            pthread_cond_wait(&core->ready_fd.cleared, &core->lock);
+    struct mr_host *host = arg;
+    pthread_mutex_lock(&host->lock);
+    while (!host->closed) {
+        if (host->ready_fd.readable && !host->fatal.status)
+            pthread_cond_wait(&host->ready_fd.cleared, &host->lock);
         else
-            watch_word(core);
+            watch_word(host);
     }
-    pthread_mutex_unlock(&core->lock);
+    pthread_mutex_unlock(&host->lock);
     return NULL;
 }
 
 /* With the lock held. */
-static mr_status open_fd(struct mr_core *core, mr_error *error)
+static mr_status open_fd(struct mr_host *host, mr_error *error)
 {
-    struct mr_ready_fd *ready = &core->ready_fd;
+    struct mr_ready_fd *ready = &host->ready_fd;
     ready->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ready->fd < 0)
         return mr_error_os(error, MR_ERR_IO, errno, "eventfd for the loader");
     pthread_cond_init(&ready->cleared, NULL);
-    int failed = mr_thread_start(&ready->thread, watch_main, core);
+    int failed = mr_thread_start(&ready->thread, watch_main, host);
     if (failed != 0) {
         pthread_cond_destroy(&ready->cleared);
         close(ready->fd);
         return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread of the loader's descriptor");
     }
     ready->is_open = true;
-    mr_core_update_fd(core);
+    mr_host_update_fd(host);
     return MR_OK;
 }
 
-mr_status mr_ready_fd_open(struct mr_core *core, int *fd_out, mr_error *error)
+mr_status mr_ready_fd_open(struct mr_host *host, int *fd_out, mr_error *error)
 {
-    pthread_mutex_lock(&core->lock);
-    mr_status status = core->ready_fd.is_open ? MR_OK : open_fd(core, error);
+    pthread_mutex_lock(&host->lock);
+    mr_status status = host->ready_fd.is_open ? MR_OK : open_fd(host, error);
     if (status == MR_OK)
-        *fd_out = core->ready_fd.fd;
-    pthread_mutex_unlock(&core->lock);
+        *fd_out = host->ready_fd.fd;
+    pthread_mutex_unlock(&host->lock);
     return status;
 }
 
-void mr_ready_fd_close(struct mr_core *core)
+void mr_ready_fd_close(struct mr_host *host)
 {
-    struct mr_ready_fd *ready = &core->ready_fd;
-    pthread_mutex_lock(&core->lock);
+    struct mr_ready_fd *ready = &host->ready_fd;
+    pthread_mutex_lock(&host->lock);
     bool was_open = ready->is_open;
     ready->is_open = false; /* lent batches may be released later than this, and in any thread */
     if (was_open)
         pthread_cond_signal(&ready->cleared);
-    pthread_mutex_unlock(&core->lock);
+    pthread_mutex_unlock(&host->lock);
     if (!was_open)
         return;
-    mr_control_wake_host(&core->shared);
+    mr_control_wake_host(&host->shared);
     pthread_join(ready->thread, NULL);
     pthread_cond_destroy(&ready->cleared);
     close(ready->fd);

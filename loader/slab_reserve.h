@@ -4,21 +4,21 @@
 #define LOADER_SLAB_RESERVE_H
 
 #include "base/thread.h"
-#include "loader/core.h"
+#include "loader/host.h"
 
 /* Reserve all pages of the slab now. */
-mr_status mr_slab_reserve_now(struct mr_core *core, mr_error *error);
+mr_status mr_slab_reserve_now(struct mr_host *host, mr_error *error);
 
 /*
- * Populate them, in the calling thread, which page-locks the slots next. MR_END: the core was closed meanwhile; not all
+ * Populate them, in the calling thread, which page-locks the slots next. MR_END: the host was closed meanwhile; not all
  * are there.
  */
-mr_status mr_slab_reserve_populate(struct mr_core *core, mr_error *error);
+mr_status mr_slab_reserve_populate(struct mr_host *host, mr_error *error);
 
 /*
  * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure ends the loader. The
- * thread ends early when the core is closed. The thread is the caller's to join.
+ * thread ends early when the host is closed. The thread is the caller's to join.
  */
-mr_status mr_slab_reserve_start(struct mr_core *core, struct mr_thread *thread, mr_error *error);
+mr_status mr_slab_reserve_start(struct mr_host *host, struct mr_thread *thread, mr_error *error);
 
 #endif

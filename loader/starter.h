@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "loader/core.h"
+#include "loader/host.h"
 
 #include <millrace/dataset.h>
 
@@ -32,7 +32,7 @@ struct mr_starter;
 
 struct mr_starter_ops {
     const char *name;
-    mr_status (*create)(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out, mr_error *error);
+    mr_status (*create)(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out, mr_error *error);
     void (*destroy)(struct mr_starter *starter);
     mr_status (*start)(struct mr_starter *starter, uint32_t id, struct mr_process *process_out, mr_error *error);
     /* End it now; false when that is impossible (a thread). */

@@ -155,13 +155,13 @@ static mr_status open_image(struct mr_starter *s, mr_error *error)
     return s->image_fd >= 0 ? MR_OK : fail_helper(&helper, -carried, "no memfd for the worker helper", error);
 }
 
-static mr_status exec_create(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out,
+static mr_status exec_create(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
                              mr_error *error)
 {
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
-    s->fds[MR_WORKER_FD_SLAB] = core->slab.fd;
+    s->fds[MR_WORKER_FD_SLAB] = host->slab.fd;
     const int *catalog_fds = mr_dataset_fds(dataset);
     for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         s->fds[MR_WORKER_FD_CATALOG + i] = catalog_fds[i];
@@ -187,7 +187,7 @@ static void exec_destroy(struct mr_starter *s)
 
 struct child {
     const struct mr_starter *starter;
-    pid_t host;
+    pid_t host_pid;
     char id[12];
     const char *path; /* NULL: exec the descriptor */
     /* Written by the child: */
@@ -280,7 +280,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int child_
     char *argv[] = {(char *)"millrace-worker", child->id, NULL};
     int image = -1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != child->host)
+    if (getppid() != child->host_pid)
         _exit(1);
     setpgid(0, 0);
     reset_signals();
@@ -318,7 +318,7 @@ static int spawn_child(struct mr_starter *s, struct child *child, struct mr_proc
 
 static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
 {
-    struct child child = {.starter = s, .host = getpid()};
+    struct child child = {.starter = s, .host_pid = getpid()};
     struct helper helper;
     snprintf(child.id, sizeof child.id, "%u", id);
     int failed = spawn_child(s, &child, process_out);

@@ -125,10 +125,10 @@ static bool send_reply(int socket, const struct reply *reply, int pidfd)
 }
 
 /* The template's whole life. It ends when the host closes its end, or dies. */
-static _Noreturn void run_template(struct mr_starter *s, pid_t host)
+static _Noreturn void run_template(struct mr_starter *s, pid_t host_pid)
 {
     struct request request;
-    become_child(host);
+    become_child(host_pid);
     prctl(PR_SET_NAME, "millrace-templ");
     while (recv(s->socket, &request, sizeof request, 0) == sizeof request) {
         struct reply reply = {0};
@@ -197,12 +197,12 @@ static mr_status fork_template(struct mr_starter *s, mr_error *error)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "socketpair for the worker template");
-    pid_t host = getpid();
+    pid_t host_pid = getpid();
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
         s->socket = ends[1];
-        run_template(s, host);
+        run_template(s, host_pid);
     }
     int failed = errno;
     close(ends[1]);
@@ -216,7 +216,7 @@ static mr_status fork_template(struct mr_starter *s, mr_error *error)
     return MR_OK;
 }
 
-static mr_status fork_create(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out,
+static mr_status fork_create(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
                              mr_error *error)
 {
     struct mr_starter *s = calloc(1, sizeof *s);
@@ -225,7 +225,7 @@ static mr_status fork_create(struct mr_core *core, mr_dataset *dataset, struct m
     s->socket = -1;
     s->template_fd = -1;
     s->job = (struct mr_worker_job){
-        .shared = core->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
+        .shared = host->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
     mr_status status = fork_template(s, error);
     if (status != MR_OK) {
         mr_starter_fork.destroy(s);

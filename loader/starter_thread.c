@@ -33,14 +33,14 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static mr_status thread_create(struct mr_core *core, mr_dataset *dataset, struct mr_starter **starter_out,
+static mr_status thread_create(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
                                mr_error *error)
 {
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
     s->job = (struct mr_worker_job){
-        .shared = core->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
+        .shared = host->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
     *starter_out = s;
     return MR_OK;
 }

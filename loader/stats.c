@@ -12,13 +12,13 @@
 /* A forked child has the host's state at the fork to itself; the lock may have been another thread's then. */
 static bool lock_core(const mr_loader *loader)
 {
-    return loader->core->pid == getpid() && pthread_mutex_lock(&loader->core->lock) == 0;
+    return loader->host->pid == getpid() && pthread_mutex_lock(&loader->host->lock) == 0;
 }
 
 static void unlock_core(const mr_loader *loader, bool locked)
 {
     if (locked)
-        pthread_mutex_unlock(&loader->core->lock);
+        pthread_mutex_unlock(&loader->host->lock);
 }
 
 uint64_t mr_loader_n_batches(const mr_loader *loader)
@@ -26,7 +26,7 @@ uint64_t mr_loader_n_batches(const mr_loader *loader)
     if (!loader)
         return 0;
     bool locked = lock_core(loader);
-    uint64_t n = loader->core->n_batches;
+    uint64_t n = loader->host->n_batches;
     unlock_core(loader, locked);
     return n;
 }
@@ -35,9 +35,9 @@ int64_t mr_loader_n_samples(const mr_loader *loader)
 {
     if (!loader)
         return 0;
-    const mr_loader_options *o = &loader->core->options;
+    const mr_loader_options *o = &loader->host->options;
     bool locked = lock_core(loader);
-    int64_t n = mr_sampler_length(loader->core->sampler);
+    int64_t n = mr_sampler_length(loader->host->sampler);
     unlock_core(loader, locked);
     return o->drop_last ? n - n % o->batch_size : n;
 }
@@ -47,14 +47,14 @@ uint64_t mr_loader_epoch(const mr_loader *loader)
     if (!loader)
         return 0;
     bool locked = lock_core(loader);
-    uint64_t epoch = loader->core->epoch;
+    uint64_t epoch = loader->host->epoch;
     unlock_core(loader, locked);
     return epoch;
 }
 
 const mr_loader_options *mr_loader_resolved(const mr_loader *loader)
 {
-    return loader ? &loader->core->options : NULL;
+    return loader ? &loader->host->options : NULL;
 }
 
 static double busy_share(const struct mr_worker_record *record, uint64_t elapsed_ns)
@@ -77,35 +77,35 @@ static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s
     s->busy_share_max = share > s->busy_share_max ? share : s->busy_share_max;
 }
 
-static uint32_t count_ready(const struct mr_core *core)
+static uint32_t count_ready(const struct mr_host *host)
 {
-    uint64_t staged = core->placement.lends_slots ? core->head : core->staged;
-    uint32_t n = (uint32_t)(staged - core->head);
-    for (uint64_t sequence = staged; sequence < core->tail; sequence++) {
-        struct mr_slot_view view = mr_control_slot(&core->shared, sequence);
+    uint64_t staged = host->placement.lends_slots ? host->head : host->staged;
+    uint32_t n = (uint32_t)(staged - host->head);
+    for (uint64_t sequence = staged; sequence < host->tail; sequence++) {
+        struct mr_slot_view view = mr_control_slot(&host->shared, sequence);
         n += mr_slot_is_filled(&view);
     }
     return n;
 }
 
-static void fill_copies(const struct mr_core *core, mr_loader_stats *s)
+static void fill_copies(const struct mr_host *host, mr_loader_stats *s)
 {
-    const struct mr_copy_totals *c = &core->copies;
-    const struct mr_slot_layout *layout = &core->shared.control->layout;
-    s->n_buffers = core->placement.lends_slots ? 0 : core->options.n_buffers;
-    s->n_copying = core->n_copying;
+    const struct mr_copy_totals *c = &host->copies;
+    const struct mr_slot_layout *layout = &host->shared.control->layout;
+    s->n_buffers = host->placement.lends_slots ? 0 : host->options.n_buffers;
+    s->n_copying = host->n_copying;
     s->copying_mean = c->n_issued ? (double)c->sum_copying / (double)c->n_issued : 0;
     s->h2d_bytes = c->bytes;
     s->h2d_ns = c->ns;
     s->n_steps = c->n_steps;
     s->n_steps_ready = c->n_steps_ready;
-    s->page_locked_bytes = core->is_page_locked ? layout->data_bytes * layout->n_slots : 0;
+    s->page_locked_bytes = host->is_page_locked ? layout->data_bytes * layout->n_slots : 0;
     s->ready_share = c->n_steps ? (double)c->n_steps_ready / (double)c->n_steps : 0;
 }
 
 static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
 {
-    const struct mr_shared *shared = &loader->core->shared;
+    const struct mr_shared *shared = &loader->host->shared;
     uint32_t n = shared->control->n_workers;
     bool uring = false;
     s->busy_share_min = 1;
@@ -135,20 +135,20 @@ mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out)
 {
     if (!loader || !stats_out || mr_out_struct_check(stats_out, sizeof *stats_out, "mr_loader_stats", NULL) != MR_OK)
         return MR_ERR_INVALID;
-    struct mr_core *core = loader->core;
-    if (core->pid != getpid())
+    struct mr_host *host = loader->host;
+    if (host->pid != getpid())
         return MR_ERR_STATE;
     mr_loader_stats s = {0};
-    pthread_mutex_lock(&core->lock);
+    pthread_mutex_lock(&host->lock);
     fill_waits(loader, &s);
     s.n_samples = loader->n_samples;
     s.n_damaged = loader->damage.n_seen;
     s.n_damaged_distinct = loader->damage.n_distinct;
     s.n_warnings = loader->n_warnings;
-    s.n_ready = count_ready(core);
-    s.n_slots = core->options.n_slots;
-    fill_copies(core, &s);
-    pthread_mutex_unlock(&core->lock);
+    s.n_ready = count_ready(host);
+    s.n_slots = host->options.n_slots;
+    fill_copies(host, &s);
+    pthread_mutex_unlock(&host->lock);
     fill_workers(loader, &s);
     mr_out_struct_write(stats_out, &s, sizeof s);
     return MR_OK;
@@ -179,29 +179,29 @@ mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error
 {
     if (!loader || !error_out)
         return MR_ERR_INVALID;
-    if (i >= loader->damage.n_kept)
+    if (i >= loader->damage.n_named)
         return MR_END;
-    *error_out = loader->damage.kept[i];
+    *error_out = loader->damage.named[i];
     return MR_OK;
 }
 
 uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n)
 {
-    if (!loader || loader->core->pid != getpid())
+    if (!loader || loader->host->pid != getpid())
         return 0;
-    const struct mr_core *core = loader->core;
-    uint32_t n_workers = core->shared.control->n_workers;
-    pthread_mutex_lock(&loader->core->lock);
+    const struct mr_host *host = loader->host;
+    uint32_t n_workers = host->shared.control->n_workers;
+    pthread_mutex_lock(&loader->host->lock);
     uint64_t elapsed_ns = loader->first_next_ns ? mr_clock_now_ns() - loader->first_next_ns : 0;
-    pthread_mutex_unlock(&loader->core->lock);
+    pthread_mutex_unlock(&loader->host->lock);
     for (uint32_t i = 0; i < n && i < n_workers; i++)
-        busy_shares_out[i] = busy_share(&core->shared.records[i], elapsed_ns);
+        busy_shares_out[i] = busy_share(&host->shared.records[i], elapsed_ns);
     return n_workers;
 }
 
 uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
 {
-    return loader && loader->supervisor && loader->core->pid == getpid()
+    return loader && loader->supervisor && loader->host->pid == getpid()
                ? mr_supervisor_pids(loader->supervisor, pids_out, n)
                : 0;
 }
@@ -209,12 +209,12 @@ uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n)
 uint32_t mr_loader_n_lent(const mr_loader *loader)
 {
     uint32_t n = 0;
-    if (!loader || loader->core->pid != getpid())
+    if (!loader || loader->host->pid != getpid())
         return 0;
-    struct mr_core *core = loader->core;
-    pthread_mutex_lock(&core->lock);
-    for (uint32_t i = 0; i < core->n_batch_objects; i++)
-        n += core->batches[i].is_lent;
-    pthread_mutex_unlock(&core->lock);
+    struct mr_host *host = loader->host;
+    pthread_mutex_lock(&host->lock);
+    for (uint32_t i = 0; i < host->n_batch_objects; i++)
+        n += host->batches[i].is_lent;
+    pthread_mutex_unlock(&host->lock);
     return n;
 }

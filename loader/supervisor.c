@@ -74,7 +74,7 @@ static void restart_due(struct mr_supervisor *s)
     if (tried)
         s->start_failures = refused ? s->start_failures + 1 : 0;
     if (s->start_failures >= MAX_START_FAILURES)
-        mr_core_fail(s->core, &error);
+        mr_host_fail(s->host, &error);
 }
 
 static int next_timeout_ms(const struct mr_supervisor *s, int tick_ms)
@@ -102,9 +102,9 @@ static bool is_ending(struct mr_supervisor *s)
 
 static bool has_failed(struct mr_supervisor *s)
 {
-    pthread_mutex_lock(&s->core->lock);
-    bool failed = s->core->fatal.status != 0;
-    pthread_mutex_unlock(&s->core->lock);
+    pthread_mutex_lock(&s->host->lock);
+    bool failed = s->host->fatal.status != 0;
+    pthread_mutex_unlock(&s->host->lock);
     return failed;
 }
 
@@ -119,7 +119,7 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
         if (errno == EINTR)
             return;
         mr_error_os(&error, MR_ERR_WORKER, errno, "cannot poll the descriptors of %u workers", s->n_workers);
-        mr_core_fail(s->core, &error);
+        mr_host_fail(s->host, &error);
         mr_clock_sleep_ms((uint32_t)timeout_ms);
         return;
     }
@@ -131,7 +131,7 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
             continue;
         }
         mr_error_set(&error, MR_ERR_WORKER, "the descriptor of worker %u was closed by the program", i);
-        mr_core_fail(s->core, &error);
+        mr_host_fail(s->host, &error);
         s->polls[1 + i].fd = -1;
     }
 }
@@ -141,13 +141,13 @@ static bool is_at_end(struct mr_supervisor *s)
 {
     mr_error error;
     if (s->ops->is_lost && s->ops->is_lost(s->starter, &error))
-        mr_core_fail(s->core, &error);
+        mr_host_fail(s->host, &error);
     return has_failed(s);
 }
 
 static void watch_workers(struct mr_supervisor *s)
 {
-    int tick_ms = (int)(s->core->options.time_limit_ms / 8);
+    int tick_ms = (int)(s->host->options.time_limit_ms / 8);
     tick_ms = tick_ms < MIN_TICK_MS ? MIN_TICK_MS : tick_ms > MAX_TICK_MS ? MAX_TICK_MS : tick_ms;
     uint64_t last = mr_clock_now_ns();
     while (!is_ending(s)) {
@@ -166,9 +166,9 @@ static void watch_workers(struct mr_supervisor *s)
 
 static void keep_alive(struct mr_supervisor *s)
 {
-    pthread_mutex_lock(&s->core->lock);
-    mr_core_retain(s->core);
-    pthread_mutex_unlock(&s->core->lock);
+    pthread_mutex_lock(&s->host->lock);
+    mr_host_retain(s->host);
+    pthread_mutex_unlock(&s->host->lock);
     mr_dataset_retain(s->dataset);
 }
 
@@ -193,8 +193,8 @@ static void await_end(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 
 static void end_workers(struct mr_supervisor *s)
 {
-    atomic_store(&s->core->shared.control->stop, 1);
-    mr_control_wake_workers(&s->core->shared);
+    atomic_store(&s->host->shared.control->stop, 1);
+    mr_control_wake_workers(&s->host->shared);
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
             s->ops->kill(&s->workers[i].process);
@@ -218,7 +218,7 @@ static void *supervisor_main(void *arg)
 {
     struct mr_supervisor *s = arg;
     mr_error error = {0};
-    mr_status status = s->ops->create(s->core, s->dataset, &s->starter, &error);
+    mr_status status = s->ops->create(s->host, s->dataset, &s->starter, &error);
     for (uint32_t i = 0; status == MR_OK && i < s->n_workers; i++)
         status = start_worker(s, i, &error);
     report_ready(s, status == MR_OK ? NULL : &error);
@@ -241,12 +241,12 @@ static void free_supervisor(struct mr_supervisor *s)
     free(s);
 }
 
-static mr_status alloc_supervisor(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
+static mr_status alloc_supervisor(struct mr_host *host, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
                                   mr_error *error)
 {
     static const struct mr_starter_ops *const tables[] = {
         [MR_START_EXEC] = &mr_starter_exec, [MR_START_FORK] = &mr_starter_fork, [MR_START_THREAD] = &mr_starter_thread};
-    uint32_t n = core->shared.control->n_workers;
+    uint32_t n = host->shared.control->n_workers;
     struct mr_supervisor *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
@@ -261,9 +261,9 @@ static mr_status alloc_supervisor(struct mr_core *core, mr_dataset *dataset, str
         free_supervisor(s);
         return status;
     }
-    s->core = core;
+    s->host = host;
     s->dataset = dataset;
-    s->ops = tables[core->options.start];
+    s->ops = tables[host->options.start];
     s->n_workers = n;
     s->polls[0] = (struct pollfd){.fd = s->wake, .events = POLLIN};
     for (uint32_t i = 0; i < n; i++)
@@ -272,11 +272,11 @@ static mr_status alloc_supervisor(struct mr_core *core, mr_dataset *dataset, str
     return MR_OK;
 }
 
-mr_status mr_supervisor_create(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
+mr_status mr_supervisor_create(struct mr_host *host, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
                                mr_error *error)
 {
     struct mr_supervisor *s = NULL;
-    mr_status status = alloc_supervisor(core, dataset, &s, error);
+    mr_status status = alloc_supervisor(host, dataset, &s, error);
     if (status != MR_OK)
         return status;
     status = mr_thread_run(&s->thread, "the supervisor's thread", supervisor_main, s, error);

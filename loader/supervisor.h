@@ -6,14 +6,14 @@
 #ifndef LOADER_SUPERVISOR_H
 #define LOADER_SUPERVISOR_H
 
-#include "loader/core.h"
+#include "loader/host.h"
 
 #include <millrace/dataset.h>
 
 struct mr_supervisor;
 
 /* Start the thread and the workers. Blocks until each has been started once or the reason why not is known. */
-mr_status mr_supervisor_create(struct mr_core *core, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
+mr_status mr_supervisor_create(struct mr_host *host, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
                                mr_error *error);
 
 /* End the workers, wait for them, end the thread. */

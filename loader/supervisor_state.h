@@ -30,7 +30,7 @@ struct mr_supervised {
 };
 
 struct mr_supervisor {
-    struct mr_core *core;
+    struct mr_host *host;
     mr_dataset *dataset;
     const struct mr_starter_ops *ops;
     struct mr_starter *starter;
@@ -52,7 +52,7 @@ struct mr_supervisor {
 
 static inline struct mr_worker_record *mr_supervised_record(const struct mr_supervisor *s, uint32_t i)
 {
-    return &s->core->shared.records[i];
+    return &s->host->shared.records[i];
 }
 
 #endif

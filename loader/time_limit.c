@@ -10,12 +10,12 @@
 
 static bool work_waits(const struct mr_supervisor *s)
 {
-    const struct mr_core *core = s->core;
-    const struct mr_control *control = core->shared.control;
+    const struct mr_host *host = s->host;
+    const struct mr_control *control = host->shared.control;
     if (atomic_load(&control->ticket) < atomic_load(&control->limit))
         return true;
-    for (uint32_t k = 0; k < core->options.n_slots; k++) {
-        struct mr_slot_view view = mr_core_slot(core, k);
+    for (uint32_t k = 0; k < host->options.n_slots; k++) {
+        struct mr_slot_view view = mr_host_slot(host, k);
         if (mr_slot_state(view.slot) == MR_SLOT_FILLING && !mr_slot_is_filled(&view))
             return true;
     }
@@ -32,19 +32,19 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
         return;
     }
     struct mr_worker_record *record = mr_supervised_record(s, i);
-    uint32_t limit_ms = s->core->options.time_limit_ms;
+    uint32_t limit_ms = s->host->options.time_limit_ms;
     uint32_t doing = atomic_load(&record->doing);
     if (doing == MR_DOING_PACKING || doing == MR_DOING_MIXING) { /* no sample is at fault */
         mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that %s", limit_ms,
                      doing == MR_DOING_PACKING ? "packs for the cache" : "mixes rows");
     } else {
-        char which[MR_CATALOG_WHICH];
+        char which[MR_CATALOG_DESCRIPTION];
         int64_t index = atomic_load(&record->index);
-        mr_catalog_which(mr_dataset_catalog(s->dataset), index, which);
+        mr_catalog_describe(mr_dataset_catalog(s->dataset), index, which);
         mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which, limit_ms);
         error.index = index;
     }
-    mr_core_fail(s->core, &error);
+    mr_host_fail(s->host, &error);
 }
 
 /* One tick for one worker: has it got on since the last one? */
@@ -59,7 +59,7 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
         if (mr_clock_now_ns() - worker->killed_ns > UINT64_C(1000000) * MR_SUPERVISED_END_MS) {
             mr_error error;
             mr_error_set(&error, MR_ERR_WORKER, "worker process %d cannot be killed", (int)worker->process.pid);
-            mr_core_fail(s->core, &error);
+            mr_host_fail(s->host, &error);
         }
         return;
     }
@@ -69,10 +69,10 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
         return;
     }
     uint64_t before = worker->stuck_ms;
-    uint32_t limit_ms = s->core->options.time_limit_ms;
+    uint32_t limit_ms = s->host->options.time_limit_ms;
     worker->stuck_ms += tick_ms;
     if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2) /* asleep while others work? It answers by a beat */
-        mr_control_wake_workers(&s->core->shared);
+        mr_control_wake_workers(&s->host->shared);
     if (worker->stuck_ms >= limit_ms)
         end_for_limit(s, i);
 }

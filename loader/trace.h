@@ -13,7 +13,7 @@
 
 struct mr_trace;
 
-/* Rows of the host. Each is one producer's: the consumer's under the core's lock, the others the copying thread's. */
+/* Rows of the host. Each is one producer's: the consumer's under the host's lock, the others the copying thread's. */
 enum { MR_TRACE_CONSUMER, MR_TRACE_COPIER, MR_TRACE_DEVICE /* and the devices after it */ };
 
 /*

@@ -33,8 +33,8 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
 {
     if (o->max_side > 0 && o->resize > 0)
         return mr_error_set(error, MR_ERR_INVALID, "max_side and resize exclude each other");
-    if (o->no_marks && o->encoding != MR_PACK_JPEG)
-        return mr_error_set(error, MR_ERR_INVALID, "no_marks is for the encoding jpeg; the others have none");
+    if (o->no_index && o->encoding != MR_PACK_JPEG)
+        return mr_error_set(error, MR_ERR_INVALID, "no_index is for the encoding jpeg; the others have none");
     if (o->quality > 0 && o->encoding == MR_PACK_RAW)
         return mr_error_set(error, MR_ERR_INVALID, "quality applies to JPEGs, not to raw pixels");
     if (o->shard_size < MIN_SHARD_BYTES)
@@ -157,10 +157,10 @@ static const char *without_name(const char *which, const char *text)
 
 void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char *text)
 {
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     if (!job->options.notice)
         return;
-    mr_catalog_which(job->catalog, index, which);
+    mr_catalog_describe(job->catalog, index, which);
     mr_error_keep_one_line(which); /* as the text was */
     job->options.notice(job->options.user, index, which, without_name(which, text));
 }
@@ -173,9 +173,9 @@ void mr_pack_job_damage(struct mr_pack_job *job, int64_t index, const char *text
 
 void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     mr_error bare = *error;
-    mr_catalog_which(catalog, index, which);
+    mr_catalog_describe(catalog, index, which);
     mr_error_keep_one_line(which);
     if (without_name(which, bare.text) == bare.text)
         mr_error_set(error, bare.status, "%s: %s", which, bare.text);

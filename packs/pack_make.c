@@ -198,7 +198,7 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
         mr_pack_job_damage(job, item->index, packed->why);
     else if (packed->why[0])
         mr_pack_job_notice(job, item->index, packed->why);
-    job->report.n_kept += packed->why[0] && packed->image.encoding != job->options.encoding;
+    job->report.n_as_files += packed->why[0] && packed->image.encoding != job->options.encoding;
     return MR_OK;
 }
 
@@ -334,7 +334,7 @@ static mr_status decide_marks(struct packing *packing, mr_error *error)
 {
     const mr_pack_options *o = &packing->job.options;
     struct mr_packer *packer;
-    packing->packer.marks = o->encoding == MR_PACK_JPEG && !o->no_marks;
+    packing->packer.marks = o->encoding == MR_PACK_JPEG && !o->no_index;
     if (!packing->packer.marks)
         return MR_OK;
     mr_status status = mr_packer_create(&packing->packer, &packer, error);
@@ -353,10 +353,10 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
     mr_status status = mr_pack_job_begin(&packing.job, dataset, options, report_out, error);
     if (status == MR_OK && !packing.job.kind->encoded && !mr_catalog_is_pack(packing.job.catalog))
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
-    if (status == MR_OK && packing.job.kind->n_kept > 0)
+    if (status == MR_OK && packing.job.kind->n_extra > 0)
         status = mr_error_set(error, MR_ERR_UNSUPPORTED,
                               "a pack holds images and labels, not the byte array '%s': open the dataset without keep",
-                              packing.job.kind->kept[0].name);
+                              packing.job.kind->extra[0].name);
     if (status != MR_OK)
         return status;
     packing.packer = (struct mr_packer_options){.encoding = (uint32_t)o->encoding,

@@ -106,7 +106,7 @@ const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_
     return mr_packed_image_is_file(image->encoding) || ends_in(name, jpeg_endings) ? "" : MR_PACK_SAMPLE_NAME_JPEG;
 }
 
-static bool is_plain(unsigned char c)
+static bool is_safe(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
            (c != '\0' && strchr("/._-", c));
@@ -121,7 +121,7 @@ char *mr_pack_sample_name_spec(const char *dir)
         return NULL;
     char *out = stpcpy(spec, kind);
     for (const unsigned char *in = (const unsigned char *)dir; *in; in++) {
-        if (is_plain(*in)) {
+        if (is_safe(*in)) {
             *out++ = (char)*in;
         } else {
             *out++ = '%';

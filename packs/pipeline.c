@@ -257,7 +257,7 @@ static mr_status make_workers(struct pipeline *p, mr_error *error)
                                               .depth = AHEAD,
                                               .max_bytes = MAX_SAMPLE_BYTES,
                                               .max_files = files_per_reader(p),
-                                              .no_marks = !p->work->marks};
+                                              .no_index = !p->work->marks};
     mr_status status = MR_OK;
     p->workers = calloc(p->n_workers, sizeof *p->workers);
     if (!p->workers)

@@ -19,7 +19,7 @@ enum { MAX_ID = 4095 };
 /* A name that was understood. */
 struct found {
     struct mr_device_name name;
-    bool is_plain_host;
+    bool is_host_memory;
 };
 
 static mr_status refuse_name(const char *name, mr_error *error)
@@ -53,7 +53,7 @@ static mr_status find_auto(struct found *found_out)
     }
     if (!atomic_flag_test_and_set(&said))
         mr_log_line(MR_LOG_INFO, "device 'auto' is the host: %s", why.text);
-    *found_out = (struct found){.name = {&mr_device_host, 0}, .is_plain_host = true};
+    *found_out = (struct found){.name = {&mr_device_host, 0}, .is_host_memory = true};
     return MR_OK;
 }
 
@@ -83,7 +83,7 @@ static mr_status find_device(const char *name, struct found *found_out, mr_error
     const struct mr_device_ops *ops = mr_device_find(kind);
     if (!ops)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "device '%s': this build has no CUDA", name);
-    *found_out = (struct found){.name = {ops, id}, .is_plain_host = kind == MR_DEVICE_HOST && !name[4]};
+    *found_out = (struct found){.name = {ops, id}, .is_host_memory = kind == MR_DEVICE_HOST && !name[4]};
     return MR_OK;
 }
 
@@ -111,7 +111,7 @@ static mr_status place_whole(const struct mr_placement_names *names, struct mr_p
     if (status != MR_OK)
         return status;
     placement->n_parts = 1;
-    placement->lends_slots = image.is_plain_host && label.is_plain_host;
+    placement->lends_slots = image.is_host_memory && label.is_host_memory;
     if (!placement->lends_slots) {
         placement->image[0] = add_device(placement, image.name);
         placement->label[0] = add_device(placement, label.name);

@@ -40,20 +40,20 @@ static bool lay_out_book(struct mr_slot_layout *l)
 }
 
 /* Offsets and values are copied with the small block, lengths are for the host alone. */
-static bool lay_out_kept(struct mr_slot_layout *l, uint64_t *end)
+static bool lay_out_extra(struct mr_slot_layout *l, uint64_t *end)
 {
     bool ok = true;
-    for (uint32_t k = 0; ok && k < l->n_kept; k++)
-        ok = append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t), 64, &l->kept[k].offsets_off) &&
-             append_part(end, l->batch_size, l->kept[k].max_bytes, 64, &l->kept[k].values_off);
+    for (uint32_t k = 0; ok && k < l->n_extra; k++)
+        ok = append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t), 64, &l->extra[k].offsets_off) &&
+             append_part(end, l->batch_size, l->extra[k].max_bytes, 64, &l->extra[k].values_off);
     return ok;
 }
 
 static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
 {
     bool ok = true;
-    for (uint32_t k = 0; ok && k < l->n_kept; k++)
-        ok = append_part(end, l->batch_size, sizeof(uint32_t), 64, &l->kept[k].lengths_off);
+    for (uint32_t k = 0; ok && k < l->n_extra; k++)
+        ok = append_part(end, l->batch_size, sizeof(uint32_t), 64, &l->extra[k].lengths_off);
     return ok;
 }
 
@@ -72,7 +72,7 @@ static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
               append_part(&end, n_mixed, sizeof(float), 64, &l->mix_lambda_off) &&
               append_part(&end, n_mixed, l->n_classes * sizeof(float), 64, &l->soft_label_off) &&
               append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
-              append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) && lay_out_kept(l, &end);
+              append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) && lay_out_extra(l, &end);
     l->small_bytes = end - l->label_off;
     ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) && lay_out_lengths(l, &end);
     if (l->source_bytes > 0)
@@ -83,20 +83,20 @@ static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
 
 mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape, mr_error *error)
 {
-    assert(shape->n_kept <= MR_SLOT_MAX_KEPT);
+    assert(shape->n_extra <= MR_SLOT_MAX_EXTRA);
     *layout = (struct mr_slot_layout){.n_slots = shape->n_slots,
                                       .batch_size = shape->batch_size,
                                       .n_workers = shape->n_workers,
                                       .n_erases = shape->erases ? shape->batch_size : 0,
                                       .sample_bytes = shape->sample_bytes,
                                       .label_bytes = shape->label_bytes,
-                                      .n_kept = shape->n_kept,
+                                      .n_extra = shape->n_extra,
                                       .mixes = shape->mixes,
                                       .mix_rule = shape->mix_rule,
                                       .n_classes = shape->n_classes,
                                       .source_bytes = shape->source_bytes};
-    for (uint32_t k = 0; k < shape->n_kept; k++)
-        layout->kept[k].max_bytes = shape->kept_bytes[k];
+    for (uint32_t k = 0; k < shape->n_extra; k++)
+        layout->extra[k].max_bytes = shape->extra_bytes[k];
     uint64_t page = shape->page_bytes ? shape->page_bytes : (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t end = shape->head_bytes;
     if (!lay_out_book(layout) || !lay_out_data(layout, page) ||

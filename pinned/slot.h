@@ -68,22 +68,22 @@ struct mr_slot {
 };
 static_assert(sizeof(struct mr_slot) == 72, "the book's head is shared between builds of one version");
 
-/* A byte array of a batch, beside image and label: rows of any length up to a maximum. slot_kept.h says how they lie.
+/* A byte array of a batch, beside image and label: rows of any length up to a maximum. slot_extra.h says how they lie.
  */
-struct mr_slot_kept {
+struct mr_slot_extra {
     uint64_t max_bytes;
     uint64_t offsets_off; /* int64_t[batch_size + 1]: where rows begin in values */
     uint64_t values_off;  /* uint8_t[batch_size][max_bytes] */
     uint64_t lengths_off; /* uint32_t[batch_size]: what the workers have written; not in the small block */
 };
-#define MR_SLOT_MAX_KEPT 3
+#define MR_SLOT_MAX_EXTRA 3
 
 /* Where a slot's parts lie: the same for all slots of a slab, but for the base. Constant after creation. */
 struct mr_slot_layout {
     uint32_t n_slots;
     uint32_t batch_size;
     uint32_t n_workers;
-    uint32_t n_kept;
+    uint32_t n_extra;
     uint32_t n_erases;       /* batch_size where boxes are deferred; else 0 */
     uint32_t mixes;          /* 1: rows are mixed; the parts of mixing are there */
     uint32_t mix_rule;       /* enum mr_mix_rule */
@@ -110,14 +110,14 @@ struct mr_slot_layout {
     uint64_t mix_lambda_off; /* float[batch_size] */
     uint64_t soft_label_off; /* float[batch_size][n_classes] */
     uint64_t descriptor_off; /* mr_descriptor[batch_size] */
-    uint64_t erase_off;      /* mr_erase[n_erases]; the small block ends behind them, and values of kept */
+    uint64_t erase_off;      /* mr_erase[n_erases]; the small block ends behind them, and values of extra members */
     uint64_t small_bytes;    /* of the small block, from label_off on */
     uint64_t status_off;     /* uint32_t[batch_size]: enum mr_finished, comes back from the device */
     uint64_t source_off;     /* pixels[batch_size] before mixing; 0 where they are the samples themselves */
     uint64_t source_bytes;   /* from row to row of them */
     uint64_t used_bytes;     /* of the data, with all of this */
     uint64_t slab_bytes;     /* the whole */
-    struct mr_slot_kept kept[MR_SLOT_MAX_KEPT];
+    struct mr_slot_extra extra[MR_SLOT_MAX_EXTRA];
 };
 
 /* What decides a layout. */
@@ -129,13 +129,13 @@ struct mr_slot_shape {
     bool erases; /* samples have boxes that are applied later */
     uint64_t sample_bytes;
     uint64_t label_bytes;
-    uint32_t n_kept;                       /* byte arrays, */
-    uint64_t kept_bytes[MR_SLOT_MAX_KEPT]; /* whose rows have at most so many bytes */
-    bool mixes;                            /* rows are mixed: */
-    uint32_t mix_rule;                     /* enum mr_mix_rule */
-    uint32_t n_classes;                    /* of soft labels; 0: none */
-    uint64_t source_bytes;                 /* of a row's pixels, from which the host mixes; 0: it mixes labels only */
-    uint64_t page_bytes;                   /* of a page of memory, a power of two; 0: the system's */
+    uint32_t n_extra;                        /* byte arrays, */
+    uint64_t extra_bytes[MR_SLOT_MAX_EXTRA]; /* whose rows have at most so many bytes */
+    bool mixes;                              /* rows are mixed: */
+    uint32_t mix_rule;                       /* enum mr_mix_rule */
+    uint32_t n_classes;                      /* of soft labels; 0: none */
+    uint64_t source_bytes;                   /* of a row's pixels, from which the host mixes; 0: it mixes labels only */
+    uint64_t page_bytes;                     /* of a page of memory, a power of two; 0: the system's */
 };
 
 /* MR_ERR_NO_MEMORY names sizes that overflow. */

@@ -78,13 +78,13 @@ static void print_report(const struct cache_args *args, const mr_cache_report *r
     print_count("packed samples", report->n_entries - report->n_index, report->packed_bytes);
     print_count("indexes of files", report->n_index, report->index_bytes);
     printf("files that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64 "\n",
-           report->n_kept, report->n_damaged, args->verify ? "" : " (bytes not read)", report->n_torn);
+           report->n_as_files, report->n_damaged, args->verify ? "" : " (bytes not read)", report->n_torn);
     if (args->data == NULL)
         return;
     double share = report->n_samples > 0 ? 100.0 * (double)report->n_filled / (double)report->n_samples : 0;
     printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%), %" PRIu64 " of them indexed; of the others %" PRIu64
            " do not fit, %" PRIu64 " have changed, %" PRIu64 " are damaged\n",
-           args->data, report->n_filled, report->n_samples, share, report->n_filled_index, report->n_filled_kept,
+           args->data, report->n_filled, report->n_samples, share, report->n_filled_index, report->n_filled_as_files,
            report->n_filled_stale, report->n_filled_damaged);
 }
 

@@ -49,8 +49,8 @@ static const struct mr_arg list[] = {
      "dct: a JPEG's coefficients, about 1.3 times its bytes; "
      "jpeg: the files as they are, with marks; raw: pixels (default dct)",
      MR_ARG_CHOICE(struct pack_args, pack.encoding, encodings)},
-    {"no-marks", NULL, "jpeg: leave out the marks, by which a crop is read and decoded alone",
-     MR_ARG_SWITCH(struct pack_args, pack.no_marks)},
+    {"no-index", NULL, "jpeg: leave out the marks, by which a crop is read and decoded alone",
+     MR_ARG_SWITCH(struct pack_args, pack.no_index)},
     {"max-side", "N", "Resize longer images so that their longest side is N",
      MR_ARG_U32(struct pack_args, pack.max_side, 1, MAX_SIDE)},
     {"resize", "N", "Make the shortest side N", MR_ARG_U32(struct pack_args, pack.resize, 1, MAX_SIDE)},
@@ -115,8 +115,8 @@ static void print_report(const char *out, const mr_pack_report *report)
     printf(" in %.1f s", report->seconds);
     if (report->seconds > 0)
         printf(", %.0f samples/s", (double)(report->n_samples - report->n_resumed) / report->seconds);
-    if (report->n_kept > 0)
-        printf("; %" PRIu64 " kept as files", report->n_kept);
+    if (report->n_as_files > 0)
+        printf("; %" PRIu64 " kept as files", report->n_as_files);
     if (report->n_damaged > 0)
         printf("; %" PRIu64 " damaged", report->n_damaged);
     printf("\n");

@@ -131,9 +131,9 @@ static void put_random_crop(struct listing *l, const struct mr_geometry_step *st
     const double padding = step->op->padding;
     const double args_of_pad[] = {padding, padding, padding, padding,
                                   fill[0], fill[1], fill[2], step->op->padding_mode};
-    bool is_plain = step->op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
+    bool is_default = step->op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
     if (step->op->padding) {
-        put_function(l, "pad", is_plain ? pad_args : pad_as_args, args_of_pad);
+        put_function(l, "pad", is_default ? pad_args : pad_as_args, args_of_pad);
         set_size(l, step->width + 2 * (int64_t)step->op->padding, step->height + 2 * (int64_t)step->op->padding);
         box.x += step->op->padding;
         box.y += step->op->padding;

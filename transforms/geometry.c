@@ -9,7 +9,7 @@
 #include "transforms/geometry.h"
 
 #include "transforms/axis.h"
-#include "transforms/image_draw.h"
+#include "transforms/image_params.h"
 
 #include <math.h>
 #include <string.h>
@@ -283,7 +283,7 @@ static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_r
     step->first_call = g->calls.n;
     if (s->n_calls == 0)
         s->first_call = g->calls.n;
-    mr_image_draw_node(plan->ops, i, rng, (uint32_t)step->width, (uint32_t)step->height, &g->calls);
+    mr_image_params_node(plan->ops, i, rng, (uint32_t)step->width, (uint32_t)step->height, &g->calls);
     s->n_calls = g->calls.n - s->first_call;
     step->n_calls = g->calls.n - step->first_call;
 }
@@ -342,9 +342,9 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
     g->n_stages = 0;
     g->calls.n = 0;
     add_stage(g, width, height);
-    for (uint32_t i = 0; i < plan->n_ops; i = mr_image_draw_skip(plan->ops, i)) {
+    for (uint32_t i = 0; i < plan->n_ops; i = mr_image_params_skip(plan->ops, i)) {
         struct mr_geometry_step step = begin_step(&plan->ops[i], g);
-        if (mr_image_draw_is_image(&plan->ops[i])) {
+        if (mr_image_params_is_image(&plan->ops[i])) {
             draw_calls(plan, i, rng, g, &step);
         } else {
             end_calls(g);
@@ -421,7 +421,7 @@ uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
             n = (uint64_t)op->width * op->height;
         else if (op->kind == MR_OP_RESIZE_SHORT)
             n = 0;
-        else if (mr_image_draw_is_image(op) && n > most)
+        else if (mr_image_params_is_image(op) && n > most)
             most = n;
     }
     return most;

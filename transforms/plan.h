@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a transform becomes for a kind of samples, a dtype and a layout: the operations and everything about the output.
- * plan_compile.h makes it once, geometry.h turns it and an image's size into boxes, pixels.h runs it.
+ * plan_compile.h makes it once, geometry.h turns it and an image's size into boxes, plan_runner.h runs it.
  *
  * Invariant: it holds no pointers, because it lies in shared memory.
  */

@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "transforms/geometry.h"
-#include "transforms/image_draw.h"
+#include "transforms/image_params.h"
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/tensor_write.h"
 #include "transforms/transform.h"
@@ -198,7 +198,7 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     for (uint32_t i = 0, behind = 0; transform && i < transform->n_ops && status == MR_OK; i++) {
         const struct mr_op *op = &transform->ops[i];
         bool inside = i < behind; /* a structure, which keeps the number of channels */
-        behind = inside ? behind : mr_image_draw_skip(transform->ops, i);
+        behind = inside ? behind : mr_image_params_skip(transform->ops, i);
         if (op->kind == MR_OP_NORMALIZE)
             normalize = op;
         else if (op->kind == MR_OP_EXIF)

@@ -6,7 +6,7 @@
  */
 #include "base/text_writer.h"
 #include "transforms/geometry.h"
-#include "transforms/image_draw.h"
+#include "transforms/image_params.h"
 #include "transforms/image_ops/image_call.h"
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/plan_compile.h"
@@ -58,11 +58,11 @@ static struct mr_op certain_call(void)
 static void list_items(struct passes *p)
 {
     p->full = p->plan;
-    for (uint32_t i = 0; i < p->plan.n_ops; i = mr_image_draw_skip(p->plan.ops, i)) {
+    for (uint32_t i = 0; i < p->plan.n_ops; i = mr_image_params_skip(p->plan.ops, i)) {
         struct item *item = &p->items[p->n_items];
         struct mr_op *op = &p->full.ops[p->n_items++];
         item->at = i;
-        item->is_image = mr_image_draw_is_image(&p->plan.ops[i]);
+        item->is_image = mr_image_params_is_image(&p->plan.ops[i]);
         *op = item->is_image ? certain_call() : p->plan.ops[i];
         if (op->kind == MR_OP_HFLIP || op->kind == MR_OP_VFLIP)
             op->p = 1.0;
@@ -104,7 +104,7 @@ static void count_calls(struct passes *p, struct item *item, const struct mr_rng
     struct mr_image_calls *calls = &p->geometry.calls;
     bool is_seen[MR_N_CALL_KINDS] = {false};
     uint32_t before = calls->n;
-    mr_image_draw_node(p->plan.ops, item->at, rng, (uint32_t)item->width, (uint32_t)item->height, calls);
+    mr_image_params_node(p->plan.ops, item->at, rng, (uint32_t)item->width, (uint32_t)item->height, calls);
     for (uint32_t i = before; i < calls->n; i++) {
         uint32_t kind = calls->calls[i].kind;
         item->n_drawn[kind] += !is_seen[kind];

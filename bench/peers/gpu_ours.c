@@ -7,7 +7,7 @@
  *
  * --device host:0 runs without a GPU: the step is a sleep, and batches are f32, which a host can make.
  */
-#include "bench/peers/marks.h"
+#include "bench/peers/moments.h"
 #include "tests/gpu/gpu_kernels.h"
 
 #include <millrace/millrace.h>
@@ -104,9 +104,9 @@ static bool take_step(struct gpu_peer *peer, bool counted)
         return counted ? step_on_gpu(peer, &peer->events[2 * peer->n_steps])
                        : is_fine(peer, (cudaError_t)gpu_kernel_spin(1000, 1, 1, peer->stream), "spin");
     const struct timespec pause = {.tv_sec = peer->step_ms / 1000, .tv_nsec = peer->step_ms % 1000 * 1000000L};
-    double begin = mr_marks_now();
+    double begin = mr_moments_now();
     nanosleep(&pause, NULL);
-    peer->slept += counted ? mr_marks_now() - begin : 0;
+    peer->slept += counted ? mr_moments_now() - begin : 0;
     return true;
 }
 
@@ -125,7 +125,7 @@ static bool synchronise_stream(struct gpu_peer *peer)
 static bool warm_up(struct gpu_peer *peer)
 {
     for (uint32_t i = 0; i < WARM_UP; i++) {
-        if (!take_one(peer, false) || (i == 0 && (!synchronise_stream(peer) || !mr_marks_say("first"))))
+        if (!take_one(peer, false) || (i == 0 && (!synchronise_stream(peer) || !mr_moments_say("first"))))
             return false;
     }
     return synchronise_stream(peer);
@@ -133,19 +133,19 @@ static bool warm_up(struct gpu_peer *peer)
 
 static bool measure_steps(struct gpu_peer *peer, double *seconds_out)
 {
-    if (!mr_marks_say("begin"))
+    if (!mr_moments_say("begin"))
         return false;
-    double begin = mr_marks_now(), last = begin;
+    double begin = mr_moments_now(), last = begin;
     while (last < begin + peer->seconds && peer->n_steps < MAX_STEPS) {
         if (!take_one(peer, true))
             return false;
-        double now = mr_marks_now();
+        double now = mr_moments_now();
         peer->gaps[peer->n_steps++] = now - last;
         last = now;
     }
     if (!synchronise_stream(peer))
         return false;
-    *seconds_out = mr_marks_now() - begin;
+    *seconds_out = mr_moments_now() - begin;
     return true;
 }
 
@@ -169,9 +169,9 @@ static bool read_busy(struct gpu_peer *peer, double seconds, double *busy_out)
 
 static bool go_on(struct gpu_peer *peer)
 {
-    if (!mr_marks_say("end"))
+    if (!mr_moments_say("end"))
         return false;
-    while (!mr_marks_is_called())
+    while (!mr_moments_is_called())
         if (!take_one(peer, false))
             return false;
     return synchronise_stream(peer);
@@ -188,7 +188,7 @@ static bool run_peer(struct gpu_peer *peer)
     printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": 0, \"busy\": %.4f, \"versions\": "
            "{\"millrace\": \"%s\"}, ",
            seconds, peer->n_steps * peer->batch_size, busy, mr_version());
-    mr_marks_print_gaps(peer->gaps, peer->n_steps);
+    mr_moments_print_gaps(peer->gaps, peer->n_steps);
     printf("}\n");
     return fflush(stdout) == 0;
 }

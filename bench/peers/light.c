@@ -4,7 +4,7 @@
  * whole or only the box, and do nothing else. Every photograph was read once in this process and must decode, so the
  * files are those of the loader.
  */
-#include "bench/peers/marks.h"
+#include "bench/peers/moments.h"
 #include "bench/photos.h"
 #include "bench/roi_decode.h"
 
@@ -81,10 +81,10 @@ static mr_status run_light(struct light *light, mr_error *error)
     /* Whole epochs, as many as fit best, so that every row decodes the same mix of photographs. */
     double fit = light->seconds * N_WARM_EPOCHS / warm;
     uint64_t n_epochs = fit > 1 ? (uint64_t)(fit + 0.5) : 1;
-    if (!mr_marks_say("begin"))
+    if (!mr_moments_say("begin"))
         return mr_error_set(error, MR_ERR_CANCELED, "the runner is gone");
     status = run_epochs(light, N_WARM_EPOCHS, n_epochs, &seconds, error);
-    if (status == MR_OK && !mr_marks_say("end"))
+    if (status == MR_OK && !mr_moments_say("end"))
         status = mr_error_set(error, MR_ERR_CANCELED, "the runner is gone");
     if (status == MR_OK)
         printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %llu, \"failed\": 0, \"exact_epochs\": false, "

@@ -6,7 +6,7 @@
  * Invariant: the time of the first batch counts from the start of the process, so nothing may be done before it that a
  * user would not do.
  */
-#include "bench/peers/marks.h"
+#include "bench/peers/moments.h"
 
 #include <millrace/millrace.h>
 
@@ -95,7 +95,7 @@ static mr_status warm_up(struct peer *peer)
         status = next_batch(peer, &batch);
         if (status != MR_OK)
             break;
-        if (i == 0 && !mr_marks_say("first"))
+        if (i == 0 && !mr_moments_say("first"))
             status = MR_ERR_CANCELED;
         memcpy(peer->labels + peer->n_labels, mr_batch_data(batch, "label"), BATCH * sizeof *peer->labels);
         peer->n_labels += BATCH;
@@ -106,8 +106,8 @@ static mr_status warm_up(struct peer *peer)
 
 static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out, double *begin_out, double *end_out)
 {
-    mr_status status = mr_marks_say("begin") ? MR_OK : MR_ERR_CANCELED;
-    double begin = mr_marks_now(), last = begin;
+    mr_status status = mr_moments_say("begin") ? MR_OK : MR_ERR_CANCELED;
+    double begin = mr_moments_now(), last = begin;
     size_t n = 0;
     while (status == MR_OK && last < begin + peer->seconds && n < MAX_GAPS) {
         mr_batch *batch;
@@ -115,7 +115,7 @@ static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out,
         if (status != MR_OK)
             break;
         mr_batch_release(batch);
-        double time = mr_marks_now();
+        double time = mr_moments_now();
         gaps[n++] = time - last;
         last = time;
     }
@@ -128,8 +128,8 @@ static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out,
 /* After the clock: batches as before, while the runner weighs the processes. */
 static mr_status go_on(struct peer *peer)
 {
-    mr_status status = mr_marks_say("end") ? MR_OK : MR_ERR_CANCELED;
-    while (status == MR_OK && !mr_marks_is_called()) {
+    mr_status status = mr_moments_say("end") ? MR_OK : MR_ERR_CANCELED;
+    while (status == MR_OK && !mr_moments_is_called()) {
         mr_batch *batch;
         status = next_batch(peer, &batch);
         if (status == MR_OK)
@@ -145,7 +145,7 @@ static void print_report(const struct peer *peer, const double *gaps, size_t n, 
            ", \"versions\": {\"millrace\": \"%s\"}, ",
            seconds, n * BATCH, peer->n_wrong, peer->contract->floats ? "float32" : "uint8", BATCH, N_WARM_EPOCHS,
            mr_version());
-    mr_marks_print_gaps(gaps, n);
+    mr_moments_print_gaps(gaps, n);
     printf(", \"labels\": [");
     for (size_t i = 0; i < peer->n_labels; i++)
         printf("%s%" PRId64, i ? ", " : "", peer->labels[i]);

@@ -18,7 +18,7 @@
 #include "dataset/catalog_build.h"
 #include "dataset/file.h"
 #include "dataset/spec.h"
-#include "dataset/tar/tar_further.h"
+#include "dataset/tar/tar_extra.h"
 #include "dataset/tar/tar_jobs.h"
 #include "dataset/tar/tar_shards.h"
 
@@ -28,7 +28,7 @@ struct opening {
     const mr_dataset_options *options;
     struct mr_tar_source source;
     struct mr_tar_recipe recipe;
-    enum mr_tar_keep keep;
+    enum mr_tar_index_place keep;
     const char *classes;           /* path of the file with their names; NULL: none */
     struct mr_bytes paths;         /* of the shards as they are written, NUL-terminated */
     struct mr_bytes offs;          /* size_t: where each path's part below the root begins */
@@ -74,17 +74,17 @@ static mr_status take_label(struct mr_spec *spec, struct mr_tar_recipe *recipe, 
     return MR_OK;
 }
 
-static mr_status take_keep(struct mr_spec *spec, enum mr_tar_keep *keep_out, mr_error *error)
+static mr_status take_keep(struct mr_spec *spec, enum mr_tar_index_place *keep_out, mr_error *error)
 {
-    static const char *const words[] = {[MR_TAR_KEEP_AUTO] = "auto",
-                                        [MR_TAR_KEEP_BESIDE] = "beside",
-                                        [MR_TAR_KEEP_CACHE] = "cache",
-                                        [MR_TAR_KEEP_NONE] = "none"};
+    static const char *const words[] = {[MR_TAR_INDEX_AUTO] = "auto",
+                                        [MR_TAR_INDEX_BESIDE] = "beside",
+                                        [MR_TAR_INDEX_CACHE] = "cache",
+                                        [MR_TAR_INDEX_NONE] = "none"};
     const char *text = mr_spec_take(spec, "index");
     if (!text)
         return MR_OK;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        *keep_out = (enum mr_tar_keep)i;
+        *keep_out = (enum mr_tar_index_place)i;
         if (mr_word_is(text, words[i]))
             return MR_OK;
     }
@@ -94,7 +94,7 @@ static mr_status take_keep(struct mr_spec *spec, enum mr_tar_keep *keep_out, mr_
 static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_error *error)
 {
     if (take_images(spec, &opening->recipe, error) < 0 || take_label(spec, &opening->recipe, error) < 0 ||
-        mr_tar_further_take(spec, &opening->recipe, error) < 0)
+        mr_tar_extra_parse(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
     mr_status status = take_keep(spec, &opening->keep, error);
@@ -112,9 +112,9 @@ static void write_recipe(struct mr_tar_recipe *recipe)
     for (uint32_t i = 0; i < recipe->n_images; i++) /* storage and field are shorter than text */
         n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%zu:%s", strlen(recipe->images[i]),
                       recipe->images[i]);
-    for (uint32_t i = 0; i < recipe->n_kept; i++)
+    for (uint32_t i = 0; i < recipe->n_extra; i++)
         n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, " keep %zu:%s:%" PRIu64,
-                      strlen(recipe->kept[i].name), recipe->kept[i].name, recipe->kept[i].max_bytes);
+                      strlen(recipe->extra[i].name), recipe->extra[i].name, recipe->extra[i].max_bytes);
 }
 
 /* How much of two paths is the same, up to a slash. */
@@ -169,8 +169,7 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
         status =
             mr_bytes_append(&builder->sections[MR_SECTION_MEMBERS], samples->members.data, samples->members.len, error);
     if (status == MR_OK)
-        status =
-            mr_bytes_append(&builder->sections[MR_SECTION_FURTHER], samples->further.data, samples->further.len, error);
+        status = mr_bytes_append(&builder->sections[MR_SECTION_EXTRA], samples->extra.data, samples->extra.len, error);
     const char *name = (const char *)samples->names.data;
     for (uint64_t i = 0; status == MR_OK && i < samples->n; i++, name += strlen(name) + 1)
         status = mr_catalog_builder_name(builder, name, error);
@@ -230,8 +229,8 @@ static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *e
                               opening->source.paths + opening->source.offs[opening->source.n - 1]);
     if (status < 0)
         return status;
-    header->kind.n_kept = opening->recipe.n_kept;
-    memcpy(header->kind.kept, opening->recipe.kept, sizeof header->kind.kept);
+    header->kind.n_extra = opening->recipe.n_extra;
+    memcpy(header->kind.extra, opening->recipe.extra, sizeof header->kind.extra);
     header->kind.encoded = 1;
     header->kind.picture = 1;
     mr_kind_set_integer_label(&header->kind);

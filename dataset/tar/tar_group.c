@@ -35,8 +35,8 @@ struct mr_tar_group {
     uint32_t image;                  /* place in the recipe's list; n_images: none */
     int64_t label;
     struct mr_catalog_member member;
-    struct mr_catalog_further further[MR_MAX_KEPT];
-    bool has_further[MR_MAX_KEPT];
+    struct mr_catalog_extra extra[MR_MAX_EXTRA];
+    bool has_extra[MR_MAX_EXTRA];
     size_t stem_len;
     char stem[MR_CATALOG_PATH]; /* its first member's name; up to stem_len the name of all */
     char name[MR_CATALOG_PATH]; /* of the image */
@@ -45,7 +45,7 @@ struct mr_tar_group {
 void mr_tar_samples_fini(struct mr_tar_samples *samples)
 {
     mr_bytes_fini(&samples->members);
-    mr_bytes_fini(&samples->further);
+    mr_bytes_fini(&samples->extra);
     mr_bytes_fini(&samples->names);
     mr_bytes_fini(&samples->notes);
     *samples = (struct mr_tar_samples){0};
@@ -88,12 +88,12 @@ void mr_tar_group_destroy(struct mr_tar_group *group)
 }
 
 static mr_status add_sample(struct mr_tar_group *group, const struct mr_catalog_member *member,
-                            const struct mr_catalog_further *further, const char *name, mr_error *error)
+                            const struct mr_catalog_extra *extra, const char *name, mr_error *error)
 {
     struct mr_tar_samples *samples = group->samples;
     mr_status status = mr_bytes_append(&samples->members, member, sizeof *member, error);
     if (status == MR_OK)
-        status = mr_bytes_append(&samples->further, further, group->recipe->n_kept * sizeof *further, error);
+        status = mr_bytes_append(&samples->extra, extra, group->recipe->n_extra * sizeof *extra, error);
     if (status == MR_OK)
         status = mr_bytes_append(&samples->names, name, strlen(name) + 1, error);
     samples->n += status == MR_OK;
@@ -103,7 +103,7 @@ static mr_status add_sample(struct mr_tar_group *group, const struct mr_catalog_
 /* What was lost in a gap, as a sample of its own. */
 static mr_status add_gap(struct mr_tar_group *group, mr_error *error)
 {
-    static const struct mr_catalog_further none[MR_MAX_KEPT];
+    static const struct mr_catalog_extra none[MR_MAX_EXTRA];
     char name[64];
     struct mr_catalog_member member = {
         .offset = group->gap.from, .len = group->gap.to - group->gap.from, .problem = MR_PROBLEM_LOST};
@@ -112,10 +112,10 @@ static mr_status add_gap(struct mr_tar_group *group, mr_error *error)
     return add_sample(group, &member, none, name, error);
 }
 
-static bool lacks_further(const struct mr_tar_group *group)
+static bool lacks_extra(const struct mr_tar_group *group)
 {
-    for (uint32_t i = 0; i < group->recipe->n_kept; i++)
-        if (!group->has_further[i])
+    for (uint32_t i = 0; i < group->recipe->n_extra; i++)
+        if (!group->has_extra[i])
             return true;
     return false;
 }
@@ -126,7 +126,7 @@ static enum mr_catalog_problem judge_sample(const struct mr_tar_group *group)
         return group->problem;
     bool has_image = group->image < group->recipe->n_images;
     bool has_label = group->has_label || group->recipe->label == MR_TAR_LABEL_NONE;
-    bool may_lack = (group->gap_within || group->is_cut) && lacks_further(group); /* it may have had it */
+    bool may_lack = (group->gap_within || group->is_cut) && lacks_extra(group); /* it may have had it */
     if (has_image && has_label && !may_lack)
         return MR_PROBLEM_NONE;
     if (has_image && has_label && group->gap_within)
@@ -151,7 +151,7 @@ static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
         status = add_gap(group, error);
     if (status < 0)
         return status;
-    return add_sample(group, &group->member, group->further, *group->name ? group->name : group->stem, error);
+    return add_sample(group, &group->member, group->extra, *group->name ? group->name : group->stem, error);
 }
 
 /* How many broken places have no note. */
@@ -182,8 +182,8 @@ static void open_sample(struct mr_tar_group *group, const char *name, size_t ste
     group->image = group->recipe->n_images;
     group->label = 0;
     group->member = (struct mr_catalog_member){0};
-    memset(group->further, 0, sizeof group->further);
-    memset(group->has_further, 0, sizeof group->has_further);
+    memset(group->extra, 0, sizeof group->extra);
+    memset(group->has_extra, 0, sizeof group->has_extra);
     group->stem_len = stem_len;
     snprintf(group->stem, sizeof group->stem, "%s", name);
     group->name[0] = '\0';
@@ -214,19 +214,19 @@ static void take_image(struct mr_tar_group *group, const struct mr_tar_member *m
     }
 }
 
-static void take_further(struct mr_tar_group *group, const struct mr_tar_member *member, const char *suffix)
+static void take_extra(struct mr_tar_group *group, const struct mr_tar_member *member, const char *suffix)
 {
-    for (uint32_t i = 0; i < group->recipe->n_kept; i++) {
-        if (strcmp(suffix, group->recipe->kept[i].name) != 0)
+    for (uint32_t i = 0; i < group->recipe->n_extra; i++) {
+        if (strcmp(suffix, group->recipe->extra[i].name) != 0)
             continue;
-        if (group->has_further[i])
+        if (group->has_extra[i])
             group->problem = MR_PROBLEM_TWICE;
         else if (member->is_cut)
             group->problem = MR_PROBLEM_CUT;
-        else if (member->len > group->recipe->kept[i].max_bytes && group->problem == MR_PROBLEM_NONE)
+        else if (member->len > group->recipe->extra[i].max_bytes && group->problem == MR_PROBLEM_NONE)
             group->problem = MR_PROBLEM_LONG;
-        group->has_further[i] = true;
-        group->further[i] = (struct mr_catalog_further){.offset = member->offset, .len = member->len};
+        group->has_extra[i] = true;
+        group->extra[i] = (struct mr_catalog_extra){.offset = member->offset, .len = member->len};
     }
 }
 
@@ -311,7 +311,7 @@ mr_status mr_tar_group_member(void *user, const struct mr_tar_member *member, mr
     if (status < 0)
         return status;
     take_image(group, member, lower);
-    take_further(group, member, lower);
+    take_extra(group, member, lower);
     return take_label(group, member, lower, error);
 }
 

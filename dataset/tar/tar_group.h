@@ -18,8 +18,8 @@ struct mr_tar_recipe {
     char field[128]; /* of the JSON */
     uint32_t n_images;
     const char *images[MR_TAR_MAX_IMAGES]; /* suffixes in lower case; the first that a sample has is its image */
-    uint32_t n_kept;
-    struct mr_kept kept[MR_MAX_KEPT]; /* further members, by suffix */
+    uint32_t n_extra;
+    struct mr_extra extra[MR_MAX_EXTRA]; /* extra members, by suffix */
     char storage[256];
     char text[MR_TAR_RECIPE]; /* all of the above: equal texts make equal samples */
 };
@@ -28,7 +28,7 @@ struct mr_tar_recipe {
 struct mr_tar_samples {
     uint64_t n;
     struct mr_bytes members; /* struct mr_catalog_member */
-    struct mr_bytes further; /* struct mr_catalog_further, n_kept of each sample */
+    struct mr_bytes extra;   /* struct mr_catalog_extra, n_extra of each sample */
     struct mr_bytes names;   /* of the members, NUL-terminated */
     struct mr_bytes notes;   /* lines about broken places, NUL-terminated */
     bool is_broken;

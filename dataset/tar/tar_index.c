@@ -31,7 +31,7 @@ static mr_status find_members(const struct mr_tar_source *source, const char *pa
 {
     bool used = false;
     mr_status status = MR_OK;
-    if (source->keep != MR_TAR_KEEP_NONE)
+    if (source->keep != MR_TAR_INDEX_NONE)
         status = mr_tar_wds_read(source->root, path, st, file, events, &used, error);
     return status < 0 || used ? status : mr_tar_scan(file, events, error);
 }
@@ -85,10 +85,10 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, str
     if (fd < 0)
         return mr_regular_file_fail(error, -fd, "cannot open the shard %s", shown);
     mr_status status = MR_OK;
-    if (!mr_tar_keep_load(source->keep, source->root, path, &st, source->recipe, samples_out)) {
+    if (!mr_tar_index_file_load(source->keep, source->root, path, &st, source->recipe, samples_out)) {
         status = read_shard(source, path, shown, fd, &st, samples_out, error);
         if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
-            mr_tar_keep_save(source->keep, source->root, path, &st, source->recipe, samples_out);
+            mr_tar_index_file_save(source->keep, source->root, path, &st, source->recipe, samples_out);
     }
     if (status == MR_OK)
         samples_out->stamp = mr_file_cache_stamp(&st);

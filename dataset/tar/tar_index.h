@@ -4,14 +4,14 @@
 #define DATASET_TAR_INDEX_H
 
 #include "dataset/tar/tar_group.h"
-#include "dataset/tar/tar_keep.h"
+#include "dataset/tar/tar_index_file.h"
 
 /* What is indexed: shards below an open folder. */
 struct mr_tar_source {
     int root;
     const char *written; /* how messages begin a path below root: as the user wrote the folder, "" or with its slash */
     const struct mr_tar_recipe *recipe;
-    enum mr_tar_keep keep;
+    enum mr_tar_index_place keep;
     const char *paths; /* NUL-terminated, relative to root */
     const size_t *offs;
     uint64_t n;

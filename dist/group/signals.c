@@ -88,9 +88,9 @@ mr_status mr_signals_agree(mr_group *group, int *signal_out)
             highest = i;
     mr_status status = group ? mr_collectives_all_reduce(group, &highest, 1, MR_I32, MR_MAX) : MR_OK;
     bool is_sound = status == MR_OK && highest >= -1 && highest < N_SIGNALS;
-    unsigned told = is_sound && highest >= 0 ? 1u << highest : 0;
-    atomic_fetch_or(&watch.pending, mine & ~told);
+    unsigned reported = is_sound && highest >= 0 ? 1u << highest : 0;
+    atomic_fetch_or(&watch.pending, mine & ~reported);
     if (status == MR_OK)
-        *signal_out = told ? signals[highest] : 0;
+        *signal_out = reported ? signals[highest] : 0;
     return status;
 }

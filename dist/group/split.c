@@ -20,7 +20,7 @@
 #define MS 1000000u /* ns */
 
 /* What a rank tells the others first; at the end it is a status alone. */
-enum { COLOR, KEY, NODE, N_TOLD };
+enum { COLOR, KEY, NODE, N_NUMBERS };
 
 struct split {
     struct mr_group *parent;
@@ -28,14 +28,14 @@ struct split {
     uint32_t key;
     uint32_t n_members;
     uint32_t *members; /* ranks of the parent, in the new order */
-    int64_t *told;     /* N_TOLD of each rank of the parent */
+    int64_t *numbers;  /* N_NUMBERS of each rank of the parent */
     uint64_t number;   /* of this split in the parent */
     uint64_t deadline_ns;
 };
 
-static uint32_t told_of(const struct split *split, uint32_t rank, int what)
+static uint32_t number_of(const struct split *split, uint32_t rank, int what)
 {
-    return (uint32_t)split->told[rank * (size_t)N_TOLD + (size_t)what];
+    return (uint32_t)split->numbers[rank * (size_t)N_NUMBERS + (size_t)what];
 }
 
 static mr_status gather_numbers(struct split *split, const int64_t *in, int64_t *out, uint32_t n)
@@ -50,15 +50,15 @@ static mr_status gather_numbers(struct split *split, const int64_t *in, int64_t 
 /* Is a before b in the new group? */
 static bool comes_before(const struct split *split, uint32_t a, uint32_t b)
 {
-    uint32_t key_a = told_of(split, a, KEY);
-    uint32_t key_b = told_of(split, b, KEY);
+    uint32_t key_a = number_of(split, a, KEY);
+    uint32_t key_b = number_of(split, b, KEY);
     return key_a < key_b || (key_a == key_b && a < b);
 }
 
 static void find_members(struct split *split)
 {
     for (uint32_t r = 0; r < split->parent->world_size; r++) {
-        if (split->color == MR_NO_COLOR || told_of(split, r, COLOR) != split->color)
+        if (split->color == MR_NO_COLOR || number_of(split, r, COLOR) != split->color)
             continue;
         uint32_t at = split->n_members++;
         for (; at > 0 && comes_before(split, r, split->members[at - 1]); at--)
@@ -75,11 +75,11 @@ static void place_rank(const struct split *split, struct mr_group *group)
     bool has_met_own = false;
     for (uint32_t i = 0; i < split->n_members; i++) {
         uint32_t member = split->members[i];
-        uint32_t node = told_of(split, member, NODE);
+        uint32_t node = number_of(split, member, NODE);
         bool is_first_of_node = true;
         group->world_ranks[i] = parent->world_ranks[member];
         for (uint32_t j = 0; j < i; j++)
-            is_first_of_node &= told_of(split, split->members[j], NODE) != node;
+            is_first_of_node &= number_of(split, split->members[j], NODE) != node;
         if (member == parent->rank)
             group->local_rank = n_local;
         if (node == parent->node)
@@ -175,9 +175,9 @@ static uint32_t find_culprit(const struct split *split)
     uint32_t n = split->parent->world_size;
     uint32_t late = n;
     for (uint32_t r = 0; r < n; r++) {
-        if (split->told[r] != MR_OK && split->told[r] != MR_ERR_TIMEOUT)
+        if (split->numbers[r] != MR_OK && split->numbers[r] != MR_ERR_TIMEOUT)
             return r;
-        if (split->told[r] != MR_OK && late == n)
+        if (split->numbers[r] != MR_OK && late == n)
             late = r;
     }
     return late;
@@ -187,17 +187,17 @@ static uint32_t find_culprit(const struct split *split)
 static mr_status agree_parts(struct split *split, mr_status own, mr_error *error)
 {
     struct mr_group *parent = split->parent;
-    int64_t own_told = own;
-    mr_status status = gather_numbers(split, &own_told, split->told, 1);
+    int64_t own_outcome = own;
+    mr_status status = gather_numbers(split, &own_outcome, split->numbers, 1);
     if (status) {
         mr_error_copy(own ? NULL : error, mr_group_error(parent));
         return own ? own : status;
     }
     uint32_t culprit = find_culprit(split);
-    if (culprit == parent->world_size || split->told[culprit] == own)
+    if (culprit == parent->world_size || split->numbers[culprit] == own)
         return own;
     return mr_error_set(error, MR_ERR_PEER, "rank %u cannot split the group: %s", parent->world_ranks[culprit],
-                        mr_status_name((mr_status)split->told[culprit]));
+                        mr_status_name((mr_status)split->numbers[culprit]));
 }
 
 /* Another rank may have no part, and is not waited for. */
@@ -232,8 +232,8 @@ static mr_status make_part(struct split *split, mr_group **group_out, mr_error *
 
 static mr_status exchange_colors(struct split *split)
 {
-    int64_t own[N_TOLD] = {[COLOR] = split->color, [KEY] = split->key, [NODE] = split->parent->node};
-    return gather_numbers(split, own, split->told, N_TOLD);
+    int64_t own[N_NUMBERS] = {[COLOR] = split->color, [KEY] = split->key, [NODE] = split->parent->node};
+    return gather_numbers(split, own, split->numbers, N_NUMBERS);
 }
 
 static mr_status split_group(struct split *split, mr_group **group_out)
@@ -241,9 +241,9 @@ static mr_status split_group(struct split *split, mr_group **group_out)
     struct mr_group *parent = split->parent;
     mr_error error;
     split->members = calloc(parent->world_size, sizeof *split->members);
-    split->told = calloc((size_t)parent->world_size * N_TOLD, sizeof *split->told);
-    if (!split->members || !split->told) {
-        mr_error_memory(&error, parent->world_size * sizeof *split->told * N_TOLD);
+    split->numbers = calloc((size_t)parent->world_size * N_NUMBERS, sizeof *split->numbers);
+    if (!split->members || !split->numbers) {
+        mr_error_memory(&error, parent->world_size * sizeof *split->numbers * N_NUMBERS);
         return mr_work_fail_group(parent, &error);
     }
     mr_status status = exchange_colors(split);
@@ -269,6 +269,6 @@ mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, mr_group
     split.deadline_ns = mr_clock_now_ns() + group->timeout_ms * (uint64_t)MS / 4 * 3; /* the rest is for agreeing */
     status = split_group(&split, group_out);
     free(split.members);
-    free(split.told);
+    free(split.numbers);
     return status;
 }

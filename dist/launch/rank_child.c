@@ -69,8 +69,8 @@ static _Noreturn void run_program(const struct mr_rank_start *start)
     char *const *argv = start->plan->job.argv;
     execvpe(argv[0], argv, start->plan->env->envp);
     struct mr_rank_report report = {start->local_rank, errno};
-    bool is_told = write(start->report, &report, sizeof report) == (ssize_t)sizeof report;
-    _exit(is_told && report.exec_errno == ENOENT ? 127 : 126);
+    bool is_reported = write(start->report, &report, sizeof report) == (ssize_t)sizeof report;
+    _exit(is_reported && report.exec_errno == ENOENT ? 127 : 126);
 }
 
 _Noreturn void mr_rank_child_run(const struct mr_rank_start *start)

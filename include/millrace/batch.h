@@ -6,10 +6,10 @@
  * "label", "index" (i64 [N], dataset index), "mask" (u8 [N], 1 where the sample is real) and "geometry" (i32 [N,8]:
  * source width, source height, crop x, y, width, height, horizontal flip, vertical flip). The crop is the part of the
  * source that remains before the first resize, in unflipped pixels; it extends past the image where zeros are padded.
- * Where the transform mixes rows, "mix_label" (i64 [N], the partner's label) and "mix_lambda" (f32 [N], the weight of the
- * own row) follow, and with the option soft_labels "soft_label" (f32 [N, classes]).
+ * Where the transform mixes rows, "mix_label" (i64 [N], the partner's label) and "mix_lambda" (f32 [N], the weight of
+ * the own row) follow, and with the option soft_labels "soft_label" (f32 [N, classes]).
  *
- * A dataset with further members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with row_offsets, and
+ * A dataset with extra members ("tar:...?keep=txt:4096") has two more arrays for each: "txt" with row_offsets, and
  * "txt.offsets" (i64 [N + 1]), which holds the same offsets. Row i is bytes row_offsets[i] to row_offsets[i + 1] of
  * data; it is empty where a sample has no such member, and where mask is 0.
  */

@@ -49,7 +49,7 @@ typedef void mr_pack_notice(void *user, int64_t index, const char *name, const c
 typedef struct mr_pack_options {
     size_t struct_size;
     mr_pack_encoding encoding;
-    bool no_marks;        /* jpeg: the files alone */
+    bool no_index;        /* jpeg: the files alone */
     bool align;           /* begin each sample at a multiple of 4096 */
     bool shuffle;         /* arrange samples in a random order of seed; default: the dataset's order */
     uint64_t seed;        /* with shuffle */
@@ -76,7 +76,7 @@ typedef struct mr_pack_report {
     size_t struct_size;
     uint64_t n_samples;
     uint64_t n_by_encoding[MR_PACK_MAX_ENCODINGS]; /* of a pack, by mr_pack_encoding */
-    uint64_t n_kept;        /* of this call: kept as the file's bytes although something else was asked for */
+    uint64_t n_as_files;    /* of this call: kept as the file's bytes although something else was asked for */
     uint64_t n_damaged;     /* of this call: cannot be read, or not decoded without an error or a warning */
     uint64_t n_resumed;     /* samples, of n_samples, in shards that an earlier call finished */
     uint64_t bytes_read;    /* by this call */
@@ -93,7 +93,7 @@ typedef struct mr_pack_report {
  * Damaged files are packed as they are, counted and reported to notice; MR_PACK_JPEG only copies files and checks no
  * more than their headers. options, report_out and error may be NULL.
  *
- * MR_PACK_JPEG: each baseline JPEG of one scan gets marks, unless no_marks is set or its own decoder is off
+ * MR_PACK_JPEG: each baseline JPEG of one scan gets marks, unless no_index is set or its own decoder is off
  * (jpeg_decoder, or a libjpeg-turbo that it does not work with).
  *
  * After a failure or a kill, the same call resumes after the last finished shard in dir. Neither this nor num_workers
@@ -142,16 +142,16 @@ typedef struct mr_cache_report {
     size_t struct_size;
     uint64_t bytes; /* of all its segments */
     uint64_t n_segments;
-    uint64_t n_entries; /* packed samples and indexes of files, of all datasets; what was made again counts again */
-    uint64_t n_kept;    /* notes of files that cannot be packed or indexed and are read as they are */
-    uint64_t n_damaged; /* of n_entries: bytes are missing or, if they were verified, wrong; they are made again */
-    uint64_t n_torn;    /* segments that end in a piece of a record, as a kill leaves it, or cannot be read */
+    uint64_t n_entries;  /* packed samples and indexes of files, of all datasets; what was made again counts again */
+    uint64_t n_as_files; /* notes of files that cannot be packed or indexed and are read as they are */
+    uint64_t n_damaged;  /* of n_entries: bytes are missing or, if they were verified, wrong; they are made again */
+    uint64_t n_torn;     /* segments that end in a piece of a record, as a kill leaves it, or cannot be read */
     /* Of the dataset, if one was given; each sample counts in at most one of the next four fields: */
     uint64_t n_samples;
-    uint64_t n_filled;         /* packed, indexed or both */
-    uint64_t n_filled_kept;    /* the cache knows that they are read as they are */
-    uint64_t n_filled_stale;   /* the file has changed since; they are made again */
-    uint64_t n_filled_damaged; /* the entry is damaged; they are made again */
+    uint64_t n_filled;          /* packed, indexed or both */
+    uint64_t n_filled_as_files; /* the cache knows that they are read as they are */
+    uint64_t n_filled_stale;    /* the file has changed since; they are made again */
+    uint64_t n_filled_damaged;  /* the entry is damaged; they are made again */
     /* The two forms of a cache (cache_form of mr_loader_options): */
     uint64_t n_index;        /* of n_entries: indexes of files; the others are packed samples */
     uint64_t index_bytes;    /* of indexes, without the logs */

@@ -116,10 +116,10 @@ MR_API void mr_log_set(mr_log_fn fn, void *user);
  * be called from any thread. 64 lines are kept, later ones are counted. What was kept before is dropped; a forked child
  * calls it again, before any other function of the library. Threads: as mr_log_set().
  */
-MR_API void mr_log_keep(void);
+MR_API void mr_log_queue(void);
 
 /**
- * Take the oldest line that mr_log_keep() has kept, without a newline; after lines were lost, one that counts them.
+ * Take the oldest line that mr_log_queue() has kept, without a newline; after lines were lost, one that counts them.
  *
  * line_out  at most size bytes with the final NUL; 1200 are enough
  * Returns MR_OK; MR_END if there is none; MR_ERR_INVALID. Threads: any.

@@ -11,16 +11,16 @@
 
 void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     mr_error words = *error;
-    mr_catalog_which(catalog, index, which);
+    mr_catalog_describe(catalog, index, which);
     mr_error_set(error, (mr_status)words.status, "%s: %s", which, words.text);
     error->os_error = words.os_error;
     error->index = index;
 }
 
 /* Which bytes of a pack's sample the candidate's draws need. Without its marks a marked one is read whole. */
-static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_marks,
+static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_index,
                             uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     struct mr_packed_image image;
@@ -35,19 +35,19 @@ static mr_status find_range(const struct mr_sample_source *source, const struct 
         status = mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
                               (unsigned long long)whole.len, (unsigned long long)source->max_bytes);
     else
-        status = mr_pixels_range(source->pixels, &image, &job->draws, offset_out, len_out, error);
+        status = mr_plan_runner_range(source->runner, &image, &job->draws, offset_out, len_out, error);
     if (status != MR_OK) {
         mr_sample_fetch_name(source->catalog, job->index, error);
         return status;
     }
-    if (source->verifies || (no_marks && image.encoding == MR_PACKED_MARKED)) {
+    if (source->verifies || (no_index && image.encoding == MR_PACKED_MARKED)) {
         *offset_out = 0;
         *len_out = whole.len;
     }
     return MR_OK;
 }
 
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_marks,
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_index,
                                  struct mr_reader *reader, mr_error *error)
 {
     uint64_t offset, len;
@@ -55,7 +55,7 @@ mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const st
         mr_reader_submit(reader, job->tag, job->index);
         return MR_OK;
     }
-    mr_status status = find_range(source, job, no_marks, &offset, &len, error);
+    mr_status status = find_range(source, job, no_index, &offset, &len, error);
     if (status == MR_OK)
         mr_reader_submit_range(reader, job->tag, job->index, offset, len);
     return status;
@@ -103,14 +103,14 @@ bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t in
 }
 
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,
-                              const struct mr_fetched *fetched, void *out, struct mr_pixels_report *report_out,
+                              const struct mr_fetched *fetched, void *out, struct mr_plan_runner_report *report_out,
                               mr_error *error)
 {
     struct mr_rng draws = job->draws;
     memset(report_out, 0, sizeof *report_out);
     if (!fetched->is_packed)
-        return mr_pixels_run(source->pixels, fetched->bytes, fetched->len, fetched->encoded, &draws, out, report_out,
-                             error);
-    return mr_pixels_run_packed(source->pixels, &fetched->packed, fetched->bytes, fetched->len, fetched->offset, &draws,
-                                out, report_out, error);
+        return mr_plan_runner_run(source->runner, fetched->bytes, fetched->len, fetched->encoded, &draws, out,
+                                  report_out, error);
+    return mr_plan_runner_run_packed(source->runner, &fetched->packed, fetched->bytes, fetched->len, fetched->offset,
+                                     &draws, out, report_out, error);
 }

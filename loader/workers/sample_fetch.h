@@ -10,12 +10,12 @@
 #include "base/packed_image.h"
 #include "dataset/reader.h"
 #include "loader/workers/sample_job.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 
 /* Where a worker's samples come from and how they are read; constant. */
 struct mr_sample_source {
     const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own */
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     uint64_t max_bytes; /* of a pack's sample; a reader looks after files itself */
     bool verifies;      /* samples of a pack are read whole and held against their checksum */
 };
@@ -31,13 +31,13 @@ struct mr_fetched {
 };
 
 /*
- * Begin to read the candidate. no_marks: the reader leaves out marks, so that a sample that has some is read whole and
+ * Begin to read the candidate. no_index: the reader leaves out marks, so that a sample that has some is read whole and
  * decoded as the file that it is.
  *
  * Returns MR_OK when the reader has it; otherwise nothing was submitted, and error names the sample: what the index of
  * a pack says makes no sense (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_marks,
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_index,
                                  struct mr_reader *reader, mr_error *error);
 
 /* After the read: fetched_out points into its bytes. error names the sample. */
@@ -49,7 +49,7 @@ bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t in
 
 /* Make the candidate's pixels. error lacks the sample's name. report_out is set in any case. */
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,
-                              const struct mr_fetched *fetched, void *out, struct mr_pixels_report *report_out,
+                              const struct mr_fetched *fetched, void *out, struct mr_plan_runner_report *report_out,
                               mr_error *error);
 
 /* Put "path (index 7): " before an error's words, and the index into its record. catalog NULL: a sample of callbacks.

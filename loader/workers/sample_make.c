@@ -13,14 +13,14 @@
 
 #include "loader/workers/fork_mark.h"
 #include "loader/workers/worker_cache.h"
-#include "pinned/slot_kept.h"
+#include "pinned/slot_extra.h"
 
 struct mr_sample_maker {
     struct mr_worker_job job;
     const struct mr_control *control;
     struct mr_worker_record *record;
     struct mr_trace_ring *ring; /* NULL without a trace */
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct mr_sample_source source;
     struct mr_worker_cache *cache; /* NULL without a cache */
     struct mr_reader *spare;       /* for candidates that nobody has read ahead; made when first needed */
@@ -41,16 +41,16 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     const mr_loader_options *o = &maker->control->options;
     const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
     mr_status status =
-        mr_pixels_create(&maker->control->plan, &limits, o->with_timing || maker->ring, &maker->pixels, error);
+        mr_plan_runner_create(&maker->control->plan, &limits, o->with_timing || maker->ring, &maker->runner, error);
     if (status != MR_OK) {
         mr_sample_make_destroy(maker);
         return status;
     }
     if (o->jpeg_decoder == MR_JPEG_STOCK)
-        mr_pixels_use_stock_jpeg(maker->pixels);
+        mr_plan_runner_use_stock_jpeg(maker->runner);
     maker->source = (struct mr_sample_source){
-        .catalog = job->catalog, .pixels = maker->pixels, .max_bytes = o->max_file_bytes, .verifies = o->verify_packs};
-    maker->cache = mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, maker->pixels);
+        .catalog = job->catalog, .runner = maker->runner, .max_bytes = o->max_file_bytes, .verifies = o->verify_packs};
+    maker->cache = mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, maker->runner);
     *maker_out = maker;
     return MR_OK;
 }
@@ -61,8 +61,8 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
         return;
     mr_worker_cache_destroy(maker->cache);
     mr_fork_mark_fini(&maker->mark);
-    if (maker->pixels)
-        mr_pixels_destroy(maker->pixels);
+    if (maker->runner)
+        mr_plan_runner_destroy(maker->runner);
     if (maker->spare)
         mr_reader_destroy(maker->spare);
     free(maker);
@@ -131,7 +131,7 @@ enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr
     uint64_t offset, len;
     switch (mr_worker_cache_prefetch(maker->cache, job, &offset, &len)) {
     case MR_WORKER_CACHE_SAMPLE:
-        if (maker->control->layout.n_kept == 0)
+        if (maker->control->layout.n_extra == 0)
             return MR_SUBMITTED_CACHED;
         job->is_part = true;
         mr_reader_submit_range(reader, job->tag, job->index, 0, 0); /* the byte arrays */
@@ -147,7 +147,7 @@ enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr
 
 /* Rows are decoded and transformed in turns: the spans have the sums, one behind the other. */
 static void trace_pixels(const struct mr_sample_maker *maker, int64_t index, uint64_t begin_ns,
-                         const struct mr_pixels_report *report)
+                         const struct mr_plan_runner_report *report)
 {
     uint64_t decoded_ns = begin_ns + report->decode_ns;
     if (maker->control->plan.kind.encoded)
@@ -158,7 +158,7 @@ static void trace_pixels(const struct mr_sample_maker *maker, int64_t index, uin
 static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                             const struct mr_fetched *fetched, mr_error *error)
 {
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     uint8_t *out = job->view.source + job->place * job->view.source_bytes;
     mr_status status = mr_sample_fetch_run(&maker->source, job, fetched, out, &report, error);
@@ -193,14 +193,14 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
 static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
-    uint64_t lens[MR_MAX_KEPT] = {0};
-    const uint8_t *bytes = read ? read->kept : NULL;
-    if (layout->n_kept == 0)
+    uint64_t lens[MR_MAX_EXTRA] = {0};
+    const uint8_t *bytes = read ? read->extra : NULL;
+    if (layout->n_extra == 0)
         return;
     if (bytes)
-        mr_catalog_kept(maker->job.catalog, read->index, lens);
-    for (uint32_t k = 0; k < layout->n_kept; k++) {
-        mr_slot_kept_put(layout, &job->view, k, job->place, bytes, lens[k]);
+        mr_catalog_extra_lengths(maker->job.catalog, read->index, lens);
+    for (uint32_t k = 0; k < layout->n_extra; k++) {
+        mr_slot_extra_put(layout, &job->view, k, job->place, bytes, lens[k]);
         if (bytes)
             bytes += lens[k];
     }
@@ -214,7 +214,7 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
 {
     struct mr_fetched fetched;
     mr_error unused;
-    bool needs_read = maker->control->layout.n_kept > 0; /* byte arrays are not in the cache */
+    bool needs_read = maker->control->layout.n_extra > 0; /* byte arrays are not in the cache */
     if (!maker->cache || (needs_read && (!read || read->status != MR_OK)))
         return false;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
@@ -246,7 +246,7 @@ static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
 {
     struct mr_reader_options options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->options.max_file_bytes, .no_marks = true};
+        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->options.max_file_bytes, .no_index = true};
     return maker->spare ? MR_OK : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }
 

@@ -43,7 +43,7 @@ static void report_doing(struct mr_worker *w, enum mr_doing doing)
 }
 
 /* The place that a ticket suggests. True when it is open and of the batch that the ticket means. */
-static bool look_at(struct mr_worker *w, uint64_t ticket, struct mr_sample_job *job_out)
+static bool load_place(struct mr_worker *w, uint64_t ticket, struct mr_sample_job *job_out)
 {
     uint64_t sequence = ticket / w->control->layout.batch_size;
     job_out->view = mr_control_slot(&w->job.shared, sequence);
@@ -59,7 +59,7 @@ static bool take_ticket(struct mr_worker *w, struct mr_sample_job *job_out)
     while (ticket < atomic_load_explicit(&w->control->limit, memory_order_acquire)) {
         if (!atomic_compare_exchange_weak(&w->control->ticket, &ticket, ticket + 1))
             continue;
-        if (look_at(w, ticket, job_out))
+        if (load_place(w, ticket, job_out))
             return true;
         ticket = atomic_load_explicit(&w->control->ticket, memory_order_relaxed);
     }
@@ -258,7 +258,7 @@ static bool finish_a_read(struct mr_worker *w)
         return false;
     if (timed)
         atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len + read.kept_len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len + read.extra_len, memory_order_relaxed);
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
     make_sample(w, job, &read);
@@ -347,7 +347,7 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
                                         .depth = o->read_ahead,
                                         .max_bytes = o->max_file_bytes,
                                         .max_files = w->control->max_files,
-                                        .no_marks = o->jpeg_decoder == MR_JPEG_STOCK}; /* libjpeg needs whole files */
+                                        .no_index = o->jpeg_decoder == MR_JPEG_STOCK}; /* libjpeg needs whole files */
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');

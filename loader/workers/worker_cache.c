@@ -17,11 +17,11 @@ struct mr_worker_cache {
     struct mr_cache_use *use;
     struct mr_cache_fill *fill;
     const struct mr_catalog *catalog;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
 };
 
 struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
-                                               struct mr_pixels *pixels)
+                                               struct mr_plan_runner *runner)
 {
     /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
     bool works = region && mr_cache_form_check(region->encoding, region->stock_jpeg, NULL) == MR_OK;
@@ -29,7 +29,7 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, c
     if (!cache)
         return NULL;
     cache->catalog = catalog;
-    cache->pixels = pixels;
+    cache->runner = runner;
     if (mr_cache_use_create(region, catalog, &cache->use, NULL) == MR_OK &&
         mr_cache_fill_create(region, catalog, &cache->fill, NULL) == MR_OK)
         return cache;
@@ -53,7 +53,7 @@ static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job
     mr_error unused;
     if (!mr_cache_use_find(cache->use, job->index, hit_out))
         return false;
-    if (mr_pixels_range(cache->pixels, &hit_out->image, &job->draws, offset_out, len_out, &unused) == MR_OK)
+    if (mr_plan_runner_range(cache->runner, &hit_out->image, &job->draws, offset_out, len_out, &unused) == MR_OK)
         return true;
     mr_cache_use_drop(cache->use, job->index);
     return false;

@@ -14,7 +14,7 @@ struct mr_worker_cache;
 
 /* region NULL, or a directory that is not there any more: NULL. What is passed must outlive the object. */
 struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
-                                               struct mr_pixels *pixels);
+                                               struct mr_plan_runner *runner);
 void mr_worker_cache_destroy(struct mr_worker_cache *cache);
 
 enum mr_worker_cache_has {

@@ -28,6 +28,6 @@ def drain() -> None:
         logger.log(_LEVELS.get(level.value, logging.INFO), "%s", line.value.decode(errors="replace"))
 
 
-lib.mr_log_keep()
-os.register_at_fork(after_in_child=lib.mr_log_keep)
+lib.mr_log_queue()
+os.register_at_fork(after_in_child=lib.mr_log_queue)
 atexit.register(drain)

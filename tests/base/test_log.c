@@ -90,7 +90,7 @@ static void kept_lines_are_taken_in_order(void **state)
     (void)state;
     mr_log_level level;
     char line[8], text[32];
-    mr_log_keep();
+    mr_log_queue();
     assert_int_equal(mr_log_take(&level, line, sizeof line), MR_END);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 70; i++)

@@ -11,7 +11,7 @@
 #include "dataset/file.h"
 #include "dataset/file_cache.h"
 #include "tests/support/assert_words.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 
 static struct mr_plan make_plan(const struct cache_rig *rig)
@@ -38,27 +38,27 @@ static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t o
     return bytes;
 }
 
-static void pixels_of_file(const struct cache_rig *rig, struct mr_pixels *pixels, int64_t index, struct mr_rng rng,
+static void pixels_of_file(const struct cache_rig *rig, struct mr_plan_runner *runner, int64_t index, struct mr_rng rng,
                            uint8_t *out)
 {
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     uint64_t len = 0;
     uint8_t *bytes = read_file(rig, index, 0, &len);
-    assert_int_equal(mr_pixels_run(pixels, bytes, len, true, &rng, out, &report, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_run(runner, bytes, len, true, &rng, out, &report, NULL), MR_OK);
     free(bytes);
 }
 
-static void pixels_of_cache(struct cache_run *run, struct mr_pixels *pixels, int64_t index, struct mr_rng rng,
+static void pixels_of_cache(struct cache_run *run, struct mr_plan_runner *runner, int64_t index, struct mr_rng rng,
                             uint8_t *out)
 {
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     struct mr_cache_hit hit;
     mr_error error;
     uint64_t offset, len;
     uint8_t *part = NULL;
     const uint8_t *bytes;
     assert_true(mr_cache_use_find(run->use, index, &hit));
-    assert_ok(mr_pixels_range(pixels, &hit.image, &rng, &offset, &len, &error), &error);
+    assert_ok(mr_plan_runner_range(runner, &hit.image, &rng, &offset, &len, &error), &error);
     if (hit.image.encoding == MR_PACKED_MARKED) {
         assert_true(len > 0);
         bytes = part = read_file(run->rig, index, offset, &len);
@@ -69,25 +69,25 @@ static void pixels_of_cache(struct cache_run *run, struct mr_pixels *pixels, int
         mr_cache_use_prefetch(run->use, &hit, offset, len);
         assert_true(mr_cache_use_read(run->use, &hit, offset, len, &bytes));
     }
-    assert_ok(mr_pixels_run_packed(pixels, &hit.image, bytes, len, offset, &rng, out, &report, &error), &error);
+    assert_ok(mr_plan_runner_run_packed(runner, &hit.image, bytes, len, offset, &rng, out, &report, &error), &error);
     free(part);
 }
 
 void cache_pixels_compare(struct cache_run *run)
 {
     struct mr_plan plan = make_plan(run->rig);
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     uint8_t *a = malloc(plan.out_bytes), *b = malloc(plan.out_bytes);
-    assert_int_equal(mr_pixels_create(&plan, &run->region->limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &run->region->limits, false, &runner, NULL), MR_OK);
     for (int64_t i = 0; i < run->rig->n; i++)
         for (uint64_t seed = 0; seed < 3 && cache_rig_fits(run->rig, i); seed++) {
             struct mr_rng rng;
             mr_rng_init(&rng, seed, 0, (uint64_t)i);
-            pixels_of_file(run->rig, pixels, i, rng, a);
-            pixels_of_cache(run, pixels, i, rng, b);
+            pixels_of_file(run->rig, runner, i, rng, a);
+            pixels_of_cache(run, runner, i, rng, b);
             assert_memory_equal(a, b, plan.out_bytes);
         }
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free(a);
     free(b);
 }

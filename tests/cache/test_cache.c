@@ -282,7 +282,7 @@ static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_fill_all(&run), N + 3);
     assert_int_equal(cache_run_count(&run), N);
-    assert_int_equal(run.region->n_kept, 2);
+    assert_int_equal(run.region->n_as_files, 2);
     assert_int_equal(cache_run_fill_all(&run), 0);
     cache_run_end(&run);
     cache_run_begin(&run, rig, NULL);
@@ -291,8 +291,8 @@ static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
     cache_run_end(&run);
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, true, &report, NULL), MR_OK);
     assert_int_equal(report.n_filled, N);
-    assert_int_equal(report.n_filled_kept, 2);
-    assert_int_equal(report.n_kept, 2);
+    assert_int_equal(report.n_filled_as_files, 2);
+    assert_int_equal(report.n_as_files, 2);
 }
 
 static void budget_ends_writing_and_is_told_once(void **state)

@@ -75,7 +75,7 @@ static uint8_t *read_file(const struct hostile *hostile, int64_t index, struct m
     size_t n;
     int fd = mr_file_cache_open(hostile->rig.catalog, (uint64_t)index, NULL);
     assert_true(fd >= 0);
-    assert_int_equal(mr_cache_key_look_at(fd, version_out), 0);
+    assert_int_equal(mr_cache_key_fstat(fd, version_out), 0);
     uint8_t *file = malloc(version_out->file_bytes);
     assert_int_equal(mr_file_read_at(fd, 0, file, version_out->file_bytes, &n), 0);
     assert_int_equal(n, version_out->file_bytes);
@@ -165,10 +165,11 @@ static void add_made_up(struct hostile *hostile, struct mr_cache_append *append)
 }
 
 /* Every sample as a worker would take it; those that cannot be decoded are dropped. Returns how many were pixels. */
-static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const struct mr_plan *plan, uint64_t epoch)
+static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner, const struct mr_plan *plan,
+                        uint64_t epoch)
 {
-    struct mr_worker_cache *cached = mr_worker_cache_create(run->region, run->rig->catalog, pixels);
-    struct mr_sample_source source = {.catalog = run->rig->catalog, .pixels = pixels};
+    struct mr_worker_cache *cached = mr_worker_cache_create(run->region, run->rig->catalog, runner);
+    struct mr_sample_source source = {.catalog = run->rig->catalog, .runner = runner};
     struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1 << 30};
     struct mr_reader *reader;
     uint8_t *out = malloc(plan->out_bytes);
@@ -177,7 +178,7 @@ static unsigned use_all(struct cache_run *run, struct mr_pixels *pixels, const s
     assert_int_equal(mr_reader_create(run->rig->catalog, &options, &reader, NULL), MR_OK);
     for (int64_t i = 0; i < N; i++) {
         struct mr_fetched material;
-        struct mr_pixels_report report;
+        struct mr_plan_runner_report report;
         struct mr_sample_job job = {.index = i};
         uint64_t offset, len;
         int64_t label;
@@ -208,11 +209,11 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
 {
     struct hostile *hostile = *state;
     struct mr_codec_limits limits = mr_codec_limits_resolve(&(struct mr_codec_limits){0});
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct mr_plan plan;
     unsigned n_used = 0;
     assert_int_equal(mr_plan_compile(NULL, mr_catalog_kind(hostile->rig.catalog), MR_U8, MR_NHWC, &plan, NULL), MR_OK);
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     for (unsigned round = 0; round < N_ROUNDS; round++) {
         struct cache_run run;
         int folder;
@@ -223,12 +224,12 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
         close(folder);
         cache_run_begin(&run, &hostile->rig, NULL);
         for (uint64_t epoch = 0; epoch < 3; epoch++)
-            n_used += use_all(&run, pixels, &plan, epoch);
+            n_used += use_all(&run, runner, &plan, epoch);
         cache_run_end(&run);
     }
     print_message("%u of %u made pixels\n", n_used, 3 * N * N_ROUNDS);
     assert_true(n_used < 3 * N * N_ROUNDS);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
 }
 
 int main(void)

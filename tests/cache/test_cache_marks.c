@@ -28,7 +28,7 @@ struct marked {
     struct cache_run run;
     char path[700]; /* of the file of INDEX */
     struct mr_plan plan;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct mr_reader *reader;
     struct mr_worker_cache *cached;
     struct mr_sample_source source;
@@ -45,11 +45,11 @@ static void begin(struct marked *m)
     mr_error error;
     cache_run_begin(&m->run, &m->rig, NULL);
     assert_int_equal(mr_plan_compile(NULL, mr_catalog_kind(m->rig.catalog), MR_U8, MR_NHWC, &m->plan, &error), MR_OK);
-    assert_int_equal(mr_pixels_create(&m->plan, &m->run.region->limits, false, &m->pixels, &error), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&m->plan, &m->run.region->limits, false, &m->runner, &error), MR_OK);
     assert_int_equal(mr_reader_create(m->rig.catalog, &options, &m->reader, &error), MR_OK);
-    m->cached = mr_worker_cache_create(m->run.region, m->rig.catalog, m->pixels);
+    m->cached = mr_worker_cache_create(m->run.region, m->rig.catalog, m->runner);
     assert_non_null(m->cached);
-    m->source = (struct mr_sample_source){.catalog = m->rig.catalog, .pixels = m->pixels};
+    m->source = (struct mr_sample_source){.catalog = m->rig.catalog, .runner = m->runner};
     m->out = malloc(m->plan.out_bytes);
     m->expected = malloc(m->plan.out_bytes);
 }
@@ -75,7 +75,7 @@ static int tear_down(void **state)
     struct marked *m = *state;
     mr_worker_cache_destroy(m->cached);
     mr_reader_destroy(m->reader);
-    mr_pixels_destroy(m->pixels);
+    mr_plan_runner_destroy(m->runner);
     free(m->out);
     free(m->expected);
     cache_run_end(&m->run);
@@ -108,7 +108,7 @@ static bool take(struct marked *m)
 
 static mr_status run(struct marked *m)
 {
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     mr_error error;
     return mr_sample_fetch_run(&m->source, &m->job, &m->fetched, m->out, &report, &error);
 }
@@ -117,7 +117,7 @@ static mr_status run(struct marked *m)
 static void expect_file(struct marked *m)
 {
     struct mr_sample_job job = m->job;
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     struct mr_fetched fetched;
     struct mr_read read;
     mr_error error;

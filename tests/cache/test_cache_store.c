@@ -134,7 +134,7 @@ static void entry_that_is_not_packed_has_no_bytes(void **state)
     mr_cache_append_destroy(append);
     mr_cache_report report = stat_dir(store->dir, true);
     assert_int_equal(report.n_entries, 0);
-    assert_int_equal(report.n_kept, 1);
+    assert_int_equal(report.n_as_files, 1);
 }
 
 /* Until it is killed. */

@@ -52,7 +52,7 @@ static void file_above_the_limit_is_not_taken_from_the_cache(void **state)
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_fill_all(&run), rig->n);
     cache_run_end(&run);
-    assert_int_equal(mr_cache_key_look(rig->catalog, 3, &version), 0);
+    assert_int_equal(mr_cache_key_stat(rig->catalog, 3, &version), 0);
     options.max_file_bytes = version.file_bytes;
     cache_run_begin(&run, rig, &options);
     assert_true(cache_run_has(&run, 3));

@@ -163,10 +163,10 @@ static void marks_may_be_left_out(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_marks = true}, all_of(MARKED),
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true}, all_of(MARKED),
                     expect_all_without_marks);
     assert_int_equal(truncate(in_folder("p/marks"), 0), 0); /* their file is not looked at */
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_marks = true}, all_of(MARKED),
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true}, all_of(MARKED),
                     expect_all_without_marks);
     mr_dataset_destroy(dataset);
 }

@@ -144,16 +144,16 @@ static void messages_name_shard_and_sample(void **state)
 {
     (void)state;
     struct tree tree;
-    char which[MR_CATALOG_WHICH], want[8192];
+    char which[MR_CATALOG_DESCRIPTION], want[8192];
     make_pack(&tree);
     assert_int_equal(chdir(tree.path), 0);
     mr_dataset *dataset = open_dataset("pack:p/");
-    mr_catalog_which(mr_dataset_catalog(dataset), 7, which);
+    mr_catalog_describe(mr_dataset_catalog(dataset), 7, which);
     assert_string_equal(which, "p/shard-00001 (n01/file 7.JPEG, index 7)");
     mr_dataset_destroy(dataset);
     assert_int_equal(chdir("/"), 0);
     dataset = open_pack(&tree);
-    mr_catalog_which(mr_dataset_catalog(dataset), 0, which);
+    mr_catalog_describe(mr_dataset_catalog(dataset), 0, which);
     snprintf(want, sizeof want, "%s/p/shard-00000 (n00/file 0.JPEG, index 0)", tree.path);
     assert_string_equal(which, want);
     mr_dataset_destroy(dataset);
@@ -438,7 +438,7 @@ static void long_names_do_not_push_the_index_out_of_a_message(void **state)
     struct mr_pack_writer_options options = invented_options(1, SHARD);
     struct mr_pack_writer *writer;
     struct invented sample;
-    char name[5000], which[MR_CATALOG_WHICH];
+    char name[5000], which[MR_CATALOG_DESCRIPTION];
     uint64_t n;
     tree_create(&tree);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
@@ -450,7 +450,7 @@ static void long_names_do_not_push_the_index_out_of_a_message(void **state)
     assert_int_equal(mr_pack_writer_finish(writer, NULL), MR_OK);
     mr_pack_writer_close(writer);
     mr_dataset *dataset = open_pack(&tree);
-    mr_catalog_which(mr_dataset_catalog(dataset), 0, which);
+    mr_catalog_describe(mr_dataset_catalog(dataset), 0, which);
     assert_words(which, "/p/shard-00000 (nnn");
     assert_words(which, "nnn, index 0)");
     mr_dataset_destroy(dataset);

@@ -444,7 +444,7 @@ def main():
         samples = {encoding: test(millrace, folder, os.path.join(base, encoding), encoding, references)
                    for encoding in ("jpeg", "raw", "dct")}
         compare_marks(samples["jpeg"], samples["dct"])
-        test(millrace, folder, os.path.join(base, "plain"), "jpeg", references, "--no-marks")
+        test(millrace, folder, os.path.join(base, "plain"), "jpeg", references, "--no-index")
     finally:
         shutil.rmtree(base)
 

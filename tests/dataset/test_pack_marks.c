@@ -196,14 +196,14 @@ static void an_error_may_name_the_file_of_marks(void **state)
     (void)state;
     struct tree tree;
     struct mr_extent extent;
-    char which[MR_CATALOG_WHICH];
+    char which[MR_CATALOG_DESCRIPTION];
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     assert_true(mr_catalog_extent_marks(catalog, 1, &extent));
-    mr_catalog_which_file(catalog, 1, extent.file, which);
+    mr_catalog_describe_file(catalog, 1, extent.file, which);
     assert_words(which, "/p/marks (n01/file 1.JPEG, index 1)");
-    mr_catalog_which_file(catalog, 1, 0, which);
+    mr_catalog_describe_file(catalog, 1, 0, which);
     assert_words(which, "/p/shard-00000 (n01/file 1.JPEG, index 1)");
     mr_dataset_destroy(dataset);
 }

@@ -210,13 +210,13 @@ static void ask_all(mr_dataset *dataset)
     void *label = malloc(label_bytes <= MAX_LABEL ? label_bytes : 1);
     require(label && mr_reader_create(catalog, &options, &reader, NULL) == MR_OK, "no memory");
     for (int64_t i = 0; i < mr_dataset_count(dataset) && i < MAX_SAMPLES; i++) {
-        char name[64], which[MR_CATALOG_WHICH];
+        char name[64], which[MR_CATALOG_DESCRIPTION];
         mr_sample_info info = MR_SAMPLE_INFO_INIT;
         mr_error error = {0};
         struct mr_extent extent;
         struct mr_packed_image image = {0};
         mr_catalog_name(catalog, i, name, sizeof name);
-        mr_catalog_which(catalog, i, which);
+        mr_catalog_describe(catalog, i, which);
         require(strstr(which, "index ") != NULL, "a sample without its index");
         mr_status status = mr_catalog_verify(catalog, i, (const uint8_t *)"", 0, &error);
         if (status != MR_OK)
@@ -225,7 +225,7 @@ static void ask_all(mr_dataset *dataset)
             require(mr_catalog_label(catalog, i, label, &extent, NULL) == MR_OK, "no label");
         (void)mr_dataset_inspect(dataset, i, &info, &error);
         if (mr_catalog_extent_marks(catalog, i, &extent))
-            mr_catalog_which_file(catalog, i, extent.file, which);
+            mr_catalog_describe_file(catalog, i, extent.file, which);
         (void)mr_catalog_packed(catalog, i, &image, &error);
         ask_reader(reader, i, &image);
     }

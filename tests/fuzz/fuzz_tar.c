@@ -16,7 +16,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/shards.h"
 
-enum { MAX_FURTHER = 20 };
+enum { MAX_EXTRA = 20 };
 
 /* A copy that ends where a sanitizer sees it. */
 static uint8_t *copy_of(const uint8_t *bytes, size_t len)
@@ -49,11 +49,11 @@ static void try_texts(const uint8_t *bytes, size_t len)
 
 static void check_further(const struct mr_tar_samples *samples, uint64_t i, uint64_t size)
 {
-    const struct mr_catalog_further *further = (const struct mr_catalog_further *)(const void *)samples->further.data;
+    const struct mr_catalog_extra *extra = (const struct mr_catalog_extra *)(const void *)samples->extra.data;
     const struct mr_catalog_member *members = (const void *)samples->members.data;
-    require(members[i].problem != MR_PROBLEM_NONE || (further[i].len <= MAX_FURTHER && further[i].offset <= size &&
-                                                      further[i].len <= size - further[i].offset),
-            "a further member lies outside, or is too long");
+    require(members[i].problem != MR_PROBLEM_NONE ||
+                (extra[i].len <= MAX_EXTRA && extra[i].offset <= size && extra[i].len <= size - extra[i].offset),
+            "a extra member lies outside, or is too long");
 }
 
 static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
@@ -61,7 +61,7 @@ static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
     const struct mr_catalog_member *members = (const void *)samples->members.data;
     size_t at = 0;
     require(samples->members.len == samples->n * sizeof *members, "samples are counted wrongly");
-    require(samples->further.len == samples->n * sizeof(struct mr_catalog_further), "further members are missing");
+    require(samples->extra.len == samples->n * sizeof(struct mr_catalog_extra), "extra members are missing");
     for (uint64_t i = 0; i < samples->n; i++) {
         require(at < samples->names.len && samples->names.data[at], "a sample has no name");
         at += strlen((const char *)samples->names.data + at) + 1;
@@ -80,8 +80,8 @@ static void try_shard(const uint8_t *bytes, size_t len)
                                                 .field = "y",
                                                 .n_images = 2,
                                                 .images = {"jpg", "png"},
-                                                .n_kept = 1,
-                                                .kept = {{.name = "json", .max_bytes = MAX_FURTHER}}};
+                                                .n_extra = 1,
+                                                .extra = {{.name = "json", .max_bytes = MAX_EXTRA}}};
     if (fd < 0)
         fd = memfd_create("fuzz_tar", MFD_CLOEXEC);
     require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len, "cannot write the shard");

@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -122,18 +122,18 @@ static void run_plan(const struct mr_plan *plan, const struct sample *sample)
 {
     const struct mr_codec_limits limits = {.max_pixels = MAX_PIXELS};
     uint8_t picture[3 * MAX_SIDE * MAX_SIDE];
-    struct mr_pixels *pixels = NULL;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner = NULL;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     mr_error error = {0};
     for (size_t i = 0; i < sizeof picture; i++)
         picture[i] = (uint8_t)((i * i * 7919) >> (sample->seed % 8));
     uint8_t *out = malloc(plan->out_bytes);
-    require(out && mr_pixels_create(plan, &limits, false, &pixels, &error) == MR_OK, "out of memory");
+    require(out && mr_plan_runner_create(plan, &limits, false, &runner, &error) == MR_OK, "out of memory");
     mr_rng_init(&rng, sample->seed, 1, 2);
-    mr_status status = mr_pixels_run(pixels, picture, plan->kind.data_bytes, false, &rng, out, &report, &error);
+    mr_status status = mr_plan_runner_run(runner, picture, plan->kind.data_bytes, false, &rng, out, &report, &error);
     require(status == MR_OK || (status == MR_ERR_DAMAGED && error.text[0] != '\0'), "no picture and no reason");
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free(out);
 }
 

@@ -38,7 +38,7 @@ static const char *const without_handle[] = {
     "mr_loader_option_name",
     "mr_loader_options_get",
     "mr_loader_options_set",
-    "mr_log_keep",
+    "mr_log_queue",
     "mr_log_set",
     "mr_log_take",
     "mr_nearest_name",

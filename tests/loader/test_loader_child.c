@@ -83,9 +83,9 @@ static void a_child_forked_while_the_lock_is_held_does_not_hang(void **state)
         mr_loader_options options = rig_options_of(&rig_modes[m]);
         mr_loader *loader = rig_loader(*state, &options);
         mr_batch *lent = rig_next(loader);
-        pthread_mutex_lock(&loader->core->lock); /* as the supervisor may at any moment */
+        pthread_mutex_lock(&loader->host->lock); /* as the supervisor may at any moment */
         fork_and_misuse(loader, lent);
-        pthread_mutex_unlock(&loader->core->lock);
+        pthread_mutex_unlock(&loader->host->lock);
         mr_batch_release(lent);
         expect_the_rest(loader, 8);
         mr_loader_destroy(loader);

@@ -115,7 +115,7 @@ static void what_is_decoded_comes_before_the_end_of_the_workers(void **state)
         unsigned n = 0, n_ready = d ? 6 : 4;
         wait_for_ready(loader, n_ready);
         mr_error_set(&end, MR_ERR_WORKER, "no worker is left");
-        mr_core_fail(loader->core, &end);
+        mr_host_fail(loader->host, &end);
         mr_status status;
         while ((status = mr_loader_next(loader, SOON_MS, &batch)) == MR_OK) {
             assert_int_equal(mr_batch_number(batch), n++);

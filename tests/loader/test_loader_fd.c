@@ -272,7 +272,7 @@ static void the_loaders_failure_makes_it_readable_for_good(void **state)
 
 static bool thread_sleeps_on_the_word(mr_loader *loader)
 {
-    return atomic_load(&loader->core->shared.control->host_waits) > 0;
+    return atomic_load(&loader->host->shared.control->host_waits) > 0;
 }
 
 /* The thread of the descriptor sleeps on the word of the workers, or does not; on the host nobody else does. */
@@ -301,7 +301,7 @@ static void a_failure_while_it_is_readable_is_seen_at_once(void **state)
     mr_loader_cancel(loader);
     assert_true(is_readable(fd, 0));
     expect_sleep(loader, false);
-    mr_core_fail(loader->core, &error);
+    mr_host_fail(loader->host, &error);
     expect_sleep(loader, true);
     expect_answer(loader, fd, MR_ERR_CANCELED, &batch);
     expect_answer(loader, fd, MR_ERR_WORKER, &batch);

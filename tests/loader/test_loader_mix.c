@@ -430,8 +430,8 @@ static void rows_that_nobody_has_mixed_are_mixed(void **state)
     mr_batch *batch;
     assert_non_null(got);
     assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
-    struct mr_core *core = loader->core;
-    const struct mr_slot_view view = mr_core_slot(core, mr_core_slot_of(core, core->shared.control->head));
+    struct mr_host *host = loader->host;
+    const struct mr_slot_view view = mr_host_slot(host, mr_host_slot_of(host, host->shared.control->head));
     for (uint32_t i = 0; i < BATCH; i++)
         make_row(&view, i);
     assert_int_equal(mr_loader_next(loader, 20000, &batch), MR_OK);

@@ -41,8 +41,8 @@ static void pack_holds_the_dataset_in_its_order(void **state)
     assert_int_equal(report.n_samples, rig->n);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
     assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
-    assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], report.n_kept);
-    assert_int_equal(report.n_kept, rig->n_notices);
+    assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], report.n_as_files);
+    assert_int_equal(report.n_as_files, rig->n_notices);
     assert_true((int64_t)report.n_by_encoding[MR_PACK_DCT] > rig->n / 2);
     assert_true(report.bytes_read > 0 && report.bytes_written > 0);
     assert_int_equal(rig->last.n_done, rig->n);
@@ -101,10 +101,10 @@ static void files_as_they_are_need_no_reason(void **state)
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
     options.encoding = MR_PACK_JPEG;
-    options.no_marks = true;
+    options.no_index = true;
     mr_pack_report report = pack_rig_pack(rig, "files", &options);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], rig->n);
-    assert_int_equal(report.n_kept, 0);
+    assert_int_equal(report.n_as_files, 0);
     assert_int_equal(report.bytes_read, report.bytes_written);
 }
 

@@ -68,7 +68,7 @@ static void good_baseline_jpegs_have_marks_and_nothing_else(void **state)
     assert_true((int64_t)n > rig->n / 2);
     assert_int_equal(report.n_marked, n);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], rig->n);
-    assert_int_equal(report.n_kept, 0);
+    assert_int_equal(report.n_as_files, 0);
     assert_true(has_marks(rig, "marked"));
     report = pack_rig_unpack(rig, "marked", "unmarked", &options);
     assert_int_equal(report.n_marked, n);
@@ -84,7 +84,7 @@ static void packs_without_marks_are_of_version_1(void **state)
     struct mr_pack_header header;
     size_t len;
     pack_rig_pack(rig, "with", &options);
-    options.no_marks = true;
+    options.no_index = true;
     mr_pack_report report = pack_rig_pack(rig, "without", &options);
     assert_int_equal(report.n_marked, 0);
     assert_false(has_marks(rig, "without"));
@@ -93,7 +93,7 @@ static void packs_without_marks_are_of_version_1(void **state)
     memcpy(&header, bytes, sizeof header);
     free(bytes);
     assert_int_equal(header.sections[MR_PACK_MARKS].len, 0);
-    options.no_marks = false;
+    options.no_index = false;
     options.jpeg_decoder = MR_JPEG_STOCK;
     pack_rig_pack(rig, "stock", &options);
     pack_rig_assert_same(rig, "without", "stock");
@@ -122,11 +122,11 @@ static void marks_are_for_the_encoding_jpeg(void **state)
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
-    options.no_marks = true;
+    options.no_index = true;
     assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &options, NULL, &error),
                      MR_ERR_INVALID);
-    assert_string_equal(error.text, "no_marks is for the encoding jpeg; the others have none");
-    options.no_marks = false;
+    assert_string_equal(error.text, "no_index is for the encoding jpeg; the others have none");
+    options.no_index = false;
     mr_pack_report report = pack_rig_pack(rig, "coefficients", &options);
     assert_int_equal(report.n_marked, 0);
     assert_false(has_marks(rig, "coefficients"));
@@ -170,7 +170,7 @@ static void a_pack_goes_on_with_marks_as_it_began(void **state)
     rig->cancel_soon = false;
     for (int i = 0; i < 2; i++) {
         other = options;
-        other.no_marks = i == 0;
+        other.no_index = i == 0;
         other.jpeg_decoder = i == 1 ? MR_JPEG_STOCK : MR_JPEG_AUTO;
         assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error), MR_ERR_INVALID,
                      &error, "\"encoding jpeg with marks, align 0,");
@@ -184,7 +184,7 @@ static void packs_of_packs_have_the_same_marks(void **state)
     struct pack_rig *rig = *state;
     mr_pack_options options = marked_options(rig), plain = options, dct = pack_rig_options(rig);
     mr_error error;
-    plain.no_marks = true;
+    plain.no_index = true;
     pack_rig_pack(rig, "first", &options);
     pack_rig_pack(rig, "first_plain", &plain);
     pack_rig_pack(rig, "first_dct", &dct);

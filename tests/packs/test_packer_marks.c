@@ -70,7 +70,7 @@ static bool check_file(const struct packers *packers, const struct mr_test_image
 }
 
 /* What our decoder of scans is for. */
-static bool is_plain(const struct mr_test_jpeg *kind)
+static bool can_be_marked(const struct mr_test_jpeg *kind)
 {
     bool grey_with_factors = kind->colour == MR_TEST_GREY && kind->sampling[0][0] > 1;
     return !kind->progressive && !kind->one_scan_each && !kind->arithmetic && !grey_with_factors;
@@ -80,7 +80,7 @@ static void baseline_files_of_one_scan_have_marks(void **state)
 {
     for (uint32_t i = 0; packer_kind(i); i++) {
         struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
-        if (check_file(*state, &jpeg) != is_plain(packer_kind(i)))
+        if (check_file(*state, &jpeg) != can_be_marked(packer_kind(i)))
             fail_msg("kind %u", i);
         mr_test_image_free(&jpeg);
     }

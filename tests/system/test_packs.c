@@ -24,7 +24,7 @@ enum { N_EPOCHS = 2, MAX_DAMAGED = 64, PATH = 600 };
 static const struct {
     const char *name;
     mr_pack_encoding encoding;
-    bool no_marks;
+    bool no_index;
 } kinds[] = {{"dct", MR_PACK_DCT, false},
              {"marked", MR_PACK_JPEG, false},
              {"jpeg", MR_PACK_JPEG, true},
@@ -48,7 +48,7 @@ static void make_pack(const char *spec, const char *dir, int kind)
     mr_pack_options options = MR_PACK_OPTIONS_INIT;
     mr_error error;
     options.encoding = kinds[kind].encoding;
-    options.no_marks = kinds[kind].no_marks;
+    options.no_index = kinds[kind].no_index;
     options.num_workers = 2;
     assert_ok(mr_dataset_pack(dataset, dir, &options, NULL, &error), &error);
     mr_dataset_destroy(dataset);

@@ -198,7 +198,7 @@ static void a_crop_reads_only_its_rows(void **state)
     mr_dataset *dataset = mr_test_dataset(folder);
     snprintf(plain_pack, sizeof plain_pack, "%s/plain", work);
     packing.encoding = MR_PACK_JPEG;
-    packing.no_marks = true;
+    packing.no_index = true;
     packing.num_workers = 2;
     assert_int_equal(mr_dataset_pack(dataset, plain_pack, &packing, NULL, NULL), MR_OK);
     mr_dataset_destroy(dataset);

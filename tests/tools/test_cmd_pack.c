@@ -105,7 +105,7 @@ static void packs_export_as_their_folder_does(void **state)
         snprintf(out, sizeof out, "as%d", i);
         snprintf(spec, sizeof spec, "pack:as%d", i);
         mr_run_command(&run, "pack", "photos", out, "--encoding", encodings[i], "--align", "--shard-size", "1m",
-                       i == 3 ? "--no-marks" : NULL, NULL);
+                       i == 3 ? "--no-index" : NULL, NULL);
         assert_status(&run, 0);
         if (i == 2)
             assert_words(run.out, "as2: 120 samples: jpeg 120 (120 with marks)\n");

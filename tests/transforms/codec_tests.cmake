@@ -15,23 +15,23 @@ if(TIFF_FOUND)
 endif()
 mr_test(test_no_copies SOURCES test_no_copies.c LIBS mr_transforms mr_base mr_test_images)
 # Encoded samples, and allocations counted.
-target_link_libraries(test_pixels PRIVATE mr_test_images mr_test_allocations)
+target_link_libraries(test_plan_runner PRIVATE mr_test_images mr_test_allocations)
 # Samples of packs.
 mr_test(test_packed SOURCES test_packed.c LIBS mr_transforms mr_base)
 mr_test(test_packed_selftest SOURCES test_packed_selftest.c LIBS mr_transforms mr_base)
 target_link_options(test_packed_selftest PRIVATE -Wl,--wrap=mr_kernels_best)
 mr_test(test_codec_packed SOURCES test_codec_packed.c guarded.c packed_sample.c LIBS mr_codec_support)
-mr_test(test_pixels_packed SOURCES test_pixels_packed.c guarded.c packed_sample.c reference.c
+mr_test(test_plan_runner_packed SOURCES test_plan_runner_packed.c guarded.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
-target_link_libraries(test_pixels_packed PRIVATE mr_test_allocations)
+target_link_libraries(test_plan_runner_packed PRIVATE mr_test_allocations)
 foreach(set c avx2)
-  add_test(NAME test_pixels_packed.${set} COMMAND test_pixels_packed)
-  set_tests_properties(test_pixels_packed.${set} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
+  add_test(NAME test_plan_runner_packed.${set} COMMAND test_plan_runner_packed)
+  set_tests_properties(test_plan_runner_packed.${set} PROPERTIES TIMEOUT 60 COST 60 SKIP_RETURN_CODE 77 ENVIRONMENT "MR_CPU=${set}")
 endforeach()
 # Each allocation of making one sample's pixels fails in turn.
-mr_test(test_pixels_no_memory SOURCES test_pixels_no_memory.c packed_sample.c reference.c
+mr_test(test_plan_runner_no_memory SOURCES test_plan_runner_no_memory.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
-target_link_libraries(test_pixels_no_memory PRIVATE mr_test_allocations)
+target_link_libraries(test_plan_runner_no_memory PRIVATE mr_test_allocations)
 # And of decoding any file, in the libraries too.
 mr_test(test_codec_no_memory SOURCES test_codec_no_memory.c
         LIBS mr_transforms mr_base mr_test_images mr_format_corpus)

@@ -2,7 +2,7 @@
 /* The slow references themselves: double loops over whole images. */
 #include "tests/transforms/reference.h"
 
-#include "transforms/image_draw.h"
+#include "transforms/image_params.h"
 #include "transforms/image_ops/image_call.h"
 #include "transforms/simd/kernels.h"
 #include "transforms/transform.h"
@@ -389,7 +389,7 @@ static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t 
 {
     const struct mr_op to_rgb = {.kind = MR_OP_RGB};
     struct mr_image_calls *calls = calloc(1, sizeof *calls);
-    mr_image_draw_node(ops, i, rng, (uint32_t)image->width, (uint32_t)image->height, calls);
+    mr_image_params_node(ops, i, rng, (uint32_t)image->width, (uint32_t)image->height, calls);
     for (uint32_t k = 0; k < calls->n; k++) {
         size_t len = (size_t)(image->width * image->height * image->channels);
         struct mr_image one = {.pixels = image->pixels,
@@ -412,17 +412,17 @@ bool reference_run(struct image *image, const mr_transform *t, const struct mr_p
 {
     bool possible = true;
     uint32_t in_plan = 0;
-    for (uint32_t i = 0; i < t->n_ops && possible; i = mr_image_draw_skip(t->ops, i)) {
+    for (uint32_t i = 0; i < t->n_ops && possible; i = mr_image_params_skip(t->ops, i)) {
         uint32_t kind = t->ops[i].kind;
         if (kind == MR_OP_EXIF || kind == MR_OP_NORMALIZE || kind == MR_OP_RGB || kind == MR_OP_RANDOM_ERASING) {
             reference_op(image, &t->ops[i], rng);
             continue;
         }
-        if (mr_image_draw_is_image(&t->ops[i]))
+        if (mr_image_params_is_image(&t->ops[i]))
             run_image_op(image, plan->ops, in_plan, rng);
         else
             possible = reference_op(image, &t->ops[i], rng);
-        in_plan = mr_image_draw_skip(plan->ops, in_plan);
+        in_plan = mr_image_params_skip(plan->ops, in_plan);
     }
     return possible;
 }

@@ -7,7 +7,7 @@
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
 #include "transforms/codec.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 #include "transforms/resample.h"
 

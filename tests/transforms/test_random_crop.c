@@ -3,7 +3,7 @@
 #include "tests/support/assert_words.h"
 #include "tests/transforms/reference.h"
 #include "transforms/geometry.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -43,25 +43,25 @@ static void check_case(json_t *one)
         image_synthetic(json_integer_value(json_array_get(one, 1)), json_integer_value(json_array_get(one, 2)));
     const char *text = json_string_value(json_array_get(one, 3));
     struct mr_plan plan = plan_of(text, &image);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_mt19937 mt;
     struct mr_rng rng;
     mr_error error;
     uint8_t *out = calloc(1, plan.out_bytes);
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     mr_mt19937_init(&mt, (uint64_t)seed);
     mr_rng_init_torch(&rng, &mt);
     for (size_t i = 4; i < json_array_size(one); i++) {
         char crc[9];
-        if (mr_pixels_run(pixels, image.pixels, plan.kind.data_bytes, false, &rng, out, &report, &error) != MR_OK)
+        if (mr_plan_runner_run(runner, image.pixels, plan.kind.data_bytes, false, &rng, out, &report, &error) != MR_OK)
             fail_msg("%s: %s", text, error.text);
         snprintf(crc, sizeof crc, "%08x", reference_crc(out, plan.out_bytes));
         if (strcmp(crc, json_string_value(json_array_get(one, i))) != 0)
             fail_msg("%s of %lldx%lld, draw %zu: crc %s instead of %s", text, (long long)image.width,
                      (long long)image.height, i - 4, crc, json_string_value(json_array_get(one, i)));
     }
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free(out);
     image_free(&image);
 }

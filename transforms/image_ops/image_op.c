@@ -30,56 +30,56 @@ uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
 }
 
 /* The first n_args arguments are the call's, the one behind them is p. */
-static void draw_call(struct mr_image_draw *draw, enum mr_image_call_kind kind, uint32_t n_args)
+static void draw_call(struct mr_image_params_source *draw, enum mr_image_call_kind kind, uint32_t n_args)
 {
     if (mr_rng_chance(draw->rng, draw->args[n_args]))
-        mr_image_drawing_add(draw->calls, kind, n_args, draw->args);
+        mr_image_calls_add(draw->calls, kind, n_args, draw->args);
 }
 
-static void draw_invert(struct mr_image_draw *draw)
+static void draw_invert(struct mr_image_params_source *draw)
 {
     draw_call(draw, MR_CALL_INVERT, 0);
 }
 
-static void draw_posterize(struct mr_image_draw *draw)
+static void draw_posterize(struct mr_image_params_source *draw)
 {
     draw_call(draw, MR_CALL_POSTERIZE, 1);
 }
 
-static void draw_solarize(struct mr_image_draw *draw)
+static void draw_solarize(struct mr_image_params_source *draw)
 {
     draw_call(draw, MR_CALL_SOLARIZE, 1);
 }
 
-static void draw_autocontrast(struct mr_image_draw *draw)
+static void draw_autocontrast(struct mr_image_params_source *draw)
 {
     draw_call(draw, MR_CALL_AUTOCONTRAST, 0);
 }
 
-static void draw_equalize(struct mr_image_draw *draw)
+static void draw_equalize(struct mr_image_params_source *draw)
 {
     draw_call(draw, MR_CALL_EQUALIZE, 0);
 }
 
-static void draw_grayscale(struct mr_image_draw *draw)
+static void draw_grayscale(struct mr_image_params_source *draw)
 {
-    mr_image_drawing_add(draw->calls, MR_CALL_GRAYSCALE, 1, draw->args);
+    mr_image_calls_add(draw->calls, MR_CALL_GRAYSCALE, 1, draw->args);
 }
 
-static void draw_random_grayscale(struct mr_image_draw *draw)
+static void draw_random_grayscale(struct mr_image_params_source *draw)
 {
     const double channels = 3;
     if (mr_rng_chance(draw->rng, (double)(float)draw->args[0]))
-        mr_image_drawing_add(draw->calls, MR_CALL_GRAYSCALE, 1, &channels);
+        mr_image_calls_add(draw->calls, MR_CALL_GRAYSCALE, 1, &channels);
 }
 
-static void draw_sharpness(struct mr_image_draw *draw)
+static void draw_sharpness(struct mr_image_params_source *draw)
 {
     draw_call(draw, MR_CALL_SHARPNESS, 1);
 }
 
 /* ColorJitter.get_params: an order, and then a factor of each part whose range is more than its neutral value. */
-static void draw_color_jitter(struct mr_image_draw *draw)
+static void draw_color_jitter(struct mr_image_params_source *draw)
 {
     static const enum mr_image_call_kind kinds[4] = {MR_CALL_BRIGHTNESS, MR_CALL_CONTRAST, MR_CALL_SATURATION,
                                                      MR_CALL_HUE};
@@ -100,25 +100,25 @@ static void draw_color_jitter(struct mr_image_draw *draw)
     }
     for (uint32_t i = 0; i < 4; i++)
         if (is_used[order[i]])
-            mr_image_drawing_add(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
+            mr_image_calls_add(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
 }
 
 /* A span of one value is drawn from too, as torchvision does: its value is rounded to f32 then. */
-static double draw_span(struct mr_image_draw *draw, const double *span)
+static double draw_span(struct mr_image_params_source *draw, const double *span)
 {
     return (double)mr_rng_uniform(draw->rng, (float)span[0], (float)span[1]);
 }
 
-static void draw_gaussian_blur(struct mr_image_draw *draw)
+static void draw_gaussian_blur(struct mr_image_params_source *draw)
 {
     const double args[2] = {draw->args[0], draw_span(draw, draw->args + 1)};
-    mr_image_drawing_add(draw->calls, MR_CALL_GAUSSIAN_BLUR, 2, args);
+    mr_image_calls_add(draw->calls, MR_CALL_GAUSSIAN_BLUR, 2, args);
 }
 
-static void draw_pil_gaussian_blur(struct mr_image_draw *draw)
+static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
 {
     const double radius = draw_span(draw, draw->args);
-    mr_image_drawing_add(draw->calls, MR_CALL_PIL_GAUSSIAN_BLUR, 1, &radius);
+    mr_image_calls_add(draw->calls, MR_CALL_PIL_GAUSSIAN_BLUR, 1, &radius);
 }
 
 #define CHANCE(value)                                                                                                  \

@@ -8,7 +8,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
 
-#include "transforms/image_ops/image_drawing.h"
+#include "transforms/image_ops/image_calls.h"
 
 enum {
     MR_IMAGE_OP_MAX_PARAMS = 10,
@@ -50,7 +50,7 @@ struct mr_image_op {
     struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */
     /* May be NULL. Do the arguments not go together? True with the reason. */
     bool (*refuse)(const double *args, char why_out[MR_IMAGE_OP_WHY]);
-    void (*draw)(struct mr_image_draw *draw); /* append at most mr_image_op_max_calls() calls */
+    void (*draw)(struct mr_image_params_source *draw); /* append at most mr_image_op_max_calls() calls */
     /* May be NULL. Can images of that size be changed so? MR_ERR_DAMAGED with the reason. */
     mr_status (*check)(const double *args, int64_t width, int64_t height, mr_error *error);
 };

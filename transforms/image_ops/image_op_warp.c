@@ -15,21 +15,21 @@ double mr_image_op_warp_filter(double place)
     return filters[(size_t)place];
 }
 
-static double draw_between(struct mr_image_draw *draw, double lo, double hi)
+static double draw_between(struct mr_image_params_source *draw, double lo, double hi)
 {
     return (double)mr_rng_uniform(draw->rng, (float)lo, (float)hi);
 }
 
-void mr_image_op_warp_rotation(struct mr_image_draw *draw)
+void mr_image_op_warp_rotation(struct mr_image_params_source *draw)
 {
     const double *degrees = draw->args, *interp = degrees + 2, *center = interp + 1, *fill = center + 2;
     double args[7] = {draw_between(draw, degrees[0], degrees[1]), mr_image_op_warp_filter(*interp)};
     memcpy(args + 2, fill, 3 * sizeof *fill);
     memcpy(args + 5, center, 2 * sizeof *center);
-    mr_image_drawing_add(draw->calls, MR_CALL_ROTATE, 7, args);
+    mr_image_calls_add(draw->calls, MR_CALL_ROTATE, 7, args);
 }
 
-void mr_image_op_warp_affine(struct mr_image_draw *draw)
+void mr_image_op_warp_affine(struct mr_image_params_source *draw)
 {
     const double *degrees = draw->args, *translate = degrees + 2, *scale = translate + 2, *shear = scale + 2;
     const double *interp = shear + 4, *fill = interp + 1, *center = fill + 3;
@@ -49,7 +49,7 @@ void mr_image_op_warp_affine(struct mr_image_draw *draw)
     args[6] = mr_image_op_warp_filter(*interp);
     memcpy(args + 7, fill, 3 * sizeof *fill);
     memcpy(args + 10, center, 2 * sizeof *center);
-    mr_image_drawing_add(draw->calls, MR_CALL_AFFINE, 12, args);
+    mr_image_calls_add(draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
 /* Twice the area of a triangle, with its sense of rotation. */
@@ -86,12 +86,12 @@ bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corner
     return true;
 }
 
-static double draw_corner(struct mr_image_draw *draw, uint32_t first, uint32_t reach)
+static double draw_corner(struct mr_image_params_source *draw, uint32_t first, uint32_t reach)
 {
     return (double)first + mr_rng_below(draw->rng, reach + 1);
 }
 
-void mr_image_op_warp_perspective(struct mr_image_draw *draw)
+void mr_image_op_warp_perspective(struct mr_image_params_source *draw)
 {
     const double distortion = draw->args[0], p = draw->args[1], *interp = draw->args + 2, *fill = interp + 1;
     if (!mr_rng_chance(draw->rng, (double)(float)p))
@@ -109,5 +109,5 @@ void mr_image_op_warp_perspective(struct mr_image_draw *draw)
         return; /* torchvision raises an error here */
     args[8] = mr_image_op_warp_filter(*interp);
     memcpy(args + 9, fill, 3 * sizeof *fill);
-    mr_image_drawing_add(draw->calls, MR_CALL_PERSPECTIVE, 12, args);
+    mr_image_calls_add(draw->calls, MR_CALL_PERSPECTIVE, 12, args);
 }

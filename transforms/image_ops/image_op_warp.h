@@ -3,16 +3,16 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_WARP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_OP_WARP_H
 
-#include "transforms/image_ops/image_drawing.h"
+#include "transforms/image_ops/image_calls.h"
 
 /* The words of `interp`, up to NULL. */
 extern const char *const mr_image_op_warp_filters[];
 /* The enum mr_interpolation of the word at that place. */
 double mr_image_op_warp_filter(double place);
 
-void mr_image_op_warp_rotation(struct mr_image_draw *draw);
-void mr_image_op_warp_affine(struct mr_image_draw *draw);
-void mr_image_op_warp_perspective(struct mr_image_draw *draw);
+void mr_image_op_warp_rotation(struct mr_image_params_source *draw);
+void mr_image_op_warp_affine(struct mr_image_params_source *draw);
+void mr_image_op_warp_perspective(struct mr_image_params_source *draw);
 
 /*
  * Coefficients of Image.transform(PERSPECTIVE) that bring the corners of an image to places in it: x, y from the upper

@@ -103,14 +103,14 @@ static const struct half policies[3][N_PAIRS][2] = {
 
 /* What is the same for all changes of an operation. */
 struct policy {
-    struct mr_image_draw *draw;
+    struct mr_image_params_source *draw;
     const struct space *space;
     uint32_t n_bins;
     double look[4]; /* interpolation and fill, as calls have them */
 };
 
 /* args: interp and fill among the operation's. */
-static struct policy policy_of(struct mr_image_draw *draw, const struct space *space, uint32_t n_bins,
+static struct policy policy_of(struct mr_image_params_source *draw, const struct space *space, uint32_t n_bins,
                                const double *args)
 {
     return (struct policy){.draw = draw,
@@ -167,19 +167,19 @@ static void add_affine(const struct policy *p, double x, double y, double shear_
 {
     const double *look = p->look;
     const double args[] = {0.0, x, y, 1.0, shear_x, shear_y, look[0], look[1], look[2], look[3], center, center};
-    mr_image_drawing_add(p->draw->calls, MR_CALL_AFFINE, 12, args);
+    mr_image_calls_add(p->draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
 static void add_rotation(const struct policy *p, double angle)
 {
     const double *look = p->look;
     const double args[] = {angle, look[0], look[1], look[2], look[3], (double)NAN, (double)NAN};
-    mr_image_drawing_add(p->draw->calls, MR_CALL_ROTATE, 7, args);
+    mr_image_calls_add(p->draw->calls, MR_CALL_ROTATE, 7, args);
 }
 
 static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint32_t n_args, double arg)
 {
-    mr_image_drawing_add(p->draw->calls, kind, n_args, &arg);
+    mr_image_calls_add(p->draw->calls, kind, n_args, &arg);
 }
 
 /* The whole number towards 0, as Python's int(); never -0. */
@@ -223,7 +223,7 @@ bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WH
     return args[1] >= args[2];
 }
 
-void mr_image_policy_draw_rand(struct mr_image_draw *draw)
+void mr_image_policy_draw_rand(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
     const struct policy p = policy_of(draw, &usual_space, (uint32_t)args[2], args + 3);
@@ -236,7 +236,7 @@ void mr_image_policy_draw_rand(struct mr_image_draw *draw)
     }
 }
 
-void mr_image_policy_draw_wide(struct mr_image_draw *draw)
+void mr_image_policy_draw_wide(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
     const struct policy p = policy_of(draw, &wide_space, (uint32_t)args[0], args + 1);
@@ -250,7 +250,7 @@ void mr_image_policy_draw_wide(struct mr_image_draw *draw)
 }
 
 /* Both chances come before both signs, whether they are used or not. A sign of 0 is negative here. */
-void mr_image_policy_draw_auto(struct mr_image_draw *draw)
+void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
     const struct policy p = policy_of(draw, &usual_space, AUTO_BINS, args + 1);

@@ -3,20 +3,20 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
 
-#include "transforms/image_ops/image_drawing.h"
+#include "transforms/image_ops/image_calls.h"
 
 /* The names of auto_augment's policies, up to NULL. */
 extern const char *const mr_image_policy_names[];
 
 /* Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. One call at most for each of num_ops. */
-void mr_image_policy_draw_rand(struct mr_image_draw *draw);
+void mr_image_policy_draw_rand(struct mr_image_params_source *draw);
 /* Do rand_augment's arguments not go together? True with the reason. */
 bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WHY]);
 
 /* Arguments: num_magnitude_bins, interp, fill. One call at most. */
-void mr_image_policy_draw_wide(struct mr_image_draw *draw);
+void mr_image_policy_draw_wide(struct mr_image_params_source *draw);
 
 /* Arguments: policy, interp, fill. Two calls at most. */
-void mr_image_policy_draw_auto(struct mr_image_draw *draw);
+void mr_image_policy_draw_auto(struct mr_image_params_source *draw);
 
 #endif

@@ -223,19 +223,19 @@ static void add_warp(double sign, const struct mr_timm_choice *choice, uint32_t 
 {
     double args[10] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, choice->filter, fill[0], fill[1], fill[2]};
     args[place] = sign * value + 0.0; /* no -0 */
-    mr_image_drawing_add(calls, MR_CALL_PIL_AFFINE, 10, args);
+    mr_image_calls_add(calls, MR_CALL_PIL_AFFINE, 10, args);
 }
 
 static void add_rotation(double degrees, const struct mr_timm_choice *choice, const double *fill,
                          struct mr_image_calls *calls)
 {
     const double args[7] = {degrees + 0.0, choice->filter, fill[0], fill[1], fill[2], (double)NAN, (double)NAN};
-    mr_image_drawing_add(calls, MR_CALL_ROTATE, 7, args);
+    mr_image_calls_add(calls, MR_CALL_ROTATE, 7, args);
 }
 
 static void add_call(enum mr_image_call_kind kind, double arg, struct mr_image_calls *calls)
 {
-    mr_image_drawing_add(calls, kind, 1, &arg);
+    mr_image_calls_add(calls, kind, 1, &arg);
 }
 
 /* More than all bits are all, fewer than none are none. */
@@ -250,9 +250,9 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
     const double level = choice->magnitude / DENOMINATOR, sign = choice->negates ? -1.0 : 1.0;
     const double factor = level * 1.8 + 0.1, increasing = at_least(1.0 + sign * (level * 0.9), 0.1);
     switch ((enum op)choice->op) {
-    case AUTOCONTRAST: mr_image_drawing_add(calls, MR_CALL_AUTOCONTRAST, 0, NULL); break;
-    case EQUALIZE: mr_image_drawing_add(calls, MR_CALL_EQUALIZE, 0, NULL); break;
-    case INVERT: mr_image_drawing_add(calls, MR_CALL_INVERT, 0, NULL); break;
+    case AUTOCONTRAST: mr_image_calls_add(calls, MR_CALL_AUTOCONTRAST, 0, NULL); break;
+    case EQUALIZE: mr_image_calls_add(calls, MR_CALL_EQUALIZE, 0, NULL); break;
+    case INVERT: mr_image_calls_add(calls, MR_CALL_INVERT, 0, NULL); break;
     case ROTATE: add_rotation(sign * (level * 30.0), choice, fill, calls); break;
     case POSTERIZE: add_posterize(trunc(level * 4.0), calls); break;
     case POSTERIZE_INCREASING: add_posterize(4.0 - trunc(level * 4.0), calls); break;
@@ -281,19 +281,19 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
     }
 }
 
-static double draw_part(struct mr_image_draw *draw)
+static double draw_part(struct mr_image_params_source *draw)
 {
     return (double)mr_rng_uniform(draw->rng, 0.0f, 1.0f);
 }
 
-static double draw_filter(struct mr_image_draw *draw)
+static double draw_filter(struct mr_image_params_source *draw)
 {
     static const double filters[] = {-1.0, MR_NEAREST, MR_BILINEAR, MR_BICUBIC};
     double filter = filters[(size_t)draw->args[MR_TIMM_N_VALUES]];
     return filter >= 0.0 ? filter : mr_rng_below(draw->rng, 2) ? MR_BICUBIC : MR_BILINEAR;
 }
 
-static double draw_magnitude(struct mr_image_draw *draw, double magnitude)
+static double draw_magnitude(struct mr_image_params_source *draw, double magnitude)
 {
     const double *args = draw->args, std = args[MR_TIMM_STD];
     if (std > UNIFORM_STD && args[MR_TIMM_FAMILY] == MR_TIMM_RAND)
@@ -304,7 +304,7 @@ static double draw_magnitude(struct mr_image_draw *draw, double magnitude)
 }
 
 /* timm's AugmentOp. */
-static void draw_op(struct mr_image_draw *draw, const struct half *half)
+static void draw_op(struct mr_image_params_source *draw, const struct half *half)
 {
     struct mr_timm_choice choice = {.op = half->op};
     if (half->p < 1.0 && !(draw_part(draw) <= half->p))
@@ -317,7 +317,7 @@ static void draw_op(struct mr_image_draw *draw, const struct half *half)
 }
 
 /* One that is not among the chosen ones, each as likely as its weight. */
-static uint32_t draw_weighted(struct mr_image_draw *draw, const struct set *set, uint32_t chosen)
+static uint32_t draw_weighted(struct mr_image_params_source *draw, const struct set *set, uint32_t chosen)
 {
     double sum = 0.0;
     uint32_t last = 0;
@@ -336,7 +336,7 @@ static uint32_t draw_weighted(struct mr_image_draw *draw, const struct set *set,
 }
 
 /* All operations are chosen before the first one draws. */
-static void draw_rand(struct mr_image_draw *draw)
+static void draw_rand(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
     const struct set *set = &sets[(size_t)args[MR_TIMM_SET]];
@@ -361,7 +361,7 @@ static enum op find_posterize(enum mr_timm_family family)
     return family == MR_TIMM_ORIGINAL ? POSTERIZE_ORIGINAL : POSTERIZE;
 }
 
-static void draw_auto(struct mr_image_draw *draw, enum mr_timm_family family)
+static void draw_auto(struct mr_image_params_source *draw, enum mr_timm_family family)
 {
     bool is_original = family == MR_TIMM_ORIGINAL || family == MR_TIMM_ORIGINAL_R;
     const struct half *pair = pairs[is_original ? 0 : 1][mr_rng_below(draw->rng, N_PAIRS)];
@@ -372,7 +372,7 @@ static void draw_auto(struct mr_image_draw *draw, enum mr_timm_family family)
     }
 }
 
-void mr_image_timm_draw(struct mr_image_draw *draw)
+void mr_image_timm_draw(struct mr_image_params_source *draw)
 {
     enum mr_timm_family family = (enum mr_timm_family)draw->args[MR_TIMM_FAMILY];
     if (family == MR_TIMM_RAND)

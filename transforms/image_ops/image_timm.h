@@ -6,7 +6,7 @@
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_TIMM_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_TIMM_H
 
-#include "transforms/image_ops/image_drawing.h"
+#include "transforms/image_ops/image_calls.h"
 
 /* The doubles of a parameter of kind MR_PARAM_POLICY. */
 enum {
@@ -45,7 +45,7 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
                        struct mr_image_calls *calls);
 
 /* Arguments: the policy's values, interp, fill. */
-void mr_image_timm_draw(struct mr_image_draw *draw);
+void mr_image_timm_draw(struct mr_image_params_source *draw);
 /* Do the arguments not go together? True with the reason. */
 bool mr_image_timm_refuse(const double *args, char why_out[MR_IMAGE_OP_WHY]);
 

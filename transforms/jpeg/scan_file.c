@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Is it a baseline file of one scan, as the header says? */
-static bool is_plain(const struct jpeg_decompress_struct *cinfo)
+static bool is_one_baseline_scan(const struct jpeg_decompress_struct *cinfo)
 {
     int n = cinfo->num_components;
     if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 || cinfo->comps_in_scan != n)
@@ -46,7 +46,7 @@ static bool set_tables(struct mr_jpeg_scan_codes *codes, const struct jpeg_decom
 
 bool mr_scan_file_set(struct mr_jpeg_scan_codes *codes, const struct jpeg_decompress_struct *cinfo)
 {
-    return is_plain(cinfo) && set_tables(codes, cinfo);
+    return is_one_baseline_scan(cinfo) && set_tables(codes, cinfo);
 }
 
 bool mr_scan_file_start(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_codes *codes,

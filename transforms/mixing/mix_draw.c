@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Beside the places of operations (transforms/image_draw.h), which are counted from 1. */
+/* Beside the places of operations (transforms/image_params.h), which are counted from 1. */
 enum { MIX_PLACE = 0x4d697800 };
 
 bool mr_mix_draw_is_op(uint32_t op_kind)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the key keep: which further members come with each sample. Each becomes an array of the batch, by its suffix.
+/* Reads the key keep: which extra members come with each sample. Each becomes an array of the batch, by its suffix.
  */
-#include "dataset/tar/tar_further.h"
+#include "dataset/tar/tar_extra.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static mr_status refuse_keep(const char *text, mr_error *error)
     return mr_error_set(error, MR_ERR_INVALID,
                         "keep '%s' of tar is not 1 to %d of SUFFIX:BYTES, separated by commas, with suffixes of up to "
                         "%d bytes and 1 to %llu BYTES",
-                        text, MR_MAX_KEPT, MR_KEPT_NAME - 1, (unsigned long long)MAX_BYTES);
+                        text, MR_MAX_EXTRA, MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
 }
 
 /* Is there an array of this name in a batch already? */
@@ -30,8 +30,8 @@ static bool is_taken(const struct mr_tar_recipe *recipe, const char *name)
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (strcmp(name, arrays[i]) == 0)
             return true;
-    for (uint32_t i = 0; i < recipe->n_kept; i++)
-        if (strcmp(name, recipe->kept[i].name) == 0)
+    for (uint32_t i = 0; i < recipe->n_extra; i++)
+        if (strcmp(name, recipe->extra[i].name) == 0)
             return true;
     return len >= end && strcmp(name + len - end, OFFSETS) == 0;
 }
@@ -43,25 +43,25 @@ static bool parse_bytes(const char *text, uint64_t *bytes_out)
     return len > 0 && len < 10 && text[len] == '\0' && *bytes_out >= 1 && *bytes_out <= MAX_BYTES;
 }
 
-static mr_status add_further(struct mr_tar_recipe *recipe, const char *text, char *item, mr_error *error)
+static mr_status add_extra(struct mr_tar_recipe *recipe, const char *text, char *item, mr_error *error)
 {
     char *colon = strrchr(item, ':');
-    struct mr_kept kept = {0};
-    if (recipe->n_kept == MR_MAX_KEPT || !colon || colon == item || colon - item >= MR_KEPT_NAME ||
-        !parse_bytes(colon + 1, &kept.max_bytes))
+    struct mr_extra extra = {0};
+    if (recipe->n_extra == MR_MAX_EXTRA || !colon || colon == item || colon - item >= MR_EXTRA_NAME ||
+        !parse_bytes(colon + 1, &extra.max_bytes))
         return refuse_keep(text, error);
     *colon = '\0';
     for (size_t i = 0; item[i]; i++)
-        kept.name[i] = (char)mr_word_lower(item[i]);
-    if (is_taken(recipe, kept.name))
+        extra.name[i] = (char)mr_word_lower(item[i]);
+    if (is_taken(recipe, extra.name))
         return mr_error_set(error, MR_ERR_INVALID, "keep '%s' of tar: an array of a batch is called '%s' already", text,
-                            kept.name);
-    snprintf(kept.offsets, sizeof kept.offsets, "%s" OFFSETS, kept.name);
-    recipe->kept[recipe->n_kept++] = kept;
+                            extra.name);
+    snprintf(extra.offsets, sizeof extra.offsets, "%s" OFFSETS, extra.name);
+    recipe->extra[recipe->n_extra++] = extra;
     return MR_OK;
 }
 
-mr_status mr_tar_further_take(struct mr_spec *spec, struct mr_tar_recipe *recipe, mr_error *error)
+mr_status mr_tar_extra_parse(struct mr_spec *spec, struct mr_tar_recipe *recipe, mr_error *error)
 {
     const char *text = mr_spec_take(spec, "keep");
     char copy[256];
@@ -72,6 +72,6 @@ mr_status mr_tar_further_take(struct mr_spec *spec, struct mr_tar_recipe *recipe
         return refuse_keep(text, error);
     snprintf(copy, sizeof copy, "%s", text);
     for (char *rest = copy, *item; status == MR_OK && (item = strsep(&rest, ","));)
-        status = add_further(recipe, text, item, error);
+        status = add_extra(recipe, text, item, error);
     return status;
 }

@@ -246,5 +246,5 @@ int main(void)
         cmocka_unit_test(images_are_whole_where_calls_change_them),
         cmocka_unit_test(perspectives_have_four_corners),
     };
-    return cmocka_run_group_tests_name("image_draw", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("image_params", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte arrays of slots: where they lie, and rows that are moved together. */
-#include "pinned/slot_kept.h"
+#include "pinned/slot_extra.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,9 @@ static const struct mr_slot_shape shape = {.n_slots = 2,
                                            .batch_size = BATCH,
                                            .sample_bytes = 16,
                                            .label_bytes = 8,
-                                           .n_kept = N_KEPT,
-                                           .kept_bytes = {1, 40, 333}};
-static const uint64_t *const max_bytes = shape.kept_bytes;
+                                           .n_extra = N_KEPT,
+                                           .extra_bytes = {1, 40, 333}};
+static const uint64_t *const max_bytes = shape.extra_bytes;
 
 static struct mr_slot_layout make_layout(void)
 {
@@ -35,17 +35,17 @@ static void arrays_lie_behind_the_descriptors_and_go_with_the_small_block(void *
     struct mr_slot_layout l = make_layout();
     uint64_t end = l.descriptor_off + BATCH * sizeof(struct mr_descriptor);
     for (unsigned k = 0; k < N_KEPT; k++) {
-        assert_int_equal(l.kept[k].offsets_off % 64, 0);
-        assert_int_equal(l.kept[k].values_off % 64, 0);
-        assert_true(l.kept[k].offsets_off >= end);
-        assert_true(l.kept[k].values_off >= l.kept[k].offsets_off + (BATCH + 1) * sizeof(int64_t));
-        end = l.kept[k].values_off + BATCH * max_bytes[k];
+        assert_int_equal(l.extra[k].offsets_off % 64, 0);
+        assert_int_equal(l.extra[k].values_off % 64, 0);
+        assert_true(l.extra[k].offsets_off >= end);
+        assert_true(l.extra[k].values_off >= l.extra[k].offsets_off + (BATCH + 1) * sizeof(int64_t));
+        end = l.extra[k].values_off + BATCH * max_bytes[k];
     }
     assert_int_equal(l.small_bytes, end - l.label_off);
     end = l.status_off + BATCH * sizeof(uint32_t);
     for (unsigned k = 0; k < N_KEPT; k++) {
-        assert_true(l.kept[k].lengths_off >= end);
-        end = l.kept[k].lengths_off + BATCH * sizeof(uint32_t);
+        assert_true(l.extra[k].lengths_off >= end);
+        end = l.extra[k].lengths_off + BATCH * sizeof(uint32_t);
     }
     assert_true(end <= l.used_bytes);
 }
@@ -55,7 +55,7 @@ static void sizes_that_overflow_are_refused(void **state)
     (void)state;
     struct mr_slot_layout l;
     struct mr_slot_shape large = shape;
-    large.kept_bytes[0] = UINT64_MAX / 2;
+    large.extra_bytes[0] = UINT64_MAX / 2;
     assert_int_equal(mr_slot_layout_init(&l, &large, NULL), MR_ERR_NO_MEMORY);
 }
 
@@ -71,15 +71,15 @@ static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view 
     uint8_t bytes[512];
     for (uint64_t b = 0; b < sizeof bytes; b++)
         bytes[b] = byte_of(k, i, b);
-    mr_slot_kept_put(l, view, k, i, bytes, sizeof bytes);
-    mr_slot_kept_put(l, view, k, i, len > 0 ? bytes : NULL, len);
+    mr_slot_extra_put(l, view, k, i, bytes, sizeof bytes);
+    mr_slot_extra_put(l, view, k, i, len > 0 ? bytes : NULL, len);
 }
 
 static void check_rows(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k, unsigned n,
                        const uint64_t *lens)
 {
-    const int64_t *offsets = mr_slot_kept_offsets(l, view, k);
-    const uint8_t *values = view->data + l->kept[k].values_off;
+    const int64_t *offsets = mr_slot_extra_offsets(l, view, k);
+    const uint8_t *values = view->data + l->extra[k].values_off;
     uint64_t at = 0;
     for (unsigned i = 0; i < n; i++) {
         assert_int_equal(offsets[i], at);
@@ -111,7 +111,7 @@ static void rows_are_moved_together(void **state)
                 lens[k][i] = rand() % 4 == 0 ? 0 : rand() % 4 == 0 ? max_bytes[k] : len;
                 write_row(&l, &view, k, i, lens[k][i]);
             }
-        mr_slot_kept_join(&l, &view, n);
+        mr_slot_extra_join(&l, &view, n);
         for (unsigned k = 0; k < N_KEPT; k++)
             check_rows(&l, &view, k, n, lens[k]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole samples out of packs: the tensor, the draws and the report are those of the file, whatever the transform and
- * however the sample is kept, from no byte more than mr_pixels_range() names.
+ * however the sample is kept, from no byte more than mr_plan_runner_range() names.
  */
 #include "tests/support/images.h"
 #include "tests/support/assert_words.h"
@@ -9,7 +9,7 @@
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/packed_sample.h"
 #include "tests/transforms/reference.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 #include "transforms/tile.h"
 #include "transforms/transform.h"
@@ -70,7 +70,7 @@ static void free_picture(struct picture *p)
 struct result {
     mr_status status;
     uint8_t *out;
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     uint32_t next_draw;
     mr_error error;
 };
@@ -86,26 +86,26 @@ static struct mr_rng start_draws(uint64_t index, struct mr_mt19937 *torch)
     return rng;
 }
 
-static struct result run_file(struct mr_pixels *pixels, const struct mr_plan *plan, const struct picture *p,
+static struct result run_file(struct mr_plan_runner *runner, const struct mr_plan *plan, const struct picture *p,
                               uint64_t index, bool torch)
 {
     struct mr_mt19937 mt;
     struct mr_rng rng = start_draws(index, torch ? &mt : NULL);
     struct result r = {.out = calloc(1, plan->out_bytes)};
-    r.status = mr_pixels_run(pixels, p->file.bytes, p->file.len, true, &rng, r.out, &r.report, &r.error);
+    r.status = mr_plan_runner_run(runner, p->file.bytes, p->file.len, true, &rng, r.out, &r.report, &r.error);
     r.next_draw = mr_rng_u32(&rng);
     return r;
 }
 
 /* extra: so many bytes are read before and behind what is needed, where the sample has them. */
-static struct result run_packed(struct mr_pixels *pixels, const struct mr_plan *plan,
+static struct result run_packed(struct mr_plan_runner *runner, const struct mr_plan *plan,
                                 const struct packed_sample *sample, uint64_t index, bool torch, uint64_t extra)
 {
     struct mr_mt19937 mt;
     struct mr_rng rng = start_draws(index, torch ? &mt : NULL);
     struct result r = {.out = calloc(1, plan->out_bytes)};
     uint64_t offset = 0, len = 0;
-    r.status = mr_pixels_range(pixels, &sample->image, &rng, &offset, &len, &r.error);
+    r.status = mr_plan_runner_range(runner, &sample->image, &rng, &offset, &len, &r.error);
     if (r.status == MR_OK) {
         assert_true(offset <= sample->image.len && len <= sample->image.len - offset);
         uint64_t before = extra < offset ? extra : offset, behind = sample->image.len - offset - len;
@@ -113,20 +113,20 @@ static struct result run_packed(struct mr_pixels *pixels, const struct mr_plan *
         len += before + (extra < behind ? extra : behind);
         struct guarded bytes = guarded_copy(sample->bytes + offset, (size_t)len + MR_TILE_SLACK, true);
         memset(bytes.at + len, 0x5a, MR_TILE_SLACK);
-        r.status = mr_pixels_run_packed(pixels, &sample->image, bytes.at, (size_t)len, offset, &rng, r.out, &r.report,
-                                        &r.error);
+        r.status = mr_plan_runner_run_packed(runner, &sample->image, bytes.at, (size_t)len, offset, &rng, r.out,
+                                             &r.report, &r.error);
         guarded_free(&bytes);
         r.next_draw = mr_rng_u32(&rng);
     }
     return r;
 }
 
-static void check_same(struct mr_pixels *pixels, const struct mr_plan *plan, struct picture *p, uint64_t index,
+static void check_same(struct mr_plan_runner *runner, const struct mr_plan *plan, struct picture *p, uint64_t index,
                        bool torch, const char *text)
 {
-    struct result want = run_file(pixels, plan, p, index, torch);
+    struct result want = run_file(runner, plan, p, index, torch);
     for (int way = 0; way < N_WAYS; way++) {
-        struct result got = run_packed(pixels, plan, &p->ways[way], index, torch, index % 3 * 40);
+        struct result got = run_packed(runner, plan, &p->ways[way], index, torch, index % 3 * 40);
         if (got.status != want.status)
             fail_msg("%s, way %d: status %d instead of %d, %s", text, way, got.status, want.status, got.error.text);
         if (want.status == MR_OK) {
@@ -175,9 +175,9 @@ static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
     uint64_t random = reference_seed();
     for (size_t t = 0; t < N_TEXTS; t++) {
         struct mr_plan plan;
-        struct mr_pixels *pixels;
+        struct mr_plan_runner *runner;
         assert_int_equal(plan_of(texts[t], t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC, &plan), MR_OK);
-        assert_int_equal(mr_pixels_create(&plan, &zeros, t % 2, &pixels, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_create(&plan, &zeros, t % 2, &runner, NULL), MR_OK);
         for (uint32_t i = 0; i < 20; i++) {
             struct mr_test_jpeg options = {.width = 8 + (uint32_t)reference_below(&random, 200),
                                            .height = 8 + (uint32_t)reference_below(&random, 150),
@@ -191,10 +191,10 @@ static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
             struct picture p;
             make_picture(&p, &options);
             for (uint64_t index = 0; index < 8; index++)
-                check_same(pixels, &plan, &p, index, index % 2, texts[t]);
+                check_same(runner, &plan, &p, index, index % 2, texts[t]);
             free_picture(&p);
         }
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
 }
 
@@ -204,25 +204,25 @@ static void exif_turns_packed_images_before_the_crop(void **state)
     const char *exif[] = {"exif+train:20", "train:20"};
     for (int t = 0; t < 2; t++) {
         struct mr_plan plan;
-        struct mr_pixels *pixels;
+        struct mr_plan_runner *runner;
         assert_int_equal(plan_of(exif[t], MR_U8, MR_NHWC, &plan), MR_OK);
-        assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
         for (uint32_t orientation = 1; orientation <= 8; orientation++) {
             struct picture p;
             make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50, .orientation = orientation});
             for (uint64_t index = 0; index < 6; index++)
-                check_same(pixels, &plan, &p, index, false, exif[t]);
+                check_same(runner, &plan, &p, index, false, exif[t]);
             struct mr_rng rng = start_draws(3, NULL);
             uint64_t offset, len;
-            assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
+            assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
             if (t == 0 && orientation > 1)
                 assert_int_equal(len, p.ways[AS_DCT].image.len);
             assert_int_equal(p.ways[AS_MARKED].image.orientation, orientation);
-            assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_MARKED].image, &rng, &offset, &len, NULL), MR_OK);
+            assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_MARKED].image, &rng, &offset, &len, NULL), MR_OK);
             assert_int_equal(len == p.file.len, t == 0 && orientation > 1);
             free_picture(&p);
         }
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
 }
 
@@ -230,28 +230,28 @@ static void a_crop_reads_a_part_of_the_sample_only(void **state)
 {
     (void)state;
     struct mr_plan plan;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct picture p;
     uint64_t offset, len;
     make_picture(&p, &(struct mr_test_jpeg){.width = 200, .height = 320});
     assert_int_equal(plan_of("center_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
-    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     struct mr_rng rng = start_draws(0, NULL);
     const struct mr_packed_image *dct = &p.ways[AS_DCT].image, *raw = &p.ways[AS_PIXELS].image;
-    assert_int_equal(mr_pixels_range(pixels, dct, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_range(runner, dct, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, dct->rows[148 / 16]); /* rows 150 to 169, and two around them */
     assert_int_equal(offset + len, dct->rows[171 / 16 + 1]);
-    assert_int_equal(mr_pixels_range(pixels, raw, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_range(runner, raw, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, 150 * 600);
     assert_int_equal(len, 20 * 600);
-    assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_FILE].image, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_FILE].image, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, 0);
     assert_int_equal(len, p.file.len);
     const struct mr_packed_image *marked = &p.ways[AS_MARKED].image;
-    assert_int_equal(mr_pixels_range(pixels, marked, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_range(runner, marked, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, marked->rows[148 / 16]);
     assert_int_equal(offset + len, marked->rows[171 / 16 + 1] + 2); /* up to the last bit */
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free_picture(&p);
 }
 
@@ -259,21 +259,21 @@ static void a_window_beside_the_image_needs_no_bytes(void **state)
 {
     (void)state;
     struct mr_plan plan;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct picture p;
     uint32_t n_empty = 0;
     make_picture(&p, &(struct mr_test_jpeg){.width = 40, .height = 30});
     assert_int_equal(plan_of("random_crop(8,padding=40)", MR_U8, MR_NHWC, &plan), MR_OK);
-    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     for (uint64_t index = 0; index < 50; index++) {
         struct mr_rng rng = start_draws(index, NULL);
         uint64_t offset, len;
-        assert_int_equal(mr_pixels_range(pixels, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
         n_empty += len == 0;
-        check_same(pixels, &plan, &p, index, false, "beside");
+        check_same(runner, &plan, &p, index, false, "beside");
     }
     assert_in_range(n_empty, 10, 49);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free_picture(&p);
 }
 
@@ -281,16 +281,16 @@ static void pictures_that_are_no_jpegs_stay_files(void **state)
 {
     (void)state;
     struct mr_plan plan;
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct packed_sample sample;
     struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
     assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
-    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     packed_sample_file(&png, &sample);
     struct picture p = {.file = png};
     for (uint64_t index = 0; index < 5; index++) {
-        struct result want = run_file(pixels, &plan, &p, index, false);
-        struct result got = run_packed(pixels, &plan, &sample, index, false, 0);
+        struct result want = run_file(runner, &plan, &p, index, false);
+        struct result got = run_packed(runner, &plan, &sample, index, false, 0);
         assert_int_equal(got.status, MR_OK);
         assert_memory_equal(got.out, want.out, plan.out_bytes);
         free(want.out);
@@ -298,12 +298,12 @@ static void pictures_that_are_no_jpegs_stay_files(void **state)
     }
     packed_sample_free(&sample);
     packed_sample_file(&(struct mr_test_image){(uint8_t *)"text", 4}, &sample);
-    struct result got = run_packed(pixels, &plan, &sample, 0, false, 0);
+    struct result got = run_packed(runner, &plan, &sample, 0, false, 0);
     assert_int_equal(got.status, MR_ERR_DAMAGED);
     assert_string_equal(got.error.text, "not an image: the first bytes are 74 65 78 74");
     free(got.out);
     packed_sample_free(&sample);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     mr_test_image_free(&png);
 }
 
@@ -311,8 +311,8 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
 {
     (void)state;
     struct mr_plan plan, raw_plan;
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct picture p;
     mr_error error;
     uint64_t offset, len;
@@ -320,31 +320,32 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     struct mr_rng rng = start_draws(0, NULL);
     make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50});
     assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
-    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     struct packed_sample *s = &p.ways[AS_DCT];
     s->image.n_rows--;
-    assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
     assert_string_equal(error.text, "the pack says 3 rows of MCUs; its size makes 4");
-    assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes, s->image.len, 0, &rng, out, &report, &error),
-                     MR_ERR_DAMAGED);
+    assert_int_equal(
+        mr_plan_runner_run_packed(runner, &s->image, s->bytes, s->image.len, 0, &rng, out, &report, &error),
+        MR_ERR_DAMAGED);
     s = &p.ways[AS_PIXELS];
-    assert_error(mr_pixels_run_packed(pixels, &s->image, s->bytes, 0, 0, &rng, out, &report, &error), MR_ERR_DAMAGED,
-                 &error, "of the sample's pixels were not read");
+    assert_error(mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
+                 MR_ERR_DAMAGED, &error, "of the sample's pixels were not read");
     s = &p.ways[AS_DCT];
     s->image.n_rows++;
-    assert_error(mr_pixels_run_packed(pixels, &s->image, s->bytes, 0, 0, &rng, out, &report, &error), MR_ERR_DAMAGED,
-                 &error, "of the pack's sample were not read as a whole");
-    check_same(pixels, &plan,
+    assert_error(mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
+                 MR_ERR_DAMAGED, &error, "of the pack's sample were not read as a whole");
+    check_same(runner, &plan,
                &(struct picture){.file = p.file,
                                  .ways = {p.ways[AS_FILE], p.ways[AS_PIXELS], p.ways[AS_DCT], p.ways[AS_MARKED]}},
                1, false, "afterwards");
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
     assert_int_equal(mr_plan_compile(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW, &raw_plan, NULL), MR_OK);
-    assert_int_equal(mr_pixels_create(&raw_plan, &zeros, false, &pixels, NULL), MR_OK);
-    assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_create(&raw_plan, &zeros, false, &runner, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
     assert_string_equal(error.text, "sample is an encoded image, the dataset's samples are raw");
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free_picture(&p);
 }
 
@@ -358,31 +359,31 @@ static void without_its_marks_a_marked_sample_is_a_file(void **state)
     make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 150});
     assert_int_equal(plan_of("random_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
     for (int stock = 0; stock < 2; stock++) {
-        struct mr_pixels *pixels;
+        struct mr_plan_runner *runner;
         mr_error error;
         struct packed_sample sample = p.ways[AS_MARKED];
         struct mr_rng rng = start_draws(0, NULL);
-        assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
         if (stock)
-            mr_pixels_use_stock_jpeg(pixels);
-        check_same(pixels, &plan, &p, 0, false, "with marks");
-        assert_int_equal(mr_pixels_range(pixels, &sample.image, &rng, &offset, &len, NULL), MR_OK);
+            mr_plan_runner_use_stock_jpeg(runner);
+        check_same(runner, &plan, &p, 0, false, "with marks");
+        assert_int_equal(mr_plan_runner_range(runner, &sample.image, &rng, &offset, &len, NULL), MR_OK);
         assert_int_equal(len == p.file.len, stock);
         sample.image.marks = NULL;
-        struct result want = run_file(pixels, &plan, &p, 0, false);
-        struct result got = run_packed(pixels, &plan, &sample, 0, false, p.file.len);
+        struct result want = run_file(runner, &plan, &p, 0, false);
+        struct result got = run_packed(runner, &plan, &sample, 0, false, p.file.len);
         assert_int_equal(got.status, MR_OK);
         assert_memory_equal(got.out, want.out, plan.out_bytes);
         uint8_t out[20 * 20 * 3];
-        struct mr_pixels_report report;
+        struct mr_plan_runner_report report;
         sample.image.marks = stock ? sample.marks : NULL;
-        assert_int_equal(mr_pixels_run_packed(pixels, &sample.image, sample.bytes + 1, p.file.len - 1, 1, &rng, out,
-                                              &report, &error),
+        assert_int_equal(mr_plan_runner_run_packed(runner, &sample.image, sample.bytes + 1, p.file.len - 1, 1, &rng,
+                                                   out, &report, &error),
                          MR_ERR_DAMAGED);
         assert_string_equal(error.text, "the JPEG was not read as a whole, and it has no marks");
         free(want.out);
         free(got.out);
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
     free_picture(&p);
 }
@@ -395,13 +396,13 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
         skip();
     }
     struct mr_plan plan;
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct picture p;
     uint8_t out[24 * 24 * 3];
     make_picture(&p, &(struct mr_test_jpeg){.width = 400, .height = 300});
     assert_int_equal(plan_of("train:24", MR_U8, MR_NHWC, &plan), MR_OK);
-    assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     for (int round = 0; round < 2; round++) {
         allocations = (struct allocations){0};
         for (uint64_t index = 0; index < 50; index++) {
@@ -409,16 +410,16 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
                 const struct packed_sample *s = &p.ways[way];
                 struct mr_rng rng = start_draws(index, NULL);
                 uint64_t offset, len;
-                assert_int_equal(mr_pixels_range(pixels, &s->image, &rng, &offset, &len, NULL), MR_OK);
-                assert_int_equal(mr_pixels_run_packed(pixels, &s->image, s->bytes + offset, (size_t)len, offset, &rng,
-                                                      out, &report, NULL),
+                assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, NULL), MR_OK);
+                assert_int_equal(mr_plan_runner_run_packed(runner, &s->image, s->bytes + offset, (size_t)len, offset,
+                                                           &rng, out, &report, NULL),
                                  MR_OK);
             }
         }
         assert_true(round == 1 || allocations.n_own > 0);
     }
     assert_int_equal(allocations.n_own, 0);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free_picture(&p);
 }
 

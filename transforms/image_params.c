@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks a node of the list: structures choose among their children, image operations append their calls. */
-#include "transforms/image_draw.h"
+#include "transforms/image_params.h"
 
 struct walk {
     const struct mr_op *ops;
@@ -10,16 +10,16 @@ struct walk {
     struct mr_image_calls *calls;
 };
 
-bool mr_image_draw_is_image(const struct mr_op *op)
+bool mr_image_params_is_image(const struct mr_op *op)
 {
     return op->kind >= MR_OP_IMAGE;
 }
 
-uint32_t mr_image_draw_skip(const struct mr_op *ops, uint32_t i)
+uint32_t mr_image_params_skip(const struct mr_op *ops, uint32_t i)
 {
     uint32_t next = i + 1;
     for (uint32_t k = 0; k < ops[i].n_children; k++)
-        next = mr_image_draw_skip(ops, next);
+        next = mr_image_params_skip(ops, next);
     return next;
 }
 
@@ -30,7 +30,7 @@ static void draw_children(const struct walk *walk, uint32_t i)
     uint32_t child = i + 1;
     for (uint32_t k = 0; k < walk->ops[i].n_children; k++) {
         draw_node(walk, child);
-        child = mr_image_draw_skip(walk->ops, child);
+        child = mr_image_params_skip(walk->ops, child);
     }
 }
 
@@ -38,7 +38,7 @@ static void draw_child(const struct walk *walk, uint32_t i, uint32_t which)
 {
     uint32_t child = i + 1;
     while (which-- > 0)
-        child = mr_image_draw_skip(walk->ops, child);
+        child = mr_image_params_skip(walk->ops, child);
     draw_node(walk, child);
 }
 
@@ -59,7 +59,7 @@ static void draw_shuffled(const struct walk *walk, uint32_t i, struct mr_rng *rn
 static void draw_image_op(const struct walk *walk, uint32_t i, struct mr_rng *rng)
 {
     const struct mr_op *op = &walk->ops[i];
-    struct mr_image_draw draw = {
+    struct mr_image_params_source draw = {
         .args = op->args, .rng = rng, .width = walk->width, .height = walk->height, .calls = walk->calls};
     mr_image_ops[op->image_op].draw(&draw);
 }
@@ -83,8 +83,8 @@ static void draw_node(const struct walk *walk, uint32_t i)
     }
 }
 
-void mr_image_draw_node(const struct mr_op *ops, uint32_t i, const struct mr_rng *rng, uint32_t width, uint32_t height,
-                        struct mr_image_calls *calls)
+void mr_image_params_node(const struct mr_op *ops, uint32_t i, const struct mr_rng *rng, uint32_t width,
+                          uint32_t height, struct mr_image_calls *calls)
 {
     const struct walk walk = {.ops = ops, .rng = rng, .width = width, .height = height, .calls = calls};
     draw_node(&walk, i);

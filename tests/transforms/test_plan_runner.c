@@ -7,7 +7,7 @@
 #include "tests/support/images.h"
 #include "tests/support/allocations.h"
 #include "tests/transforms/reference.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 #include "transforms/tensor_write.h"
 #include "transforms/transform.h"
@@ -53,8 +53,8 @@ static struct mr_sample_kind raw_kind(const struct image *image, mr_layout layou
     int64_t n = image->channels;
     struct mr_sample_kind kind = {.picture = 1, .dtype = MR_U8, .ndim = 3, .layout = layout};
     kind.data_bytes = (uint64_t)(image->width * image->height * n);
-    const int64_t planes[3] = {n, image->height, image->width}, pixels[3] = {image->height, image->width, n};
-    memcpy(kind.shape, layout == MR_NCHW ? planes : pixels, sizeof planes);
+    const int64_t planes[3] = {n, image->height, image->width}, runner[3] = {image->height, image->width, n};
+    memcpy(kind.shape, layout == MR_NCHW ? planes : runner, sizeof planes);
     return kind;
 }
 
@@ -95,17 +95,17 @@ static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
 
 /* Run one sample both ways, by the plan that was made of text and by text's operations on whole images, and compare;
  * the generators must have drawn the same number of times too. */
-static void check_sample(struct mr_pixels *pixels, const struct mr_plan *plan, const uint8_t *bytes, size_t len,
+static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *plan, const uint8_t *bytes, size_t len,
                          const struct image *image, uint64_t index, const char *text)
 {
     struct mr_rng fast, slow;
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     mr_error error = {0};
     mr_rng_init(&fast, 1, 2, index);
     mr_rng_init(&slow, 1, 2, index);
     uint8_t *out = malloc(plan->out_bytes + 1);
     memset(out, 0xa5, plan->out_bytes + 1);
-    mr_status status = mr_pixels_run(pixels, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
+    mr_status status = mr_plan_runner_run(runner, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
     struct image want = copy_of(image);
     mr_transform *t = parse_transform(text);
     bool possible = reference_run(&want, t, plan, &slow);
@@ -195,12 +195,12 @@ static void any_list_equals_one_operation_after_the_other(void **state)
         mr_status status = mr_plan_compile(t, &kind, dtypes[reference_below(&random, 6)],
                                            reference_below(&random, 2) ? MR_NCHW : MR_NHWC, &plan, NULL);
         if (status == MR_OK) {
-            struct mr_pixels *pixels;
+            struct mr_plan_runner *runner;
             uint8_t *bytes = laid_out(&image, from);
-            assert_int_equal(mr_pixels_create(&plan, &limits, i % 2, &pixels, NULL), MR_OK);
+            assert_int_equal(mr_plan_runner_create(&plan, &limits, i % 2, &runner, NULL), MR_OK);
             for (uint64_t index = 0; index < 4; index++)
-                check_sample(pixels, &plan, bytes, kind.data_bytes, &image, index, text);
-            mr_pixels_destroy(pixels);
+                check_sample(runner, &plan, bytes, kind.data_bytes, &image, index, text);
+            mr_plan_runner_destroy(runner);
             free(bytes);
             n_run++;
         }
@@ -229,18 +229,18 @@ static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void *
             char text[200];
             snprintf(text, sizeof text, "%s%s", texts[t], dtype == MR_U8 ? "" : "+" BY_THREE);
             struct mr_plan plan = plan_of(text, &kind, dtype, i & 2 ? MR_NCHW : MR_NHWC);
-            struct mr_pixels *pixels;
-            struct mr_pixels_report report;
+            struct mr_plan_runner *runner;
+            struct mr_plan_runner_report report;
             struct mr_rng rng;
             assert_int_equal(plan.out_bytes, 9 * 30 * 3 * mr_dtype_size(dtype));
-            assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-            check_sample(pixels, &plan, image.pixels, kind.data_bytes, &image, 6, text);
+            assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+            check_sample(runner, &plan, image.pixels, kind.data_bytes, &image, 6, text);
             mr_rng_init(&rng, 1, 2, 6);
             assert_int_equal(
-                mr_pixels_run(pixels, image.pixels, kind.data_bytes, false, &rng, t ? out : first, &report, NULL),
+                mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, t ? out : first, &report, NULL),
                 MR_OK);
             assert_true(t == 0 || memcmp(first, out, plan.out_bytes) == 0);
-            mr_pixels_destroy(pixels);
+            mr_plan_runner_destroy(runner);
         }
     }
     image_free(&image);
@@ -300,16 +300,16 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
                            "center_crop(200)+invert(1)+resize(20)+grayscale+random_crop(9)"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         struct mr_plan plan = plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
-        struct mr_pixels *pixels;
-        assert_int_equal(mr_pixels_create(&plan, &limits, true, &pixels, NULL), MR_OK);
+        struct mr_plan_runner *runner;
+        assert_int_equal(mr_plan_runner_create(&plan, &limits, true, &runner, NULL), MR_OK);
         for (int i = 0; i < 12; i++) {
             struct jpeg jpeg = make_jpeg(8 + pick_below(&random, 150), 8 + pick_below(&random, 150), i % 4, i % 3 == 2,
                                          0, reference_random(&random));
             for (uint64_t index = 0; index < 6; index++)
-                check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, index, texts[t]);
+                check_sample(runner, &plan, jpeg.bytes, jpeg.len, &jpeg.image, index, texts[t]);
             jpeg_free(&jpeg);
         }
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
 }
 
@@ -336,64 +336,66 @@ static void exif_turns_the_image_before_the_crop(void **state)
     (void)state;
     struct mr_plan plan = plan_of("exif+train:20", &files, MR_U8, MR_NHWC);
     struct mr_plan deaf = plan_of("train:20", &files, MR_U8, MR_NHWC);
-    struct mr_pixels *pixels, *deaf_pixels;
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-    assert_int_equal(mr_pixels_create(&deaf, &limits, false, &deaf_pixels, NULL), MR_OK);
+    struct mr_plan_runner *runner, *deaf_pixels;
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&deaf, &limits, false, &deaf_pixels, NULL), MR_OK);
     for (int orientation = 1; orientation <= 8; orientation++) {
         struct jpeg jpeg = make_jpeg(90, 50, 3, false, (uint8_t)orientation, 5);
         check_sample(deaf_pixels, &deaf, jpeg.bytes, jpeg.len, &jpeg.image, 3, "train:20");
         turn_image(&jpeg.image, orientation);
         assert_int_equal(jpeg.image.width, orientation >= 5 ? 50 : 90);
-        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, 3, "exif+train:20");
+        check_sample(runner, &plan, jpeg.bytes, jpeg.len, &jpeg.image, 3, "exif+train:20");
         jpeg_free(&jpeg);
     }
-    mr_pixels_destroy(pixels);
-    mr_pixels_destroy(deaf_pixels);
+    mr_plan_runner_destroy(runner);
+    mr_plan_runner_destroy(deaf_pixels);
 }
 
 static void a_bad_image_leaves_the_object_usable(void **state)
 {
     (void)state;
     struct mr_plan plan = plan_of("train:20", &files, MR_U8, MR_NCHW);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     mr_error error;
     uint8_t out[1200];
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     struct jpeg jpeg = make_jpeg(120, 100, 3, false, 0, 9);
     for (size_t len = 0; len < jpeg.len; len += 97) {
         mr_rng_init(&rng, 0, 0, len);
-        mr_status status = mr_pixels_run(pixels, jpeg.bytes, len, true, &rng, out, &report, &error);
+        mr_status status = mr_plan_runner_run(runner, jpeg.bytes, len, true, &rng, out, &report, &error);
         assert_true(status == MR_OK || status == MR_ERR_DAMAGED);
         assert_true(len > 300 || status == MR_ERR_DAMAGED);
-        check_sample(pixels, &plan, jpeg.bytes, jpeg.len, &jpeg.image, len, "train:20");
+        check_sample(runner, &plan, jpeg.bytes, jpeg.len, &jpeg.image, len, "train:20");
     }
     mr_rng_init(&rng, 0, 0, 0);
-    assert_int_equal(mr_pixels_run(pixels, jpeg.bytes, jpeg.len, false, &rng, out, &report, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_run(runner, jpeg.bytes, jpeg.len, false, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
     jpeg_free(&jpeg);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
 }
 
 static void sizes_that_differ_from_the_first_are_damaged(void **state)
 {
     (void)state;
     struct mr_plan plan = plan_of("none", &files, MR_U8, MR_NCHW);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     mr_error error;
     struct jpeg first = make_jpeg(22, 22, 0, false, 0, 9), other = make_jpeg(40, 22, 0, false, 0, 9);
     assert_int_equal(mr_plan_compile_fix_size(&plan, 22, 22, NULL), MR_OK);
     uint8_t out[22 * 22 * 3];
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-    check_sample(pixels, &plan, first.bytes, first.len, &first.image, 0, "none");
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+    check_sample(runner, &plan, first.bytes, first.len, &first.image, 0, "none");
     mr_rng_init(&rng, 0, 0, 0);
-    assert_int_equal(mr_pixels_run(pixels, other.bytes, other.len, true, &rng, out, &report, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_run(runner, other.bytes, other.len, true, &rng, out, &report, &error),
+                     MR_ERR_DAMAGED);
     assert_non_null(strstr(error.text, "image gives 40x22, the batch has the first image's 22x22: the transform"));
     jpeg_free(&first);
     jpeg_free(&other);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
 }
 
 static void an_image_that_grows_beyond_the_limit_is_damaged(void **state)
@@ -402,20 +404,20 @@ static void an_image_that_grows_beyond_the_limit_is_damaged(void **state)
     struct image image = image_make(1, 4000, 3);
     struct mr_sample_kind kind = raw_kind(&image, MR_NHWC);
     struct mr_plan plan = plan_of("resize(400)+resize(10:10)", &kind, MR_U8, MR_NHWC);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     mr_error error;
     uint8_t out[300];
     mr_rng_init(&rng, 0, 0, 0);
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-    assert_int_equal(mr_pixels_run(pixels, image.pixels, kind.data_bytes, false, &rng, out, &report, &error),
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, out, &report, &error),
                      MR_ERR_DAMAGED);
     assert_string_equal(error.text, "image becomes 400x1600000 pixels; the limit is 100000000 pixels");
-    assert_int_equal(mr_pixels_run(pixels, image.pixels, kind.data_bytes - 1, false, &rng, out, &report, &error),
+    assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes - 1, false, &rng, out, &report, &error),
                      MR_ERR_DAMAGED);
     assert_string_equal(error.text, "sample has 11999 bytes instead of 12000");
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     image_free(&image);
 }
 
@@ -428,17 +430,17 @@ static void limits_of_zero_mean_the_defaults_between_stages_too(void **state)
     const char *texts[] = {"resize(4)+resize(10:10)", "resize(400)+resize(10:10)"};
     for (int i = 0; i < 2; i++) {
         struct mr_plan plan = plan_of(texts[i], &kind, MR_U8, MR_NHWC);
-        struct mr_pixels *pixels;
-        struct mr_pixels_report report;
+        struct mr_plan_runner *runner;
+        struct mr_plan_runner_report report;
         struct mr_rng rng;
         mr_error error = {0};
         uint8_t out[300];
         mr_rng_init(&rng, 0, 0, 0);
-        assert_int_equal(mr_pixels_create(&plan, &zeros, false, &pixels, NULL), MR_OK);
-        mr_status status = mr_pixels_run(pixels, image.pixels, kind.data_bytes, false, &rng, out, &report, &error);
+        assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
+        mr_status status = mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, out, &report, &error);
         assert_string_equal(error.text, i ? "image becomes 400x1600000 pixels; the limit is 178956970 pixels" : "");
         assert_int_equal(status, i ? MR_ERR_DAMAGED : MR_OK);
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
     image_free(&image);
 }
@@ -447,20 +449,20 @@ static void the_report_says_what_was_cut(void **state)
 {
     (void)state;
     struct mr_plan plan = plan_of("center_crop(20)+hflip(1)", &files, MR_U8, MR_NCHW);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     uint8_t out[1200];
     struct jpeg jpeg = make_jpeg(64, 48, 3, false, 0, 9);
     for (int with_timing = 0; with_timing < 2; with_timing++) {
         mr_rng_init(&rng, 0, 0, 0);
-        assert_int_equal(mr_pixels_create(&plan, &limits, with_timing, &pixels, NULL), MR_OK);
-        assert_int_equal(mr_pixels_run(pixels, jpeg.bytes, jpeg.len, true, &rng, out, &report, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_create(&plan, &limits, with_timing, &runner, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_run(runner, jpeg.bytes, jpeg.len, true, &rng, out, &report, NULL), MR_OK);
         const int32_t geometry[8] = {64, 48, 22, 14, 20, 20, 1, 0};
         assert_memory_equal(report.geometry, geometry, sizeof geometry);
         assert_int_equal(report.n_warnings, 0);
         assert_int_equal(report.decode_ns > 0, with_timing);
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
     jpeg_free(&jpeg);
 }
@@ -472,18 +474,18 @@ static struct allocations warm_allocations(const char *text, const struct mr_sam
                                            size_t len)
 {
     struct mr_plan plan = plan_of(text, kind, MR_F16, MR_NHWC);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     if (!plan.out_known)
         assert_int_equal(mr_plan_compile_fix_size(&plan, 400, 300, NULL), MR_OK);
     uint8_t *out = malloc(plan.out_bytes);
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     for (int round = 0; round < 2; round++) {
         allocations = (struct allocations){0};
         for (uint64_t index = 0; index < 50; index++) {
             mr_rng_init(&rng, 1, 0, index);
-            mr_status status = mr_pixels_run(pixels, bytes, len, kind->encoded, &rng, out, &report, NULL);
+            mr_status status = mr_plan_runner_run(runner, bytes, len, kind->encoded, &rng, out, &report, NULL);
             if (status != MR_OK)
                 fail_msg("%s: status %d", text, status);
         }
@@ -491,7 +493,7 @@ static struct allocations warm_allocations(const char *text, const struct mr_sam
             assert_true(allocations.n_own > 0);
     }
     struct allocations warm = allocations;
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     free(out);
     return warm;
 }
@@ -567,16 +569,16 @@ static void records_are_copied(void **state)
     (void)state;
     struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
     struct mr_plan plan = compile_plan(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW);
-    struct mr_pixels *pixels;
-    struct mr_pixels_report report;
+    struct mr_plan_runner *runner;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     const double values[4] = {1.5, -2.0, 1e300, 0.0};
     double out[4];
     mr_rng_init(&rng, 0, 0, 0);
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-    assert_int_equal(mr_pixels_run(pixels, (const uint8_t *)values, 32, false, &rng, out, &report, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_run(runner, (const uint8_t *)values, 32, false, &rng, out, &report, NULL), MR_OK);
     assert_memory_equal(values, out, 32);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
 }
 
 int main(void)

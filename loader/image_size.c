@@ -3,7 +3,7 @@
  * Finds the size of a batch whose transform does not fix one: that of the first image that is not damaged. Of a pack
  * the index knows it; only files that are kept unchanged are read.
  */
-#include "loader/probe.h"
+#include "loader/image_size.h"
 
 #include "base/packed_image.h"
 #include "dataset/reader.h"
@@ -86,7 +86,8 @@ static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t
     return mr_plan_compile_fix_size(plan, turned ? head.height : head.width, turned ? head.width : head.height, error);
 }
 
-mr_status mr_probe_size(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options, mr_error *error)
+mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options,
+                            mr_error *error)
 {
     struct probe probe = {.catalog = mr_dataset_catalog(dataset)};
     if (!probe.catalog)

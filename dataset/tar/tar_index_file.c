@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads kept indexes: a header, the recipe, the members, the further ones, the members' names, all under one
+ * Writes and reads kept indexes: a header, the recipe, the members, the extra ones, the members' names, all under one
  * checksum. It is a cache:
  * native byte order, a version, and anything odd makes it as if it were not there.
  *
  * Invariant: readers see a whole file or none, since it is written under a temporary name first. What is read is
  * checked as if anybody had written it: places lie in the shard, names end.
  */
-#include "dataset/tar/tar_keep.h"
+#include "dataset/tar/tar_index_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -136,7 +136,7 @@ static bool header_fits(const struct keep_header *header, const uint8_t *rest, s
                         const struct mr_tar_recipe *recipe)
 {
     uint64_t members, all, of_each = sizeof(struct mr_catalog_member);
-    of_each += recipe->n_kept * sizeof(struct mr_catalog_further);
+    of_each += recipe->n_extra * sizeof(struct mr_catalog_extra);
     return header->magic == MAGIC && header->version == VERSION && header->recipe_len == strlen(recipe->text) &&
            is_same(&header->origin.shard, &origin->shard) && is_same(&header->origin.wds, &origin->wds) &&
            mr_checked_mul_u64(header->n, of_each, &members) && mr_checked_add_u64(members, header->names_len, &all) &&
@@ -145,14 +145,14 @@ static bool header_fits(const struct keep_header *header, const uint8_t *rest, s
 }
 
 /* Further members of a good sample lie in the shard, and are as long as the recipe allows. */
-static bool further_fit(const struct mr_tar_samples *samples, uint64_t i, const struct mr_tar_recipe *recipe,
-                        uint64_t shard_bytes)
+static bool extra_fit(const struct mr_tar_samples *samples, uint64_t i, const struct mr_tar_recipe *recipe,
+                      uint64_t shard_bytes)
 {
-    for (uint32_t k = 0; k < recipe->n_kept; k++) {
-        struct mr_catalog_further further;
+    for (uint32_t k = 0; k < recipe->n_extra; k++) {
+        struct mr_catalog_extra extra;
         uint64_t stop;
-        memcpy(&further, samples->further.data + (i * recipe->n_kept + k) * sizeof further, sizeof further);
-        if (further.len > recipe->kept[k].max_bytes || !mr_checked_add_u64(further.offset, further.len, &stop) ||
+        memcpy(&extra, samples->extra.data + (i * recipe->n_extra + k) * sizeof extra, sizeof extra);
+        if (extra.len > recipe->extra[k].max_bytes || !mr_checked_add_u64(extra.offset, extra.len, &stop) ||
             stop > shard_bytes)
             return false;
     }
@@ -170,7 +170,7 @@ static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_ta
         const char *nul = name < end ? memchr(name, '\0', (size_t)(end - name)) : NULL;
         if (!nul || nul == name || nul - name >= MR_CATALOG_PATH || member.problem >= MR_N_PROBLEMS ||
             !mr_checked_add_u64(member.offset, member.len, &stop) || stop > shard_bytes ||
-            (member.problem == MR_PROBLEM_NONE && !further_fit(samples, i, recipe, shard_bytes)))
+            (member.problem == MR_PROBLEM_NONE && !extra_fit(samples, i, recipe, shard_bytes)))
             return false;
         name = nul + 1;
     }
@@ -189,12 +189,12 @@ static bool take_samples(const uint8_t *bytes, size_t len, const struct origin *
         return false;
     const uint8_t *members = rest + header.recipe_len;
     size_t members_len = header.n * sizeof(struct mr_catalog_member);
-    size_t further_len = header.n * recipe->n_kept * sizeof(struct mr_catalog_further);
-    const uint8_t *further = members + members_len;
+    size_t extra_len = header.n * recipe->n_extra * sizeof(struct mr_catalog_extra);
+    const uint8_t *extra = members + members_len;
     samples->n = header.n;
     return mr_bytes_append(&samples->members, members, members_len, NULL) == MR_OK &&
-           mr_bytes_append(&samples->further, further, further_len, NULL) == MR_OK &&
-           mr_bytes_append(&samples->names, further + further_len, header.names_len, NULL) == MR_OK &&
+           mr_bytes_append(&samples->extra, extra, extra_len, NULL) == MR_OK &&
+           mr_bytes_append(&samples->names, extra + extra_len, header.names_len, NULL) == MR_OK &&
            samples_fit(samples, recipe, header.origin.shard.len);
 }
 
@@ -217,17 +217,17 @@ static bool load_place(const struct place *place, const struct origin *origin, c
     return good;
 }
 
-bool mr_tar_keep_load(enum mr_tar_keep keep, int root, const char *path, const struct stat *st,
-                      const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples_out)
+bool mr_tar_index_file_load(enum mr_tar_index_place keep, int root, const char *path, const struct stat *st,
+                            const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples_out)
 {
     struct place place;
-    if (keep == MR_TAR_KEEP_NONE)
+    if (keep == MR_TAR_INDEX_NONE)
         return false;
     struct origin origin = find_origin(root, path, st);
-    if (keep != MR_TAR_KEEP_CACHE && find_beside(root, path, recipe, &place) &&
+    if (keep != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) &&
         load_place(&place, &origin, recipe, samples_out))
         return true;
-    return keep != MR_TAR_KEEP_BESIDE && find_in_cache(root, path, recipe, false, &place) &&
+    return keep != MR_TAR_INDEX_BESIDE && find_in_cache(root, path, recipe, false, &place) &&
            load_place(&place, &origin, recipe, samples_out);
 }
 
@@ -243,7 +243,7 @@ static bool append_file(struct mr_bytes *file, const struct origin *origin, cons
     if (mr_bytes_append(file, &header, sizeof header, NULL) < 0 ||
         mr_bytes_append(file, recipe->text, header.recipe_len, NULL) < 0 ||
         mr_bytes_append(file, samples->members.data, samples->members.len, NULL) < 0 ||
-        mr_bytes_append(file, samples->further.data, samples->further.len, NULL) < 0 ||
+        mr_bytes_append(file, samples->extra.data, samples->extra.len, NULL) < 0 ||
         mr_bytes_append(file, samples->names.data, samples->names.len, NULL) < 0)
         return false;
     header.checksum = sum_file(&header, file->data + sizeof header, file->len - sizeof header);
@@ -297,20 +297,20 @@ static bool is_fresh(const struct stamp *stamp)
     return clock_gettime(CLOCK_REALTIME, &now) != 0 || stamp->mtime_s > now.tv_sec - FRESH_S;
 }
 
-void mr_tar_keep_save(enum mr_tar_keep keep, int root, const char *path, const struct stat *st,
-                      const struct mr_tar_recipe *recipe, const struct mr_tar_samples *samples)
+void mr_tar_index_file_save(enum mr_tar_index_place keep, int root, const char *path, const struct stat *st,
+                            const struct mr_tar_recipe *recipe, const struct mr_tar_samples *samples)
 {
     struct place place;
     struct mr_bytes file = {0};
-    if (keep == MR_TAR_KEEP_NONE)
+    if (keep == MR_TAR_INDEX_NONE)
         return;
     struct origin origin = find_origin(root, path, st);
     if (is_fresh(&origin.shard) || is_fresh(&origin.wds) || !append_file(&file, &origin, recipe, samples)) {
         mr_bytes_fini(&file);
         return;
     }
-    bool saved = keep != MR_TAR_KEEP_CACHE && find_beside(root, path, recipe, &place) && save_place(&place, &file);
-    if (!saved && keep != MR_TAR_KEEP_BESIDE && find_in_cache(root, path, recipe, true, &place))
+    bool saved = keep != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) && save_place(&place, &file);
+    if (!saved && keep != MR_TAR_INDEX_BESIDE && find_in_cache(root, path, recipe, true, &place))
         (void)save_place(&place, &file);
     mr_bytes_fini(&file);
 }

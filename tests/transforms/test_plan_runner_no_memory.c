@@ -8,7 +8,7 @@
 #include "tests/support/allocations.h"
 #include "tests/transforms/packed_sample.h"
 #include "transforms/codec.h"
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
@@ -94,33 +94,34 @@ static struct mr_plan plan_of(const char *text, int way)
     return plan;
 }
 
-static mr_status run_packed(struct mr_pixels *pixels, const struct packed_sample *s, struct mr_rng *rng, uint8_t *out,
-                            mr_error *error)
+static mr_status run_packed(struct mr_plan_runner *runner, const struct packed_sample *s, struct mr_rng *rng,
+                            uint8_t *out, mr_error *error)
 {
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     uint64_t offset, len;
-    mr_status status = mr_pixels_range(pixels, &s->image, rng, &offset, &len, error);
+    mr_status status = mr_plan_runner_range(runner, &s->image, rng, &offset, &len, error);
     if (status != MR_OK)
         return status;
-    return mr_pixels_run_packed(pixels, &s->image, s->bytes + offset, (size_t)len, offset, rng, out, &report, error);
+    return mr_plan_runner_run_packed(runner, &s->image, s->bytes + offset, (size_t)len, offset, rng, out, &report,
+                                     error);
 }
 
 /* refused: which allocation; 0: none. *ended_out: there was none of that number. */
-static mr_status run_sample(struct mr_pixels *pixels, int way, const struct sample *sample, uint8_t *out,
+static mr_status run_sample(struct mr_plan_runner *runner, int way, const struct sample *sample, uint8_t *out,
                             size_t refused, bool *ended_out, mr_error *error)
 {
-    struct mr_pixels_report report;
+    struct mr_plan_runner_report report;
     struct mr_rng rng;
     mr_status status;
     mr_rng_init(&rng, 1, 2, 3);
     *error = (mr_error){0};
     allocations = (struct allocations){.refused = refused};
     if (way >= AS_PACKED_FILE)
-        status = run_packed(pixels, &sample->packed, &rng, out, error);
+        status = run_packed(runner, &sample->packed, &rng, out, error);
     else if (way == AS_PLANES)
-        status = mr_pixels_run(pixels, sample->pixels, 3 * WIDTH * HEIGHT, false, &rng, out, &report, error);
+        status = mr_plan_runner_run(runner, sample->pixels, 3 * WIDTH * HEIGHT, false, &rng, out, &report, error);
     else
-        status = mr_pixels_run(pixels, sample->file.bytes, sample->file.len, true, &rng, out, &report, error);
+        status = mr_plan_runner_run(runner, sample->file.bytes, sample->file.len, true, &rng, out, &report, error);
     allocations.refused = 0;
     *ended_out = allocations.n_met < refused;
     return status;
@@ -129,20 +130,20 @@ static mr_status run_sample(struct mr_pixels *pixels, int way, const struct samp
 static void check_refusals(const char *text, int way)
 {
     struct mr_plan plan = plan_of(text, way);
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     struct sample sample;
     mr_error error;
     bool ended = false;
     make_sample(way, &sample);
     uint8_t *want = calloc(1, plan.out_bytes), *out = malloc(plan.out_bytes);
-    assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-    if (run_sample(pixels, way, &sample, want, 0, &ended, &error) != MR_OK)
+    assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+    if (run_sample(runner, way, &sample, want, 0, &ended, &error) != MR_OK)
         fail_msg("%s, way %d: %s", text, way, error.text);
-    mr_pixels_destroy(pixels);
+    mr_plan_runner_destroy(runner);
     size_t n = 0, n_failed = 0;
     for (ended = false; !ended && n < MOST_ALLOCATIONS;) {
-        assert_int_equal(mr_pixels_create(&plan, &limits, false, &pixels, NULL), MR_OK);
-        mr_status status = run_sample(pixels, way, &sample, out, ++n, &ended, &error);
+        assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
+        mr_status status = run_sample(runner, way, &sample, out, ++n, &ended, &error);
         bool has_words = error.status == status && error.text[0];
         if (status != MR_OK && (ended || status != MR_ERR_NO_MEMORY || !has_words))
             fail_msg("%s, way %d, allocation %zu: status %d, in the error %d: \"%s\"", text, way, n, status,
@@ -151,11 +152,11 @@ static void check_refusals(const char *text, int way)
         if (status == MR_OK && memcmp(out, want, plan.out_bytes) != 0) /* libjpeg asks again, for less */
             fail_msg("%s, way %d, without allocation %zu: the tensor differs", text, way, n);
         memset(out, 0xa5, plan.out_bytes);
-        if (run_sample(pixels, way, &sample, out, 0, &(bool){false}, &error) != MR_OK)
+        if (run_sample(runner, way, &sample, out, 0, &(bool){false}, &error) != MR_OK)
             fail_msg("%s, way %d, after allocation %zu: %s", text, way, n, error.text);
         if (memcmp(out, want, plan.out_bytes) != 0)
             fail_msg("%s, way %d, after allocation %zu: the tensor differs", text, way, n);
-        mr_pixels_destroy(pixels);
+        mr_plan_runner_destroy(runner);
     }
     assert_in_range(n, 10, MOST_ALLOCATIONS - 1);
     assert_in_range(n_failed, 10, n);
@@ -193,19 +194,19 @@ static void each_allocation_of_an_object_that_fails_has_words(void **state)
 {
     (void)state;
     struct mr_plan plan = plan_of("train:24", AS_JPEG);
-    struct mr_pixels *pixels;
+    struct mr_plan_runner *runner;
     mr_error error = {0};
     size_t n = 0;
     mr_status status = MR_ERR_NO_MEMORY;
-    for (; status != MR_OK && n < MOST_ALLOCATIONS; mr_pixels_destroy(pixels)) {
+    for (; status != MR_OK && n < MOST_ALLOCATIONS; mr_plan_runner_destroy(runner)) {
         allocations = (struct allocations){.refused = ++n};
-        status = mr_pixels_create(&plan, &limits, false, &pixels, &error);
+        status = mr_plan_runner_create(&plan, &limits, false, &runner, &error);
         allocations.refused = 0;
         if (status != MR_OK) {
             assert_int_equal(status, MR_ERR_NO_MEMORY);
             assert_int_equal(error.status, status);
             assert_true(error.text[0]);
-            assert_null(pixels);
+            assert_null(runner);
         }
     }
     assert_in_range(n, 4, 20);

@@ -5,7 +5,7 @@
  *
  * Invariant: a codec that was opened is closed on every way out.
  */
-#include "transforms/pixels.h"
+#include "transforms/plan_runner.h"
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -24,7 +24,7 @@
 
 static_assert(MR_GEOMETRY_FIELDS == 8, "mr_geometry_report() writes eight fields");
 
-struct mr_pixels {
+struct mr_plan_runner {
     const struct mr_plan *plan;
     struct mr_codec_limits limits;
     bool with_timing;
@@ -47,108 +47,109 @@ struct run {
     uint64_t offset;                      /* of bytes in the packed sample */
     struct mr_rng *rng;
     void *out;
-    struct mr_pixels_report *report;
+    struct mr_plan_runner_report *report;
     mr_error *error;
     struct mr_row_source source;
     uint32_t width; /* of the image as the operations see it */
     uint32_t height;
     uint32_t channels;   /* of the rows so far */
-    uint32_t free_image; /* of mr_pixels.image: the next stage's */
+    uint32_t free_image; /* of image in mr_plan_runner: the next stage's */
 };
 
-mr_status mr_pixels_create(const struct mr_plan *plan, const struct mr_codec_limits *limits, bool with_timing,
-                           struct mr_pixels **pixels_out, mr_error *error)
+mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits, bool with_timing,
+                                struct mr_plan_runner **runner_out, mr_error *error)
 {
     mr_status status = MR_OK;
-    *pixels_out = NULL;
-    struct mr_pixels *pixels = calloc(1, sizeof *pixels);
-    if (!pixels)
-        return mr_error_memory(error, sizeof *pixels);
-    pixels->plan = plan;
-    pixels->limits = mr_codec_limits_resolve(limits);
-    pixels->with_timing = with_timing;
-    pixels->resample.kernels = mr_kernels_best();
+    *runner_out = NULL;
+    struct mr_plan_runner *runner = calloc(1, sizeof *runner);
+    if (!runner)
+        return mr_error_memory(error, sizeof *runner);
+    runner->plan = plan;
+    runner->limits = mr_codec_limits_resolve(limits);
+    runner->with_timing = with_timing;
+    runner->resample.kernels = mr_kernels_best();
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
-        mr_tensor_write_half_init(&pixels->half, plan);
+        mr_tensor_write_half_init(&runner->half, plan);
     if (plan->kind.encoded)
-        status = mr_codec_create(limits, &pixels->codec, error);
+        status = mr_codec_create(limits, &runner->codec, error);
     if (status == MR_OK)
-        *pixels_out = pixels;
+        *runner_out = runner;
     else
-        free(pixels);
+        free(runner);
     return status;
 }
 
-void mr_pixels_destroy(struct mr_pixels *pixels)
+void mr_plan_runner_destroy(struct mr_plan_runner *runner)
 {
-    if (!pixels)
+    if (!runner)
         return;
-    if (pixels->codec)
-        mr_codec_destroy(pixels->codec);
-    mr_resample_fini(&pixels->resample);
-    mr_scratch_fini(&pixels->upright);
-    mr_scratch_fini(&pixels->image[0]);
-    mr_scratch_fini(&pixels->image[1]);
-    mr_scratch_fini(&pixels->row);
-    mr_scratch_fini(&pixels->planes);
-    free(pixels);
+    if (runner->codec)
+        mr_codec_destroy(runner->codec);
+    mr_resample_fini(&runner->resample);
+    mr_scratch_fini(&runner->upright);
+    mr_scratch_fini(&runner->image[0]);
+    mr_scratch_fini(&runner->image[1]);
+    mr_scratch_fini(&runner->row);
+    mr_scratch_fini(&runner->planes);
+    free(runner);
 }
 
-void mr_pixels_use_stock_jpeg(struct mr_pixels *pixels)
+void mr_plan_runner_use_stock_jpeg(struct mr_plan_runner *runner)
 {
-    if (pixels->codec)
-        mr_codec_use_stock_jpeg(pixels->codec);
+    if (runner->codec)
+        mr_codec_use_stock_jpeg(runner->codec);
 }
 
-static uint64_t read_clock(const struct mr_pixels *pixels)
+static uint64_t read_clock(const struct mr_plan_runner *runner)
 {
-    return pixels->with_timing ? mr_clock_now_ns() : 0;
+    return runner->with_timing ? mr_clock_now_ns() : 0;
 }
 
 /* Rows of a box, the time counted as decoding where a codec makes them. */
-static mr_status begin_rows(struct mr_pixels *pixels, struct run *run, struct mr_row_source *source, struct mr_box box)
+static mr_status begin_rows(struct mr_plan_runner *runner, struct run *run, struct mr_row_source *source,
+                            struct mr_box box)
 {
-    uint64_t start = read_clock(pixels);
+    uint64_t start = read_clock(runner);
     mr_status status = mr_row_source_begin(source, box, run->error);
     if (source->codec)
-        run->report->decode_ns += read_clock(pixels) - start;
+        run->report->decode_ns += read_clock(runner) - start;
     return status;
 }
 
-static mr_status next_rows(struct mr_pixels *pixels, struct run *run, struct mr_row_source *source,
+static mr_status next_rows(struct mr_plan_runner *runner, struct run *run, struct mr_row_source *source,
                            const uint8_t *rows[MR_ROW_SOURCE_MAX], uint32_t *n_out)
 {
-    uint64_t start = read_clock(pixels);
+    uint64_t start = read_clock(runner);
     mr_status status = mr_row_source_rows(source, rows, n_out, run->error);
     if (source->codec)
-        run->report->decode_ns += read_clock(pixels) - start;
+        run->report->decode_ns += read_clock(runner) - start;
     return status;
 }
 
-static mr_status run_stage(struct mr_pixels *pixels, struct run *run, const struct mr_stage *stage,
+static mr_status run_stage(struct mr_plan_runner *runner, struct run *run, const struct mr_stage *stage,
                            struct mr_row_source *source, struct mr_tensor_writer *writer)
 {
     const uint8_t *rows[MR_ROW_SOURCE_MAX];
-    mr_status status = mr_resample_begin(&pixels->resample, stage, run->channels, writer, run->error);
+    mr_status status = mr_resample_begin(&runner->resample, stage, run->channels, writer, run->error);
     if (status != MR_OK || stage->need.width == 0)
         return status;
-    status = begin_rows(pixels, run, source, stage->need);
+    status = begin_rows(runner, run, source, stage->need);
     for (int64_t y = 0; status == MR_OK && y < stage->need.height;) {
         uint32_t n = 0;
-        status = next_rows(pixels, run, source, rows, &n);
+        status = next_rows(runner, run, source, rows, &n);
         if (status == MR_OK)
-            mr_resample_push(&pixels->resample, rows, n);
+            mr_resample_push(&runner->resample, rows, n);
         y += n;
     }
     return status;
 }
 
 /* The calls on a stage's output. */
-static mr_status run_calls(struct mr_pixels *pixels, struct run *run, const struct mr_stage *stage,
+static mr_status run_calls(struct mr_plan_runner *runner, struct run *run, const struct mr_stage *stage,
                            struct mr_image *image)
 {
-    const struct mr_image_call *calls = &pixels->geometry.calls.calls[stage->first_call];
-    struct mr_scratch *spare = &pixels->image[run->free_image];
+    const struct mr_image_call *calls = &runner->geometry.calls.calls[stage->first_call];
+    struct mr_scratch *spare = &runner->image[run->free_image];
     const uint8_t *made = image->pixels;
     mr_status status = MR_OK;
     bool needs_spare = mr_image_call_needs_spare(calls, stage->n_calls);
@@ -156,7 +157,7 @@ static mr_status run_calls(struct mr_pixels *pixels, struct run *run, const stru
         status = mr_scratch_reserve(spare, (size_t)image->width * image->height, image->n_channels, run->error);
     if (status == MR_OK)
         status = mr_image_call_run(calls, stage->n_calls, image, needs_spare ? spare->memory : NULL,
-                                   pixels->resample.kernels, run->error);
+                                   runner->resample.kernels, run->error);
     if (image->pixels != made)
         run->free_image ^= 1;
     run->channels = image->n_channels;
@@ -164,29 +165,29 @@ static mr_status run_calls(struct mr_pixels *pixels, struct run *run, const stru
 }
 
 /* A stage that is not the last one makes an image in memory: just what the next one needs, or all that calls change. */
-static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint32_t i)
+static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run, uint32_t i)
 {
-    const struct mr_stage *stage = &pixels->geometry.stages[i];
-    struct mr_stage *next = &pixels->geometry.stages[i + 1];
-    struct mr_scratch *image = &pixels->image[run->free_image];
+    const struct mr_stage *stage = &runner->geometry.stages[i];
+    struct mr_stage *next = &runner->geometry.stages[i + 1];
+    struct mr_scratch *image = &runner->image[run->free_image];
     uint32_t channels = run->channels;
     uint64_t n_pixels;
     if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
-        n_pixels > pixels->limits.max_pixels)
+        n_pixels > runner->limits.max_pixels)
         return mr_error_set(run->error, MR_ERR_DAMAGED, "image becomes %lldx%lld pixels; the limit is %llu pixels",
                             (long long)stage->window.width, (long long)stage->window.height,
-                            (unsigned long long)pixels->limits.max_pixels);
+                            (unsigned long long)runner->limits.max_pixels);
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_tensor_writer writer = {.kernels = pixels->resample.kernels,
+    struct mr_tensor_writer writer = {.kernels = runner->resample.kernels,
                                       .out = image->memory,
                                       .width = (uint32_t)stage->window.width,
                                       .height = (uint32_t)stage->window.height,
                                       .channels = channels,
                                       .dtype = MR_U8,
                                       .layout = MR_NHWC};
-    status = run_stage(pixels, run, stage, &run->source, &writer);
+    status = run_stage(runner, run, stage, &run->source, &writer);
     run->free_image ^= 1;
     struct mr_image made = {.pixels = image->memory,
                             .width = writer.width,
@@ -196,49 +197,49 @@ static mr_status run_inner_stage(struct mr_pixels *pixels, struct run *run, uint
     if (stage->n_calls == 0)
         next->need.x = next->need.y = 0;
     else if (status == MR_OK)
-        status = run_calls(pixels, run, stage, &made);
+        status = run_calls(runner, run, stage, &made);
     mr_row_source_init_pixels(&run->source, made.pixels, made.width, made.height, made.n_channels, MR_NHWC, NULL);
     return status;
 }
 
 /* Aligned, since a load that spans two stores just made has to wait for them. */
-static mr_status reserve_row(struct mr_pixels *pixels, mr_error *error)
+static mr_status reserve_row(struct mr_plan_runner *runner, mr_error *error)
 {
-    size_t len = (size_t)pixels->plan->out_width * mr_tensor_write_row_bytes(pixels->plan);
-    return mr_scratch_reserve(&pixels->row, len + MR_KERNELS_ALIGN - 1, 1, error);
+    size_t len = (size_t)runner->plan->out_width * mr_tensor_write_row_bytes(runner->plan);
+    return mr_scratch_reserve(&runner->row, len + MR_KERNELS_ALIGN - 1, 1, error);
 }
 
-static mr_status run_stages(struct mr_pixels *pixels, struct run *run)
+static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
 {
-    const struct mr_plan *plan = pixels->plan;
+    const struct mr_plan *plan = runner->plan;
     mr_status status = MR_OK;
-    uint32_t last = pixels->geometry.n_stages - 1;
+    uint32_t last = runner->geometry.n_stages - 1;
     for (uint32_t i = 0; i < last && status == MR_OK; i++)
-        status = run_inner_stage(pixels, run, i);
+        status = run_inner_stage(runner, run, i);
     if (status == MR_OK)
-        status = reserve_row(pixels, run->error);
+        status = reserve_row(runner, run->error);
     if (status != MR_OK)
         return status;
-    struct mr_tensor_writer writer = {.kernels = pixels->resample.kernels,
+    struct mr_tensor_writer writer = {.kernels = runner->resample.kernels,
                                       .out = run->out,
                                       .width = plan->out_width,
                                       .height = plan->out_height,
                                       .channels = plan->channels,
                                       .dtype = plan->dtype,
                                       .layout = plan->layout,
-                                      .half = pixels->half.table,
+                                      .half = runner->half.table,
                                       .spread = plan->channels != plan->work_channels,
-                                      .row = mr_scratch_align(&pixels->row, MR_KERNELS_ALIGN)};
+                                      .row = mr_scratch_align(&runner->row, MR_KERNELS_ALIGN)};
     mr_tensor_write_set_rule(&writer, plan);
-    return run_stage(pixels, run, &pixels->geometry.stages[last], &run->source, &writer);
+    return run_stage(runner, run, &runner->geometry.stages[last], &run->source, &writer);
 }
 
 /* Draw, and check the size. */
-static mr_status make_geometry(struct mr_pixels *pixels, uint32_t width, uint32_t height, struct mr_rng *rng,
+static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height, struct mr_rng *rng,
                                mr_error *error)
 {
-    const struct mr_plan *plan = pixels->plan;
-    struct mr_geometry *g = &pixels->geometry;
+    const struct mr_plan *plan = runner->plan;
+    struct mr_geometry *g = &runner->geometry;
     mr_status status = mr_geometry_make(plan, width, height, rng, g, error);
     if (status != MR_OK)
         return status;
@@ -261,38 +262,38 @@ static void erase_boxes(const struct mr_plan *plan, const struct run *run)
 }
 
 /* The source is set. */
-static mr_status run_image(struct mr_pixels *pixels, struct run *run)
+static mr_status run_image(struct mr_plan_runner *runner, struct run *run)
 {
-    mr_status status = make_geometry(pixels, run->width, run->height, run->rng, run->error);
+    mr_status status = make_geometry(runner, run->width, run->height, run->rng, run->error);
     if (status != MR_OK)
         return status;
-    mr_geometry_report(&pixels->geometry, run->width, run->height, run->report->geometry);
-    status = run_stages(pixels, run);
-    if (status == MR_OK && pixels->plan->erase.kind == MR_OP_RANDOM_ERASING)
-        erase_boxes(pixels->plan, run);
+    mr_geometry_report(&runner->geometry, run->width, run->height, run->report->geometry);
+    status = run_stages(runner, run);
+    if (status == MR_OK && runner->plan->erase.kind == MR_OP_RANDOM_ERASING)
+        erase_boxes(runner->plan, run);
     return status;
 }
 
 /* Read the whole source and turn it; the source is then an image in memory. */
-static mr_status turn_upright(struct mr_pixels *pixels, struct run *run, uint32_t orientation)
+static mr_status turn_upright(struct mr_plan_runner *runner, struct run *run, uint32_t orientation)
 {
     const uint8_t *rows[MR_ROW_SOURCE_MAX];
     uint32_t width = run->width, height = run->height;
-    mr_status status = mr_scratch_reserve(&pixels->upright, (size_t)width * height, 3, run->error);
+    mr_status status = mr_scratch_reserve(&runner->upright, (size_t)width * height, 3, run->error);
     if (status == MR_OK)
-        status = begin_rows(pixels, run, &run->source, (struct mr_box){.width = width, .height = height});
+        status = begin_rows(runner, run, &run->source, (struct mr_box){.width = width, .height = height});
     for (uint32_t y = 0; status == MR_OK && y < height;) {
         uint32_t n = 0;
-        status = next_rows(pixels, run, &run->source, rows, &n);
+        status = next_rows(runner, run, &run->source, rows, &n);
         for (uint32_t i = 0; status == MR_OK && i < n; i++)
-            mr_row_source_turn_row(rows[i], y + i, width, height, orientation, pixels->upright.memory);
+            mr_row_source_turn_row(rows[i], y + i, width, height, orientation, runner->upright.memory);
         y += n;
     }
     if (orientation >= 5) {
         run->width = height;
         run->height = width;
     }
-    mr_row_source_init_pixels(&run->source, pixels->upright.memory, run->width, run->height, 3, MR_NHWC, NULL);
+    mr_row_source_init_pixels(&run->source, runner->upright.memory, run->width, run->height, 3, MR_NHWC, NULL);
     return status;
 }
 
@@ -302,38 +303,38 @@ static bool needs_turning(const struct mr_plan *plan, uint32_t orientation)
 }
 
 /* The source is the image as it is stored. */
-static mr_status run_stored(struct mr_pixels *pixels, struct run *run, uint32_t width, uint32_t height,
+static mr_status run_stored(struct mr_plan_runner *runner, struct run *run, uint32_t width, uint32_t height,
                             uint32_t orientation)
 {
     run->width = width;
     run->height = height;
-    run->channels = pixels->plan->source_channels;
+    run->channels = runner->plan->source_channels;
     mr_status status = MR_OK;
-    if (needs_turning(pixels->plan, orientation))
-        status = turn_upright(pixels, run, orientation);
-    return status == MR_OK ? run_image(pixels, run) : status;
+    if (needs_turning(runner->plan, orientation))
+        status = turn_upright(runner, run, orientation);
+    return status == MR_OK ? run_image(runner, run) : status;
 }
 
-static mr_status run_encoded(struct mr_pixels *pixels, struct run *run)
+static mr_status run_encoded(struct mr_plan_runner *runner, struct run *run)
 {
-    struct mr_codec *codec = pixels->codec;
+    struct mr_codec *codec = runner->codec;
     struct mr_image_head head;
-    uint64_t start = read_clock(pixels);
+    uint64_t start = read_clock(runner);
     mr_status status =
         run->packed ? mr_codec_open_packed(codec, run->packed, run->bytes, run->len, run->offset, &head, run->error)
                     : mr_codec_open(codec, run->bytes, run->len, &head, run->error);
-    run->report->decode_ns += read_clock(pixels) - start;
+    run->report->decode_ns += read_clock(runner) - start;
     if (status != MR_OK)
         return status;
     mr_row_source_init_codec(&run->source, codec);
-    status = run_stored(pixels, run, head.width, head.height, head.orientation);
+    status = run_stored(runner, run, head.width, head.height, head.orientation);
     run->report->n_warnings = mr_codec_close(codec);
     return status;
 }
 
-static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
+static mr_status run_raw(struct mr_plan_runner *runner, struct run *run)
 {
-    const struct mr_plan *plan = pixels->plan;
+    const struct mr_plan *plan = runner->plan;
     const int64_t *shape = plan->kind.shape;
     if (run->len != plan->kind.data_bytes)
         return mr_error_set(run->error, MR_ERR_DAMAGED, "sample has %zu bytes instead of %llu", run->len,
@@ -351,55 +352,55 @@ static mr_status run_raw(struct mr_pixels *pixels, struct run *run)
         return MR_OK;
     }
     run->channels = plan->source_channels;
-    mr_status status = mr_scratch_reserve(&pixels->planes, run->width, run->channels, run->error);
+    mr_status status = mr_scratch_reserve(&runner->planes, run->width, run->channels, run->error);
     if (status != MR_OK)
         return status;
     mr_row_source_init_pixels(&run->source, run->bytes, run->width, run->height, run->channels, plan->kind.layout,
-                              pixels->planes.memory);
-    return run_image(pixels, run);
+                              runner->planes.memory);
+    return run_image(runner, run);
 }
 
-static mr_status run_timed(struct mr_pixels *pixels, struct run *run,
-                           mr_status (*way)(struct mr_pixels *pixels, struct run *run))
+static mr_status run_timed(struct mr_plan_runner *runner, struct run *run,
+                           mr_status (*way)(struct mr_plan_runner *runner, struct run *run))
 {
-    uint64_t start = read_clock(pixels);
-    mr_status status = way(pixels, run);
-    uint64_t total = read_clock(pixels) - start;
+    uint64_t start = read_clock(runner);
+    mr_status status = way(runner, run);
+    uint64_t total = read_clock(runner) - start;
     run->report->transform_ns = total - run->report->decode_ns;
     return status;
 }
 
 /* encoded: what the sample is; the plan says what the dataset's samples are. */
-static mr_status check_kind(const struct mr_pixels *pixels, bool encoded, mr_error *error)
+static mr_status check_kind(const struct mr_plan_runner *runner, bool encoded, mr_error *error)
 {
-    if (encoded == (pixels->plan->kind.encoded != 0))
+    if (encoded == (runner->plan->kind.encoded != 0))
         return MR_OK;
     return mr_error_set(error, MR_ERR_DAMAGED, "sample is %s, the dataset's samples are %s",
                         encoded ? "an encoded image" : "raw", encoded ? "raw" : "encoded images");
 }
 
-mr_status mr_pixels_run(struct mr_pixels *pixels, const uint8_t *bytes, size_t len, bool encoded, struct mr_rng *rng,
-                        void *out, struct mr_pixels_report *report_out, mr_error *error)
+mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len, bool encoded,
+                             struct mr_rng *rng, void *out, struct mr_plan_runner_report *report_out, mr_error *error)
 {
     struct run run = {.bytes = bytes, .len = len, .rng = rng, .out = out, .report = report_out, .error = error};
     memset(report_out, 0, sizeof *report_out);
-    mr_status status = check_kind(pixels, encoded, error);
-    return status == MR_OK ? run_timed(pixels, &run, encoded ? run_encoded : run_raw) : status;
+    mr_status status = check_kind(runner, encoded, error);
+    return status == MR_OK ? run_timed(runner, &run, encoded ? run_encoded : run_raw) : status;
 }
 
 /* Samples of packs. */
 
 /* *image becomes a copy, which is what was checked. */
-static mr_status take_packed(struct mr_pixels *pixels, const struct mr_packed_image **image, mr_error *error)
+static mr_status take_packed(struct mr_plan_runner *runner, const struct mr_packed_image **image, mr_error *error)
 {
-    *image = mr_packed_copy(&pixels->packed, *image);
-    mr_status status = check_kind(pixels, true, error);
-    return status == MR_OK ? mr_packed_check(*image, &pixels->limits, error) : status;
+    *image = mr_packed_copy(&runner->packed, *image);
+    mr_status status = check_kind(runner, true, error);
+    return status == MR_OK ? mr_packed_check(*image, &runner->limits, error) : status;
 }
 
 /* The draws that are to come, on copies of what they change. */
-static mr_status draw_ahead(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
-                            mr_error *error)
+static mr_status draw_ahead(struct mr_plan_runner *runner, const struct mr_packed_image *image,
+                            const struct mr_rng *rng, mr_error *error)
 {
     struct mr_rng copy = *rng;
     struct mr_mt19937 torch;
@@ -407,28 +408,28 @@ static mr_status draw_ahead(struct mr_pixels *pixels, const struct mr_packed_ima
         torch = *copy.torch;
         copy.torch = &torch;
     }
-    return make_geometry(pixels, image->width, image->height, &copy, error);
+    return make_geometry(runner, image->width, image->height, &copy, error);
 }
 
-static bool needs_whole(const struct mr_pixels *pixels, const struct mr_packed_image *image)
+static bool needs_whole(const struct mr_plan_runner *runner, const struct mr_packed_image *image)
 {
-    if (image->encoding == MR_PACKED_JPEG || needs_turning(pixels->plan, image->orientation))
+    if (image->encoding == MR_PACKED_JPEG || needs_turning(runner->plan, image->orientation))
         return true;
-    return image->encoding == MR_PACKED_MARKED && !mr_codec_reads_marks(pixels->codec);
+    return image->encoding == MR_PACKED_MARKED && !mr_codec_reads_marks(runner->codec);
 }
 
-mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image *image, const struct mr_rng *rng,
-                          uint64_t *offset_out, uint64_t *len_out, mr_error *error)
+mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_packed_image *image,
+                               const struct mr_rng *rng, uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
-    mr_status status = take_packed(pixels, &image, error);
+    mr_status status = take_packed(runner, &image, error);
     if (status != MR_OK)
         return status;
-    bool whole = needs_whole(pixels, image);
+    bool whole = needs_whole(runner, image);
     if (!whole)
-        status = draw_ahead(pixels, image, rng, error);
+        status = draw_ahead(runner, image, rng, error);
     if (status != MR_OK)
         return status;
-    const struct mr_box *need = &pixels->geometry.stages[0].need;
+    const struct mr_box *need = &runner->geometry.stages[0].need;
     *offset_out = 0;
     *len_out = whole ? image->len : 0;
     if (!whole && need->width > 0)
@@ -436,19 +437,19 @@ mr_status mr_pixels_range(struct mr_pixels *pixels, const struct mr_packed_image
     return MR_OK;
 }
 
-static mr_status run_pixels(struct mr_pixels *pixels, struct run *run)
+static mr_status run_pixels(struct mr_plan_runner *runner, struct run *run)
 {
     const struct mr_packed_image *image = run->packed;
     mr_row_source_init_part(&run->source, run->bytes, run->len, run->offset, image->width, 3);
-    return run_stored(pixels, run, image->width, image->height, image->orientation);
+    return run_stored(runner, run, image->width, image->height, image->orientation);
 }
 
-mr_status mr_pixels_run_packed(struct mr_pixels *pixels, const struct mr_packed_image *image, const uint8_t *bytes,
-                               size_t len, uint64_t offset, struct mr_rng *rng, void *out,
-                               struct mr_pixels_report *report_out, mr_error *error)
+mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner, const struct mr_packed_image *image,
+                                    const uint8_t *bytes, size_t len, uint64_t offset, struct mr_rng *rng, void *out,
+                                    struct mr_plan_runner_report *report_out, mr_error *error)
 {
     memset(report_out, 0, sizeof *report_out);
-    mr_status status = take_packed(pixels, &image, error);
+    mr_status status = take_packed(runner, &image, error);
     struct run run = {.bytes = bytes,
                       .len = len,
                       .packed = image,
@@ -457,6 +458,6 @@ mr_status mr_pixels_run_packed(struct mr_pixels *pixels, const struct mr_packed_
                       .out = out,
                       .report = report_out,
                       .error = error};
-    return status == MR_OK ? run_timed(pixels, &run, image->encoding == MR_PACKED_RAW ? run_pixels : run_encoded)
+    return status == MR_OK ? run_timed(runner, &run, image->encoding == MR_PACKED_RAW ? run_pixels : run_encoded)
                            : status;
 }

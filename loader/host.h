@@ -5,8 +5,8 @@
  *
  * Invariant: one private mutex guards everything here. No mutex lies in shared memory.
  */
-#ifndef LOADER_CORE_H
-#define LOADER_CORE_H
+#ifndef LOADER_HOST_H
+#define LOADER_HOST_H
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -21,17 +21,17 @@
 
 #define MR_BATCH_ARRAYS 5 /* that every batch has */
 /* Three where rows are mixed, values and offsets of byte arrays. */
-#define MR_BATCH_MAX_ARRAYS (MR_BATCH_ARRAYS + 3 + 2 * MR_MAX_KEPT)
+#define MR_BATCH_MAX_ARRAYS (MR_BATCH_ARRAYS + 3 + 2 * MR_MAX_EXTRA)
 #define MR_MAX_BUFFERS 64 /* on a device */
 
-struct mr_core;
+struct mr_host;
 
 /*
  * One per slot where slots are lent, one per device buffer otherwise, and one more for each part where there are
- * several. What is marked "lock" is guarded by the core's; the rest is the holder's while the batch is lent.
+ * several. What is marked "lock" is guarded by the host's; the rest is the holder's while the batch is lent.
  */
 struct mr_batch {
-    struct mr_core *core;
+    struct mr_host *host;
     struct mr_batch *whole; /* itself but for a part */
     struct mr_batch *parts; /* itself where there is one part */
     uint32_t part;
@@ -49,12 +49,12 @@ struct mr_batch {
     bool is_issued;    /* lock; a stream may be made to wait for it */
     bool is_copying;   /* lock; about to be issued, or issued and its end was not seen yet */
     bool is_lent;      /* lock; returned by next() */
-    uint64_t freed_at; /* lock; core->n_freed when it was given back last */
-    bool is_owed;      /* lock; nobody holds it, but a stream was in a capture when its last hold ended */
-    bool is_copy;      /* made by mr_batch_copy(): it has no slot, and its core is its own */
+    uint64_t freed_at; /* lock; host->n_freed when it was given back last */
+    bool is_deferred;  /* lock; nobody holds it, but a stream was in a capture when its last hold ended */
+    bool is_copy;      /* made by mr_batch_copy(): it has no slot, and its host is its own */
     bool keeps_slot;   /* lock; its copy has ended, but the slot has records to tell when it is lent */
     uint32_t n_arrays;
-    int64_t n_values[MR_MAX_KEPT]; /* where the last row of each byte array ends */
+    int64_t n_values[MR_MAX_EXTRA]; /* where the last row of each byte array ends */
     mr_array arrays[MR_BATCH_MAX_ARRAYS];
     mr_error error;
 };
@@ -72,7 +72,7 @@ struct mr_image_form {
     int64_t shape[MR_MAX_NDIM - 1];
 };
 
-/* Of the copies, for the statistics; guarded by the core's lock. */
+/* Of the copies, for the statistics; guarded by the host's lock. */
 struct mr_copy_totals {
     uint64_t n_issued;
     uint64_t sum_copying; /* over the copies issued: how many were under way then, with itself */
@@ -95,13 +95,13 @@ enum mr_answer {
     MR_ANSWER_STUCK /* all are lent */
 };
 
-/* The descriptor of mr_loader_fd(); ready_fd.c. Guarded by the core's lock. */
+/* The descriptor of mr_loader_fd(); ready_fd.c. Guarded by the host's lock. */
 struct mr_ready_fd {
     bool is_open; /* mr_loader_fd() was called; the rest is valid */
     bool readable;
     int fd;
     pthread_t thread;
-    pthread_cond_t cleared; /* it is readable no longer, or the core has failed or is closed */
+    pthread_cond_t cleared; /* it is readable no longer, or the host has failed or is closed */
 };
 
 /* Is the order of the next epoch at hand? Made by a thread of its own, outside the lock. */
@@ -113,7 +113,7 @@ enum mr_next_epoch {
     MR_NEXT_EPOCH_FAILED
 };
 
-struct mr_core {
+struct mr_host {
     pthread_mutex_t lock;
     uint32_t n_refs; /* the loader and every lent batch */
     bool closed;     /* the loader is destroyed: nothing is published any more */
@@ -145,10 +145,10 @@ struct mr_core {
     /* Only where page-locked slots are lent (pin_memory): */
     struct mr_device_name pin_device;
     struct mr_slot_streams *slot_streams; /* made by the freeing thread; NULL without a GPU */
-    pthread_cond_t freeing_wanted;        /* a slot was released on streams, or the core is closed */
+    pthread_cond_t freeing_wanted;        /* a slot was released on streams, or the host is closed */
 
     /* Where there is a device, in either way: */
-    uint32_t n_owed;     /* batches that next() tries to give back */
+    uint32_t n_deferred; /* batches that next() tries to give back */
     uint64_t n_freed;    /* buffers, or slots on streams, given back so far */
     bool is_page_locked; /* the slots are */
     bool opened;         /* the copying or freeing thread has opened the devices, or failed: */
@@ -178,44 +178,44 @@ struct mr_core {
     mr_error fatal; /* status 0, or why the loader is at its end */
 };
 
-struct mr_slot_view mr_core_slot(const struct mr_core *core, uint32_t i);
+struct mr_slot_view mr_host_slot(const struct mr_host *host, uint32_t i);
 
 /* Take and give a reference; the last one frees everything. */
-void mr_core_retain(struct mr_core *core);
-void mr_core_release(struct mr_core *core);
+void mr_host_retain(struct mr_host *host);
+void mr_host_release(struct mr_host *host);
 
 /* Wait until the copying or freeing thread has opened the devices. */
-mr_status mr_core_await_open(struct mr_core *core, mr_error *error);
+mr_status mr_host_await_open(struct mr_host *host, mr_error *error);
 
 /* With the lock held: publish every batch for which there is a slot, and wake the workers. */
-void mr_core_publish(struct mr_core *core);
+void mr_host_publish(struct mr_host *host);
 
 /* With the lock held, before the first batch of an epoch is published: nothing is known of its damage yet. */
-void mr_core_forget_damage(struct mr_core *core, uint64_t epoch);
+void mr_host_forget_damage(struct mr_host *host, uint64_t epoch);
 
 /* With the lock held: drop the batches that are published; with keep, all but those of this epoch. */
-void mr_core_drop_published(struct mr_core *core, bool keep, uint64_t epoch);
+void mr_host_drop_published(struct mr_host *host, bool keep, uint64_t epoch);
 
 /* With the lock held: the batch of this sequence is the next one to return. */
-void mr_core_move_head(struct mr_core *core, uint64_t head);
+void mr_host_move_head(struct mr_host *host, uint64_t head);
 /* With the lock held: publish, and find what next() would say. */
-enum mr_answer mr_core_answer(struct mr_core *core, enum mr_head_is how);
+enum mr_answer mr_host_answer(struct mr_host *host, enum mr_head_is how);
 /* With the lock held: make the descriptor of mr_loader_fd() readable, or not, after what may change the answer. */
-void mr_core_update_fd(struct mr_core *core);
+void mr_host_update_fd(struct mr_host *host);
 /* With the lock held: the copier has taken the batch at staged. */
-void mr_core_move_staged(struct mr_core *core, const struct mr_staged *staged);
+void mr_host_move_staged(struct mr_host *host, const struct mr_staged *staged);
 /* With the lock held: the slot of a published sequence; is the next batch for the copier filled? */
-uint32_t mr_core_slot_of(const struct mr_core *core, uint64_t sequence);
-bool mr_core_copier_is_next(const struct mr_core *core);
+uint32_t mr_host_slot_of(const struct mr_host *host, uint64_t sequence);
+bool mr_host_copier_is_next(const struct mr_host *host);
 /*
  * With the lock held: the device buffer that may be filled next, of several the one that was given back first, whose
  * streams are likeliest to have ended; NULL when none is free.
  */
-struct mr_batch *mr_core_free_buffer(const struct mr_core *core);
+struct mr_batch *mr_host_free_buffer(const struct mr_host *host);
 /* With the lock held: nobody has this buffer's batch any more. */
-void mr_core_give_buffer(struct mr_core *core, struct mr_batch *batch);
+void mr_host_give_buffer(struct mr_host *host, struct mr_batch *batch);
 
 /* End the loader with this error, once; wakes next(). Takes the lock. */
-void mr_core_fail(struct mr_core *core, const mr_error *error);
+void mr_host_fail(struct mr_host *host, const mr_error *error);
 
 #endif

@@ -7,15 +7,15 @@
 #include <stddef.h>
 
 /* CLOCK_MONOTONIC in seconds, which the runner's own clock is too. */
-double mr_marks_now(void);
+double mr_moments_now(void);
 
 /* Print the mark and wait for the runner's answer. False if the runner is gone. */
-bool mr_marks_say(const char *name);
+bool mr_moments_say(const char *name);
 
 /* Has the runner written a line, or gone? */
-bool mr_marks_is_called(void);
+bool mr_moments_is_called(void);
 
 /* "gaps": [...] of n seconds, without a comma around it. */
-void mr_marks_print_gaps(const double *gaps, size_t n);
+void mr_moments_print_gaps(const double *gaps, size_t n);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <millrace/status.h>
 
-enum { MAX_KEPT = 64, MAX_LINE = 1200 };
+enum { MAX_LINES = 64, MAX_LINE_BYTES = 1200 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -17,30 +17,30 @@ static struct {
     uint64_t n_lost; /* since the last line that was kept */
     struct {
         mr_log_level level;
-        char text[MAX_LINE];
-    } lines[MAX_KEPT];
-} kept;
+        char text[MAX_LINE_BYTES];
+    } lines[MAX_LINES];
+} queue;
 
-static void keep_line(void *user, mr_log_level level, const char *line)
+static void queue_line(void *user, mr_log_level level, const char *line)
 {
     (void)user;
     pthread_mutex_lock(&lock);
-    if (kept.n == MAX_KEPT) {
-        kept.n_lost++;
+    if (queue.n == MAX_LINES) {
+        queue.n_lost++;
     } else {
-        unsigned i = (kept.first + kept.n++) % MAX_KEPT;
-        kept.lines[i].level = level;
-        snprintf(kept.lines[i].text, MAX_LINE, "%s", line);
+        unsigned i = (queue.first + queue.n++) % MAX_LINES;
+        queue.lines[i].level = level;
+        snprintf(queue.lines[i].text, MAX_LINE_BYTES, "%s", line);
     }
     pthread_mutex_unlock(&lock);
 }
 
-void mr_log_keep(void)
+void mr_log_queue(void)
 {
     pthread_mutex_init(&lock, NULL); /* in a forked child, another thread may have held it */
-    kept.first = kept.n = 0;
-    kept.n_lost = 0;
-    mr_log_set(keep_line, NULL);
+    queue.first = queue.n = 0;
+    queue.n_lost = 0;
+    mr_log_set(queue_line, NULL);
 }
 
 mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size)
@@ -49,15 +49,15 @@ mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size)
     if (!level_out || !line_out || size == 0)
         return MR_ERR_INVALID;
     pthread_mutex_lock(&lock);
-    if (kept.n > 0) {
-        *level_out = kept.lines[kept.first].level;
-        snprintf(line_out, size, "%s", kept.lines[kept.first].text);
-        kept.first = (kept.first + 1) % MAX_KEPT;
-        kept.n--;
-    } else if (kept.n_lost > 0) {
+    if (queue.n > 0) {
+        *level_out = queue.lines[queue.first].level;
+        snprintf(line_out, size, "%s", queue.lines[queue.first].text);
+        queue.first = (queue.first + 1) % MAX_LINES;
+        queue.n--;
+    } else if (queue.n_lost > 0) {
         *level_out = MR_LOG_WARNING;
-        snprintf(line_out, size, "%llu log lines were not kept", (unsigned long long)kept.n_lost);
-        kept.n_lost = 0;
+        snprintf(line_out, size, "%llu log lines were not kept", (unsigned long long)queue.n_lost);
+        queue.n_lost = 0;
     } else {
         status = MR_END;
     }

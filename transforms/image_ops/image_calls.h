@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the operations of a list draw from and into, for one sample. */
-#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_DRAWING_H
-#define TRANSFORMS_IMAGE_OPS_IMAGE_DRAWING_H
+#ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALLS_H
+#define TRANSFORMS_IMAGE_OPS_IMAGE_CALLS_H
 
 #include "base/rng.h"
 #include "transforms/image_ops/image_call_kind.h"
@@ -17,7 +17,7 @@ struct mr_image_calls {
 };
 
 /* What an operation draws from and into. */
-struct mr_image_draw {
+struct mr_image_params_source {
     const double *args; /* in the order of the parameters, a range as lo and hi */
     struct mr_rng *rng; /* the operation's own, by its place in the list */
     uint32_t width;     /* of the image as the operation sees it */
@@ -26,7 +26,7 @@ struct mr_image_draw {
 };
 
 /* Append a call; its arguments beyond n_args are 0. */
-void mr_image_drawing_add(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
-                          const double *args);
+void mr_image_calls_add(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
+                        const double *args);
 
 #endif

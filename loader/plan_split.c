@@ -3,12 +3,12 @@
  * Cuts one transform in two. Pixels are u8 up to the last step, so the device can do that step. It uses the plan's
  * numbers, on the host and on a device.
  */
-#include "loader/finishing.h"
+#include "loader/plan_split.h"
 
 #include <string.h>
 
 #include "dataset/dataset.h"
-#include "loader/probe.h"
+#include "loader/image_size.h"
 #include "transforms/codec_limits.h"
 #include "transforms/geometry.h"
 #include "transforms/mixing/mix_draw.h"
@@ -35,41 +35,41 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
     if (status == MR_OK)
         status = check_images(plan_out, o, error);
     if (status == MR_OK && !plan_out->out_known)
-        status = mr_probe_size(dataset, plan_out, o, error);
+        status = mr_image_size_fix(dataset, plan_out, o, error);
     return status;
 }
 
 /* Does a device have something to do for these samples? */
-static bool is_left_to_device(const struct mr_core *core, const struct mr_sample_kind *kind, bool mixes)
+static bool is_left_to_device(const struct mr_host *host, const struct mr_sample_kind *kind, bool mixes)
 {
-    const mr_loader_options *o = &core->options;
+    const mr_loader_options *o = &host->options;
     bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 || o->pad_channels != 0 || mixes;
-    return !core->placement.lends_slots && kind->picture && !o->finish_on_host && changes;
+    return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes;
 }
 
-static void keep_form(struct mr_core *core, const struct mr_plan *plan)
+static void keep_form(struct mr_host *host, const struct mr_plan *plan)
 {
-    core->image.dtype = plan->dtype;
-    core->image.ndim = plan->out_ndim;
-    memcpy(core->image.shape, plan->out_shape, sizeof core->image.shape);
+    host->image.dtype = plan->dtype;
+    host->image.ndim = plan->out_ndim;
+    memcpy(host->image.shape, plan->out_shape, sizeof host->image.shape);
 }
 
 /* Everything but u8 and interleaved moves from the plan to the device. */
-static void cut_plan(struct mr_core *core, struct mr_plan *plan)
+static void cut_plan(struct mr_host *host, struct mr_plan *plan)
 {
-    struct mr_finish *f = &core->finish;
+    struct mr_finish *f = &host->finish;
     *f = (struct mr_finish){.needed = 1,
                             .height = plan->out_height,
                             .width = plan->out_width,
                             .channels = plan->channels,
                             .out_channels = plan->channels,
-                            .layout = core->options.layout,
+                            .layout = host->options.layout,
                             .dtype = plan->dtype,
                             .exact = plan->exact,
                             .erases = plan->erase.kind == MR_OP_RANDOM_ERASING,
                             .mixes = plan->mix.kind != 0};
-    if (core->options.pad_channels > f->out_channels)
-        f->out_channels = core->options.pad_channels;
+    if (host->options.pad_channels > f->out_channels)
+        f->out_channels = host->options.pad_channels;
     for (uint32_t c = 0; c < plan->channels && c < MR_FINISH_CHANNELS; c++) {
         f->scale[c] = plan->scale[c];
         f->bias[c] = plan->bias[c];
@@ -80,41 +80,41 @@ static void cut_plan(struct mr_core *core, struct mr_plan *plan)
 }
 
 /* The shape of what is lent: as laid out, with the channels that are padded. */
-static void shape_image(struct mr_core *core)
+static void shape_image(struct mr_host *host)
 {
-    const struct mr_finish *f = &core->finish;
+    const struct mr_finish *f = &host->finish;
     bool planes = f->layout == MR_NCHW;
-    core->image.dtype = (mr_dtype)f->dtype;
-    core->image.ndim = 3;
-    core->image.shape[planes ? 0 : 2] = f->out_channels;
-    core->image.shape[planes ? 1 : 0] = f->height;
-    core->image.shape[planes ? 2 : 1] = f->width;
+    host->image.dtype = (mr_dtype)f->dtype;
+    host->image.ndim = 3;
+    host->image.shape[planes ? 0 : 2] = f->out_channels;
+    host->image.shape[planes ? 1 : 0] = f->height;
+    host->image.shape[planes ? 2 : 1] = f->width;
 }
 
-static mr_status refuse_padding(const struct mr_core *core, bool picture, mr_error *error)
+static mr_status refuse_padding(const struct mr_host *host, bool picture, mr_error *error)
 {
-    if (core->options.pad_channels == 0 || (picture && !core->placement.lends_slots))
+    if (host->options.pad_channels == 0 || (picture && !host->placement.lends_slots))
         return MR_OK;
     if (!picture)
         return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: these samples are no pictures",
-                            core->options.pad_channels);
+                            host->options.pad_channels);
     return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u needs a device with buffers of its own, not host",
-                        core->options.pad_channels);
+                        host->options.pad_channels);
 }
 
-static mr_status check_mixing(const struct mr_core *core, mr_dataset *dataset, const struct mr_plan *plan,
+static mr_status check_mixing(const struct mr_host *host, mr_dataset *dataset, const struct mr_plan *plan,
                               mr_error *error)
 {
-    const mr_loader_options *o = &core->options;
+    const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = &plan->kind;
     const char *name = mr_transform_op_name(&plan->mix);
     if (kind->label_ndim != 0 || kind->label_dtype != MR_I64)
         return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: labels are not one i64 number each", name);
-    if (!core->placement.lends_slots && core->placement.n_parts > 1)
+    if (!host->placement.lends_slots && host->placement.n_parts > 1)
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s cannot be applied: batches are split over %u devices, and a row's partner may be on "
                             "another one",
-                            name, core->placement.n_parts);
+                            name, host->placement.n_parts);
     if (mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES && o->batch_size % 2 != 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s needs an even batch_size, not %u", name, o->batch_size);
     if (o->soft_labels != 0 && mr_dataset_n_classes(dataset) > o->soft_labels)
@@ -135,28 +135,28 @@ static void cut_mixing(struct mr_plan *plan)
     memcpy(plan->out_shape, pixels, sizeof pixels);
 }
 
-mr_status mr_finishing_compile(struct mr_core *core, mr_dataset *dataset, const mr_transform *transform,
-                               struct mr_plan *plan_out, struct mr_plan *mixed_out, mr_error *error)
+mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset, const mr_transform *transform,
+                                struct mr_plan *plan_out, struct mr_plan *mixed_out, mr_error *error)
 {
-    const mr_loader_options *o = &core->options;
+    const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
-    mr_status status = refuse_padding(core, kind->picture, error);
+    mr_status status = refuse_padding(host, kind->picture, error);
     if (status != MR_OK)
         return status;
     bool mixes = mr_transform_mixes(transform);
     if (!mixes && o->soft_labels != 0)
         return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the transform does not mix",
                             (unsigned long long)o->soft_labels);
-    bool left = is_left_to_device(core, kind, mixes);
+    bool left = is_left_to_device(host, kind, mixes);
     status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
     if (status == MR_OK && mixes)
-        status = check_mixing(core, dataset, plan_out, error);
+        status = check_mixing(host, dataset, plan_out, error);
     if (status != MR_OK)
         return status;
-    keep_form(core, plan_out);
+    keep_form(host, plan_out);
     if (left) {
-        cut_plan(core, plan_out);
-        shape_image(core);
+        cut_plan(host, plan_out);
+        shape_image(host);
     }
     *mixed_out = *plan_out;
     if (mixes)

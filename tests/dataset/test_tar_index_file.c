@@ -218,7 +218,7 @@ struct forgery {
     char name[256];
     uint8_t bytes[MAX_FILE];
     size_t len;
-    size_t members_at; /* of N struct mr_catalog_member, N of struct mr_catalog_further, names */
+    size_t members_at; /* of N struct mr_catalog_member, N of struct mr_catalog_extra, names */
 };
 
 static void begin_forgery(struct forgery *forgery)
@@ -253,7 +253,7 @@ static void put_u64(struct forgery *forgery, size_t at, uint64_t value)
 static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
 {
     (void)state;
-    enum { MEMBER = sizeof(struct mr_catalog_member), FURTHER = sizeof(struct mr_catalog_further) };
+    enum { MEMBER = sizeof(struct mr_catalog_member), FURTHER = sizeof(struct mr_catalog_extra) };
     struct forgery truth, forgery;
     begin_forgery(&truth);
     for (int i = 0; i < N; i++) /* the label is the last 8 bytes of a member */
