@@ -15,7 +15,9 @@ struct mr_bytes {
     size_t size; /* allocated */
 };
 
-/* Make room for n bytes after len; their address may change. MR_ERR_NO_MEMORY leaves it as it was. */
+/*
+ * Make room for n bytes after len; their address may change. MR_ERR_NO_MEMORY leaves it as it was.
+ */
 mr_status mr_bytes_reserve(struct mr_bytes *bytes, size_t n, mr_error *error);
 
 /* Append len bytes; MR_ERR_NO_MEMORY leaves it as it was. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic on sizes that come from files and options: false on overflow, *out is then unspecified. */
+/*
+ * Arithmetic on sizes that come from files and options: false on overflow, *out is then
+ * unspecified.
+ */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 

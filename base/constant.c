@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The constants and the sizes of structs of the public headers by their names. A test compares the table with these. */
+/*
+ * The constants and the sizes of structs of the public headers by their names. A test compares the
+ * table with these.
+ */
 #include <string.h>
 
 #include <millrace/dist.h>
 #include <millrace/millrace.h>
 
-#define VALUE(constant)                                                                                                \
-    {                                                                                                                  \
-        .name = #constant, .value = constant                                                                           \
+#define VALUE(constant)                                                                            \
+    {                                                                                              \
+        .name = #constant, .value = constant                                                       \
     }
-#define SIZE(type)                                                                                                     \
-    {                                                                                                                  \
-        .name = "sizeof(" #type ")", .value = sizeof(type)                                                             \
+#define SIZE(type)                                                                                 \
+    {                                                                                              \
+        .name = "sizeof(" #type ")", .value = sizeof(type)                                         \
     }
 
 static const struct {

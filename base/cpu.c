@@ -2,9 +2,9 @@
 /*
  * How many processors the process may use, and which instruction sets processor and system offer.
  *
- * A processor that has the instructions is not enough: the system must save the wide registers too. CPUID tells the
- * one, XGETBV the other. The compiler's own detection is not used: that of clang as PyPI's ziglang has it finds
- * nothing.
+ * A processor that has the instructions is not enough: the system must save the wide registers too.
+ * CPUID tells the one, XGETBV the other. The compiler's own detection is not used: that of clang as
+ * PyPI's ziglang has it finds nothing.
  */
 #include "base/cpu.h"
 
@@ -50,14 +50,17 @@ static unsigned ask_cpu(void)
     if (!__get_cpuid(1, &a, &b, &c, &d) || !has_all(c, bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C))
         return ASKED;
     __asm__ volatile("xgetbv" : "=a"(saves), "=d"(high) : "c"(0));
-    if (!has_all(saves, SAVES_AVX) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !has_all(b, bit_AVX2 | bit_BMI2))
+    if (!has_all(saves, SAVES_AVX) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) ||
+        !has_all(b, bit_AVX2 | bit_BMI2))
         return ASKED;
     if (!has_all(saves, SAVES_AVX512) || !has_all(b, avx512) || !has_all(c, avx512_more))
         return ASKED | HAS_AVX2;
     return ASKED | HAS_AVX2 | HAS_AVX512;
 }
 
-/* Asked once: on a virtual machine CPUID may take microseconds. Every thread finds the same answer. */
+/*
+ * Asked once: on a virtual machine CPUID may take microseconds. Every thread finds the same answer.
+ */
 static unsigned cpu_answer(void)
 {
     static _Atomic unsigned answer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads masks, cgroups and launchers' variables. In a container a cgroup's path may be the host's, and then only its
- * last ancestors are there: each level that is not there is passed over.
+ * Reads masks, cgroups and launchers' variables. In a container a cgroup's path may be the host's,
+ * and then only its last ancestors are there: each level that is not there is passed over.
  */
 #include "base/cpu_share.h"
 
@@ -24,7 +24,8 @@ static uint32_t smaller_limit(uint32_t a, uint32_t b)
 
 uint32_t mr_cpu_share_count(const struct mr_cpu_share *share)
 {
-    uint32_t n = smaller_limit(share->n_launcher, share->n_quota) / (share->n_ranks > 0 ? share->n_ranks : 1);
+    uint32_t n = smaller_limit(share->n_launcher, share->n_quota) /
+                 (share->n_ranks > 0 ? share->n_ranks : 1);
     n = n < share->n_own ? n : share->n_own;
     return n > 0 ? n : 1;
 }
@@ -59,7 +60,8 @@ static uint32_t round_up(long long quota, long long period)
 }
 
 /* One or two numbers of a file; how many there are. "max" is none. */
-static int read_numbers(const char *folder, const char *name, long long *first_out, long long *second_out)
+static int read_numbers(const char *folder, const char *name, long long *first_out,
+                        long long *second_out)
 {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -88,7 +90,8 @@ static uint32_t quota_of_all(const char *root, const char *group)
     char folder[PATH_MAX];
     size_t root_len = strlen(root);
     uint32_t least = 0;
-    if (snprintf(folder, sizeof folder, "%s%s", root, strstr(group, "/..") ? "" : group) >= (int)sizeof folder)
+    if (snprintf(folder, sizeof folder, "%s%s", root, strstr(group, "/..") ? "" : group) >=
+        (int)sizeof folder)
         return 0;
     for (;;) {
         least = smaller_limit(least, quota_of(folder));
@@ -146,7 +149,8 @@ uint32_t mr_cpu_share_quota(const char *cgroup, const char *mount)
 static uint32_t count_launcher(uint32_t n_own)
 {
     cpu_set_t set;
-    uint32_t n = sched_getaffinity(getppid(), sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 0;
+    uint32_t n =
+        sched_getaffinity(getppid(), sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 0;
     n = n > n_own ? n : n_own; /* a rank that has freed itself of its launcher's mask */
     return getenv(SLURM_TASKS) ? smaller_limit(n, read_count(getenv("SLURM_CPUS_ON_NODE"))) : n;
 }
@@ -154,8 +158,9 @@ static uint32_t count_launcher(uint32_t n_own)
 void mr_cpu_share_read(struct mr_cpu_share *share_out)
 {
     uint32_t n_own = mr_cpu_count();
-    *share_out = (struct mr_cpu_share){.n_own = n_own,
-                                       .n_launcher = count_launcher(n_own),
-                                       .n_quota = mr_cpu_share_quota("/proc/self/cgroup", "/sys/fs/cgroup"),
-                                       .n_ranks = mr_cpu_share_ranks()};
+    *share_out =
+        (struct mr_cpu_share){.n_own = n_own,
+                              .n_launcher = count_launcher(n_own),
+                              .n_quota = mr_cpu_share_quota("/proc/self/cgroup", "/sys/fs/cgroup"),
+                              .n_ranks = mr_cpu_share_ranks()};
 }

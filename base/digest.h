@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A 64-bit digest of bytes under a key: for seeds, and for what ranks compare (names, files). It protects against
- * chance (2^-64), not against someone who looks for collisions.
+ * A 64-bit digest of bytes under a key: for seeds, and for what ranks compare (names, files). It
+ * protects against chance (2^-64), not against someone who looks for collisions.
  *
- * Every 32 bytes, little-endian and filled up with zeros, are the counter of one block of Philox4x64-10. The first two
- * words of a block are the key of the next one; the first key is {key, 0}. One further block with counter {bytes, tag,
- * 0, 0} ends it, and its first word is the digest. It is Philox and not a hash library because base/ has it, it is
- * tested against the published answers, and Random123 and numpy give the same numbers to anyone who wants to reproduce
- * a seed.
+ * Every 32 bytes, little-endian and filled up with zeros, are the counter of one block of
+ * Philox4x64-10. The first two words of a block are the key of the next one; the first key is {key,
+ * 0}. One further block with counter {bytes, tag, 0, 0} ends it, and its first word is the digest.
+ * It is Philox and not a hash library because base/ has it, it is tested against the published
+ * answers, and Random123 and numpy give the same numbers to anyone who wants to reproduce a seed.
  */
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
@@ -86,7 +86,10 @@ static inline void mr_digest_add_text(struct mr_digest *digest, const char *text
     mr_digest_add(digest, text, strlen(text) + 1);
 }
 
-/* The digest; different tags give different digests of the same bytes. Nothing may be added after it. */
+/*
+ * The digest; different tags give different digests of the same bytes. Nothing may be added after
+ * it.
+ */
 static inline uint64_t mr_digest_end(struct mr_digest *digest, uint64_t tag)
 {
     if (digest->len % MR_DIGEST_BLOCK != 0)

@@ -39,16 +39,18 @@ static uint64_t find_start_ns(void)
     if (per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0 || !read_start(&ticks))
         return now_ns;
     uint64_t boot_ns = (uint64_t)boot.tv_sec * NS_PER_S + (uint64_t)boot.tv_nsec;
-    uint64_t start_ns =
-        ticks / (uint64_t)per_second * NS_PER_S + ticks % (uint64_t)per_second * (NS_PER_S / (uint64_t)per_second);
+    uint64_t start_ns = ticks / (uint64_t)per_second * NS_PER_S +
+                        ticks % (uint64_t)per_second * (NS_PER_S / (uint64_t)per_second);
     uint64_t age_ns = boot_ns > start_ns ? boot_ns - start_ns : 0;
     return age_ns < now_ns ? now_ns - age_ns : now_ns;
 }
 
 double mr_elapsed(void)
 {
-    /* Found once by each process; a forked child has another start than its parent. Threads that find it at once find
-     * the same. */
+    /*
+     * Found once by each process; a forked child has another start than its parent. Threads that
+     * find it at once find the same.
+     */
     static _Atomic uint64_t start_ns;
     static _Atomic pid_t of_pid;
     pid_t pid = getpid();

@@ -47,7 +47,9 @@ static void put(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits
         ((uint16_t *)tensor->data)[at] = (uint16_t)bits;
 }
 
-/* Elements that lie together, of 4 bytes: the usual tensor, in a loop that the compiler makes wide. */
+/*
+ * Elements that lie together, of 4 bytes: the usual tensor, in a loop that the compiler makes wide.
+ */
 static bool is_contiguous(const struct mr_erasing_tensor *tensor)
 {
     return tensor->dtype == MR_F32 && tensor->pixel_stride == 1;
@@ -62,9 +64,12 @@ static const uint32_t *find_words(struct words *words, uint64_t block)
     return words->words;
 }
 
-/* Of n columns of one row and channel, the first of which is `at` in the tensor and `element` in the box. */
-static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struct words *words, uint64_t element,
-                        uint32_t n)
+/*
+ * Of n columns of one row and channel, the first of which is `at` in the tensor and `element` in
+ * the box.
+ */
+static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struct words *words,
+                        uint64_t element, uint32_t n)
 {
     bool plain = is_contiguous(tensor);
     for (uint32_t x = 0; x < n;) {
@@ -92,7 +97,8 @@ static void put_value(const struct mr_erasing_tensor *tensor, size_t at, uint32_
         put(tensor, at, bits);
 }
 
-static void run_box(const struct mr_erase *erase, uint32_t k, const struct mr_erasing_tensor *tensor)
+static void run_box(const struct mr_erase *erase, uint32_t k,
+                    const struct mr_erasing_tensor *tensor)
 {
     const struct mr_erase_box *box = &erase->boxes[k];
     struct part part = clip_box(box, tensor);
@@ -105,7 +111,8 @@ static void run_box(const struct mr_erase *erase, uint32_t k, const struct mr_er
             size_t pixel = (size_t)y * tensor->width + part.left;
             size_t at = c * tensor->channel_stride + pixel * tensor->pixel_stride;
             if (erase->is_random)
-                put_normals(tensor, at, &words, mr_erasing_element(box, c, y, part.left), part.right - part.left);
+                put_normals(tensor, at, &words, mr_erasing_element(box, c, y, part.left),
+                            part.right - part.left);
             else
                 put_value(tensor, at, bits, part.right - part.left);
         }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The boxes of a sample that random erasing overwrites, and what comes into them. They lie beside the sample's
- * descriptor where its floats are made later than its pixels, so a box says all that is needed: normal numbers follow
- * from the counter and an element's place in its box, whoever makes them, in any order.
+ * The boxes of a sample that random erasing overwrites, and what comes into them. They lie beside
+ * the sample's descriptor where its floats are made later than its pixels, so a box says all that
+ * is needed: normal numbers follow from the counter and an element's place in its box, whoever
+ * makes them, in any order.
  *
- * Invariant: boxes may come from another process; whatever they say, nothing outside the tensor is read or written.
+ * Invariant: boxes may come from another process; whatever they say, nothing outside the tensor is
+ * read or written.
  */
 #ifndef BASE_ERASING_H
 #define BASE_ERASING_H
@@ -27,11 +29,13 @@ struct mr_erase_box {
 };
 
 struct mr_erase {
-    uint64_t key[2]; /* with index, occurrence and place: where the normal numbers come from (base/rng.h) */
+    uint64_t key[2]; /* with index, occurrence and place: where the normal numbers come from
+                        (base/rng.h) */
     uint64_t index;
     uint64_t occurrence;
     uint32_t place;     /* of box 0; those of the others follow */
-    uint32_t is_random; /* each element has a normal number of its own, in the order channel, row, column */
+    uint32_t is_random; /* each element has a normal number of its own, in the order channel,
+                           row, column */
     uint32_t n;
     uint32_t spare;
     struct mr_erase_box boxes[MR_ERASE_MAX_BOXES];
@@ -58,20 +62,25 @@ MR_HOST_DEVICE int32_t mr_erasing_find(const struct mr_erase *erase, uint32_t y,
 MR_HOST_DEVICE void mr_erasing_words(const struct mr_erase *erase, uint32_t k, uint64_t block,
                                      uint32_t words_out[MR_RNG_BLOCK_WORDS])
 {
-    const uint64_t counter[4] = {erase->index, block, (uint64_t)erase->place + k, erase->occurrence};
+    const uint64_t counter[4] = {erase->index, block, (uint64_t)erase->place + k,
+                                 erase->occurrence};
     mr_rng_block_make(erase->key, counter, words_out);
 }
 
 /* Number of an element in its box. */
-MR_HOST_DEVICE uint64_t mr_erasing_element(const struct mr_erase_box *box, uint32_t c, uint32_t y, uint32_t x)
+MR_HOST_DEVICE uint64_t mr_erasing_element(const struct mr_erase_box *box, uint32_t c, uint32_t y,
+                                           uint32_t x)
 {
     uint64_t row = (uint64_t)c * (uint32_t)box->h + (y - (uint32_t)box->i);
     return row * (uint32_t)box->w + (x - (uint32_t)box->j);
 }
 
-/* What box k puts at a pixel and channel that lie in it. normals: mr_normal_nodes, or a device's copy of them. */
-MR_HOST_DEVICE float mr_erasing_value(const struct mr_erase *erase, uint32_t k, uint32_t y, uint32_t x, uint32_t c,
-                                      const float *normals)
+/*
+ * What box k puts at a pixel and channel that lie in it. normals: mr_normal_nodes, or a device's
+ * copy of them.
+ */
+MR_HOST_DEVICE float mr_erasing_value(const struct mr_erase *erase, uint32_t k, uint32_t y,
+                                      uint32_t x, uint32_t c, const float *normals)
 {
     const struct mr_erase_box *box = &erase->boxes[k];
     uint32_t words[MR_RNG_BLOCK_WORDS];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the error record: fixed size, no pointers, so that a worker can leave one in shared memory. */
+/*
+ * Writes the error record: fixed size, no pointers, so that a worker can leave one in shared
+ * memory.
+ */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -15,7 +18,8 @@ void mr_error_keep_one_line(char *text)
             *c = '?';
 }
 
-static void fill_record(mr_error *error, mr_status status, int os_error, const char *format, va_list args)
+static void fill_record(mr_error *error, mr_status status, int os_error, const char *format,
+                        va_list args)
 {
     memset(error, 0, offsetof(mr_error, text));
     error->status = status;
@@ -57,7 +61,8 @@ mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const cha
 
 const mr_error *mr_error_null_handle(void)
 {
-    static const mr_error error = {.status = MR_ERR_INVALID, .index = MR_NO_INDEX, .text = "the handle is NULL"};
+    static const mr_error error = {
+        .status = MR_ERR_INVALID, .index = MR_NO_INDEX, .text = "the handle is NULL"};
     return &error;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing the error record. The function that finds a failure calls mr_error_set(); callers above pass the status on.
+ * Writing the error record. The function that finds a failure calls mr_error_set(); callers above
+ * pass the status on.
  */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
@@ -9,18 +10,27 @@
 
 #include <millrace/status.h>
 
-/* Every function accepts a NULL error and returns status, so that a failing function can end with `return
- * mr_error_set(...)`. */
-MR_BASE_EXPORT mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ...) MR_PRINTF(3, 4);
+/*
+ * Every function accepts a NULL error and returns status, so that a failing function can end with
+ * `return mr_error_set(...)`.
+ */
+MR_BASE_EXPORT mr_status mr_error_set(mr_error *error, mr_status status, const char *format, ...)
+    MR_PRINTF(3, 4);
 
-/* As above for a failed system call: os_error is an errno; ": <its text>" is appended to the message. */
-MR_BASE_EXPORT mr_status mr_error_os(mr_error *error, mr_status status, int os_error, const char *format, ...)
-    MR_PRINTF(4, 5);
+/*
+ * As above for a failed system call: os_error is an errno; ": <its text>" is appended to the
+ * message.
+ */
+MR_BASE_EXPORT mr_status mr_error_os(mr_error *error, mr_status status, int os_error,
+                                     const char *format, ...) MR_PRINTF(4, 5);
 
 /* MR_ERR_NO_MEMORY for an allocation of len_bytes. */
 MR_BASE_EXPORT mr_status mr_error_memory(mr_error *error, size_t len_bytes);
 
-/* Control characters of hostile file names must not break the one line, nor reach a terminal: they become '?'. */
+/*
+ * Control characters of hostile file names must not break the one line, nor reach a terminal: they
+ * become '?'.
+ */
 void mr_error_keep_one_line(char *text);
 
 /* What mr_batch_error(), mr_loader_error() and the like return for NULL. */

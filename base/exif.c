@@ -2,10 +2,12 @@
 /*
  * Reads the orientation tag of an EXIF block in place.
  *
- * libexif would copy and parse the whole block, with maker notes and thumbnail, on the heap for every image. Only two
- * bytes of the first directory are needed, so this walks that directory alone.
+ * libexif would copy and parse the whole block, with maker notes and thumbnail, on the heap for
+ * every image. Only two bytes of the first directory are needed, so this walks that directory
+ * alone.
  *
- * Invariant: every offset and count comes from the file, so each is compared with what is left before it is used.
+ * Invariant: every offset and count comes from the file, so each is compared with what is left
+ * before it is used.
  */
 #include "base/exif.h"
 
@@ -24,7 +26,8 @@ static uint32_t read_u16(const uint8_t *p, bool big)
 
 static uint32_t read_u32(const uint8_t *p, bool big)
 {
-    return big ? read_u16(p, big) << 16 | read_u16(p + 2, big) : read_u16(p + 2, big) << 16 | read_u16(p, big);
+    return big ? read_u16(p, big) << 16 | read_u16(p + 2, big)
+               : read_u16(p + 2, big) << 16 | read_u16(p, big);
 }
 
 static uint32_t entry_value(const uint8_t *entry, bool big)

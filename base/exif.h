@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The orientation, 1 to 8, in an EXIF block that starts with its TIFF header ("II*" or "MM"); 1 where it has none. */
+/*
+ * The orientation, 1 to 8, in an EXIF block that starts with its TIFF header ("II*" or "MM"); 1
+ * where it has none.
+ */
 uint32_t mr_exif_orientation(const uint8_t *tiff, size_t len);
 
 #endif

@@ -10,8 +10,10 @@
 
 int mr_futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t timeout_ms)
 {
-    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    long rc = syscall(SYS_futex, word, FUTEX_WAIT, value, timeout_ms == UINT32_MAX ? NULL : &timeout, NULL, 0);
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                               .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    long rc = syscall(SYS_futex, word, FUTEX_WAIT, value,
+                      timeout_ms == UINT32_MAX ? NULL : &timeout, NULL, 0);
     if (rc == 0 || errno == EAGAIN)
         return 0;
     return -errno;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting on a word of shared memory. After every return the waiter must look again at what it waits for. */
+/*
+ * Waiting on a word of shared memory. After every return the waiter must look again at what it
+ * waits for.
+ */
 #ifndef BASE_FUTEX_H
 #define BASE_FUTEX_H
 
@@ -7,7 +10,8 @@
 #include <stdint.h>
 
 /*
- * Sleep while *word equals value, at most timeout_ms (UINT32_MAX: without limit), also across processes.
+ * Sleep while *word equals value, at most timeout_ms (UINT32_MAX: without limit), also across
+ * processes.
  * Returns 0 after a wake-up or when *word differs, -ETIMEDOUT, -EINTR.
  */
 int mr_futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t timeout_ms);

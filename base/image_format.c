@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the first bytes with the signatures of image formats. The codecs decode what is named here, and `millrace
- * list` prints it, so both say the same of a file.
+ * Compares the first bytes with the signatures of image formats. The codecs decode what is named
+ * here, and `millrace list` prints it, so both say the same of a file.
  */
 #include "base/image_format.h"
 
@@ -53,14 +53,15 @@ static const char *media_format(const uint8_t *bytes, size_t len)
 }
 
 /*
- * Two letters are little. Zeros tell a picture from a text about a BMW: in the reserved bytes, which some writers use,
- * or in the length of the second header, which is below 256.
+ * Two letters are little. Zeros tell a picture from a text about a BMW: in the reserved bytes,
+ * which some writers use, or in the length of the second header, which is below 256.
  */
 static bool looks_like_bmp(const uint8_t *bytes, size_t len)
 {
     if (len < 14 || memcmp(bytes, "BM", 2) != 0)
         return false;
-    return memcmp(bytes + 6, "\0\0\0\0", 4) == 0 || (len >= 18 && memcmp(bytes + 15, "\0\0\0", 3) == 0);
+    return memcmp(bytes + 6, "\0\0\0\0", 4) == 0 ||
+           (len >= 18 && memcmp(bytes + 15, "\0\0\0", 3) == 0);
 }
 
 /* After the number comes white space, or a comment. */
@@ -75,7 +76,8 @@ static bool looks_like_text(const uint8_t *bytes, size_t len)
 {
     for (size_t i = 0; i < len && i < TEXT_BYTES; i++) {
         bool control =
-            bytes[i] == 0x7f || (bytes[i] < 0x20 && (bytes[i] < 0x09 || bytes[i] > 0x0d) && bytes[i] != 0x1b);
+            bytes[i] == 0x7f ||
+            (bytes[i] < 0x20 && (bytes[i] < 0x09 || bytes[i] > 0x0d) && bytes[i] != 0x1b);
         if (control || bytes[i] == 0xc0 || bytes[i] == 0xc1 || bytes[i] >= 0xf5)
             return false;
     }

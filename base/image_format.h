@@ -14,9 +14,9 @@
 #define MR_IMAGE_FORMAT_TIFF "tiff"
 
 /*
- * "jpeg", "png", "bmp", "ppm" (PBM and PGM too), "webp", "tiff", or "gif", "text", "empty", "unknown".
- * bytes are the file's first ones, up to all of it; the first 4096 decide. A file that is cut within its signature has
- * the format that it began with.
+ * "jpeg", "png", "bmp", "ppm" (PBM and PGM too), "webp", "tiff", or "gif", "text", "empty",
+ * "unknown". bytes are the file's first ones, up to all of it; the first 4096 decide. A file that
+ * is cut within its signature has the format that it began with.
  */
 const char *mr_image_format_sniff(const uint8_t *bytes, size_t len);
 

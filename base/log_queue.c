@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps log lines until the program asks for them. For programs whose own function cannot be called from any thread, at
- * any time: one in an interpreter with one lock would wait for that lock while a thread of the library holds another.
+ * Keeps log lines until the program asks for them. For programs whose own function cannot be called
+ * from any thread, at any time: one in an interpreter with one lock would wait for that lock while
+ * a thread of the library holds another.
  */
 #include <pthread.h>
 #include <stdio.h>

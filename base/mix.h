@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixing of a batch's rows (MixUp, CutMix), one value at a time, for the host's store and for a device's finish alike
- * (nvcc compiles it for both).
+ * Mixing of a batch's rows (MixUp, CutMix), one value at a time, for the host's store and for a
+ * device's finish alike (nvcc compiles it for both).
  *
- * Invariant: each product and the sum are rounded on their own, as torch and NumPy do it. They never become one fma.
+ * Invariant: each product and the sum are rounded on their own, as torch and NumPy do it. They
+ * never become one fma.
  */
 #ifndef BASE_MIX_H
 #define BASE_MIX_H
@@ -21,8 +22,10 @@ enum mr_mix_kind {
 
 /* Who a row's partner is, and what is mixed. */
 enum mr_mix_rule {
-    MR_MIX_FLOATS, /* torchvision's: row i with i - 1, row 0 with the last; finished floats, erased already */
-    MR_MIX_BYTES   /* timm's: row i with n - 1 - i; u8 with rounding, ahead of normalising and erasing */
+    MR_MIX_FLOATS, /* torchvision's: row i with i - 1, row 0 with the last; finished floats,
+                      erased already */
+    MR_MIX_BYTES   /* timm's: row i with n - 1 - i; u8 with rounding, ahead of normalising and
+                      erasing */
 };
 
 /* What is drawn for one batch. The host writes it into the batch's slot. */
@@ -31,7 +34,8 @@ struct mr_mix {
     uint32_t rule; /* enum mr_mix_rule */
     float lambda;  /* weight of the own row: of its pixels with MR_MIX_UP, of its label always */
     float rest;    /* the partner's: 1 - lambda, rounded once */
-    int32_t x1;    /* the box of MR_MIX_CUT: columns x1 to x2 - 1, rows y1 to y2 - 1; may be empty */
+    int32_t x1;    /* the box of MR_MIX_CUT: columns x1 to x2 - 1, rows y1 to y2 - 1; may be
+                      empty */
     int32_t y1;
     int32_t x2;
     int32_t y2;
@@ -71,10 +75,14 @@ MR_HOST_DEVICE float mr_mix_floats(const struct mr_mix *mix, float own, float pa
 #endif
 }
 
-/* MR_MIX_UP of bytes: to nearest, ties to even, by the lowest byte of a float whose last bit counts 1. */
+/*
+ * MR_MIX_UP of bytes: to nearest, ties to even, by the lowest byte of a float whose last bit counts
+ * 1.
+ */
 MR_HOST_DEVICE uint8_t mr_mix_bytes(const struct mr_mix *mix, uint8_t own, uint8_t partner)
 {
-    return (uint8_t)(mr_half_bits(mr_mix_floats(mix, (float)own, (float)partner) + 0x1.8p23f) & 255u);
+    return (uint8_t)(mr_half_bits(mr_mix_floats(mix, (float)own, (float)partner) + 0x1.8p23f) &
+                     255u);
 }
 
 #endif

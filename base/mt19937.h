@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Mersenne Twister as torch's CPU generator runs it: 32-bit words, seeded by one 32-bit integer. */
+/*
+ * The Mersenne Twister as torch's CPU generator runs it: 32-bit words, seeded by one 32-bit
+ * integer.
+ */
 #ifndef BASE_MT19937_H
 #define BASE_MT19937_H
 
@@ -10,7 +13,8 @@ enum { MR_MT19937_N = 624 };
 struct mr_mt19937 {
     uint32_t state[MR_MT19937_N];
     uint32_t words[MR_MT19937_N]; /* made of the state */
-    uint32_t next;                /* position in words; MR_MT19937_N: generate the next block first */
+    uint32_t next;                /* position in words; MR_MT19937_N: generate the next block
+                                     first */
 };
 
 /* As torch.Generator().manual_seed(seed): only the low 32 bits of seed count. */

@@ -2,8 +2,8 @@
 /*
  * Copies options structs of any version.
  *
- * Invariant: struct_size comes from a struct that may be uninitialised, so it is checked against bounds before a single
- * byte past it is read.
+ * Invariant: struct_size comes from a struct that may be uninitialised, so it is checked against
+ * bounds before a single byte past it is read.
  */
 #include "base/options.h"
 
@@ -18,8 +18,10 @@ static mr_status check_unknown(const unsigned char *src, size_t from, size_t to,
 {
     for (size_t i = from; i < to; i++)
         if (src[i])
-            return mr_error_set(error, MR_ERR_INVALID,
-                                "struct_size %zu is above this library's %zu and byte %zu is not zero", to, from, i);
+            return mr_error_set(
+                error, MR_ERR_INVALID,
+                "struct_size %zu is above this library's %zu and byte %zu is not zero", to, from,
+                i);
     return MR_OK;
 }
 
@@ -30,10 +32,12 @@ mr_status mr_options_refuse_zero(const char *type, mr_error *error)
     for (; type[n] && n + 1 < sizeof macro; n++)
         macro[n] = (char)(type[n] >= 'a' && type[n] <= 'z' ? type[n] - 'a' + 'A' : type[n]);
     macro[n] = '\0';
-    return mr_error_set(error, MR_ERR_INVALID, "struct_size of the %s is 0: initialise it with %s_INIT", type, macro);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "struct_size of the %s is 0: initialise it with %s_INIT", type, macro);
 }
 
-mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, const char *type, mr_error *error)
+mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, const char *type,
+                          mr_error *error)
 {
     assert(dst_size >= sizeof(size_t) && dst_size <= MAX_OPTIONS_BYTES);
     size_t src_size = dst_size;
@@ -43,8 +47,9 @@ mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, const cha
     if (src_size == 0)
         return mr_options_refuse_zero(type, error);
     if (src_size < sizeof src_size || src_size > MAX_OPTIONS_BYTES)
-        return mr_error_set(error, MR_ERR_INVALID, "struct_size %zu of the %s is not between %zu and %d", src_size,
-                            type, sizeof src_size, MAX_OPTIONS_BYTES);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "struct_size %zu of the %s is not between %zu and %d", src_size, type,
+                            sizeof src_size, MAX_OPTIONS_BYTES);
     if (src && src_size > dst_size && check_unknown(src, dst_size, src_size, error) != MR_OK)
         return MR_ERR_INVALID;
     if (src)

@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-/* A size above this version's is refused: the caller would take fields for filled in that are not. */
+/*
+ * A size above this version's is refused: the caller would take fields for filled in that are not.
+ */
 mr_status mr_out_struct_check(const void *out, size_t size, const char *name, mr_error *error)
 {
     size_t given = size;
@@ -16,7 +18,8 @@ mr_status mr_out_struct_check(const void *out, size_t size, const char *name, mr
     if (given == 0)
         return mr_options_refuse_zero(name, error);
     if (given < sizeof given || given > size)
-        return mr_error_set(error, MR_ERR_INVALID, "struct_size %zu of the %s is not from %zu to %zu", given, name,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "struct_size %zu of the %s is not from %zu to %zu", given, name,
                             sizeof given, size);
     return MR_OK;
 }
@@ -27,5 +30,6 @@ void mr_out_struct_write(void *out, const void *src, size_t size)
     if (!out)
         return;
     memcpy(&given, out, sizeof given);
-    memcpy((char *)out + sizeof given, (const char *)src + sizeof given, (given < size ? given : size) - sizeof given);
+    memcpy((char *)out + sizeof given, (const char *)src + sizeof given,
+           (given < size ? given : size) - sizeof given);
 }

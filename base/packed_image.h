@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sample of a pack as the pack's index describes it: all that geometry and codec need before the read. The dataset
- * fills it in, the transforms use it. When it comes from a file, only its pointers have been checked; mr_packed_check()
- * decides whether the rest makes sense, and the decoder looks at marks itself.
+ * A sample of a pack as the pack's index describes it: all that geometry and codec need before the
+ * read. The dataset fills it in, the transforms use it. When it comes from a file, only its
+ * pointers have been checked; mr_packed_check() decides whether the rest makes sense, and the
+ * decoder looks at marks itself.
  */
 #ifndef BASE_PACKED_IMAGE_H
 #define BASE_PACKED_IMAGE_H
@@ -17,7 +18,10 @@ enum mr_packed_encoding {
     MR_PACKED_RAW = 2,  /* u8 pixels, H,W,3 */
     MR_PACKED_DCT = 3,  /* tiles of quantised coefficients: nibbles with escapes */
     /* 4 was another form of tiles. */
-    /* A JPEG file's bytes as they are, with marks in its scan (transforms/jpeg/jpeg_marks.h) that are kept apart. */
+    /*
+     * A JPEG file's bytes as they are, with marks in its scan (transforms/jpeg/jpeg_marks.h) that
+     * are kept apart.
+     */
     MR_PACKED_MARKED = 5,
 };
 
@@ -48,10 +52,12 @@ static inline bool mr_packed_image_has_rows(uint32_t encoding)
 struct mr_packed_template {
     uint8_t n_components;                /* 1 to 4 */
     uint8_t colour;                      /* enum mr_packed_colour */
-    uint8_t h[MR_PACKED_MAX_COMPONENTS]; /* sampling factors, 1 to 4; both 1 where there is one component */
+    uint8_t h[MR_PACKED_MAX_COMPONENTS]; /* sampling factors, 1 to 4; both 1 where there is one
+                                            component */
     uint8_t v[MR_PACKED_MAX_COMPONENTS];
     uint8_t zero[6];
-    uint16_t quant[MR_PACKED_MAX_COMPONENTS][64]; /* of each component, in natural order; 0 where there is none */
+    uint16_t quant[MR_PACKED_MAX_COMPONENTS][64]; /* of each component, in natural order; 0 where
+                                                     there is none */
 };
 
 /* libjpeg's J_COLOR_SPACE of the file, by numbers of our own. */
@@ -66,7 +72,8 @@ enum mr_packed_colour {
 struct mr_packed_image {
     uint32_t encoding; /* enum mr_packed_encoding */
     uint32_t flags;
-    uint32_t width; /* as stored, before EXIF turns it; 0 where a MR_PACKED_JPEG's header could not be read */
+    uint32_t width; /* as stored, before EXIF turns it; 0 where a MR_PACKED_JPEG's header could
+                       not be read */
     uint32_t height;
     uint32_t orientation; /* EXIF, 1 to 8 */
     uint32_t n_rows;      /* DCT, MARKED: rows of MCUs; else 0 */
@@ -74,8 +81,9 @@ struct mr_packed_image {
     /* DCT, MARKED: */
     const struct mr_packed_template *template;
     /*
-     * n_rows + 1 offsets from the sample's start. Tiles: row r is [rows[r], rows[r + 1]). MARKED: row r begins in the
-     * byte rows[r], and the scan's data end in front of rows[n_rows]; two rows may begin in the same byte.
+     * n_rows + 1 offsets from the sample's start. Tiles: row r is [rows[r], rows[r + 1]). MARKED:
+     * row r begins in the byte rows[r], and the scan's data end in front of rows[n_rows]; two rows
+     * may begin in the same byte.
      */
     const uint32_t *rows;
     /* Tiles: the low 32 bits of XXH3 of each row; NULL: rows are not compared. */

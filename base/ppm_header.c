@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads numbers and comments as Pillow does. Netpbm's library is under the GPL, and its rules are few. */
+/*
+ * Reads numbers and comments as Pillow does. Netpbm's library is under the GPL, and its rules are
+ * few.
+ */
 #include "base/ppm_header.h"
 
 #define MAX_DIGITS 10 /* Pillow's */

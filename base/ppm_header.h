@@ -19,9 +19,11 @@ struct mr_ppm_header {
 const char *mr_ppm_header_read(const uint8_t *bytes, size_t len, struct mr_ppm_header *header_out);
 
 /*
- * The number at *at, behind white space and comments. *at is then behind the one byte of white space that ends it, or
- * the end. NULL, or what is wrong. As in Pillow, a comment within a number does not end it.
+ * The number at *at, behind white space and comments. *at is then behind the one byte of white
+ * space that ends it, or the end. NULL, or what is wrong. As in Pillow, a comment within a number
+ * does not end it.
  */
-const char *mr_ppm_header_number(const uint8_t *bytes, size_t len, size_t *at, uint32_t *number_out);
+const char *mr_ppm_header_number(const uint8_t *bytes, size_t len, size_t *at,
+                                 uint32_t *number_out);
 
 #endif

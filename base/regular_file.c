@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files by name and publishes new ones. A file that a user names may be a FIFO or a device: opening or reading
- * those may wait for ever. O_NONBLOCK and O_NOCTTY make opening safe, and nothing else is read before its type is
- * known.
+ * Opens files by name and publishes new ones. A file that a user names may be a FIFO or a device:
+ * opening or reading those may wait for ever. O_NONBLOCK and O_NOCTTY make opening safe, and
+ * nothing else is read before its type is known.
  */
 #include "base/regular_file.h"
 
@@ -66,7 +66,8 @@ static void sync_parent(int folder, const char *name)
 
 int mr_regular_file_publish(int folder, int fd, const char *temporary, const char *name)
 {
-    int rc = fsync(fd) == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: the file system has no fsync */
+    /* EINVAL: the file system has no fsync */
+    int rc = fsync(fd) == 0 || errno == EINVAL ? 0 : -errno;
     if (rc == 0 && renameat(folder, temporary, folder, name) != 0)
         rc = -errno;
     if (rc == 0)

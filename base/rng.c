@@ -53,7 +53,10 @@ uint32_t mr_rng_u32(struct mr_rng *rng)
 float mr_rng_uniform(struct mr_rng *rng, float lo, float hi)
 {
     float x = (float)(mr_rng_u32(rng) & 0xffffffu) * (1.0f / 16777216.0f);
-    /* torch's kernels round once where the CPU can. Philox's draws keep the values that they have always had. */
+    /*
+     * torch's kernels round once where the CPU can. Philox's draws keep the values that they have
+     * always had.
+     */
     return rng->torch ? fmaf(x, hi - lo, lo) : x * (hi - lo) + lo;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One block of random words, for the host and for kernels: Philox4x64-10 (Salmon et al. 2011), which rng.h says how to
- * use. It is tested against the published answers.
+ * One block of random words, for the host and for kernels: Philox4x64-10 (Salmon et al. 2011),
+ * which rng.h says how to use. It is tested against the published answers.
  */
 #ifndef BASE_RNG_BLOCK_H
 #define BASE_RNG_BLOCK_H
@@ -25,7 +25,8 @@ MR_HOST_DEVICE void mr_rng_block_make(const uint64_t key[2], const uint64_t coun
                                       uint32_t words_out[MR_RNG_BLOCK_WORDS])
 {
     const uint64_t multiplier[2] = {0xd2e7470ee14c6c93u, 0xca5a826395121157u};
-    uint64_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint64_t k0 = key[0], k1 = key[1], c0 = counter[0], c1 = counter[1], c2 = counter[2],
+             c3 = counter[3];
     for (int round = 0; round < MR_RNG_BLOCK_ROUNDS; round++) {
         uint64_t high0 = mr_rng_block_high(multiplier[0], c0), low0 = multiplier[0] * c0;
         uint64_t high1 = mr_rng_block_high(multiplier[1], c2), low1 = multiplier[1] * c2;

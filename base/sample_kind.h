@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the samples of a dataset are. The dataset fills it in; transforms are compiled for it. Workers get a copy in
- * shared memory, so it holds no pointers.
+ * What the samples of a dataset are. The dataset fills it in; transforms are compiled for it.
+ * Workers get a copy in shared memory, so it holds no pointers.
  */
 #ifndef BASE_SAMPLE_KIND_H
 #define BASE_SAMPLE_KIND_H
@@ -11,7 +11,9 @@
 #define MR_MAX_EXTRA 3 /* byte arrays beside image and label */
 #define MR_EXTRA_NAME 32
 
-/* Bytes that come with each sample, as they are: a row of its own length in an array of the batch. */
+/*
+ * Bytes that come with each sample, as they are: a row of its own length in an array of the batch.
+ */
 struct mr_extra {
     char name[MR_EXTRA_NAME];         /* of the array */
     char offsets[MR_EXTRA_NAME + 16]; /* of the array that says where rows begin */
@@ -19,8 +21,10 @@ struct mr_extra {
 };
 
 struct mr_sample_kind {
-    uint32_t encoded; /* 1: bytes of an image file, of any size; the fields up to data_bytes are then zero */
-    uint32_t picture; /* 1: encoded, or raw u8 of 3 dimensions with 1 or 3 channels: image transforms apply */
+    uint32_t encoded; /* 1: bytes of an image file, of any size; the fields up to data_bytes are
+                         then zero */
+    uint32_t picture; /* 1: encoded, or raw u8 of 3 dimensions with 1 or 3 channels: image
+                         transforms apply */
     mr_dtype dtype;   /* of a raw sample's elements */
     uint32_t ndim;    /* of a raw sample, without the batch dimension */
     int64_t shape[MR_MAX_NDIM - 1];

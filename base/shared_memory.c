@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates and resizes memfd regions. RLIMIT_FSIZE applies to them too, and exceeding it raises SIGXFSZ, which ends the
- * program. So the limit is checked before every change of size.
+ * Creates and resizes memfd regions. RLIMIT_FSIZE applies to them too, and exceeding it raises
+ * SIGXFSZ, which ends the program. So the limit is checked before every change of size.
  */
 #include "base/shared_memory.h"
 
@@ -29,8 +29,9 @@ mr_status mr_shared_memory_resize(int fd, const char *name, uint64_t len_bytes, 
     uint64_t limit = mr_shared_memory_limit();
     if (len_bytes > limit)
         return mr_error_set(error, MR_ERR_NO_MEMORY,
-                            "%s needs %" PRIu64 " bytes of shared memory, but RLIMIT_FSIZE allows %" PRIu64, name,
-                            len_bytes, limit);
+                            "%s needs %" PRIu64
+                            " bytes of shared memory, but RLIMIT_FSIZE allows %" PRIu64,
+                            name, len_bytes, limit);
     if (len_bytes > INT64_MAX)
         return mr_error_memory(error, len_bytes);
     int rc;
@@ -38,12 +39,14 @@ mr_status mr_shared_memory_resize(int fd, const char *name, uint64_t len_bytes, 
         rc = ftruncate(fd, (off_t)len_bytes);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
-        return mr_error_os(error, errno == ENOMEM || errno == EFBIG ? MR_ERR_NO_MEMORY : MR_ERR_IO, errno,
-                           "cannot make %s of %" PRIu64 " bytes of shared memory", name, len_bytes);
+        return mr_error_os(error, errno == ENOMEM || errno == EFBIG ? MR_ERR_NO_MEMORY : MR_ERR_IO,
+                           errno, "cannot make %s of %" PRIu64 " bytes of shared memory", name,
+                           len_bytes);
     return MR_OK;
 }
 
-mr_status mr_shared_memory_create(const char *name, uint64_t len_bytes, int *fd_out, mr_error *error)
+mr_status mr_shared_memory_create(const char *name, uint64_t len_bytes, int *fd_out,
+                                  mr_error *error)
 {
     *fd_out = -1;
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);

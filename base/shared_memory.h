@@ -8,12 +8,14 @@
 #include "base/error.h"
 
 /*
- * Make a region of len_bytes zeros. name shows in /proc/PID/maps. Nothing is reserved: pages come with the first write.
+ * Make a region of len_bytes zeros. name shows in /proc/PID/maps. Nothing is reserved: pages come
+ * with the first write.
  *
  * Returns MR_OK; MR_ERR_NO_MEMORY with the sizes when RLIMIT_FSIZE is smaller; MR_ERR_IO.
  * Ownership: *fd_out (close-on-exec, sealable) is the caller's; -1 on failure.
  */
-mr_status mr_shared_memory_create(const char *name, uint64_t len_bytes, int *fd_out, mr_error *error);
+mr_status mr_shared_memory_create(const char *name, uint64_t len_bytes, int *fd_out,
+                                  mr_error *error);
 
 /* Change the size of a region that is not sealed. Errors as above; the size is then unchanged. */
 mr_status mr_shared_memory_resize(int fd, const char *name, uint64_t len_bytes, mr_error *error);

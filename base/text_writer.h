@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends to a text of the caller's, which may be too short: it is cut off then, and the length that was needed is
- * known. Numbers are written in the C locale, whatever the program's.
+ * Appends to a text of the caller's, which may be too short: it is cut off then, and the length
+ * that was needed is known. Numbers are written in the C locale, whatever the program's.
  */
 #ifndef BASE_TEXT_WRITER_H
 #define BASE_TEXT_WRITER_H
@@ -32,7 +32,10 @@ void mr_text_writer_put_double(struct mr_text_writer *w, double value);
 
 /* JSON. A number has 17 digits, and a point or an exponent: a reader makes a double of it. */
 void mr_text_writer_put_json_number(struct mr_text_writer *w, double value);
-/* A string with its quotes. Bytes that are no UTF-8 become lone surrogates, as Python's surrogateescape has them. */
+/*
+ * A string with its quotes. Bytes that are no UTF-8 become lone surrogates, as Python's
+ * surrogateescape has them.
+ */
 void mr_text_writer_put_json_string(struct mr_text_writer *w, const char *string);
 
 #endif

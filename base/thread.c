@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the library's threads with all signals blocked. A thread inherits the mask of its creator, so the mask is set
- * around the start.
+ * Starts the library's threads with all signals blocked. A thread inherits the mask of its creator,
+ * so the mask is set around the start.
  */
 #include "base/thread.h"
 
@@ -18,11 +18,13 @@ int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg)
     return rc;
 }
 
-mr_status mr_thread_run(struct mr_thread *thread, const char *name, void *(*main)(void *), void *arg, mr_error *error)
+mr_status mr_thread_run(struct mr_thread *thread, const char *name, void *(*main)(void *),
+                        void *arg, mr_error *error)
 {
     int failed = mr_thread_start(&thread->id, main, arg);
     thread->runs = failed == 0;
-    return thread->runs ? MR_OK : mr_error_os(error, MR_ERR_WORKER, failed, "cannot start %s", name);
+    return thread->runs ? MR_OK
+                        : mr_error_os(error, MR_ERR_WORKER, failed, "cannot start %s", name);
 }
 
 void mr_thread_join(struct mr_thread *thread)

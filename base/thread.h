@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 
-/* A thread with all signals blocked, so that the program's handlers never run in it. Returns 0 or an errno. */
+/*
+ * A thread with all signals blocked, so that the program's handlers never run in it. Returns 0 or
+ * an errno.
+ */
 MR_BASE_EXPORT int mr_thread_start(pthread_t *thread_out, void *(*main)(void *), void *arg);
 
 /* A thread that whoever has started it joins, if it runs. */
@@ -17,7 +20,8 @@ struct mr_thread {
 };
 
 /* As above. MR_ERR_WORKER says that `name` cannot be started. */
-mr_status mr_thread_run(struct mr_thread *thread, const char *name, void *(*main)(void *), void *arg, mr_error *error);
+mr_status mr_thread_run(struct mr_thread *thread, const char *name, void *(*main)(void *),
+                        void *arg, mr_error *error);
 void mr_thread_join(struct mr_thread *thread);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares words in any case, without the program's locale. strcasecmp() would ask it, and in a Turkish one "I" and "i"
- * are different letters: dtypes, keys and file extensions would then mean something else.
+ * Compares words in any case, without the program's locale. strcasecmp() would ask it, and in a
+ * Turkish one "I" and "i" are different letters: dtypes, keys and file extensions would then mean
+ * something else.
  */
 #ifndef BASE_WORDS_H
 #define BASE_WORDS_H

@@ -23,7 +23,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'd': arguments->data = text; break;
     case 'j': arguments->json = text; break;
     case 'i': arguments->max_photos = parse_number(state, text, 1000000); break;
-    case 'r': arguments->n_repeats = (uint32_t)parse_number(state, text, MR_ENGINE_MAX_REPEATS); break;
+    case 'r':
+        arguments->n_repeats = (uint32_t)parse_number(state, text, MR_ENGINE_MAX_REPEATS);
+        break;
     case 'e': arguments->n_epochs = (uint32_t)parse_number(state, text, 1000); break;
     case 's': arguments->strict = true; break;
     case ARGP_KEY_ARG: argp_error(state, "%s is not an option", text); break;
@@ -39,7 +41,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 void mr_arguments_parse(int argc, char **argv, const char *doc, struct mr_arguments *arguments_out)
 {
     static const struct argp_option options[] = {
-        {"data", 'd', "SPEC", 0, "folder of photographs, or of class folders of them, or list:FILE", 0},
+        {"data", 'd', "SPEC", 0, "folder of photographs, or of class folders of them, or list:FILE",
+         0},
         {"images", 'i', "N", 0, "at most N photographs (1000)", 0},
         {"repeats", 'r', "N", 0, "measured rounds (5)", 0},
         {"epochs", 'e', "N", 0, "epochs of one measured run of a loader (2)", 0},

@@ -9,8 +9,10 @@
 extern "C" {
 #endif
 
-/* Connect over 127.0.0.1; the ranks find each other in a folder that exists and is empty. NULL after a message on
- * stderr. */
+/*
+ * Connect over 127.0.0.1; the ranks find each other in a folder that exists and is empty. NULL
+ * after a message on stderr.
+ */
 void *mr_bare_gloo_connect(const char *folder, int rank, int world_size);
 bool mr_bare_gloo_reduce(void *bare, double *buffer, int count);
 void mr_bare_gloo_close(void *bare);

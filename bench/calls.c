@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-calls: measures the image operations alone, each on photographs of 224 x 224 pixels in memory, by each
- * set of loops. METHOD.md defines the columns.
+ * millrace-bench-calls: measures the image operations alone, each on photographs of 224 x 224
+ * pixels in memory, by each set of loops. METHOD.md defines the columns.
  */
 #include "bench/arguments.h"
 #include "bench/engine.h"
@@ -47,7 +47,8 @@ static const struct operation {
     {.text = "rand_augment"},
     {.text = "auto_augment(imagenet)"},
     {.text = "trivial_augment_wide", .aim = {[MR_CPU_AVX2] = 30, [MR_CPU_AVX512] = 20}},
-    {.text = "trivial_augment_wide(interp=bilinear)", .aim = {[MR_CPU_AVX2] = 60, [MR_CPU_AVX512] = 40}},
+    {.text = "trivial_augment_wide(interp=bilinear)",
+     .aim = {[MR_CPU_AVX2] = 60, [MR_CPU_AVX512] = 40}},
 };
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -85,8 +86,8 @@ static mr_status make_images(const struct mr_photos *photos, struct bench *bench
         struct mr_plan_runner_report report;
         struct mr_rng rng;
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-        status = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, bench->images + i * IMAGE_BYTES,
-                                    &report, error);
+        status = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng,
+                                    bench->images + i * IMAGE_BYTES, &report, error);
     }
     mr_plan_runner_destroy(runner);
     return status;
@@ -119,23 +120,27 @@ static mr_status compile_operation(const char *text, struct mr_plan *plan_out, m
 
 /* Run the calls on a copy of an image, which then lies in the cache as behind a resize. */
 static mr_status run_calls(const struct bench *bench, const struct mr_kernel_ops *kernels,
-                           const struct mr_image_calls *calls, uint64_t i, struct mr_image *image_out, uint64_t *ns,
-                           mr_error *error)
+                           const struct mr_image_calls *calls, uint64_t i,
+                           struct mr_image *image_out, uint64_t *ns, mr_error *error)
 {
-    *image_out = (struct mr_image){
-        .pixels = bench->work[0], .width = SIDE, .height = SIDE, .n_channels = 3, .stride = (size_t)3 * SIDE};
+    *image_out = (struct mr_image){.pixels = bench->work[0],
+                                   .width = SIDE,
+                                   .height = SIDE,
+                                   .n_channels = 3,
+                                   .stride = (size_t)3 * SIDE};
     memset(bench->work[1], 0, IMAGE_BYTES);
     memcpy(bench->work[0], bench->images + i % bench->n * IMAGE_BYTES, IMAGE_BYTES);
     uint64_t start = mr_clock_now_ns();
-    mr_status status = mr_image_call_run(calls->calls, calls->n, image_out, bench->work[1], kernels, error);
+    mr_status status =
+        mr_image_call_run(calls->calls, calls->n, image_out, bench->work[1], kernels, error);
     *ns += mr_clock_now_ns() - start;
     return status;
 }
 
 /* The shortest of some tries: other programs only make one longer. */
 static mr_status time_calls(const struct bench *bench, const struct mr_kernel_ops *kernels,
-                            const struct mr_image_calls *calls, uint64_t i, struct mr_image *image_out, uint64_t *ns,
-                            mr_error *error)
+                            const struct mr_image_calls *calls, uint64_t i,
+                            struct mr_image *image_out, uint64_t *ns, mr_error *error)
 {
     uint64_t shortest = UINT64_MAX;
     mr_status status = MR_OK;
@@ -156,11 +161,12 @@ static bool equals_plain(const struct bench_case *c, const struct mr_image_calls
     size_t len = (size_t)image->width * image->height * image->n_channels;
     memcpy(c->bench->work[2], image->pixels, len);
     return run_calls(c->bench, &mr_kernels_c, calls, i, &plain, &ns, NULL) == MR_OK &&
-           plain.n_channels == image->n_channels && memcmp(plain.pixels, c->bench->work[2], len) == 0;
+           plain.n_channels == image->n_channels &&
+           memcmp(plain.pixels, c->bench->work[2], len) == 0;
 }
 
-static mr_status run_images(const struct bench_case *c, const struct mr_plan *plan, struct mr_geometry *geometry,
-                            struct mr_run *run, mr_error *error)
+static mr_status run_images(const struct bench_case *c, const struct mr_plan *plan,
+                            struct mr_geometry *geometry, struct mr_run *run, mr_error *error)
 {
     uint64_t ns = 0;
     for (uint64_t i = 0; i < N_RUNS; i++) {
@@ -185,7 +191,8 @@ static mr_status run_case(void *user, struct mr_run *run, mr_error *error)
     const struct bench_case *c = user;
     struct mr_plan *plan = malloc(sizeof *plan);
     struct mr_geometry *geometry = malloc(sizeof *geometry);
-    mr_status status = plan && geometry ? MR_OK : mr_error_memory(error, sizeof *plan + sizeof *geometry);
+    mr_status status =
+        plan && geometry ? MR_OK : mr_error_memory(error, sizeof *plan + sizeof *geometry);
     if (status == MR_OK)
         status = compile_operation(c->operation->text, plan, error);
     if (status == MR_OK)
@@ -195,13 +202,15 @@ static mr_status run_case(void *user, struct mr_run *run, mr_error *error)
     return status;
 }
 
-static uint32_t add_cases(struct mr_engine *engine, const struct bench *bench, struct bench_case *cases)
+static uint32_t add_cases(struct mr_engine *engine, const struct bench *bench,
+                          struct bench_case *cases)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < N_OPERATIONS; i++)
         for (enum mr_cpu cpu = MR_CPU_C; cpu < MR_CPU_N; cpu++) {
             struct bench_case *c = &cases[n];
-            *c = (struct bench_case){.bench = bench, .kernels = mr_kernels_find(cpu), .operation = &operations[i]};
+            *c = (struct bench_case){
+                .bench = bench, .kernels = mr_kernels_find(cpu), .operation = &operations[i]};
             if (!c->kernels)
                 continue;
             snprintf(c->name, sizeof c->name, "%s, %s", c->operation->text, mr_cpu_name(cpu));
@@ -220,8 +229,8 @@ static void bound_cases(struct mr_engine *engine, const struct bench_case *cases
     }
 }
 
-static mr_status run_bench(const struct mr_arguments *arguments, struct mr_engine *engine, struct mr_photos *photos,
-                           mr_error *error)
+static mr_status run_bench(const struct mr_arguments *arguments, struct mr_engine *engine,
+                           struct mr_photos *photos, mr_error *error)
 {
     static struct bench_case cases[N_OPERATIONS * MR_CPU_N];
     struct bench bench = {0};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the first epoch from a disk: the same photographs as a folder, as tar shards and as packs, in turn, with
- * none of their pages in the page cache. Each round gives images a second, from the opening of the dataset to the last
- * batch, and the bytes that came from the disk. POSIX_FADV_DONTNEED is only a request (dirty pages stay), so mincore()
- * counts what is left, and the count is printed.
+ * Measures the first epoch from a disk: the same photographs as a folder, as tar shards and as
+ * packs, in turn, with none of their pages in the page cache. Each round gives images a second,
+ * from the opening of the dataset to the last batch, and the bytes that came from the disk.
+ * POSIX_FADV_DONTNEED is only a request (dirty pages stay), so mincore() counts what is left, and
+ * the count is printed.
  */
 #include <millrace/millrace.h>
 
@@ -133,8 +134,8 @@ static double now_s(void)
 }
 
 /* One epoch; the loader's workers are children, whose reads count once they have ended. */
-static mr_status run_epoch(const struct form *form, const struct settings *s, uint64_t epoch, double *rate_out,
-                           mr_error *error)
+static mr_status run_epoch(const struct form *form, const struct settings *s, uint64_t epoch,
+                           double *rate_out, mr_error *error)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.batch_size = BATCH;
@@ -173,12 +174,14 @@ static int compare_doubles(const void *a, const void *b)
 
 static void print_report(struct settings *s)
 {
-    printf("| data | MB | images/s | least | most | read MB | in cache before, MB |\n|---|---|---|---|---|---|---|\n");
+    printf("| data | MB | images/s | least | most | read MB | in cache before, MB "
+           "|\n|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < s->n_forms; i++) {
         struct form *form = &s->forms[i];
         qsort(form->rate, s->n_rounds, sizeof *form->rate, compare_doubles);
-        printf("| %s | %.1f | %.0f | %.0f | %.0f | %.1f | %.1f |\n", form->spec, (double)form->file_bytes / 1e6,
-               form->rate[s->n_rounds / 2], form->rate[0], form->rate[s->n_rounds - 1], (double)form->read_bytes / 1e6,
+        printf("| %s | %.1f | %.0f | %.0f | %.0f | %.1f | %.1f |\n", form->spec,
+               (double)form->file_bytes / 1e6, form->rate[s->n_rounds / 2], form->rate[0],
+               form->rate[s->n_rounds - 1], (double)form->read_bytes / 1e6,
                (double)form->left_bytes / 1e6);
     }
 }
@@ -220,13 +223,15 @@ int main(int argc, char **argv)
         {"workers", 'w', "N", 0, "worker processes (2)", 0},
         {"keep-cache", 'k', NULL, 0, "do not drop anything: the page cache stays warm", 0},
         {"transform", 't', "T", 0, "of the samples (train:224)", 0},
-        {"drop-inodes", 'a', NULL, 0, "drop names and inodes of files too, of the whole machine (root)", 0},
+        {"drop-inodes", 'a', NULL, 0,
+         "drop names and inodes of files too, of the whole machine (root)", 0},
         {0},
     };
-    static const struct argp parser = {.options = options,
-                                       .parser = parse_option,
-                                       .args_doc = "SPEC...",
-                                       .doc = "One epoch of each dataset in turn, from a cold page cache."};
+    static const struct argp parser = {
+        .options = options,
+        .parser = parse_option,
+        .args_doc = "SPEC...",
+        .doc = "One epoch of each dataset in turn, from a cold page cache."};
     static struct settings s = {.n_rounds = 7, .n_workers = 2, .transform = "train:224"};
     argp_parse(&parser, argc, argv, 0, NULL, &s);
     for (uint32_t round = 0; round < s.n_rounds; round++) {

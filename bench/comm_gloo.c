@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the group over gloo against gloo itself, whose ranks find each other in a folder that rank 0 makes. Started
- * by `millrace launch --nproc N`.
+ * Measures the group over gloo against gloo itself, whose ranks find each other in a folder that
+ * rank 0 makes. Started by `millrace launch --nproc N`.
  */
 #include "bench/bare_gloo.h"
 #include "bench/comm_latency.h"
@@ -61,8 +61,10 @@ int main(int argc, char **argv)
     mr_error error = {0};
     void *bare = NULL;
     int result = 2;
-    mr_latency_parse(argc, argv, "The group over gloo beside gloo's own all_reduce; to be started by millrace launch.",
-                     &latency);
+    mr_latency_parse(
+        argc, argv,
+        "The group over gloo beside gloo's own all_reduce; to be started by millrace launch.",
+        &latency);
     options.backend = "gloo";
     if (mr_group_create(&options, &group, &error) == MR_OK && mr_group_world_size(group) > 1) {
         bare = connect_bare(group);

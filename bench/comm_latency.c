@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the ways in turns, round by round, so that a disturbance of the machine affects all of them. Times are compared
- * only within a round; the results are the medians of these comparisons and their intervals.
+ * Runs the ways in turns, round by round, so that a disturbance of the machine affects all of them.
+ * Times are compared only within a round; the results are the medians of these comparisons and
+ * their intervals.
  *
- * With more ranks than cores, the times also measure the scheduler. The first way of a round finds the caches as the
- * last one left them, so each round begins with another way.
+ * With more ranks than cores, the times also measure the scheduler. The first way of a round finds
+ * the caches as the last one left them, so each round begins with another way.
  */
 #include "bench/comm_latency.h"
 
@@ -45,7 +46,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'r':
         latency->n_rounds = (uint32_t)strtoul(text, &end, 10);
-        if (text[0] < '0' || text[0] > '9' || *end || latency->n_rounds < 7 || latency->n_rounds > MAX_ROUNDS)
+        if (text[0] < '0' || text[0] > '9' || *end || latency->n_rounds < 7 ||
+            latency->n_rounds > MAX_ROUNDS)
             argp_error(state, "%s is not a number from 7 to %d", text, MAX_ROUNDS);
         break;
     case 'j': latency->json = text; break;
@@ -75,8 +77,12 @@ static void fill_buffer(double *buffer, int count, double value)
         buffer[i] = value;
 }
 
-/* Microseconds of one call. The first one is not counted: it is looked at, and brings the ranks together. */
-static double measure_call(struct bench *bench, const struct mr_latency_way *way, int count, uint32_t n_calls)
+/*
+ * Microseconds of one call. The first one is not counted: it is looked at, and brings the ranks
+ * together.
+ */
+static double measure_call(struct bench *bench, const struct mr_latency_way *way, int count,
+                           uint32_t n_calls)
 {
     fill_buffer(bench->buffer, count, 1);
     bool ok = way->reduce(way->user, bench->buffer, count);
@@ -127,17 +133,19 @@ static void report_way(struct bench *bench, int count, uint32_t n_calls, uint32_
     struct estimate ratio = estimate_median(values, bench->n_rounds);
     bool is_met = added.median < AIM_US || ratio.median < AIM_RATIO;
     bench->n_missed += !is_met;
-    printf("| %s | %u | %d | %s | %.2f | %.2f | %.2f (%.2f to %.2f) | %.3f (%.3f to %.3f) | %s |\n", latency->engine,
-           latency->world_size, count, latency->ways[way].name, median_us(bench, 0), median_us(bench, way),
-           added.median, added.low, added.high, ratio.median, ratio.low, ratio.high, is_met ? "yes" : "no");
+    printf("| %s | %u | %d | %s | %.2f | %.2f | %.2f (%.2f to %.2f) | %.3f (%.3f to %.3f) | %s |\n",
+           latency->engine, latency->world_size, count, latency->ways[way].name,
+           median_us(bench, 0), median_us(bench, way), added.median, added.low, added.high,
+           ratio.median, ratio.low, ratio.high, is_met ? "yes" : "no");
     if (!bench->json)
         return;
     fprintf(bench->json,
-            "%s\n    {\"doubles\": %d, \"calls\": %u, \"bare\": \"%s\", \"group_us\": %.3f, \"bare_us\": %.3f, "
+            "%s\n    {\"doubles\": %d, \"calls\": %u, \"bare\": \"%s\", \"group_us\": %.3f, "
+            "\"bare_us\": %.3f, "
             "\"added_us\": [%.3f, %.3f, %.3f], \"ratio\": [%.4f, %.4f, %.4f], \"met\": %s}",
-            count == 2 && way == 1 ? "" : ",", count, n_calls, latency->ways[way].name, median_us(bench, 0),
-            median_us(bench, way), added.low, added.median, added.high, ratio.low, ratio.median, ratio.high,
-            is_met ? "true" : "false");
+            count == 2 && way == 1 ? "" : ",", count, n_calls, latency->ways[way].name,
+            median_us(bench, 0), median_us(bench, way), added.low, added.median, added.high,
+            ratio.low, ratio.median, ratio.high, is_met ? "true" : "false");
 }
 
 static void measure_count(struct bench *bench, int count)
@@ -148,7 +156,8 @@ static void measure_count(struct bench *bench, int count)
         for (uint32_t turn = 0; turn < latency->n_ways; turn++) {
             uint32_t way = (round + turn) % latency->n_ways;
             double us = measure_call(bench, &latency->ways[way], count, n_calls);
-            bench->us[way][round % bench->n_rounds] = us; /* the last one takes the place of the warm-up */
+            /* the last one takes the place of the warm-up */
+            bench->us[way][round % bench->n_rounds] = us;
         }
     for (uint32_t way = 1; way < latency->n_ways && latency->rank == 0; way++)
         report_way(bench, count, n_calls, way);
@@ -160,8 +169,10 @@ static void measure_all(struct bench *bench)
     static const int counts[] = {2, 64, MAX_COUNT};
     const struct mr_latency *latency = bench->latency;
     if (bench->json)
-        fprintf(bench->json, "{\"engine\": \"%s\", \"version\": \"%s\", \"ranks\": %u, \"rounds\": %u, \"rows\": [",
-                latency->engine, latency->version, latency->world_size, bench->n_rounds);
+        fprintf(
+            bench->json,
+            "{\"engine\": \"%s\", \"version\": \"%s\", \"ranks\": %u, \"rounds\": %u, \"rows\": [",
+            latency->engine, latency->version, latency->world_size, bench->n_rounds);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         measure_count(bench, counts[i]);
     if (bench->json)
@@ -201,7 +212,8 @@ int mr_latency_run(const struct mr_latency *latency)
     if (bench && bench->buffer && open_json(bench)) {
         measure_all(bench);
         if (bench->n_wrong > 0)
-            fprintf(stderr, "rank %u: %llu results were wrong\n", latency->rank, (unsigned long long)bench->n_wrong);
+            fprintf(stderr, "rank %u: %llu results were wrong\n", latency->rank,
+                    (unsigned long long)bench->n_wrong);
         result = bench->n_wrong > 0 || (latency->strict && bench->n_missed > 0);
         if (!close_json(bench))
             result = 2;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures what the group adds to its engine's library: the time of mr_group_all_reduce() against the library's own
- * all_reduce, in the same processes, in turns. METHOD.md defines every column of the output.
+ * Measures what the group adds to its engine's library: the time of mr_group_all_reduce() against
+ * the library's own all_reduce, in the same processes, in turns. METHOD.md defines every column of
+ * the output.
  */
 #ifndef BENCH_COMM_LATENCY_H
 #define BENCH_COMM_LATENCY_H
@@ -11,7 +12,9 @@
 
 #define MR_LATENCY_WAYS 4
 
-/* One way to add up count doubles over all ranks, in place. The first way is the group's, the others are held against.
+/*
+ * One way to add up count doubles over all ranks, in place. The first way is the group's, the
+ * others are held against. /
  */
 struct mr_latency_way {
     const char *name; /* "MPI_Allreduce" */
@@ -31,11 +34,16 @@ struct mr_latency {
     struct mr_latency_way ways[MR_LATENCY_WAYS];
 };
 
-/* Options of the command line into n_rounds, json and strict. Exits with 2 on what it cannot read, with 0 for --help.
+/*
+ * Options of the command line into n_rounds, json and strict. Exits with 2 on what it cannot read,
+ * with 0 for --help. /
  */
 void mr_latency_parse(int argc, char **argv, const char *doc, struct mr_latency *latency);
 
-/* Rank 0 prints rows of a Markdown table. The program's exit status: 1 when a sum was wrong or an aim was missed. */
+/*
+ * Rank 0 prints rows of a Markdown table. The program's exit status: 1 when a sum was wrong or an
+ * aim was missed.
+ */
 int mr_latency_run(const struct mr_latency *latency);
 
 #endif

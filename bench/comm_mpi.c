@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the group over MPI against MPI itself: the blocking call, and the nonblocking one with a loop of MPI_Test,
- * which a call with a deadline needs. Started by `mpirun -n N`.
+ * Measures the group over MPI against MPI itself: the blocking call, and the nonblocking one with a
+ * loop of MPI_Test, which a call with a deadline needs. Started by `mpirun -n N`.
  */
 #include "bench/comm_latency.h"
 
@@ -17,14 +17,16 @@ static bool by_group(void *group, double *buffer, int count)
 
 static bool by_blocking(void *comm, double *buffer, int count)
 {
-    return MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_DOUBLE, MPI_SUM, *(MPI_Comm *)comm) == MPI_SUCCESS;
+    return MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_DOUBLE, MPI_SUM, *(MPI_Comm *)comm) ==
+           MPI_SUCCESS;
 }
 
 static bool by_nonblocking(void *comm, double *buffer, int count)
 {
     MPI_Request request;
     int is_done = 0;
-    int code = MPI_Iallreduce(MPI_IN_PLACE, buffer, count, MPI_DOUBLE, MPI_SUM, *(MPI_Comm *)comm, &request);
+    int code = MPI_Iallreduce(MPI_IN_PLACE, buffer, count, MPI_DOUBLE, MPI_SUM, *(MPI_Comm *)comm,
+                              &request);
     while (code == MPI_SUCCESS && !is_done)
         code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
     return code == MPI_SUCCESS;
@@ -37,7 +39,9 @@ int main(int argc, char **argv)
     mr_group *group = NULL;
     mr_error error = {0};
     MPI_Comm comm;
-    mr_latency_parse(argc, argv, "The group over MPI beside MPI's own all_reduce; to be started by mpirun.", &latency);
+    mr_latency_parse(argc, argv,
+                     "The group over MPI beside MPI's own all_reduce; to be started by mpirun.",
+                     &latency);
     options.backend = "mpi";
     if (mr_group_create(&options, &group, &error) != MR_OK || mr_group_world_size(group) < 2) {
         fprintf(stderr, "no group of two ranks or more over mpi: %s\n", error.text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the pause at the start of an epoch: the time from the last batch of an epoch to the first of the next, with
- * set_epoch between them, against the usual time from one batch to the next. The consumer does nothing.
+ * Measures the pause at the start of an epoch: the time from the last batch of an epoch to the
+ * first of the next, with set_epoch between them, against the usual time from one batch to the
+ * next. The consumer does nothing.
  */
 #include "bench/end_to_end.h"
 
@@ -43,7 +44,8 @@ static double median_ns(uint64_t *values, uint32_t n)
     return n ? (double)values[n / 2] : 0;
 }
 
-static mr_status take_epochs(mr_loader *loader, struct gaps *gaps, struct mr_run *run, mr_error *error)
+static mr_status take_epochs(mr_loader *loader, struct gaps *gaps, struct mr_run *run,
+                             mr_error *error)
 {
     mr_batch *batch;
     mr_status status = MR_END;
@@ -93,6 +95,6 @@ void mr_e2e_gaps_add(struct mr_end_to_end *bench)
 
 void mr_e2e_gaps_figures(struct mr_engine *engine)
 {
-    mr_engine_bound_value(engine, "gap between epochs / between batches", "epochs one after the other", "",
-                          MR_AIM_BELOW, 2);
+    mr_engine_bound_value(engine, "gap between epochs / between batches",
+                          "epochs one after the other", "", MR_AIM_BELOW, 2);
 }

@@ -37,7 +37,8 @@ static mr_status close_list(FILE *file, const char *path, mr_status status, mr_e
     return status;
 }
 
-static mr_status write_photos(const struct mr_photos *photos, uint64_t n, const char *path, mr_error *error)
+static mr_status write_photos(const struct mr_photos *photos, uint64_t n, const char *path,
+                              mr_error *error)
 {
     FILE *file = fopen(path, "we");
     if (!file)
@@ -54,7 +55,8 @@ static mr_status write_listed(const char *path, mr_error *error)
     for (int i = 0; i < MR_E2E_LISTED; i++) {
         char name[64];
         int label = (int)((int64_t)i * 1000 / MR_E2E_LISTED);
-        snprintf(name, sizeof name, "train/n%08d/n%08d_%d.JPEG", 1440764 + label, 1440764 + label, i);
+        snprintf(name, sizeof name, "train/n%08d/n%08d_%d.JPEG", 1440764 + label, 1440764 + label,
+                 i);
         mr_write_list_line(file, name, label);
     }
     return close_list(file, path, MR_OK, error);

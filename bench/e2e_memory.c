@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the memory of 8 workers over 10^6 samples: the PSS of all processes against tables, slab and 8 MB for each
- * worker. What this program itself keeps (the photographs, the engine) is no cost of the loader, so its own PSS is read
- * before and after.
+ * Measures the memory of 8 workers over 10^6 samples: the PSS of all processes against tables, slab
+ * and 8 MB for each worker. What this program itself keeps (the photographs, the engine) is no cost
+ * of the loader, so its own PSS is read before and after.
  */
 #include "bench/end_to_end.h"
 
@@ -38,7 +38,8 @@ static uint64_t mapped_bytes(const char *list)
     uint64_t total = 0;
     while (file && fgets(line, sizeof line, file)) {
         unsigned long long from, to;
-        if ((strstr(line, "/memfd:") || strstr(line, list)) && sscanf(line, "%llx-%llx", &from, &to) == 2)
+        if ((strstr(line, "/memfd:") || strstr(line, list)) &&
+            sscanf(line, "%llx-%llx", &from, &to) == 2)
             total += to - from;
     }
     if (file)
@@ -63,7 +64,8 @@ static mr_status take_batches(mr_loader *loader, struct mr_run *run, mr_error *e
     return MR_OK;
 }
 
-static void weigh_loader(struct mr_end_to_end *bench, mr_loader *loader, uint64_t self_before, struct mr_run *run)
+static void weigh_loader(struct mr_end_to_end *bench, mr_loader *loader, uint64_t self_before,
+                         struct mr_run *run)
 {
     int64_t pids[WORKERS];
     uint32_t n = mr_loader_worker_pids(loader, pids, WORKERS);
@@ -111,6 +113,6 @@ void mr_e2e_memory_add(struct mr_end_to_end *bench)
 
 void mr_e2e_memory_figures(struct mr_engine *engine)
 {
-    mr_engine_bound_value(engine, "PSS / (tables + slab + 8 MB a worker)", "8 workers, 10^6 samples", "", MR_AIM_BELOW,
-                          1.3);
+    mr_engine_bound_value(engine, "PSS / (tables + slab + 8 MB a worker)",
+                          "8 workers, 10^6 samples", "", MR_AIM_BELOW, 1.3);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the time from create to the first batch, against the time that two running processes need for the same
- * samples; and the time to make a loader over a long list.
+ * Measures the time from create to the first batch, against the time that two running processes
+ * need for the same samples; and the time to make a loader over a long list.
  */
 #include "bench/end_to_end.h"
 
@@ -49,7 +49,8 @@ static void *begin_whole(const void *user)
         return NULL;
     whole->file = mr_roi_file_create(photos);
     whole->out = malloc(photos->plan.out_bytes);
-    mr_status status = mr_plan_runner_create(&photos->plan, &mr_photos_limits, false, &whole->runner, NULL);
+    mr_status status =
+        mr_plan_runner_create(&photos->plan, &mr_photos_limits, false, &whole->runner, NULL);
     return status == MR_OK && whole->file && whole->out ? whole : NULL;
 }
 
@@ -63,14 +64,15 @@ static bool do_whole(void *state, const void *user, uint64_t item)
     struct mr_plan_runner_report report;
     size_t len = mr_roi_file_read(whole->file, photo->path, &bytes);
     mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-    return len == photo->len &&
-           mr_plan_runner_run(whole->runner, bytes, len, true, &rng, whole->out, &report, NULL) == MR_OK;
+    return len == photo->len && mr_plan_runner_run(whole->runner, bytes, len, true, &rng,
+                                                   whole->out, &report, NULL) == MR_OK;
 }
 
 static mr_status run_64(void *user, struct mr_run *run, mr_error *error)
 {
     struct mr_end_to_end *bench = user;
-    const struct mr_forked_job job = {.begin = begin_whole, .run = do_whole, .user = &bench->photos};
+    const struct mr_forked_job job = {
+        .begin = begin_whole, .run = do_whole, .user = &bench->photos};
     run->n_items = bench->photos.n < MR_E2E_BATCH ? bench->photos.n : MR_E2E_BATCH;
     return mr_forked_run(&job, 2, run->n_items, &run->seconds, &run->n_wrong, error);
 }
@@ -112,7 +114,9 @@ void mr_e2e_startup_add(struct mr_end_to_end *bench)
 
 void mr_e2e_startup_figures(struct mr_engine *engine)
 {
-    mr_engine_time_ratio(engine, "first batch / 64 samples, 2 processes", "create to first batch, 2 w.",
-                         "64 samples, 2 processes", MR_AIM_BELOW, 1.3);
-    mr_engine_bound_value(engine, "create, 1281167 listed files", "create from a list", "ms", MR_AIM_BELOW, 300);
+    mr_engine_time_ratio(engine, "first batch / 64 samples, 2 processes",
+                         "create to first batch, 2 w.", "64 samples, 2 processes", MR_AIM_BELOW,
+                         1.3);
+    mr_engine_bound_value(engine, "create, 1281167 listed files", "create from a list", "ms",
+                          MR_AIM_BELOW, 300);
 }

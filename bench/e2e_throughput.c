@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures samples per second with several numbers of workers, and against the speed of light over the same boxes. A
- * loader is made, used for one epoch and measured over the following ones, so that its slots are as empty at the start
- * as at the end.
+ * Measures samples per second with several numbers of workers, and against the speed of light over
+ * the same boxes. A loader is made, used for one epoch and measured over the following ones, so
+ * that its slots are as empty at the start as at the end.
  */
 #include "bench/end_to_end.h"
 
@@ -38,8 +38,8 @@ static double cpu_of_workers(mr_loader *loader)
 }
 
 /* Are the pixels of this batch those of a worker's code run here? */
-static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_plan_runner *runner, uint8_t *scratch,
-                                   const mr_batch *batch)
+static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_plan_runner *runner,
+                                   uint8_t *scratch, const mr_batch *batch)
 {
     const int64_t *index = mr_batch_data(batch, "index");
     const uint8_t *image = mr_batch_data(batch, "image");
@@ -51,21 +51,24 @@ static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_pla
         struct mr_rng rng;
         struct mr_plan_runner_report report;
         mr_rng_init(&rng, 0, mr_batch_epoch(batch), (uint64_t)index[row]);
-        bool right =
-            photo && mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, scratch, &report, NULL) == MR_OK;
-        n_wrong += !right || memcmp(scratch, image + row * photos->plan.out_bytes, photos->plan.out_bytes) != 0;
+        bool right = photo && mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng,
+                                                 scratch, &report, NULL) == MR_OK;
+        n_wrong += !right || memcmp(scratch, image + row * photos->plan.out_bytes,
+                                    photos->plan.out_bytes) != 0;
     }
     return n_wrong;
 }
 
-static mr_status check_epoch(struct mr_end_to_end *bench, mr_loader *loader, struct mr_run *run, mr_error *error)
+static mr_status check_epoch(struct mr_end_to_end *bench, mr_loader *loader, struct mr_run *run,
+                             mr_error *error)
 {
     struct mr_plan_runner *runner;
     mr_batch *batch;
     uint8_t *scratch = malloc(bench->photos.plan.out_bytes);
     if (!scratch)
         return mr_error_memory(error, bench->photos.plan.out_bytes);
-    mr_status status = mr_plan_runner_create(&bench->photos.plan, &mr_photos_limits, false, &runner, error);
+    mr_status status =
+        mr_plan_runner_create(&bench->photos.plan, &mr_photos_limits, false, &runner, error);
     if (status != MR_OK) {
         free(scratch);
         return status;
@@ -82,7 +85,8 @@ static mr_status check_epoch(struct mr_end_to_end *bench, mr_loader *loader, str
 }
 
 /* Epochs 1 .. n_epochs; epoch 0 was the loader's own warm-up. */
-static mr_status run_epochs(struct mr_end_to_end *bench, mr_loader *loader, struct mr_run *run, mr_error *error)
+static mr_status run_epochs(struct mr_end_to_end *bench, mr_loader *loader, struct mr_run *run,
+                            mr_error *error)
 {
     double self = cpu_of_self(), workers = cpu_of_workers(loader);
     uint64_t start = mr_clock_now_ns();
@@ -106,7 +110,8 @@ static mr_status run_epochs(struct mr_end_to_end *bench, mr_loader *loader, stru
     return MR_OK;
 }
 
-static mr_status run_loader(struct mr_end_to_end *bench, uint32_t num_workers, struct mr_run *run, mr_error *error)
+static mr_status run_loader(struct mr_end_to_end *bench, uint32_t num_workers, struct mr_run *run,
+                            mr_error *error)
 {
     mr_loader_options options = mr_end_to_end_options(num_workers);
     options.n_epochs = bench->n_epochs + 1;
@@ -166,10 +171,14 @@ void mr_e2e_throughput_add(struct mr_end_to_end *bench)
 
 void mr_e2e_throughput_figures(struct mr_engine *engine)
 {
-    mr_engine_ratio(engine, "2 workers / speed of light, 2", "loader, 2 workers", "speed of light, 2 processes",
-                    MR_AIM_AT_LEAST, 0.62);
-    mr_engine_ratio(engine, "2 workers / 1 worker", "loader, 2 workers", "loader, 1 worker", MR_AIM_AT_LEAST, 1.9);
-    mr_engine_ratio(engine, "8 workers / 2 workers", "loader, 8 workers", "loader, 2 workers", MR_AIM_AT_LEAST, 0.97);
-    mr_engine_ratio(engine, "no workers / 1 worker", "loader, no workers", "loader, 1 worker", MR_AIM_AT_LEAST, 0.97);
-    mr_engine_bound_value(engine, "host's share of CPU, 2 workers", "loader, 2 workers", "%", MR_AIM_BELOW, 2);
+    mr_engine_ratio(engine, "2 workers / speed of light, 2", "loader, 2 workers",
+                    "speed of light, 2 processes", MR_AIM_AT_LEAST, 0.62);
+    mr_engine_ratio(engine, "2 workers / 1 worker", "loader, 2 workers", "loader, 1 worker",
+                    MR_AIM_AT_LEAST, 1.9);
+    mr_engine_ratio(engine, "8 workers / 2 workers", "loader, 8 workers", "loader, 2 workers",
+                    MR_AIM_AT_LEAST, 0.97);
+    mr_engine_ratio(engine, "no workers / 1 worker", "loader, no workers", "loader, 1 worker",
+                    MR_AIM_AT_LEAST, 0.97);
+    mr_engine_bound_value(engine, "host's share of CPU, 2 workers", "loader, 2 workers", "%",
+                          MR_AIM_BELOW, 2);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-end-to-end: measures the loader in one run, case after case in every round. METHOD.md defines the
- * columns.
+ * millrace-bench-end-to-end: measures the loader in one run, case after case in every round.
+ * METHOD.md defines the columns.
  */
 #include "bench/end_to_end.h"
 
@@ -30,8 +30,8 @@ static void count_batch(const mr_batch *batch, uint8_t *counts, uint64_t n, uint
     }
 }
 
-mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader, uint64_t *n_samples_out,
-                              uint64_t *n_wrong_out, mr_error *error)
+mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader,
+                              uint64_t *n_samples_out, uint64_t *n_wrong_out, mr_error *error)
 {
     uint64_t n = bench->photos.n;
     uint8_t *counts = calloc(n, 1);
@@ -53,10 +53,15 @@ mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader, ui
     return status == MR_END ? MR_OK : status;
 }
 
-/* Loader and speed of light must have the same samples: a list of those that both can decode, where some cannot be. */
-static mr_status load_photos(struct mr_end_to_end *bench, const struct mr_arguments *arguments, mr_error *error)
+/*
+ * Loader and speed of light must have the same samples: a list of those that both can decode, where
+ * some cannot be.
+ */
+static mr_status load_photos(struct mr_end_to_end *bench, const struct mr_arguments *arguments,
+                             mr_error *error)
 {
-    mr_status status = mr_photos_load(arguments->data, arguments->max_photos, &bench->photos, error);
+    mr_status status =
+        mr_photos_load(arguments->data, arguments->max_photos, &bench->photos, error);
     if (status != MR_OK || bench->photos.n == (uint64_t)mr_dataset_count(bench->photos.dataset))
         return status;
     char list[96], spec[128];
@@ -73,7 +78,8 @@ static mr_status load_photos(struct mr_end_to_end *bench, const struct mr_argume
 static mr_status make_folder(struct mr_end_to_end *bench, mr_error *error)
 {
     const char *base = getenv("TMPDIR");
-    snprintf(bench->folder, sizeof bench->folder, "%.40s/millrace-XXXXXX", base && *base ? base : "/tmp");
+    snprintf(bench->folder, sizeof bench->folder, "%.40s/millrace-XXXXXX",
+             base && *base ? base : "/tmp");
     if (mkdtemp(bench->folder))
         return MR_OK;
     int os_error = errno;
@@ -91,7 +97,8 @@ static void remove_folder(const struct mr_end_to_end *bench)
         rmdir(bench->folder);
 }
 
-static mr_status run_all(struct mr_end_to_end *bench, const struct mr_arguments *arguments, mr_error *error)
+static mr_status run_all(struct mr_end_to_end *bench, const struct mr_arguments *arguments,
+                         mr_error *error)
 {
     struct mr_engine *engine = bench->engine;
     mr_engine_fact(engine, "features", mr_features());
@@ -126,13 +133,15 @@ int main(int argc, char **argv)
     struct mr_arguments arguments;
     mr_arguments_parse(argc, argv,
                        "The loader against plain decoding processes and against itself.\v"
-                       "Example: millrace-bench-end-to-end --data ~/imagenet/val --images 500 --json end_to_end.json",
+                       "Example: millrace-bench-end-to-end --data ~/imagenet/val --images 500 "
+                       "--json end_to_end.json",
                        &arguments);
     mr_error error;
     struct mr_end_to_end bench = {.n_epochs = arguments.n_epochs};
     int code = 1;
     mr_log_set(log_line, NULL);
-    mr_status status = mr_engine_create("millrace-bench-end-to-end", "image", &bench.engine, &error);
+    mr_status status =
+        mr_engine_create("millrace-bench-end-to-end", "image", &bench.engine, &error);
     if (status == MR_OK)
         status = make_folder(&bench, &error);
     if (status == MR_OK)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader as a whole against the speed of light and against itself. One file for each group of cases. */
+/*
+ * The loader as a whole against the speed of light and against itself. One file for each group of
+ * cases.
+ */
 #ifndef BENCH_END_TO_END_H
 #define BENCH_END_TO_END_H
 
@@ -18,15 +21,18 @@ struct mr_end_to_end {
     uint32_t n_epochs;       /* of one measured run */
     char folder[64];         /* temporary, for lists; removed at the end */
     char listed[96];         /* list of MR_E2E_LISTED files that do not exist */
-    char repeated[96];       /* list of MR_E2E_SAMPLES entries that name the photographs again and again */
+    char repeated[96];       /* list of MR_E2E_SAMPLES entries that name the photographs again
+                                and again */
 };
 
 /* All defaults, u8, train:224, batches of MR_E2E_BATCH. */
 mr_loader_options mr_end_to_end_options(uint32_t num_workers);
 
-/* Take all batches of an epoch; counts samples, and as wrong those that are not there exactly once. */
-mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader, uint64_t *n_samples_out,
-                              uint64_t *n_wrong_out, mr_error *error);
+/*
+ * Take all batches of an epoch; counts samples, and as wrong those that are not there exactly once.
+ */
+mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader,
+                              uint64_t *n_samples_out, uint64_t *n_wrong_out, mr_error *error);
 
 void mr_e2e_throughput_add(struct mr_end_to_end *bench);
 void mr_e2e_startup_add(struct mr_end_to_end *bench);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rounds, medians, ratios, the table and the JSON.
- * Invariant: a ratio is the median of the ratios within rounds, which compare what ran side by side; a ratio of two
- * medians does not.
+ * Invariant: a ratio is the median of the ratios within rounds, which compare what ran side by
+ * side; a ratio of two medians does not.
  */
 #include "bench/engine.h"
 
@@ -64,7 +64,8 @@ static void add_cpu_fact(struct mr_engine *engine)
         fclose(file);
 }
 
-mr_status mr_engine_create(const char *program, const char *item, struct mr_engine **engine_out, mr_error *error)
+mr_status mr_engine_create(const char *program, const char *item, struct mr_engine **engine_out,
+                           mr_error *error)
 {
     struct mr_engine *engine = calloc(1, sizeof *engine);
     json_t *facts = json_object();
@@ -173,8 +174,8 @@ static const struct bench_case *find_case(const struct mr_engine *engine, const 
     return NULL;
 }
 
-static void add_ratio(struct mr_engine *engine, const char *name, const char *unit, const double *values,
-                      enum mr_aim aim, double bound)
+static void add_ratio(struct mr_engine *engine, const char *name, const char *unit,
+                      const double *values, enum mr_aim aim, double bound)
 {
     assert(engine->n_ratios < MR_ENGINE_MAX_CASES);
     double low_mid_high[3];
@@ -188,8 +189,8 @@ static void add_ratio(struct mr_engine *engine, const char *name, const char *un
                                                         .bound = bound};
 }
 
-void mr_engine_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b, enum mr_aim aim,
-                     double bound)
+void mr_engine_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b,
+                     enum mr_aim aim, double bound)
 {
     const struct bench_case *over = find_case(engine, a), *under = find_case(engine, b);
     assert(over && under);
@@ -199,8 +200,8 @@ void mr_engine_ratio(struct mr_engine *engine, const char *name, const char *a, 
     add_ratio(engine, name, "", values, aim, bound);
 }
 
-void mr_engine_time_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b, enum mr_aim aim,
-                          double bound)
+void mr_engine_time_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b,
+                          enum mr_aim aim, double bound)
 {
     const struct bench_case *over = find_case(engine, a), *under = find_case(engine, b);
     assert(over && under);
@@ -210,8 +211,8 @@ void mr_engine_time_ratio(struct mr_engine *engine, const char *name, const char
     add_ratio(engine, name, "", values, aim, bound);
 }
 
-void mr_engine_bound_value(struct mr_engine *engine, const char *name, const char *a, const char *unit, enum mr_aim aim,
-                           double bound)
+void mr_engine_bound_value(struct mr_engine *engine, const char *name, const char *a,
+                           const char *unit, enum mr_aim aim, double bound)
 {
     const struct bench_case *c = find_case(engine, a);
     assert(c);
@@ -260,8 +261,9 @@ static void print_cases(const struct mr_engine *engine)
         const struct bench_case *c = &engine->cases[i];
         double t[3], items = c->n_items ? (double)c->n_items : 1;
         summarize_values(c->seconds, engine->n_repeats, t);
-        printf("%-28s %8llu %12.1f %12.1f %12.1f %7llu\n", c->name, (unsigned long long)c->n_items, t[1] * 1e6 / items,
-               t[0] * 1e6 / items, t[1] > 0 ? items / t[1] : 0, (unsigned long long)c->n_wrong);
+        printf("%-28s %8llu %12.1f %12.1f %12.1f %7llu\n", c->name, (unsigned long long)c->n_items,
+               t[1] * 1e6 / items, t[0] * 1e6 / items, t[1] > 0 ? items / t[1] : 0,
+               (unsigned long long)c->n_wrong);
     }
 }
 
@@ -269,7 +271,8 @@ static void print_ratios(const struct mr_engine *engine)
 {
     static const char *const signs[] = {"", ">= ", "< "};
     if (engine->n_ratios)
-        printf("\n%-44s %10s %10s %10s %9s %s\n", "figure", "median", "lowest", "highest", "aim", "met");
+        printf("\n%-44s %10s %10s %10s %9s %s\n", "figure", "median", "lowest", "highest", "aim",
+               "met");
     for (uint32_t i = 0; i < engine->n_ratios; i++) {
         const struct ratio *r = &engine->ratios[i];
         char aim[32] = "";
@@ -291,17 +294,20 @@ static json_t *json_of_case(const struct mr_engine *engine, const struct bench_c
     json_t *seconds = json_array();
     for (uint32_t i = 0; i < engine->n_repeats; i++)
         json_array_append_new(seconds, json_real(c->seconds[i]));
-    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:I, s:o}", "name", c->name, "n", (json_int_t)c->n_items, "median_us",
-                     t[1] * 1e6 / items, "best_us", t[0] * 1e6 / items, "per_s", t[1] > 0 ? items / t[1] : 0.0, "wrong",
+    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:I, s:o}", "name", c->name, "n",
+                     (json_int_t)c->n_items, "median_us", t[1] * 1e6 / items, "best_us",
+                     t[0] * 1e6 / items, "per_s", t[1] > 0 ? items / t[1] : 0.0, "wrong",
                      (json_int_t)c->n_wrong, "seconds", seconds);
 }
 
 static json_t *json_of_ratio(const struct ratio *r)
 {
-    json_t *object = json_pack("{s:s, s:s, s:f, s:f, s:f, s:b}", "name", r->name, "unit", r->unit, "median", r->median,
-                               "lowest", r->lowest, "highest", r->highest, "met", is_met(r));
+    json_t *object =
+        json_pack("{s:s, s:s, s:f, s:f, s:f, s:b}", "name", r->name, "unit", r->unit, "median",
+                  r->median, "lowest", r->lowest, "highest", r->highest, "met", is_met(r));
     if (r->aim != MR_AIM_NONE)
-        json_object_set_new(object, r->aim == MR_AIM_BELOW ? "below" : "at_least", json_real(r->bound));
+        json_object_set_new(object, r->aim == MR_AIM_BELOW ? "below" : "at_least",
+                            json_real(r->bound));
     return object;
 }
 
@@ -312,9 +318,9 @@ static mr_status save_json(const struct mr_engine *engine, const char *path, mr_
         json_array_append_new(cases, json_of_case(engine, &engine->cases[i]));
     for (uint32_t i = 0; i < engine->n_ratios; i++)
         json_array_append_new(figures, json_of_ratio(&engine->ratios[i]));
-    json_t *root =
-        json_pack("{s:s, s:O, s:i, s:o, s:o, s:I}", "program", engine->program, "facts", engine->facts, "rounds",
-                  (int)engine->n_repeats, "cases", cases, "figures", figures, "wrong", (json_int_t)count_wrong(engine));
+    json_t *root = json_pack("{s:s, s:O, s:i, s:o, s:o, s:I}", "program", engine->program, "facts",
+                             engine->facts, "rounds", (int)engine->n_repeats, "cases", cases,
+                             "figures", figures, "wrong", (json_int_t)count_wrong(engine));
     int rc = root ? json_dump_file(root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
     int os_error = errno;
     json_decref(root);

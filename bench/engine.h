@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine of all benchmarks. Cases run in rounds (A B C, A B C, ...), so that a disturbance of the machine affects
- * all of them. One round of warm-up also checks results; the rounds after it are measured. METHOD.md defines every
- * column of the output.
+ * The engine of all benchmarks. Cases run in rounds (A B C, A B C, ...), so that a disturbance of
+ * the machine affects all of them. One round of warm-up also checks results; the rounds after it
+ * are measured. METHOD.md defines every column of the output.
  */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H
@@ -29,7 +29,8 @@ typedef mr_status (*mr_case_fn)(void *user, struct mr_run *run, mr_error *error)
 struct mr_engine;
 
 /* error is optional everywhere. item: "image", for the table's head. */
-mr_status mr_engine_create(const char *program, const char *item, struct mr_engine **engine_out, mr_error *error);
+mr_status mr_engine_create(const char *program, const char *item, struct mr_engine **engine_out,
+                           mr_error *error);
 void mr_engine_destroy(struct mr_engine *engine);
 
 /* A fact for the head of table and JSON; texts are copied. */
@@ -45,14 +46,14 @@ mr_status mr_engine_rounds(struct mr_engine *engine, uint32_t n_repeats, mr_erro
 enum mr_aim { MR_AIM_NONE, MR_AIM_AT_LEAST, MR_AIM_BELOW };
 
 /* Throughput of case a over that of case b, round by round; the median is held against the aim. */
-void mr_engine_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b, enum mr_aim aim,
-                     double bound);
+void mr_engine_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b,
+                     enum mr_aim aim, double bound);
 /* Seconds of case a over seconds of case b, round by round. */
-void mr_engine_time_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b, enum mr_aim aim,
-                          double bound);
+void mr_engine_time_ratio(struct mr_engine *engine, const char *name, const char *a, const char *b,
+                          enum mr_aim aim, double bound);
 /* The value of a case's runs. */
-void mr_engine_bound_value(struct mr_engine *engine, const char *name, const char *a, const char *unit, enum mr_aim aim,
-                           double bound);
+void mr_engine_bound_value(struct mr_engine *engine, const char *name, const char *a,
+                           const char *unit, enum mr_aim aim, double bound);
 
 /* Print the tables; json_path NULL writes no file. Returns MR_OK, or MR_ERR_IO for the file. */
 mr_status mr_engine_report(struct mr_engine *engine, const char *json_path, mr_error *error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens any folder of photographs as a dataset: a list in an anonymous file, which the dataset reads when it is opened.
+ * Opens any folder of photographs as a dataset: a list in an anonymous file, which the dataset
+ * reads when it is opened.
  */
 #include "bench/flat_folder.h"
 
@@ -19,7 +20,8 @@
 static int is_jpeg(const struct dirent *entry)
 {
     const char *dot = strrchr(entry->d_name, '.');
-    return dot && entry->d_type != DT_DIR && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+    return dot && entry->d_type != DT_DIR &&
+           (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -48,7 +50,8 @@ bool mr_flat_folder_is(const char *path)
     return n > 0;
 }
 
-static mr_status write_entries(FILE *file, const char *path, struct dirent **entries, int n, mr_error *error)
+static mr_status write_entries(FILE *file, const char *path, struct dirent **entries, int n,
+                               mr_error *error)
 {
     char *real = realpath(path, NULL), name[PATH_MAX + NAME_MAX + 2];
     if (!real)
@@ -58,7 +61,8 @@ static mr_status write_entries(FILE *file, const char *path, struct dirent **ent
         mr_write_list_line(file, name, 0);
     }
     free(real);
-    return fflush(file) == 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "write a list of %s", path);
+    return fflush(file) == 0 ? MR_OK
+                             : mr_error_os(error, MR_ERR_IO, errno, "write a list of %s", path);
 }
 
 mr_status mr_flat_folder_open(const char *path, mr_dataset **dataset_out, mr_error *error)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forks processes, starts them together and waits for them. Items are taken one by one from a shared counter, so no
- * process waits for another's slow share; a static split would make the bound easier to reach.
+ * Forks processes, starts them together and waits for them. Items are taken one by one from a
+ * shared counter, so no process waits for another's slow share; a static split would make the bound
+ * easier to reach.
  */
 #include "bench/forked.h"
 
@@ -25,8 +26,8 @@ struct shared {
     _Atomic uint64_t end_ns[MAX_PROCESSES];
 };
 
-static _Noreturn void run_child(const struct mr_forked_job *job, struct shared *shared, uint32_t place,
-                                uint64_t n_items, pid_t parent)
+static _Noreturn void run_child(const struct mr_forked_job *job, struct shared *shared,
+                                uint32_t place, uint64_t n_items, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     void *state = getppid() == parent ? job->begin(job->user) : NULL;
@@ -55,7 +56,8 @@ static bool has_ended(pid_t pid)
 }
 
 /* Every child is ready, or one has ended without. */
-static mr_status await_ready(struct shared *shared, const pid_t *pids, uint32_t n_processes, mr_error *error)
+static mr_status await_ready(struct shared *shared, const pid_t *pids, uint32_t n_processes,
+                             mr_error *error)
 {
     for (;;) {
         uint32_t n_ready = atomic_load(&shared->n_ready);
@@ -63,7 +65,8 @@ static mr_status await_ready(struct shared *shared, const pid_t *pids, uint32_t 
             return MR_OK;
         for (uint32_t i = 0; i < n_processes; i++)
             if (has_ended(pids[i]))
-                return mr_error_set(error, MR_ERR_NO_MEMORY, "process %d could not start", (int)pids[i]);
+                return mr_error_set(error, MR_ERR_NO_MEMORY, "process %d could not start",
+                                    (int)pids[i]);
         mr_futex_wait(&shared->n_ready, n_ready, 100);
     }
 }
@@ -78,7 +81,8 @@ static mr_status reap_children(const pid_t *pids, uint32_t n, bool kill_them, mr
         while (waitpid(pids[i], &how, 0) < 0 && errno == EINTR)
             continue;
         if (how != 0 && !kill_them)
-            status = mr_error_set(error, MR_ERR_WORKER, "process %d ended with status 0x%x", (int)pids[i], how);
+            status = mr_error_set(error, MR_ERR_WORKER, "process %d ended with status 0x%x",
+                                  (int)pids[i], how);
     }
     return status;
 }
@@ -93,8 +97,9 @@ static uint64_t latest_end(const struct shared *shared, uint32_t n)
     return latest;
 }
 
-static mr_status run_processes(const struct mr_forked_job *job, struct shared *shared, uint32_t n_processes,
-                               uint64_t n_items, double *seconds_out, mr_error *error)
+static mr_status run_processes(const struct mr_forked_job *job, struct shared *shared,
+                               uint32_t n_processes, uint64_t n_items, double *seconds_out,
+                               mr_error *error)
 {
     pid_t pids[MAX_PROCESSES], parent = getpid();
     uint32_t n = 0;
@@ -105,7 +110,8 @@ static mr_status run_processes(const struct mr_forked_job *job, struct shared *s
         if (pids[n] == 0)
             run_child(job, shared, n, n_items, parent);
     }
-    mr_status status = n == n_processes ? MR_OK : mr_error_os(error, MR_ERR_NO_MEMORY, errno, "fork");
+    mr_status status =
+        n == n_processes ? MR_OK : mr_error_os(error, MR_ERR_NO_MEMORY, errno, "fork");
     if (status == MR_OK)
         status = await_ready(shared, pids, n, error);
     uint64_t start = mr_clock_now_ns();
@@ -120,12 +126,14 @@ static mr_status run_processes(const struct mr_forked_job *job, struct shared *s
     return status;
 }
 
-mr_status mr_forked_run(const struct mr_forked_job *job, uint32_t n_processes, uint64_t n_items, double *seconds_out,
-                        uint64_t *n_wrong_out, mr_error *error)
+mr_status mr_forked_run(const struct mr_forked_job *job, uint32_t n_processes, uint64_t n_items,
+                        double *seconds_out, uint64_t *n_wrong_out, mr_error *error)
 {
     if (n_processes < 1 || n_processes > MAX_PROCESSES)
-        return mr_error_set(error, MR_ERR_INVALID, "%u processes, not 1 to %d", n_processes, MAX_PROCESSES);
-    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        return mr_error_set(error, MR_ERR_INVALID, "%u processes, not 1 to %d", n_processes,
+                            MAX_PROCESSES);
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return mr_error_memory(error, sizeof *shared);
     mr_status status = run_processes(job, shared, n_processes, n_items, seconds_out, error);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-orders: how long a sampler takes to make an order of N samples, of one rank. A line for each kind: the
- * seconds until the sampler is there with its first epoch, and the median, least and most of the epochs after it.
+ * millrace-bench-orders: how long a sampler takes to make an order of N samples, of one rank. A
+ * line for each kind: the seconds until the sampler is there with its first epoch, and the median,
+ * least and most of the epochs after it.
  *
  *     millrace-bench-orders [N]          N: 10000000 if not given
  */
@@ -44,8 +45,8 @@ static bool measure(const char *kind, const mr_sampler_options *options)
         return false;
     }
     qsort(seconds, N_EPOCHS, sizeof *seconds, compare_seconds);
-    printf("%-20s create %6.2f s   epoch %6.2f s (%.2f to %.2f)\n", kind, created, seconds[N_EPOCHS / 2], seconds[0],
-           seconds[N_EPOCHS - 1]);
+    printf("%-20s create %6.2f s   epoch %6.2f s (%.2f to %.2f)\n", kind, created,
+           seconds[N_EPOCHS / 2], seconds[0], seconds[N_EPOCHS - 1]);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads the photographs. Files that are not JPEG are left out and counted, because the speed of light decodes only
- * JPEG.
+ * Loads the photographs. Files that are not JPEG are left out and counted, because the speed of
+ * light decodes only JPEG.
  */
 #include "bench/photos.h"
 
@@ -21,19 +21,22 @@ const struct mr_codec_limits mr_photos_limits = {
 
 enum { READABLE_AFTER = 64 }; /* bytes, as after those of a reader */
 
-static mr_status make_plan(const struct mr_photos *photos, const char *text, struct mr_plan *plan_out, mr_error *error)
+static mr_status make_plan(const struct mr_photos *photos, const char *text,
+                           struct mr_plan *plan_out, mr_error *error)
 {
     mr_transform *transform;
     mr_status status = mr_transform_parse(text, &transform, error);
     if (status != MR_OK)
         return status;
-    status = mr_plan_compile(transform, mr_dataset_kind(photos->dataset), MR_U8, MR_NCHW, plan_out, error);
+    status = mr_plan_compile(transform, mr_dataset_kind(photos->dataset), MR_U8, MR_NCHW, plan_out,
+                             error);
     mr_transform_destroy(transform);
     return status;
 }
 
 /* Size and box; MR_ERR_DAMAGED for what is no photograph. */
-static mr_status find_box(const struct mr_plan *plan, struct mr_codec *codec, struct mr_photo *photo, mr_error *error)
+static mr_status find_box(const struct mr_plan *plan, struct mr_codec *codec,
+                          struct mr_photo *photo, mr_error *error)
 {
     struct mr_image_head head;
     if (strcmp(mr_image_format_sniff(photo->bytes, photo->len), MR_IMAGE_FORMAT_JPEG) != 0)
@@ -92,7 +95,8 @@ static mr_status keep_photo(struct loading *loading, const struct mr_read *read,
     memcpy(photo->bytes, read->bytes, read->len);
     memset(photo->bytes + read->len, 0, READABLE_AFTER);
     if (find_box(&photos->plan, loading->codec, photo, NULL) != MR_OK ||
-        !mr_roi_decode_run(loading->decode, photo->bytes, photo->len, photo->stage.need, &photo->box_sum)) {
+        !mr_roi_decode_run(loading->decode, photo->bytes, photo->len, photo->stage.need,
+                           &photo->box_sum)) {
         free_photo(photo);
         photos->n_left_out++;
         return MR_OK;
@@ -125,18 +129,22 @@ static mr_status load_photos(struct mr_photos *photos, uint64_t max_photos, mr_e
     options.n_samples = mr_dataset_count(photos->dataset);
     if ((uint64_t)options.n_samples < max_photos)
         max_photos = (uint64_t)options.n_samples;
-    const struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1u << 30};
-    struct loading loading = {.photos = photos, .max_photos = max_photos, .decode = mr_roi_decode_create()};
+    const struct mr_reader_options reader_options = {
+        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = 1u << 30};
+    struct loading loading = {
+        .photos = photos, .max_photos = max_photos, .decode = mr_roi_decode_create()};
 
     photos->photo = calloc(max_photos + 1, sizeof *photos->photo);
-    mr_status status = photos->photo && loading.decode ? make_plan(photos, "train:224", &photos->plan, error)
-                                                       : mr_error_memory(error, max_photos);
+    mr_status status = photos->photo && loading.decode
+                           ? make_plan(photos, "train:224", &photos->plan, error)
+                           : mr_error_memory(error, max_photos);
     if (status == MR_OK)
         status = make_plan(photos, "train(224,interp=bicubic)", &photos->bicubic, error);
     if (status == MR_OK)
         status = mr_sampler_create(&options, &loading.sampler, error);
     if (status == MR_OK)
-        status = mr_reader_create(mr_dataset_catalog(photos->dataset), &reader_options, &loading.reader, error);
+        status = mr_reader_create(mr_dataset_catalog(photos->dataset), &reader_options,
+                                  &loading.reader, error);
     if (status == MR_OK)
         status = mr_codec_create(&mr_photos_limits, &loading.codec, error);
     if (status == MR_OK)
@@ -148,13 +156,15 @@ static mr_status load_photos(struct mr_photos *photos, uint64_t max_photos, mr_e
     return status;
 }
 
-mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos *photos_out, mr_error *error)
+mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos *photos_out,
+                         mr_error *error)
 {
     memset(photos_out, 0, sizeof *photos_out);
-    mr_status status = mr_flat_folder_is(spec) ? mr_flat_folder_open(spec, &photos_out->dataset, error)
-                                               : mr_dataset_open(spec, NULL, &photos_out->dataset, error);
-    if (status == MR_OK &&
-        (mr_dataset_callbacks(photos_out->dataset) || !mr_dataset_kind(photos_out->dataset)->encoded))
+    mr_status status = mr_flat_folder_is(spec)
+                           ? mr_flat_folder_open(spec, &photos_out->dataset, error)
+                           : mr_dataset_open(spec, NULL, &photos_out->dataset, error);
+    if (status == MR_OK && (mr_dataset_callbacks(photos_out->dataset) ||
+                            !mr_dataset_kind(photos_out->dataset)->encoded))
         status = mr_error_set(error, MR_ERR_INVALID, "%s holds no image files", spec);
     if (status == MR_OK)
         status = load_photos(photos_out, max_photos, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The photographs of a benchmark: a dataset's JPEG files in one shuffled order, with the boxes of train:224 (seed 0,
- * epoch 0) and their bytes in memory, so that all benchmarks do the same work.
+ * The photographs of a benchmark: a dataset's JPEG files in one shuffled order, with the boxes of
+ * train:224 (seed 0, epoch 0) and their bytes in memory, so that all benchmarks do the same work.
  */
 #ifndef BENCH_PHOTOS_H
 #define BENCH_PHOTOS_H
@@ -34,7 +34,8 @@ struct mr_photos {
 };
 
 /* At most max_photos, the first of the shuffled order. */
-mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos *photos_out, mr_error *error);
+mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos *photos_out,
+                         mr_error *error);
 void mr_photos_free(struct mr_photos *photos);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain ROI decoding. With a margin of two pixels a crop equals a full decode; the library has the same margin. */
+/*
+ * Plain ROI decoding. With a margin of two pixels a crop equals a full decode; the library has the
+ * same margin.
+ */
 #include "bench/roi_decode.h"
 
 #include <fcntl.h>
@@ -13,7 +16,14 @@
 
 #include <jpeglib.h>
 
-enum { MARGIN = 2, NARROWEST = 16, ROWS = 4, READABLE_AFTER = 64, WARM_UP = 64, KEEP_BYTES = 1 << 25 };
+enum {
+    MARGIN = 2,
+    NARROWEST = 16,
+    ROWS = 4,
+    READABLE_AFTER = 64,
+    WARM_UP = 64,
+    KEEP_BYTES = 1 << 25
+};
 
 struct mr_roi_decode {
     struct jpeg_decompress_struct cinfo;
@@ -122,8 +132,8 @@ static bool read_box(struct mr_roi_decode *decode, struct mr_box box, uint64_t *
     return true;
 }
 
-bool mr_roi_decode_run(struct mr_roi_decode *decode, const uint8_t *bytes, size_t len, struct mr_box box,
-                       uint64_t *sum_out)
+bool mr_roi_decode_run(struct mr_roi_decode *decode, const uint8_t *bytes, size_t len,
+                       struct mr_box box, uint64_t *sum_out)
 {
     j_decompress_ptr cinfo = &decode->cinfo;
     volatile bool right = false;
@@ -185,13 +195,14 @@ static bool job_run(void *state, const void *user, uint64_t item)
     size_t len = mr_roi_file_read(file, photo->path, &bytes);
     mr_rng_init(&rng, 0, job->first_epoch + item / job->photos->n, (uint64_t)photo->index);
     return len == photo->len &&
-           mr_geometry_make(&job->photos->plan, photo->width, photo->height, &rng, &geometry, NULL) == MR_OK &&
+           mr_geometry_make(&job->photos->plan, photo->width, photo->height, &rng, &geometry,
+                            NULL) == MR_OK &&
            mr_roi_decode_run(file->decode, bytes, len, geometry.stages[0].need, NULL);
 }
 
 /*
- * What would only slow the bound down is kept out of it: a new process copies its parent's pages as it first writes to
- * them, and malloc gives large blocks back to the kernel after every image.
+ * What would only slow the bound down is kept out of it: a new process copies its parent's pages as
+ * it first writes to them, and malloc gives large blocks back to the kernel after every image.
  */
 static void *job_begin(const void *user)
 {

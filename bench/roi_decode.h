@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The speed of light: libjpeg-turbo alone, decoding the box of each photograph and nothing else. It shares no code with
- * the library's codec, so that a slow library cannot look fast.
+ * The speed of light: libjpeg-turbo alone, decoding the box of each photograph and nothing else. It
+ * shares no code with the library's codec, so that a slow library cannot look fast.
  */
 #ifndef BENCH_ROI_DECODE_H
 #define BENCH_ROI_DECODE_H
@@ -15,20 +15,25 @@ struct mr_roi_decode *mr_roi_decode_create(void);
 void mr_roi_decode_destroy(struct mr_roi_decode *decode);
 
 /*
- * Decode the box with two pixels around it. sum_out, where not NULL, gets a hash over the box's RGB bytes. Returns
- * false when libjpeg gives up.
+ * Decode the box with two pixels around it. sum_out, where not NULL, gets a hash over the box's RGB
+ * bytes. Returns false when libjpeg gives up.
  */
-bool mr_roi_decode_run(struct mr_roi_decode *decode, const uint8_t *bytes, size_t len, struct mr_box box,
-                       uint64_t *sum_out);
+bool mr_roi_decode_run(struct mr_roi_decode *decode, const uint8_t *bytes, size_t len,
+                       struct mr_box box, uint64_t *sum_out);
 
 /* What mr_roi_decode_run() sums up. */
 uint64_t mr_roi_decode_sum(uint64_t sum, const uint8_t *bytes, size_t len);
 
-/* A file by open, fstat, read, close, as a loader has to; paths as in struct mr_photo. For a forked process: never
- * freed. */
+/*
+ * A file by open, fstat, read, close, as a loader has to; paths as in struct mr_photo. For a forked
+ * process: never freed.
+ */
 struct mr_roi_file;
 struct mr_roi_file *mr_roi_file_create(const struct mr_photos *photos);
-/* Returns the length, 0 on failure; bytes are valid until the next read, and 64 after them may be read. */
+/*
+ * Returns the length, 0 on failure; bytes are valid until the next read, and 64 after them may be
+ * read.
+ */
 size_t mr_roi_file_read(struct mr_roi_file *file, const char *path, const uint8_t **bytes_out);
 
 /* Item i is photograph i % n with its box in epoch first_epoch + i / n. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: from finished u8 rows to the tensor. Measures what dtype and layout cost; the rows are the same for every
- * photograph.
+ * Stage: from finished u8 rows to the tensor. Measures what dtype and layout cost; the rows are the
+ * same for every photograph.
  */
 #include "bench/stages.h"
 
@@ -27,7 +27,8 @@ static void make_rows(uint8_t *rows)
             *rows++ = source_value(y, i / 3, i % 3);
 }
 
-static bool is_right_at(const struct mr_plan *plan, const void *out, size_t at, uint32_t c, uint8_t value)
+static bool is_right_at(const struct mr_plan *plan, const void *out, size_t at, uint32_t c,
+                        uint8_t value)
 {
     if (plan->dtype == MR_U8)
         return ((const uint8_t *)out)[at] == value;
@@ -42,7 +43,8 @@ static bool is_right(const struct mr_plan *plan, const void *out)
     for (uint32_t y = 0; y < SIDE; y++)
         for (uint32_t x = 0; x < SIDE; x++)
             for (uint32_t c = 0; c < 3; c++)
-                if (!is_right_at(plan, out, ((size_t)c * SIDE + y) * SIDE + x, c, source_value(y, x, c)))
+                if (!is_right_at(plan, out, ((size_t)c * SIDE + y) * SIDE + x, c,
+                                 source_value(y, x, c)))
                     return false;
     return true;
 }
@@ -56,7 +58,8 @@ static void convert_all(const struct mr_tensor_writer *writer, const uint8_t *ro
         }
 }
 
-static mr_status run_dtype(const struct mr_photos *photos, mr_dtype dtype, struct mr_run *run, mr_error *error)
+static mr_status run_dtype(const struct mr_photos *photos, mr_dtype dtype, struct mr_run *run,
+                           mr_error *error)
 {
     static const double mean[3] = {0.485, 0.456, 0.406}, deviation[3] = {0.229, 0.224, 0.225};
     struct mr_plan *plan = malloc(sizeof *plan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: the library's codec on whole photographs, and only on the boxes of train:224, which libjpeg-turbo alone
- * decodes too. Bytes come from memory.
+ * Stage: the library's codec on whole photographs, and only on the boxes of train:224, which
+ * libjpeg-turbo alone decodes too. Bytes come from memory.
  */
 #include "bench/stages.h"
 
@@ -12,8 +12,8 @@
 enum { ROWS = 8 };
 enum how { FULL, BOX, BOX_STOCK };
 
-static mr_status open_photo(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
-                            struct mr_box box, mr_error *error)
+static mr_status open_photo(struct mr_codec *codec, const struct mr_photo *photo,
+                            const struct mr_packed_image *image, struct mr_box box, mr_error *error)
 {
     struct mr_image_head head;
     uint64_t offset, len;
@@ -23,13 +23,15 @@ static mr_status open_photo(struct mr_codec *codec, const struct mr_photo *photo
     return mr_codec_open_packed(codec, image, photo->bytes + offset, len, offset, &head, error);
 }
 
-mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
-                              struct mr_box box, mr_stage_rows_fn take, void *user, mr_error *error)
+mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo,
+                              const struct mr_packed_image *image, struct mr_box box,
+                              mr_stage_rows_fn take, void *user, mr_error *error)
 {
     mr_status status = open_photo(codec, photo, image, box, error);
     if (status != MR_OK)
         return status;
-    status = mr_codec_begin(codec, (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.width, (uint32_t)box.height, error);
+    status = mr_codec_begin(codec, (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.width,
+                            (uint32_t)box.height, error);
     for (int64_t done = 0; status == MR_OK && done < box.height;) {
         const uint8_t *rows[ROWS];
         uint32_t n = 0, want = box.height - done < ROWS ? (uint32_t)(box.height - done) : ROWS;
@@ -54,15 +56,17 @@ static void sum_rows(void *user, const uint8_t *const *rows, uint32_t n_rows)
         sum->value = mr_roi_decode_sum(sum->value, rows[i], sum->row_bytes);
 }
 
-bool mr_stage_decode_right(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
-                           struct mr_box box, bool compare)
+bool mr_stage_decode_right(struct mr_codec *codec, const struct mr_photo *photo,
+                           const struct mr_packed_image *image, struct mr_box box, bool compare)
 {
     struct sum sum = {.row_bytes = (size_t)box.width * 3};
-    return mr_stage_decode_box(codec, photo, image, box, compare ? sum_rows : NULL, &sum, NULL) == MR_OK &&
+    return mr_stage_decode_box(codec, photo, image, box, compare ? sum_rows : NULL, &sum, NULL) ==
+               MR_OK &&
            (!compare || sum.value == photo->box_sum);
 }
 
-static mr_status run_boxes(struct mr_photos *photos, enum how how, struct mr_run *run, mr_error *error)
+static mr_status run_boxes(struct mr_photos *photos, enum how how, struct mr_run *run,
+                           mr_error *error)
 {
     struct mr_codec *codec;
     mr_status status = mr_codec_create(&mr_photos_limits, &codec, error);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: expanding the tiles of packed photographs that the boxes touch, and of these tiles the MCUs in the boxes.
- * Coefficients are read and coded before the clock starts, so the tiles are in the cache, as after a read.
+ * Stage: expanding the tiles of packed photographs that the boxes touch, and of these tiles the
+ * MCUs in the boxes. Coefficients are read and coded before the clock starts, so the tiles are in
+ * the cache, as after a read.
  */
 #include "bench/stages.h"
 
@@ -16,7 +17,10 @@
 
 #include <jpeglib.h>
 
-/* Photographs, as reading their coefficients takes many times longer than what is measured. MARGIN: pixels. */
+/*
+ * Photographs, as reading their coefficients takes many times longer than what is measured. MARGIN:
+ * pixels.
+ */
 enum { MOST_PHOTOS = 100, MARGIN = 2 };
 
 typedef int16_t block[64];
@@ -85,7 +89,8 @@ static uint32_t gather_blocks(struct expanding *e, uint32_t row, uint32_t column
     for (uint32_t m = column; m < column + MR_PACKED_TILE_MCUS && m < e->n_columns; m++)
         for (int c = 0; c < e->cinfo.num_components; c++)
             for (uint32_t y = 0; y < e->v[c]; y++) {
-                JBLOCKARRAY from = e->cinfo.mem->access_virt_barray(common, e->arrays[c], row * e->v[c] + y, 1, FALSE);
+                JBLOCKARRAY from = e->cinfo.mem->access_virt_barray(common, e->arrays[c],
+                                                                    row * e->v[c] + y, 1, FALSE);
                 for (uint32_t x = 0; x < e->h[c]; x++)
                     memcpy(out++, from[0][m * e->h[c] + x], sizeof(block));
             }
@@ -97,7 +102,8 @@ static uint32_t clamp_u32(uint32_t low, uint32_t value, uint32_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-static void add_tile(struct expanding *e, uint32_t row, uint32_t column, uint32_t first, uint32_t last)
+static void add_tile(struct expanding *e, uint32_t row, uint32_t column, uint32_t first,
+                     uint32_t last)
 {
     block blocks[MR_TILE_MAX_BLOCKS];
     struct tile *tile = &e->tiles[e->n_tiles++];
@@ -120,9 +126,11 @@ static bool add_tiles(struct expanding *e, const struct mr_photo *photo)
     uint32_t first = (uint32_t)((box->x > MARGIN ? box->x - MARGIN : 0) / width);
     uint32_t top = (uint32_t)((box->y > MARGIN ? box->y - MARGIN : 0) / height);
     uint32_t last = (uint32_t)(((right < photo->width ? right : photo->width) + width - 1) / width);
-    uint32_t end = (uint32_t)(((bottom < photo->height ? bottom : photo->height) + height - 1) / height);
+    uint32_t end =
+        (uint32_t)(((bottom < photo->height ? bottom : photo->height) + height - 1) / height);
     uint32_t start = first / MR_PACKED_TILE_MCUS * MR_PACKED_TILE_MCUS;
-    size_t n = (size_t)(end - top) * ((last - start + MR_PACKED_TILE_MCUS - 1) / MR_PACKED_TILE_MCUS);
+    size_t n =
+        (size_t)(end - top) * ((last - start + MR_PACKED_TILE_MCUS - 1) / MR_PACKED_TILE_MCUS);
     e->n_columns = (uint32_t)((photo->width + width - 1) / width);
     e->tiles = malloc(n * sizeof *e->tiles);
     e->bytes = malloc(n * MR_TILE_MAX_BYTES + MR_TILE_SLACK);
@@ -148,7 +156,8 @@ static bool equals_coefficients(struct expanding *e, const struct tile *tile)
 }
 
 /* What lies between create and destroy of the decompressor, whose errors end it. */
-static bool run_guarded(struct expanding *e, const struct mr_photo *photo, bool check, uint64_t *total_ns)
+static bool run_guarded(struct expanding *e, const struct mr_photo *photo, bool check,
+                        uint64_t *total_ns)
 {
     if (setjmp(e->escape) != 0)
         return false;
@@ -165,7 +174,8 @@ static bool run_guarded(struct expanding *e, const struct mr_photo *photo, bool 
     return right;
 }
 
-static bool run_photo(struct expanding *e, const struct mr_photo *photo, bool check, uint64_t *total_ns)
+static bool run_photo(struct expanding *e, const struct mr_photo *photo, bool check,
+                      uint64_t *total_ns)
 {
     memset(&e->cinfo, 0, sizeof e->cinfo);
     e->cinfo.err = jpeg_std_error(&e->errors);
@@ -183,8 +193,8 @@ static bool run_photo(struct expanding *e, const struct mr_photo *photo, bool ch
     return right;
 }
 
-static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels, struct mr_run *run,
-                         mr_error *error)
+static mr_status run_set(struct mr_photos *photos, const struct mr_kernel_ops *kernels,
+                         struct mr_run *run, mr_error *error)
 {
     struct expanding e = {.kernels = kernels};
     uint64_t total_ns = 0, n = photos->n < MOST_PHOTOS ? photos->n : MOST_PHOTOS;

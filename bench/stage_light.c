@@ -4,7 +4,8 @@
 
 #include "bench/roi_decode.h"
 
-static mr_status run_processes(struct mr_photos *photos, uint32_t n_processes, struct mr_run *run, mr_error *error)
+static mr_status run_processes(struct mr_photos *photos, uint32_t n_processes, struct mr_run *run,
+                               mr_error *error)
 {
     const struct mr_roi_job boxes = {.photos = photos};
     const struct mr_forked_job job = mr_roi_decode_job(&boxes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: making the marks of whole photographs, and decoding the boxes of train:224 by them, from the bytes that a
- * loader would have read. Marks are made before the clock starts, and lie elsewhere in memory than the photographs.
+ * Stage: making the marks of whole photographs, and decoding the boxes of train:224 by them, from
+ * the bytes that a loader would have read. Marks are made before the clock starts, and lie
+ * elsewhere in memory than the photographs.
  */
 #include "bench/stages.h"
 
@@ -36,11 +37,13 @@ static bool keep_image(struct marked *marked, const struct mr_packed_image *imag
     return true;
 }
 
-static mr_status make_marks(struct mr_codec *codec, const struct mr_photos *photos, struct marked *marked)
+static mr_status make_marks(struct mr_codec *codec, const struct mr_photos *photos,
+                            struct marked *marked)
 {
     for (uint64_t i = 0; i < photos->n; i++) {
         struct mr_packed_image image;
-        mr_status status = mr_codec_mark(codec, photos->photo[i].bytes, photos->photo[i].len, &image, NULL);
+        mr_status status =
+            mr_codec_mark(codec, photos->photo[i].bytes, photos->photo[i].len, &image, NULL);
         if (status == MR_OK && !keep_image(&marked[i], &image))
             status = MR_ERR_NO_MEMORY;
         if (status != MR_OK && status != MR_ERR_UNSUPPORTED)
@@ -68,14 +71,14 @@ static mr_status run_making(void *user, struct mr_run *run, mr_error *error)
     return MR_OK;
 }
 
-static void decode_boxes(struct mr_codec *codec, const struct mr_photos *photos, const struct marked *marked,
-                         struct mr_run *run)
+static void decode_boxes(struct mr_codec *codec, const struct mr_photos *photos,
+                         const struct marked *marked, struct mr_run *run)
 {
     uint64_t start = mr_clock_now_ns();
     for (uint64_t i = 0; i < photos->n; i++) {
         const struct mr_packed_image *image = marked[i].marks ? &marked[i].image : NULL;
-        run->n_wrong +=
-            !mr_stage_decode_right(codec, &photos->photo[i], image, photos->photo[i].stage.need, run->check);
+        run->n_wrong += !mr_stage_decode_right(codec, &photos->photo[i], image,
+                                               photos->photo[i].stage.need, run->check);
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;
     run->n_items = photos->n;

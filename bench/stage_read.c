@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stage: reading whole files, several in flight, with both readers. After the warm-up the pages are in the cache. */
+/*
+ * Stage: reading whole files, several in flight, with both readers. After the warm-up the pages are
+ * in the cache.
+ */
 #include "bench/stages.h"
 
 #include "base/clock.h"
@@ -35,11 +38,13 @@ static void read_all(struct mr_reader *reader, const struct mr_photos *photos, s
     run->n_items = photos->n;
 }
 
-static mr_status run_kind(struct mr_photos *photos, mr_reader_kind kind, struct mr_run *run, mr_error *error)
+static mr_status run_kind(struct mr_photos *photos, mr_reader_kind kind, struct mr_run *run,
+                          mr_error *error)
 {
     const struct mr_reader_options options = {.kind = kind, .depth = DEPTH, .max_bytes = 1u << 30};
     struct mr_reader *reader;
-    mr_status status = mr_reader_create(mr_dataset_catalog(photos->dataset), &options, &reader, error);
+    mr_status status =
+        mr_reader_create(mr_dataset_catalog(photos->dataset), &options, &reader, error);
     if (status != MR_OK)
         return status;
     uint64_t start = mr_clock_now_ns();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place without a conversion. The
- * box is decoded into a frame before. Behind a decoder, rows lie in the cache; those of a frame of ten megabytes do
- * not. So one band of rows at a time is copied to where a decoder would have put it, and the clock stops during the
- * copy.
+ * Stage: resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place
+ * without a conversion. The box is decoded into a frame before. Behind a decoder, rows lie in the
+ * cache; those of a frame of ten megabytes do not. So one band of rows at a time is copied to where
+ * a decoder would have put it, and the clock stops during the copy.
  */
 #include "bench/stages.h"
 
@@ -43,7 +43,8 @@ static bool fit_frame(struct frame *frame, struct mr_box box)
 }
 
 /* n rows, ROWS at a time. */
-static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_t row_bytes, uint32_t n)
+static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_t row_bytes,
+                      uint32_t n)
 {
     for (uint32_t y = 0; y < n; y += ROWS) {
         const uint8_t *rows[ROWS];
@@ -56,8 +57,8 @@ static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_
 
 /* Adds what it takes, without the copies, to *total_ns. */
 static mr_status resample_frame(struct mr_resample *resample, struct mr_tensor_writer *writer,
-                                const struct mr_stage *stage, const struct frame *frame, uint64_t *total_ns,
-                                mr_error *error)
+                                const struct mr_stage *stage, const struct frame *frame,
+                                uint64_t *total_ns, mr_error *error)
 {
     uint64_t start = mr_clock_now_ns();
     mr_status status = mr_resample_begin(resample, stage, 3, writer, error);
@@ -74,7 +75,8 @@ static mr_status resample_frame(struct mr_resample *resample, struct mr_tensor_w
 }
 
 /* What the plan's only resize makes of a photograph; false where there is no such stage. */
-static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo, struct mr_stage *stage_out)
+static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo,
+                       struct mr_stage *stage_out)
 {
     struct mr_geometry geometry;
     struct mr_rng rng;
@@ -86,17 +88,20 @@ static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo,
 }
 
 /* The whole of the library must come to the same pixels. */
-static bool equals_whole(const struct mr_plan *plan, const struct mr_photo *photo, const uint8_t *hwc)
+static bool equals_whole(const struct mr_plan *plan, const struct mr_photo *photo,
+                         const uint8_t *hwc)
 {
     struct mr_plan_runner *runner;
     struct mr_rng rng;
     static const size_t plane = SIDE * SIDE;
     uint8_t *chw = malloc(3 * plane);
-    bool equal = chw != NULL && mr_plan_runner_create(plan, &mr_photos_limits, false, &runner, NULL) == MR_OK;
+    bool equal = chw != NULL &&
+                 mr_plan_runner_create(plan, &mr_photos_limits, false, &runner, NULL) == MR_OK;
     if (equal) {
         struct mr_plan_runner_report report;
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-        equal = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, chw, &report, NULL) == MR_OK;
+        equal = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, chw, &report,
+                                   NULL) == MR_OK;
         for (size_t i = 0; equal && i < 3 * plane; i++)
             equal = chw[i % 3 * plane + i / 3] == hwc[i];
         mr_plan_runner_destroy(runner);
@@ -105,8 +110,8 @@ static bool equals_whole(const struct mr_plan *plan, const struct mr_photo *phot
     return equal;
 }
 
-static mr_status run_set(struct mr_photos *photos, const struct mr_plan *plan, const struct mr_kernel_ops *kernels,
-                         struct mr_run *run, mr_error *error)
+static mr_status run_set(struct mr_photos *photos, const struct mr_plan *plan,
+                         const struct mr_kernel_ops *kernels, struct mr_run *run, mr_error *error)
 {
     struct mr_codec *codec;
     mr_status status = mr_codec_create(&mr_photos_limits, &codec, error);
@@ -126,9 +131,11 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_plan *plan, c
     for (uint64_t i = 0; out && i < photos->n; i++) {
         const struct mr_photo *photo = &photos->photo[i];
         struct mr_stage stage;
-        bool right = find_stage(plan, photo, &stage) && fit_frame(&frame, stage.need) &&
-                     mr_stage_decode_box(codec, photo, NULL, stage.need, keep_rows, &frame, NULL) == MR_OK;
-        right = right && resample_frame(&resample, &writer, &stage, &frame, &total_ns, NULL) == MR_OK;
+        bool right =
+            find_stage(plan, photo, &stage) && fit_frame(&frame, stage.need) &&
+            mr_stage_decode_box(codec, photo, NULL, stage.need, keep_rows, &frame, NULL) == MR_OK;
+        right =
+            right && resample_frame(&resample, &writer, &stage, &frame, &total_ns, NULL) == MR_OK;
         run->n_wrong += !right || (run->check && !equals_whole(plan, photo, out));
     }
     run->seconds = (double)total_ns / 1e9;
@@ -141,12 +148,14 @@ static mr_status run_set(struct mr_photos *photos, const struct mr_plan *plan, c
     return status;
 }
 
-static mr_status run_bilinear(struct mr_photos *photos, enum mr_cpu cpu, struct mr_run *run, mr_error *error)
+static mr_status run_bilinear(struct mr_photos *photos, enum mr_cpu cpu, struct mr_run *run,
+                              mr_error *error)
 {
     return run_set(photos, &photos->plan, mr_kernels_find(cpu), run, error);
 }
 
-static mr_status run_bicubic(struct mr_photos *photos, enum mr_cpu cpu, struct mr_run *run, mr_error *error)
+static mr_status run_bicubic(struct mr_photos *photos, enum mr_cpu cpu, struct mr_run *run,
+                             mr_error *error)
 {
     return run_set(photos, &photos->bicubic, mr_kernels_find(cpu), run, error);
 }
@@ -193,9 +202,9 @@ void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos)
 void mr_stage_resample_ratios(struct mr_engine *engine)
 {
     if (mr_kernels_find(MR_CPU_AVX2))
-        mr_engine_time_ratio(engine, "resample, avx2, bicubic / bilinear", "resample, avx2, bicubic", "resample, avx2",
-                             MR_AIM_BELOW, 1.9);
+        mr_engine_time_ratio(engine, "resample, avx2, bicubic / bilinear",
+                             "resample, avx2, bicubic", "resample, avx2", MR_AIM_BELOW, 1.9);
     if (mr_kernels_find(MR_CPU_AVX512))
-        mr_engine_time_ratio(engine, "resample, avx512, bicubic / bilinear", "resample, avx512, bicubic",
-                             "resample, avx512", MR_AIM_BELOW, 1.9);
+        mr_engine_time_ratio(engine, "resample, avx512, bicubic / bilinear",
+                             "resample, avx512, bicubic", "resample, avx512", MR_AIM_BELOW, 1.9);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: all that a worker does with the bytes of one sample: geometry, decoding, resampling, conversion (train:224,
- * u8, NCHW).
+ * Stage: all that a worker does with the bytes of one sample: geometry, decoding, resampling,
+ * conversion (train:224, u8, NCHW).
  */
 #include "bench/stages.h"
 
@@ -12,16 +12,19 @@
 #include <string.h>
 
 /* A second object, fresh for this photograph, must give the same bytes. */
-static bool equals_fresh(const struct mr_plan *plan, const struct mr_photo *photo, const uint8_t *out)
+static bool equals_fresh(const struct mr_plan *plan, const struct mr_photo *photo,
+                         const uint8_t *out)
 {
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_rng rng;
     uint8_t *again = malloc(plan->out_bytes);
-    bool equal = again != NULL && mr_plan_runner_create(plan, &mr_photos_limits, false, &runner, NULL) == MR_OK;
+    bool equal = again != NULL &&
+                 mr_plan_runner_create(plan, &mr_photos_limits, false, &runner, NULL) == MR_OK;
     if (equal) {
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-        equal = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, again, &report, NULL) == MR_OK &&
+        equal = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, again, &report,
+                                   NULL) == MR_OK &&
                 memcmp(again, out, plan->out_bytes) == 0;
         mr_plan_runner_destroy(runner);
     }
@@ -29,7 +32,8 @@ static bool equals_fresh(const struct mr_plan *plan, const struct mr_photo *phot
     return equal;
 }
 
-static mr_status run_plan(struct mr_photos *photos, const struct mr_plan *plan, struct mr_run *run, mr_error *error)
+static mr_status run_plan(struct mr_photos *photos, const struct mr_plan *plan, struct mr_run *run,
+                          mr_error *error)
 {
     struct mr_plan_runner *runner;
     mr_status status = mr_plan_runner_create(plan, &mr_photos_limits, false, &runner, error);
@@ -42,7 +46,8 @@ static mr_status run_plan(struct mr_photos *photos, const struct mr_plan *plan, 
         struct mr_plan_runner_report report;
         struct mr_rng rng;
         mr_rng_init(&rng, 0, 0, (uint64_t)photo->index);
-        bool right = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, out, &report, NULL) == MR_OK &&
+        bool right = mr_plan_runner_run(runner, photo->bytes, photo->len, true, &rng, out, &report,
+                                        NULL) == MR_OK &&
                      report.geometry[4] == photo->stage.source.width &&
                      report.geometry[5] == photo->stage.source.height;
         run->n_wrong += !right || (run->check && !equals_fresh(plan, photo, out));

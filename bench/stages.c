@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* millrace-bench-stages: measures what each stage of one image costs, in one run. METHOD.md defines the columns. */
+/*
+ * millrace-bench-stages: measures what each stage of one image costs, in one run. METHOD.md defines
+ * the columns.
+ */
 #include "bench/stages.h"
 
 #include "bench/arguments.h"
@@ -21,21 +24,24 @@ static void add_all(struct mr_engine *engine, struct mr_photos *photos)
 static void add_ratios(struct mr_engine *engine)
 {
     mr_stage_resample_ratios(engine);
-    mr_engine_time_ratio(engine, "whole sample, bicubic / bilinear", "whole sample, bicubic", "whole sample",
-                         MR_AIM_BELOW, 1.06);
-    mr_engine_ratio(engine, "box decode / full decode", "decode, box", "decode, full", MR_AIM_NONE, 0);
-    mr_engine_ratio(engine, "box decode / stock", "decode, box", "decode, box, stock", MR_AIM_AT_LEAST, 1.4);
-    mr_engine_ratio(engine, "box decode by marks / stock", "decode, box, marks", "decode, box, stock", MR_AIM_AT_LEAST,
-                    1.9);
-    mr_engine_ratio(engine, "whole sample / box decode", "whole sample", "decode, box", MR_AIM_NONE, 0);
-    mr_engine_ratio(engine, "whole sample / speed of light, 1", "whole sample", "speed of light, 1 process",
-                    MR_AIM_NONE, 0);
-    mr_engine_ratio(engine, "speed of light, 2 / 1", "speed of light, 2 processes", "speed of light, 1 process",
-                    MR_AIM_NONE, 0);
+    mr_engine_time_ratio(engine, "whole sample, bicubic / bilinear", "whole sample, bicubic",
+                         "whole sample", MR_AIM_BELOW, 1.06);
+    mr_engine_ratio(engine, "box decode / full decode", "decode, box", "decode, full", MR_AIM_NONE,
+                    0);
+    mr_engine_ratio(engine, "box decode / stock", "decode, box", "decode, box, stock",
+                    MR_AIM_AT_LEAST, 1.4);
+    mr_engine_ratio(engine, "box decode by marks / stock", "decode, box, marks",
+                    "decode, box, stock", MR_AIM_AT_LEAST, 1.9);
+    mr_engine_ratio(engine, "whole sample / box decode", "whole sample", "decode, box", MR_AIM_NONE,
+                    0);
+    mr_engine_ratio(engine, "whole sample / speed of light, 1", "whole sample",
+                    "speed of light, 1 process", MR_AIM_NONE, 0);
+    mr_engine_ratio(engine, "speed of light, 2 / 1", "speed of light, 2 processes",
+                    "speed of light, 1 process", MR_AIM_NONE, 0);
 }
 
-static mr_status run_stages(const struct mr_arguments *arguments, struct mr_engine *engine, struct mr_photos *photos,
-                            mr_error *error)
+static mr_status run_stages(const struct mr_arguments *arguments, struct mr_engine *engine,
+                            struct mr_photos *photos, mr_error *error)
 {
     mr_engine_fact(engine, "data", arguments->data);
     mr_engine_fact_int(engine, "photographs", (int64_t)photos->n);
@@ -52,10 +58,11 @@ static mr_status run_stages(const struct mr_arguments *arguments, struct mr_engi
 int main(int argc, char **argv)
 {
     struct mr_arguments arguments;
-    mr_arguments_parse(argc, argv,
-                       "What each stage of one image costs.\v"
-                       "Example: millrace-bench-stages --data ~/imagenet/val --images 500 --json stages.json",
-                       &arguments);
+    mr_arguments_parse(
+        argc, argv,
+        "What each stage of one image costs.\v"
+        "Example: millrace-bench-stages --data ~/imagenet/val --images 500 --json stages.json",
+        &arguments);
 
     mr_error error;
     struct mr_photos photos = {0};

@@ -17,13 +17,19 @@ void mr_stage_whole_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_light_add(struct mr_engine *engine, struct mr_photos *photos);
 void mr_stage_expand_add(struct mr_engine *engine, struct mr_photos *photos);
 
-/* One row of pixels after the other, of the box begun on a codec, to where the caller wants them. NULL: nowhere. */
+/*
+ * One row of pixels after the other, of the box begun on a codec, to where the caller wants them.
+ * NULL: nowhere.
+ */
 typedef void (*mr_stage_rows_fn)(void *user, const uint8_t *const *rows, uint32_t n_rows);
 /* image: decode by its marks, from the bytes that the box needs. NULL: as a file. */
-mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
-                              struct mr_box box, mr_stage_rows_fn take, void *user, mr_error *error);
-/* Does it decode, and (compare) to plain libjpeg's pixels? Those are known of the box of train:224. */
-bool mr_stage_decode_right(struct mr_codec *codec, const struct mr_photo *photo, const struct mr_packed_image *image,
-                           struct mr_box box, bool compare);
+mr_status mr_stage_decode_box(struct mr_codec *codec, const struct mr_photo *photo,
+                              const struct mr_packed_image *image, struct mr_box box,
+                              mr_stage_rows_fn take, void *user, mr_error *error);
+/*
+ * Does it decode, and (compare) to plain libjpeg's pixels? Those are known of the box of train:224.
+ */
+bool mr_stage_decode_right(struct mr_codec *codec, const struct mr_photo *photo,
+                           const struct mr_packed_image *image, struct mr_box box, bool compare);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-webp: WebP files from memory, one random crop of each, by the library's codec and by libwebp alone
- * with the same crop. The crops are those of RandomResizedCrop in kind: 8 to 100 % of the area, any place. Rounds
- * alternate, and the best of each counts.
+ * millrace-bench-webp: WebP files from memory, one random crop of each, by the library's codec and
+ * by libwebp alone with the same crop. The crops are those of RandomResizedCrop in kind: 8 to 100 %
+ * of the area, any place. Rounds alternate, and the best of each counts.
  *
  *     millrace-bench-webp [--only ours|libwebp] FILE...
  *
- * libwebp alone crops without a margin, so its pixels at a crop's edges may differ, and all of them where a crop begins
- * with an odd pixel; so these begin with even ones. `wrong` counts crops whose inner pixels differ.
+ * libwebp alone crops without a margin, so its pixels at a crop's edges may differ, and all of them
+ * where a crop begins with an odd pixel; so these begin with even ones. `wrong` counts crops whose
+ * inner pixels differ.
  */
 #include "base/clock.h"
 #include "transforms/codec.h"
@@ -54,7 +55,8 @@ static bool make_crop(const char *path, uint32_t *random, struct crop *crop)
     crop->bytes = load_file(path, &crop->len);
     if (!crop->bytes || !WebPGetInfo(crop->bytes, crop->len, &width, &height))
         return false;
-    double side = sqrt(0.08 + 0.92 * draw_unit(random)), ratio = exp((draw_unit(random) - 0.5) * 0.575);
+    double side = sqrt(0.08 + 0.92 * draw_unit(random)),
+           ratio = exp((draw_unit(random) - 0.5) * 0.575);
     crop->width = (uint32_t)fmax(1, fmin(width, width * side * ratio));
     crop->height = (uint32_t)fmax(1, fmin(height, height * side / ratio));
     crop->x = (uint32_t)((width - crop->width + 1) * draw_unit(random)) & ~1u;
@@ -73,7 +75,8 @@ static bool decode_ours(struct mr_codec *codec, const struct crop *crop, uint8_t
     for (uint32_t y = 0, n = 0; good && y < crop->height; y += n) {
         good = mr_codec_rows(codec, rows, ROWS, &n, NULL) == MR_OK;
         for (uint32_t i = 0; good && out && i < n; i++)
-            memcpy(out + (size_t)(y + i) * crop->width * CHANNELS, rows[i], (size_t)crop->width * CHANNELS);
+            memcpy(out + (size_t)(y + i) * crop->width * CHANNELS, rows[i],
+                   (size_t)crop->width * CHANNELS);
     }
     mr_codec_close(codec);
     return good;
@@ -97,7 +100,8 @@ static bool decode_libwebp(const struct crop *crop, uint8_t *out, size_t out_byt
     return WebPDecode(crop->bytes, crop->len, &config) == VP8_STATUS_OK;
 }
 
-static bool is_right(struct mr_codec *codec, const struct crop *crop, uint8_t *ours, uint8_t *plain, size_t out_bytes)
+static bool is_right(struct mr_codec *codec, const struct crop *crop, uint8_t *ours, uint8_t *plain,
+                     size_t out_bytes)
 {
     size_t stride = (size_t)crop->width * CHANNELS;
     if (!decode_ours(codec, crop, ours) || !decode_libwebp(crop, plain, out_bytes))
@@ -110,11 +114,13 @@ static bool is_right(struct mr_codec *codec, const struct crop *crop, uint8_t *o
     return true;
 }
 
-static double time_round(struct mr_codec *codec, const struct crop *crops, int n, uint8_t *out, size_t out_bytes)
+static double time_round(struct mr_codec *codec, const struct crop *crops, int n, uint8_t *out,
+                         size_t out_bytes)
 {
     uint64_t start = mr_clock_now_ns();
     for (int i = 0; i < n; i++) {
-        bool good = codec ? decode_ours(codec, &crops[i], NULL) : decode_libwebp(&crops[i], out, out_bytes);
+        bool good =
+            codec ? decode_ours(codec, &crops[i], NULL) : decode_libwebp(&crops[i], out, out_bytes);
         if (!good)
             exit(1);
     }
@@ -154,8 +160,8 @@ int main(int argc, char **argv)
             best[1] = fmin(best[1], time_round(NULL, crops, n, plain, out_bytes));
     }
     if (!*only)
-        printf("%d crops: ours %.1f, libwebp alone %.1f images/s, ratio %.3f; %d wrong\n", n, n / best[0], n / best[1],
-               best[1] / best[0], n_wrong);
+        printf("%d crops: ours %.1f, libwebp alone %.1f images/s, ratio %.3f; %d wrong\n", n,
+               n / best[0], n / best[1], best[1] / best[0], n_wrong);
     for (int i = 0; i < n; i++)
         free(crops[i].bytes);
     free(crops);

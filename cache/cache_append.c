@@ -2,8 +2,8 @@
 /*
  * Appends to a segment: first the bytes, then the record that makes them count.
  *
- * Invariant: new bytes go behind everything that the data file holds, whether a record points to it or not. Another
- * process may still know records of a log whose end this process has cut off.
+ * Invariant: new bytes go behind everything that the data file holds, whether a record points to it
+ * or not. Another process may still know records of a log whose end this process has cut off.
  */
 #include "cache/cache_append.h"
 
@@ -72,16 +72,19 @@ void mr_cache_append_destroy(struct mr_cache_append *append)
 static bool is_gone(const struct mr_cache_append *append)
 {
     struct stat log, data;
-    return fstat(append->files.log, &log) != 0 || fstat(append->files.data, &data) != 0 || log.st_nlink == 0 ||
-           data.st_nlink == 0;
+    return fstat(append->files.log, &log) != 0 || fstat(append->files.data, &data) != 0 ||
+           log.st_nlink == 0 || data.st_nlink == 0;
 }
 
-/* A sample of so many bytes, its template and its record fit in without a file larger than allowed. */
+/*
+ * A sample of so many bytes, its template and its record fit in without a file larger than allowed.
+ */
 static bool has_room(const struct mr_cache_append *append, uint64_t len)
 {
     uint64_t log_need = 2 * (uint64_t)MR_CACHE_MAX_RECORD;
-    return append->data_end < MR_CACHE_SEGMENT_BYTES && append->limit >= log_need && len <= append->limit &&
-           append->data_end <= append->limit - len && append->log_end <= append->limit - log_need;
+    return append->data_end < MR_CACHE_SEGMENT_BYTES && append->limit >= log_need &&
+           len <= append->limit && append->data_end <= append->limit - len &&
+           append->log_end <= append->limit - log_need;
 }
 
 static void see_end(void *user, uint64_t at, const struct mr_cache_head *head)
@@ -99,8 +102,8 @@ static void see_end(void *user, uint64_t at, const struct mr_cache_head *head)
 }
 
 /*
- * Go on with a locked segment behind its last right record. A data file that is shorter than records say was cut by
- * somebody else: growing it again would put other bytes where they point to.
+ * Go on with a locked segment behind its last right record. A data file that is shorter than
+ * records say was cut by somebody else: growing it again would put other bytes where they point to.
  */
 static bool resume_segment(struct mr_cache_append *append, uint64_t len)
 {
@@ -203,8 +206,8 @@ static int write_record(struct mr_cache_append *append, struct mr_cache_head *he
     return rc;
 }
 
-static int put_template(struct mr_cache_append *append, const struct mr_packed_template *template, uint64_t *at,
-                        struct mr_cache_sample *sample)
+static int put_template(struct mr_cache_append *append, const struct mr_packed_template *template,
+                        uint64_t *at, struct mr_cache_sample *sample)
 {
     for (uint32_t i = 0; i < KNOWN_TEMPLATES; i++) {
         const struct known_template *known = &append->known[i];
@@ -234,7 +237,8 @@ static uint64_t now_ns(void)
 }
 
 /* In append->record, with the place of its template. */
-static int put_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t *at)
+static int put_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry,
+                      uint64_t *at)
 {
     struct mr_cache_sample *sample = (void *)append->record;
     sample->head.kind = MR_CACHE_SAMPLE;
@@ -249,20 +253,24 @@ static int put_sample(struct mr_cache_append *append, const struct mr_cache_entr
 }
 
 /* All of it behind what counts so far; nothing counts before the last write has ended. */
-static int put_entry(struct mr_cache_append *append, const struct mr_cache_entry *entry, uint64_t *at,
-                     uint64_t *record_at)
+static int put_entry(struct mr_cache_append *append, const struct mr_cache_entry *entry,
+                     uint64_t *at, uint64_t *record_at)
 {
     struct mr_cache_sample *sample = (void *)append->record;
     *sample = entry->sample;
     sample->template_at = sample->template_check = 0;
-    int rc = mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
+    int rc =
+        mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
     if (rc == 0 && entry->sample.n_rows > 0)
         rc = put_template(append, entry->template, at, sample);
     *record_at = *at;
     return rc == 0 ? put_sample(append, entry, at) : rc;
 }
 
-/* After a failure: no record points behind the ends of before, and templates may have been put there. */
+/*
+ * After a failure: no record points behind the ends of before, and templates may have been put
+ * there.
+ */
 static void cut_back(struct mr_cache_append *append)
 {
     bool cut = ftruncate(append->files.data, (off_t)append->data_end) == 0;
@@ -287,8 +295,8 @@ int mr_cache_append_add(struct mr_cache_append *append, const struct mr_cache_en
         cut_back(append);
         return rc;
     }
-    *place_out =
-        (struct mr_cache_place){.id = append->id, .at = record_at, .grown = at - append->log_end + entry->sample.len};
+    *place_out = (struct mr_cache_place){
+        .id = append->id, .at = record_at, .grown = at - append->log_end + entry->sample.len};
     append->log_end = at;
     append->data_end += entry->sample.len;
     return 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills a cache. The file is read once more, between two looks at its size and times, instead of using the bytes that
- * were just decoded: this is the only way to know that the entry is of the version that its key names.
+ * Fills a cache. The file is read once more, between two looks at its size and times, instead of
+ * using the bytes that were just decoded: this is the only way to know that the entry is of the
+ * version that its key names.
  *
- * Invariant: a file that changes twice within one tick of the clock has the same times, so a file that changed a moment
- * ago is not packed yet.
+ * Invariant: a file that changes twice within one tick of the clock has the same times, so a file
+ * that changed a moment ago is not packed yet.
  */
 #include "cache/cache_fill.h"
 
@@ -29,7 +30,10 @@ enum { N_MET = 1024 }; /* a power of two */
 #define CLAIM_SECONDS 120
 /* Deaths of workers that one sample may cost in a run. */
 #define MAX_CLAIMS 2
-/* What packing costs shows elsewhere too: the decoder's data have left the CPU's caches, and pages are written back. */
+/*
+ * What packing costs shows elsewhere too: the decoder's data have left the CPU's caches, and pages
+ * are written back.
+ */
 #define COST_PERCENT 150
 /* What unused time may add up to, so that a long pause is not followed by a long standstill. */
 #define MAX_CREDIT_NS INT64_C(50000000)
@@ -64,7 +68,8 @@ mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_c
     fill->catalog = catalog;
     mr_status status = mr_cache_folder_open(region->path, false, &fill->folder, error);
     if (status == MR_OK && !(fill->append = mr_cache_append_create(fill->folder)))
-        status = mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for writing the cache %s", region->path);
+        status = mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for writing the cache %s",
+                              region->path);
     if (status != MR_OK) {
         mr_cache_fill_destroy(fill);
         return status;
@@ -112,7 +117,8 @@ static bool is_wanted(const struct mr_cache_region *region, int64_t index, uint6
 
 static bool may_write(const struct mr_cache_fill *fill)
 {
-    return !fill->broken && atomic_load_explicit(&fill->region->stopped, memory_order_relaxed) == MR_CACHE_GOES_ON;
+    return !fill->broken &&
+           atomic_load_explicit(&fill->region->stopped, memory_order_relaxed) == MR_CACHE_GOES_ON;
 }
 
 void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index)
@@ -128,13 +134,17 @@ void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index)
 /* What a wanted sample's word becomes: a claim, unless it has cost too many workers their lives. */
 static uint64_t claim_after(uint64_t seen)
 {
-    uint32_t n_before = mr_cache_region_state(seen) == MR_CACHE_CLAIMED ? mr_cache_region_segment(seen) : 0;
+    uint32_t n_before =
+        mr_cache_region_state(seen) == MR_CACHE_CLAIMED ? mr_cache_region_segment(seen) : 0;
     if (n_before >= MAX_CLAIMS)
         return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
     return mr_cache_region_word(MR_CACHE_CLAIMED, n_before + 1, now_s());
 }
 
-/* The last one met that is still wanted, now claimed: its word in *word_out; -1 where there is none. */
+/*
+ * The last one met that is still wanted, now claimed: its word in *word_out; -1 where there is
+ * none.
+ */
 static int64_t claim_sample(struct mr_cache_fill *fill, uint64_t *word_out)
 {
     uint64_t seen;
@@ -156,11 +166,15 @@ static bool has_settled(const struct mr_cache_version *version)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t now_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-    int64_t settled_ns = version->ctime_ns % INT64_C(1000000000) == 0 ? SETTLED_COARSE_NS : SETTLED_NS;
+    int64_t settled_ns =
+        version->ctime_ns % INT64_C(1000000000) == 0 ? SETTLED_COARSE_NS : SETTLED_NS;
     return version->ctime_ns <= now_ns - settled_ns;
 }
 
-/* The image, and which version of its file. MR_CACHE_GOOD when both are had; else what the sample's word becomes. */
+/*
+ * The image, and which version of its file. MR_CACHE_GOOD when both are had; else what the sample's
+ * word becomes.
+ */
 static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, int64_t index,
                                           struct mr_cache_version *version_out, size_t *len_out)
 {
@@ -176,17 +190,19 @@ static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, in
         return MR_CACHE_ABSENT;
     if (mr_file_read_at(fd, range.offset, fill->file.memory, *len_out, &n) != 0)
         return MR_CACHE_KEPT;
-    if (n != *len_out || mr_cache_key_fstat(fd, &after) != 0 || after.file_bytes != version_out->file_bytes ||
-        after.mtime_ns != version_out->mtime_ns || after.ctime_ns != version_out->ctime_ns)
+    if (n != *len_out || mr_cache_key_fstat(fd, &after) != 0 ||
+        after.file_bytes != version_out->file_bytes || after.mtime_ns != version_out->mtime_ns ||
+        after.ctime_ns != version_out->ctime_ns)
         return MR_CACHE_ABSENT;
     return MR_CACHE_GOOD;
 }
 
-static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, struct mr_cache_version *version_out,
-                                     size_t *len_out)
+static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index,
+                                     struct mr_cache_version *version_out, size_t *len_out)
 {
     struct mr_cache_version none = {0};
-    int fd = mr_file_cache_open(fill->catalog, mr_cache_key_range(fill->catalog, index, &none).file, NULL);
+    int fd = mr_file_cache_open(fill->catalog, mr_cache_key_range(fill->catalog, index, &none).file,
+                                NULL);
     if (fd < 0)
         return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_KEPT;
     enum mr_cache_state state = read_open_file(fill, fd, index, version_out, len_out);
@@ -196,8 +212,9 @@ static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index, 
 
 static bool need_packer(struct mr_cache_fill *fill)
 {
-    struct mr_packer_options options = {
-        .encoding = fill->region->encoding, .limits = fill->region->limits, .stock_jpeg = fill->region->stock_jpeg};
+    struct mr_packer_options options = {.encoding = fill->region->encoding,
+                                        .limits = fill->region->limits,
+                                        .stock_jpeg = fill->region->stock_jpeg};
     if (!fill->packer)
         fill->broken = mr_packer_create(&options, &fill->packer, NULL) != MR_OK;
     return !fill->broken;
@@ -217,7 +234,10 @@ struct made {
     size_t len;
 };
 
-/* The file in fill->file.memory as a sample of coefficients. MR_CACHE_GOOD, or what the sample's word becomes. */
+/*
+ * The file in fill->file.memory as a sample of coefficients. MR_CACHE_GOOD, or what the sample's
+ * word becomes.
+ */
 static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
 {
     struct mr_packed_sample packed;
@@ -240,7 +260,9 @@ static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, str
         made_out->bytes = made_out->image.marks;
         made_out->len = made_out->image.marks_len;
     }
-    return status == MR_OK || status == MR_ERR_UNSUPPORTED || status == MR_ERR_DAMAGED ? MR_CACHE_GOOD : MR_CACHE_KEPT;
+    return status == MR_OK || status == MR_ERR_UNSUPPORTED || status == MR_ERR_DAMAGED
+               ? MR_CACHE_GOOD
+               : MR_CACHE_KEPT;
 }
 
 /* A file that does not fit has an entry too, so that nobody tries again. */
@@ -288,7 +310,8 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
     struct mr_cache_region *region = fill->region;
     struct mr_cache_place place;
     uint64_t absent = mr_cache_region_word(MR_CACHE_ABSENT, 0, 0);
-    if (!is_within_budget(fill, entry->sample.len + mr_cache_log_sample_bytes(entry->sample.n_rows)))
+    if (!is_within_budget(fill,
+                          entry->sample.len + mr_cache_log_sample_bytes(entry->sample.n_rows)))
         return absent;
     int rc = mr_cache_append_add(fill->append, entry, &place);
     if (rc != 0) {
@@ -297,7 +320,8 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
         return absent;
     }
     atomic_fetch_add_explicit(&region->bytes, place.grown, memory_order_relaxed);
-    atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_as_files, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_as_files, 1,
+                              memory_order_relaxed);
     return word_of(region, entry, &place);
 }
 
@@ -326,7 +350,8 @@ static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
 {
     struct made made = {0};
     uint64_t word = add_entry(fill, index, &made);
-    if (fill->file.len_allocated > KEPT_BYTES || (uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
+    if (fill->file.len_allocated > KEPT_BYTES ||
+        (uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
         give_back(fill);
     return word;
 }
@@ -348,7 +373,8 @@ bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns)
         return false;
     if (percent >= 100)
         return make_one(fill);
-    uint64_t ns = worked_ns < (uint64_t)MAX_CREDIT_NS * 100 ? worked_ns : (uint64_t)MAX_CREDIT_NS * 100;
+    uint64_t ns =
+        worked_ns < (uint64_t)MAX_CREDIT_NS * 100 ? worked_ns : (uint64_t)MAX_CREDIT_NS * 100;
     fill->credit_ns += (int64_t)(ns * percent / (100 - percent));
     if (fill->credit_ns > MAX_CREDIT_NS)
         fill->credit_ns = MAX_CREDIT_NS;

@@ -2,8 +2,9 @@
 /*
  * The directory of a cache: its marker and its segments.
  *
- * Invariant: two jobs may find the directory empty at the same moment. So the marker is created by rename, and a
- * directory counts as foreign only if it still has no marker after something foreign was seen in it.
+ * Invariant: two jobs may find the directory empty at the same moment. So the marker is created by
+ * rename, and a directory counts as foreign only if it still has no marker after something foreign
+ * was seen in it.
  */
 #include "cache/cache_folder.h"
 
@@ -26,12 +27,15 @@
 
 enum marker { MARKER_GOOD, MARKER_MISSING, MARKER_TORN };
 
-/* The format that a marker states; 0: a crash of the machine left it empty, cut, or full of zeros. */
+/*
+ * The format that a marker states; 0: a crash of the machine left it empty, cut, or full of zeros.
+ */
 static unsigned parse_marker(const char *text)
 {
     unsigned format;
     char end;
-    return sscanf(text, MR_CACHE_MARKER_WORDS "%u%c", &format, &end) == 2 && end == '\n' ? format : 0;
+    return sscanf(text, MR_CACHE_MARKER_WORDS "%u%c", &format, &end) == 2 && end == '\n' ? format
+                                                                                         : 0;
 }
 
 static mr_status read_marker(int folder, const char *path, enum marker *marker_out, mr_error *error)
@@ -43,7 +47,8 @@ static mr_status read_marker(int folder, const char *path, enum marker *marker_o
     if (fd == -ENOENT)
         return MR_OK;
     if (fd == -ENXIO || fd == -EISDIR)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: its %s is not a regular file", path,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s is not a cache: its %s is not a regular file", path,
                             MR_CACHE_MARKER);
     if (fd < 0)
         return mr_error_os(error, MR_ERR_IO, -fd, "cannot open %s/%s", path, MR_CACHE_MARKER);
@@ -55,8 +60,9 @@ static mr_status read_marker(int folder, const char *path, enum marker *marker_o
     unsigned format = parse_marker(text);
     *marker_out = format == 0 ? MARKER_TORN : MARKER_GOOD;
     if (format > MR_CACHE_VERSION)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s is a cache of format %u; this version uses format %u", path,
-                            format, MR_CACHE_VERSION);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "%s is a cache of format %u; this version uses format %u", path, format,
+                            MR_CACHE_VERSION);
     return MR_OK;
 }
 
@@ -65,7 +71,10 @@ void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACH
     snprintf(name_out, MR_CACHE_NAME, "seg-%016" PRIx64 "%s", id, ending);
 }
 
-/* The files of a segment. The data file comes first, so that a removal that is interrupted leaves its log. */
+/*
+ * The files of a segment. The data file comes first, so that a removal that is interrupted leaves
+ * its log.
+ */
 static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
 enum { N_ENDINGS = sizeof endings / sizeof *endings };
 
@@ -94,7 +103,10 @@ static DIR *open_listing(int folder)
     return listing;
 }
 
-/* Is there anything but segments, and markers that are being made? Returns 0, 1 or a negative errno. */
+/*
+ * Is there anything but segments, and markers that are being made? Returns 0, 1 or a negative
+ * errno.
+ */
 static int holds_other_things(int folder)
 {
     DIR *listing = open_listing(folder);
@@ -132,10 +144,15 @@ static mr_status write_marker(int folder, const char *path, mr_error *error)
     else
         (void)unlinkat(folder, name, 0);
     close(fd);
-    return rc == 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s/%s", path, MR_CACHE_MARKER);
+    return rc == 0
+               ? MR_OK
+               : mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s/%s", path, MR_CACHE_MARKER);
 }
 
-/* A crash of the machine may leave segments with a torn marker, or with none: a loader then writes it anew. */
+/*
+ * A crash of the machine may leave segments with a torn marker, or with none: a loader then writes
+ * it anew.
+ */
 static mr_status need_marker(int folder, const char *path, bool make, mr_error *error)
 {
     enum marker marker;
@@ -143,23 +160,29 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
     if (status < 0 || marker == MARKER_GOOD)
         return status;
     if (marker == MARKER_MISSING && !make)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it has no file %s", path, MR_CACHE_MARKER);
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it has no file %s", path,
+                            MR_CACHE_MARKER);
     int other = holds_other_things(folder);
     if (other < 0)
         return mr_error_os(error, MR_ERR_IO, -other, "cannot list %s", path);
     if (other == 0)
         return make ? write_marker(folder, path, error) : MR_OK;
-    status = read_marker(folder, path, &marker, error); /* another job may have made it a cache meanwhile */
+    /* another job may have made it a cache meanwhile */
+    status = read_marker(folder, path, &marker, error);
     if (status < 0 || marker == MARKER_GOOD)
         return status;
-    return mr_error_set(error, MR_ERR_INVALID,
-                        marker == MARKER_TORN
-                            ? "%s is not a cache: its " MR_CACHE_MARKER " is damaged, and it holds other files"
-                            : "%s is not a cache and holds other files; a cache needs an empty directory",
-                        path);
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        marker == MARKER_TORN
+            ? "%s is not a cache: its " MR_CACHE_MARKER " is damaged, and it holds other files"
+            : "%s is not a cache and holds other files; a cache needs an empty directory",
+        path);
 }
 
-/* A directory on a read-only file system may hold a cache; one that is missing there cannot be made. */
+/*
+ * A directory on a read-only file system may hold a cache; one that is missing there cannot be
+ * made.
+ */
 static mr_status open_directory(const char *path, bool make, int *fd_out, mr_error *error)
 {
     struct stat st;
@@ -173,7 +196,8 @@ static mr_status open_directory(const char *path, bool make, int *fd_out, mr_err
     if (os_error == ENOENT && failed == EROFS)
         return mr_error_os(error, MR_ERR_IO, EROFS, "cannot make the directory %s", path);
     if (os_error == ENOTDIR && stat(path, &st) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it is not a directory", path);
+        return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it is not a directory",
+                            path);
     return mr_error_os(error, MR_ERR_IO, os_error, "cannot open the directory %s", path);
 }
 
@@ -251,7 +275,8 @@ static int open_regular(int folder, uint64_t id, const char *ending, bool writin
     return 0;
 }
 
-int mr_cache_folder_open_segment(int folder, uint64_t id, bool writing, struct mr_cache_files *files_out)
+int mr_cache_folder_open_segment(int folder, uint64_t id, bool writing,
+                                 struct mr_cache_files *files_out)
 {
     struct mr_cache_files files = {-1, -1};
     int rc = open_regular(folder, id, MR_CACHE_LOG, writing, &files.log);

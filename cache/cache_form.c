@@ -7,7 +7,10 @@
 #include "transforms/codec.h"
 #include "transforms/packed_selftest.h"
 
-/* Files whose sizes are looked at. Photographs' sizes differ by half of their mean, so the mean is right to 5 %. */
+/*
+ * Files whose sizes are looked at. Photographs' sizes differ by half of their mean, so the mean is
+ * right to 5 %.
+ */
 enum { N_LOOKED = 128 };
 /* Of the files' bytes: coefficients take about 132 %, and their records a little. */
 enum { DCT_PERCENT = 140 };

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a cache as structs; docs/cache.md describes them in words. Everything is little-endian and 8-aligned.
+ * The files of a cache as structs; docs/cache.md describes them in words. Everything is
+ * little-endian and 8-aligned.
  *
  *   DIR/millrace-cache     one line of text: this folder is a cache, and of which format
- *   DIR/seg-ID.log         a head, then records, each with a checksum of its own; only the process that holds its lock
- *                          (flock) appends
- *   DIR/seg-ID.data        the bytes of packed samples, as in a pack's shard, and the marks of files that are indexed
+ *   DIR/seg-ID.log         a head, then records, each with a checksum of its own; only the process
+ *                          that holds its lock (flock) appends
+ *   DIR/seg-ID.data        the bytes of packed samples, as in a pack's shard, and the marks of
+ *                          files that are indexed
  *
- * Invariant: what a valid record points to never changes while anybody may have read that record. So data files only
- * grow. A log may be cut behind its last valid record, so a process that uses a record again checks its checksum and
- * its key again.
+ * Invariant: what a valid record points to never changes while anybody may have read that record.
+ * So data files only grow. A log may be cut behind its last valid record, so a process that uses a
+ * record again checks its checksum and its key again.
  */
 #ifndef CACHE_CACHE_FORMAT_H
 #define CACHE_CACHE_FORMAT_H
@@ -28,8 +30,9 @@
 #define MR_CACHE_TEMPLATE UINT32_C(0x706d6574) /* "temp" */
 
 /*
- * What an entry holds: the version of the tiles and the encoding that was asked for. Entries of other recipes are not
- * ours. With MR_PACKED_MARKED an entry holds no sample but the marks of its file, from which a crop is read then.
+ * What an entry holds: the version of the tiles and the encoding that was asked for. Entries of
+ * other recipes are not ours. With MR_PACKED_MARKED an entry holds no sample but the marks of its
+ * file, from which a crop is read then.
  */
 #define MR_CACHE_TILES 1u
 #define MR_CACHE_RECIPE(encoding) (MR_CACHE_TILES << 16 | (uint32_t)(encoding))
@@ -60,18 +63,21 @@ struct mr_cache_template {
 };
 
 /*
- * Then, for DCT and MARKED, n_rows + 1 offsets of 32 bits, and zeros up to a multiple of 8. Those of MARKED are
- * offsets in the file.
+ * Then, for DCT and MARKED, n_rows + 1 offsets of 32 bits, and zeros up to a multiple of 8. Those
+ * of MARKED are offsets in the file.
  */
 struct mr_cache_sample {
     struct mr_cache_head head;
-    uint64_t path_hash;  /* XXH3 of the file's absolute path; of a member with its offset and length behind it (u64) */
+    uint64_t path_hash;  /* XXH3 of the file's absolute path; of a member with its offset and
+                            length behind it (u64) */
     uint64_t file_bytes; /* of the file that was packed */
     int64_t mtime_ns;    /* likewise, since 1970 */
-    uint64_t made_ns;    /* when it was made, since 1970: of two entries for a path the later one counts */
+    uint64_t made_ns;    /* when it was made, since 1970: of two entries for a path the later one
+                            counts */
     uint64_t offset;     /* in the data file */
-    uint64_t len;        /* of the sample, or of the file's marks; 0: this file is read as it is, because it cannot be
-                            packed or marked; encoding is MR_PACKED_JPEG then */
+    uint64_t len;        /* of the sample, or of the file's marks; 0: this file is read as it is,
+                            because it cannot be packed or marked; encoding is MR_PACKED_JPEG
+                            then */
     uint64_t data_checksum;
     uint64_t template_at; /* of its template's record in this log */
     uint32_t recipe;
@@ -84,7 +90,9 @@ struct mr_cache_sample {
     uint32_t template_check; /* mr_cache_template_check() of its template's record; 0 without one */
 };
 
-/* Shows a process that remembers a template by its place whether that place has been written again. */
+/*
+ * Shows a process that remembers a template by its place whether that place has been written again.
+ */
 static inline uint32_t mr_cache_template_check(const struct mr_cache_template *record)
 {
     return (uint32_t)record->head.checksum;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of a cache. One function opens the logs of earlier runs and follows those that other processes write,
- * because each log is read on from where the last read ended.
+ * The host's side of a cache. One function opens the logs of earlier runs and follows those that
+ * other processes write, because each log is read on from where the last read ended.
  *
- * Invariant: the form of a cache does not change while it is open. It is chosen before any worker sees the region.
+ * Invariant: the form of a cache does not change while it is open. It is chosen before any worker
+ * sees the region.
  */
 #include "cache/cache_host.h"
 
@@ -47,8 +48,9 @@ struct walk {
     uint64_t data_bytes;
 };
 
-static mr_status fill_region(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
-                             struct mr_cache_region *region, mr_error *error)
+static mr_status fill_region(const struct mr_cache_host_options *options,
+                             const struct mr_catalog *catalog, struct mr_cache_region *region,
+                             mr_error *error)
 {
     region->n_samples = mr_catalog_count(catalog);
     region->budget_bytes = options->budget_bytes ? options->budget_bytes : UINT64_MAX;
@@ -62,13 +64,15 @@ static mr_status fill_region(const struct mr_cache_host_options *options, const 
     return MR_OK;
 }
 
-static mr_status make_lists(struct mr_cache_host *cache, const struct mr_catalog *catalog, mr_error *error)
+static mr_status make_lists(struct mr_cache_host *cache, const struct mr_catalog *catalog,
+                            mr_error *error)
 {
     mr_status status = mr_cache_key_map(catalog, &cache->map, error);
     if (status != MR_OK)
         return status;
     cache->made_ns = calloc(cache->map.n + 1, sizeof *cache->made_ns);
-    return cache->made_ns ? MR_OK : mr_error_memory(error, (cache->map.n + 1) * sizeof *cache->made_ns);
+    return cache->made_ns ? MR_OK
+                          : mr_error_memory(error, (cache->map.n + 1) * sizeof *cache->made_ns);
 }
 
 /* Without the right to write, what is there is used. */
@@ -96,9 +100,10 @@ static void place_entry(struct walk *walk, size_t spot, uint64_t at, uint64_t ma
     int64_t index = cache->map.spots[spot].index;
     uint64_t seen = atomic_load(&cache->region->words[index]);
     enum mr_cache_state state = mr_cache_region_state(seen);
-    bool better = state == MR_CACHE_ABSENT || (state == MR_CACHE_FOUND && made_ns > cache->made_ns[spot]);
-    if (better &&
-        mr_cache_region_move(cache->region, index, seen, mr_cache_region_word(MR_CACHE_FOUND, walk->segment, at / 8)))
+    bool better =
+        state == MR_CACHE_ABSENT || (state == MR_CACHE_FOUND && made_ns > cache->made_ns[spot]);
+    if (better && mr_cache_region_move(cache->region, index, seen,
+                                       mr_cache_region_word(MR_CACHE_FOUND, walk->segment, at / 8)))
         cache->made_ns[spot] = made_ns;
 }
 
@@ -114,13 +119,15 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
     struct mr_cache_host *cache = walk->cache;
     const struct mr_cache_map *map = &cache->map;
     const struct mr_cache_sample *sample = (const void *)head;
-    bool is_ours = head->kind == MR_CACHE_SAMPLE && sample->recipe == MR_CACHE_RECIPE(cache->region->encoding);
+    bool is_ours =
+        head->kind == MR_CACHE_SAMPLE && sample->recipe == MR_CACHE_RECIPE(cache->region->encoding);
     if (head->kind != MR_CACHE_SAMPLE || (!is_ours && !cache->chooses))
         return;
-    if (sample->len > walk->data_bytes || sample->offset > walk->data_bytes - sample->len || at >= MR_CACHE_MAX_LOG)
+    if (sample->len > walk->data_bytes || sample->offset > walk->data_bytes - sample->len ||
+        at >= MR_CACHE_MAX_LOG)
         return;
-    for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
-         i++) {
+    for (size_t i = mr_cache_key_find(map, sample->path_hash);
+         i < map->n && map->spots[i].hash == sample->path_hash; i++) {
         if (cache->chooses)
             count_entry(cache, sample);
         if (is_ours)
@@ -137,7 +144,8 @@ static void follow_log(struct mr_cache_host *cache, uint64_t id, uint64_t log_by
     if (number < 0)
         return;
     struct followed *followed = &cache->followed[number];
-    if (followed->log_bytes == log_bytes || mr_cache_folder_open_segment(cache->folder, id, false, &files) != 0)
+    if (followed->log_bytes == log_bytes ||
+        mr_cache_folder_open_segment(cache->folder, id, false, &files) != 0)
         return;
     if (followed->at == 0 || log_bytes < followed->at)
         followed->at = sizeof(struct mr_cache_log_head);
@@ -158,14 +166,21 @@ static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
         return;
     cache->end_reported = true;
     if (stopped == MR_CACHE_AT_BUDGET)
-        mr_log_line(MR_LOG_INFO, "the cache %s has reached its limit of %llu bytes: nothing more is written to it",
-                    region->path, (unsigned long long)region->budget_bytes);
+        mr_log_line(
+            MR_LOG_INFO,
+            "the cache %s has reached its limit of %llu bytes: nothing more is written to it",
+            region->path, (unsigned long long)region->budget_bytes);
     else
-        mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written (%s): going on without writing", region->path,
-                    mr_os_words_error(stop_errno) ? mr_os_words_error(stop_errno) : "unknown error");
+        mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written (%s): going on without writing",
+                    region->path,
+                    mr_os_words_error(stop_errno) ? mr_os_words_error(stop_errno)
+                                                  : "unknown error");
 }
 
-/* Segments that were removed leave room, for this run too; the bounds are apart so that it does not flutter. */
+/*
+ * Segments that were removed leave room, for this run too; the bounds are apart so that it does not
+ * flutter.
+ */
 static void see_budget(struct mr_cache_host *cache, uint64_t bytes)
 {
     struct mr_cache_region *region = cache->region;
@@ -221,8 +236,8 @@ static void take_marks(struct mr_cache_host *cache)
 }
 
 /*
- * Coefficients are the faster form, so they are chosen where there is room. What the directory has counts more: so all
- * ranks and later runs choose the same, however much the disk has free then.
+ * Coefficients are the faster form, so they are chosen where there is room. What the directory has
+ * counts more: so all ranks and later runs choose the same, however much the disk has free then.
  */
 static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_options *options,
                         const struct mr_catalog *catalog)
@@ -235,29 +250,35 @@ static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_
         mr_log_line(MR_LOG_INFO, "the cache %s is of form dct: %s", path, why.text);
     } else if (cache->n_dct + cache->n_marked > 0) {
         marks = cache->n_marked > cache->n_dct;
-        mr_log_line(MR_LOG_INFO, "the cache %s is of form %s: %llu samples of this dataset lie in it in that form",
-                    path, marks ? "index" : "dct", (unsigned long long)(marks ? cache->n_marked : cache->n_dct));
+        mr_log_line(
+            MR_LOG_INFO,
+            "the cache %s is of form %s: %llu samples of this dataset lie in it in that form", path,
+            marks ? "index" : "dct", (unsigned long long)(marks ? cache->n_marked : cache->n_dct));
     } else {
-        uint64_t need = mr_cache_form_estimate(catalog), room = find_room(cache, options->budget_bytes);
+        uint64_t need = mr_cache_form_estimate(catalog),
+                 room = find_room(cache, options->budget_bytes);
         marks = need > room;
         mr_log_line(MR_LOG_INFO,
-                    "the cache %s is of form %s: coefficients of this dataset need about %llu bytes, and %s %llu", path,
-                    marks ? "index" : "dct", (unsigned long long)need,
-                    options->budget_bytes > 0 ? "cache_bytes is" : "the disk has room for", (unsigned long long)room);
+                    "the cache %s is of form %s: coefficients of this dataset need about %llu "
+                    "bytes, and %s %llu",
+                    path, marks ? "index" : "dct", (unsigned long long)need,
+                    options->budget_bytes > 0 ? "cache_bytes is" : "the disk has room for",
+                    (unsigned long long)room);
     }
     if (marks)
         take_marks(cache);
 }
 
-mr_status mr_cache_host_create(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
-                               struct mr_cache_region *region, struct mr_cache_host **cache_out, mr_error *error)
+mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
+                               const struct mr_catalog *catalog, struct mr_cache_region *region,
+                               struct mr_cache_host **cache_out, mr_error *error)
 {
     *cache_out = NULL;
     if (!mr_cache_key_suits(catalog))
-        return mr_error_set(
-            error, MR_ERR_UNSUPPORTED,
-            "a cache holds image files, and this dataset's samples are neither files of their own nor members of "
-            "tar files");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "a cache holds image files, and this dataset's samples are neither "
+                            "files of their own nor members of "
+                            "tar files");
     mr_status status = mr_cache_form_check(options->encoding, options->stock_jpeg, error);
     if (status != MR_OK)
         return status;
@@ -287,8 +308,8 @@ int64_t mr_cache_host_count(const struct mr_cache_host *cache)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < cache->region->n_samples; i++) {
-        enum mr_cache_state state =
-            mr_cache_region_state(atomic_load_explicit(&cache->region->words[i], memory_order_relaxed));
+        enum mr_cache_state state = mr_cache_region_state(
+            atomic_load_explicit(&cache->region->words[i], memory_order_relaxed));
         n += state == MR_CACHE_FOUND || state == MR_CACHE_GOOD;
     }
     return n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the keys of a cache. Relative paths of a dataset start from its root, so a file has the same key however the
- * dataset was named. A path through a symbolic link is another key.
+ * Makes the keys of a cache. Relative paths of a dataset start from its root, so a file has the
+ * same key however the dataset was named. A path through a symbolic link is another key.
  */
 #include "cache/cache_key.h"
 
@@ -39,7 +39,8 @@ bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t
     memcpy(whole + root_len + slash, path, path_len);
     uint64_t place[2] = {image.offset, image.len};
     size_t len = root_len + slash + path_len;
-    *hash_out = mr_catalog_has_members(catalog) ? mr_xxh3_pair(whole, len, place, sizeof place) : mr_xxh3(whole, len);
+    *hash_out = mr_catalog_has_members(catalog) ? mr_xxh3_pair(whole, len, place, sizeof place)
+                                                : mr_xxh3(whole, len);
     return true;
 }
 
@@ -56,12 +57,14 @@ static int describe_version(const struct stat *st, struct mr_cache_version *vers
 {
     if (!S_ISREG(st->st_mode) || st->st_size < 0)
         return -EINVAL;
-    *version_out = (struct mr_cache_version){
-        .file_bytes = (uint64_t)st->st_size, .mtime_ns = time_ns(st->st_mtim), .ctime_ns = time_ns(st->st_ctim)};
+    *version_out = (struct mr_cache_version){.file_bytes = (uint64_t)st->st_size,
+                                             .mtime_ns = time_ns(st->st_mtim),
+                                             .ctime_ns = time_ns(st->st_ctim)};
     return 0;
 }
 
-int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out)
+int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
+                      struct mr_cache_version *version_out)
 {
     char path[MR_CATALOG_PATH];
     struct stat st;
@@ -70,7 +73,9 @@ int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index, struct mr
     int rc = mr_catalog_path(catalog, image.file, path);
     if (rc != 0)
         return rc;
-    return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0 ? -errno : describe_version(&st, version_out);
+    return fstatat(mr_catalog_root(catalog), path, &st, 0) != 0
+               ? -errno
+               : describe_version(&st, version_out);
 }
 
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out)
@@ -86,7 +91,8 @@ struct mr_cache_range mr_cache_key_range(const struct mr_catalog *catalog, int64
     mr_catalog_image(catalog, index, &image);
     return (struct mr_cache_range){.file = image.file,
                                    .offset = image.offset,
-                                   .len = image.len == MR_LEN_UNKNOWN ? version->file_bytes : image.len};
+                                   .len = image.len == MR_LEN_UNKNOWN ? version->file_bytes
+                                                                      : image.len};
 }
 
 static int compare_spots(const void *a, const void *b)
@@ -97,7 +103,8 @@ static int compare_spots(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out, mr_error *error)
+mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out,
+                           mr_error *error)
 {
     *map_out = (struct mr_cache_map){0};
     size_t n = (size_t)mr_catalog_count(catalog), len;

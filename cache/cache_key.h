@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The key of a cache entry: the file's absolute path, its size and its time of modification; of an image in a tar shard
- * these of the shard, and its place in it. Also the way back from a key's hash to the samples of a dataset.
+ * The key of a cache entry: the file's absolute path, its size and its time of modification; of an
+ * image in a tar shard these of the shard, and its place in it. Also the way back from a key's hash
+ * to the samples of a dataset.
  */
 #ifndef CACHE_CACHE_KEY_H
 #define CACHE_CACHE_KEY_H
 
 #include "dataset/catalog.h"
 
-/* Can this dataset be cached? Yes, if its samples are encoded images, in files of their own or in tar shards. */
+/*
+ * Can this dataset be cached? Yes, if its samples are encoded images, in files of their own or in
+ * tar shards.
+ */
 bool mr_cache_key_suits(const struct mr_catalog *catalog);
 
 /* False where a path is too long. */
@@ -20,9 +24,12 @@ struct mr_cache_version {
     int64_t ctime_ns; /* of its last change, of name and rights too; not part of the key */
 };
 
-/* The sample's file, and how it was when it was looked at. Returns 0 or a negative errno: -EINVAL for what is no
- * regular file. */
-int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index, struct mr_cache_version *version_out);
+/*
+ * The sample's file, and how it was when it was looked at. Returns 0 or a negative errno: -EINVAL
+ * for what is no regular file.
+ */
+int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
+                      struct mr_cache_version *version_out);
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out);
 
 /* Where the image lies in a file of this version: all of it, or a member of a shard. */
@@ -43,7 +50,8 @@ struct mr_cache_map {
     size_t n;
 };
 
-mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out, mr_error *error);
+mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map *map_out,
+                           mr_error *error);
 void mr_cache_key_free_map(struct mr_cache_map *map);
 
 /* The first spot with this hash, which the others follow; n if there is none. */

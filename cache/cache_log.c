@@ -2,8 +2,8 @@
 /*
  * Reads and checks the records of a log.
  *
- * Invariant: the last record of a log that is being written looks torn. So a walk ends before it, and the next walk
- * begins there.
+ * Invariant: the last record of a log that is being written looks torn. So a walk ends before it,
+ * and the next walk begins there.
  */
 #include "cache/cache_log.h"
 
@@ -28,7 +28,8 @@ uint32_t mr_cache_log_sample_bytes(uint32_t n_rows)
 static uint64_t checksum_of(const struct mr_cache_head *head)
 {
     const uint8_t *rest = (const uint8_t *)(head + 1);
-    return mr_xxh3_pair(head, offsetof(struct mr_cache_head, checksum), rest, head->len_bytes - sizeof *head);
+    return mr_xxh3_pair(head, offsetof(struct mr_cache_head, checksum), rest,
+                        head->len_bytes - sizeof *head);
 }
 
 void mr_cache_log_seal(struct mr_cache_head *head)
@@ -41,7 +42,8 @@ static bool length_fits(const struct mr_cache_head *head)
 {
     if (head->kind == MR_CACHE_TEMPLATE)
         return head->len_bytes == sizeof(struct mr_cache_template);
-    return head->kind == MR_CACHE_SAMPLE && head->len_bytes % 8 == 0 && head->len_bytes <= MR_CACHE_MAX_RECORD &&
+    return head->kind == MR_CACHE_SAMPLE && head->len_bytes % 8 == 0 &&
+           head->len_bytes <= MR_CACHE_MAX_RECORD &&
            head->len_bytes >= sizeof(struct mr_cache_sample);
 }
 
@@ -50,14 +52,16 @@ static bool sample_fits(const struct mr_cache_sample *sample)
     if (!mr_packed_image_has_rows(sample->encoding))
         return sample->encoding == MR_PACKED_JPEG && sample->len == 0 && sample->n_rows == 0 &&
                sample->head.len_bytes == sizeof *sample;
-    return sample->len > 0 && sample->len <= UINT32_MAX && sample->n_rows > 0 && sample->n_rows <= MR_CACHE_MAX_ROWS &&
+    return sample->len > 0 && sample->len <= UINT32_MAX && sample->n_rows > 0 &&
+           sample->n_rows <= MR_CACHE_MAX_ROWS &&
            sample->head.len_bytes == mr_cache_log_sample_bytes(sample->n_rows);
 }
 
 const struct mr_cache_head *mr_cache_log_check(const uint8_t *bytes, size_t len)
 {
     const struct mr_cache_head *head = (const void *)bytes;
-    if (len < sizeof *head || !length_fits(head) || len < head->len_bytes || head->checksum != checksum_of(head))
+    if (len < sizeof *head || !length_fits(head) || len < head->len_bytes ||
+        head->checksum != checksum_of(head))
         return NULL;
     if (head->kind == MR_CACHE_SAMPLE && !sample_fits((const void *)bytes))
         return NULL;
@@ -75,26 +79,29 @@ bool mr_cache_log_read(int log, uint64_t at, uint32_t kind, uint8_t *buffer)
 {
     size_t n;
     const struct mr_cache_head *head = (const void *)buffer;
-    if (at > INT64_MAX - MR_CACHE_MAX_RECORD || mr_file_read_at(log, at, buffer, FIRST_BYTES, &n) != 0)
+    if (at > INT64_MAX - MR_CACHE_MAX_RECORD ||
+        mr_file_read_at(log, at, buffer, FIRST_BYTES, &n) != 0)
         return false;
     if (n < sizeof *head || head->kind != kind || !length_fits(head))
         return false;
-    if (head->len_bytes > n && (n < FIRST_BYTES || !read_exactly(log, at + n, buffer + n, head->len_bytes - n)))
+    if (head->len_bytes > n &&
+        (n < FIRST_BYTES || !read_exactly(log, at + n, buffer + n, head->len_bytes - n)))
         return false;
     return mr_cache_log_check(buffer, head->len_bytes) != NULL;
 }
 
 void mr_cache_log_make_head(uint64_t id, struct mr_cache_log_head *head_out)
 {
-    *head_out = (struct mr_cache_log_head){.magic = MR_CACHE_LOG_MAGIC, .version = MR_CACHE_VERSION, .id = id};
+    *head_out = (struct mr_cache_log_head){
+        .magic = MR_CACHE_LOG_MAGIC, .version = MR_CACHE_VERSION, .id = id};
     head_out->checksum = mr_xxh3(head_out, offsetof(struct mr_cache_log_head, checksum));
 }
 
 bool mr_cache_log_read_head(int log, uint64_t id)
 {
     struct mr_cache_log_head head;
-    return read_exactly(log, 0, (uint8_t *)&head, sizeof head) && head.magic == MR_CACHE_LOG_MAGIC &&
-           head.version == MR_CACHE_VERSION && head.id == id &&
+    return read_exactly(log, 0, (uint8_t *)&head, sizeof head) &&
+           head.magic == MR_CACHE_LOG_MAGIC && head.version == MR_CACHE_VERSION && head.id == id &&
            head.checksum == mr_xxh3(&head, offsetof(struct mr_cache_log_head, checksum));
 }
 

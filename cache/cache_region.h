@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a loader's host and its workers share about a cache: constants, the segments by number, and one word per sample
- * of the dataset that says whether and where it lies in the cache. It is in shared memory, begins as zeros, and holds
- * offsets, no pointers.
+ * What a loader's host and its workers share about a cache: constants, the segments by number, and
+ * one word per sample of the dataset that says whether and where it lies in the cache. It is in
+ * shared memory, begins as zeros, and holds offsets, no pointers.
  */
 #ifndef CACHE_CACHE_REGION_H
 #define CACHE_CACHE_REGION_H
@@ -16,9 +16,10 @@
 #include "transforms/codec.h"
 
 /*
- * Legal moves: ABSENT -> FOUND (the host, which found it in a log) -> GOOD, KEPT or ABSENT (a worker, at the first
- * use); ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it); GOOD -> ABSENT (a worker that cannot use
- * it); CLAIMED -> CLAIMED or KEPT (another worker, after the death of the one that claimed it).
+ * Legal moves: ABSENT -> FOUND (the host, which found it in a log) -> GOOD, KEPT or ABSENT (a
+ * worker, at the first use); ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it);
+ * GOOD -> ABSENT (a worker that cannot use it); CLAIMED -> CLAIMED or KEPT (another worker, after
+ * the death of the one that claimed it).
  */
 enum mr_cache_state {
     MR_CACHE_ABSENT,  /* not known to be there */
@@ -28,9 +29,12 @@ enum mr_cache_state {
     MR_CACHE_KEPT,    /* the file itself is read, for the whole run */
 };
 
-/* A word: state:3 segment:13 rest:48, the rest being a record's place / 8, or of a claim the second it was made,
- * and its segment the number of claims so far. */
-static inline uint64_t mr_cache_region_word(enum mr_cache_state state, uint32_t segment, uint64_t rest)
+/*
+ * A word: state:3 segment:13 rest:48, the rest being a record's place / 8, or of a claim the second
+ * it was made, and its segment the number of claims so far.
+ */
+static inline uint64_t mr_cache_region_word(enum mr_cache_state state, uint32_t segment,
+                                            uint64_t rest)
 {
     return (uint64_t)state | (uint64_t)segment << 3 | rest << 16;
 }
@@ -49,7 +53,8 @@ static inline uint64_t mr_cache_region_rest(uint64_t word)
 
 #define MR_CACHE_MAX_SEGMENTS 4096u
 #define MR_CACHE_MAX_LOG (UINT64_C(1) << 50)
-static_assert(MR_CACHE_MAX_SEGMENTS <= 1 << 13 && MR_CACHE_MAX_LOG / 8 <= UINT64_C(1) << 48, "fit in a word");
+static_assert(MR_CACHE_MAX_SEGMENTS <= 1 << 13 && MR_CACHE_MAX_LOG / 8 <= UINT64_C(1) << 48,
+              "fit in a word");
 
 /* Why nothing is written any more. */
 enum mr_cache_stop {
@@ -69,15 +74,19 @@ struct mr_cache_region {
     uint32_t stock_jpeg; /* 1: libjpeg alone decodes JPEGs */
     char path[PATH_MAX]; /* of the directory, absolute */
     /* Relaxed; counts of this run. */
-    _Atomic uint64_t bytes;     /* of all segments: as the host saw last, and what this run has written since */
+    _Atomic uint64_t bytes;     /* of all segments: as the host saw last, and what this run has
+                                   written since */
     _Atomic uint32_t stopped;   /* enum mr_cache_stop */
     _Atomic int32_t stop_errno; /* written before stopped */
     _Atomic uint64_t n_made;
     _Atomic uint64_t n_as_files;                 /* of files that are not packed */
     _Atomic uint64_t n_stale;                    /* entries whose file has changed */
-    _Atomic uint64_t n_damaged;                  /* entries that could not be read or had wrong bytes */
-    _Atomic uint64_t ids[MR_CACHE_MAX_SEGMENTS]; /* of segments by number; 0: none yet; never changed again */
-    _Atomic uint64_t words[];                    /* n_samples; changed by compare-and-swap, acq_rel */
+    _Atomic uint64_t n_damaged;                  /* entries that could not be read or had wrong
+                                                    bytes */
+    _Atomic uint64_t ids[MR_CACHE_MAX_SEGMENTS]; /* of segments by number; 0: none yet; never
+                                                    changed again */
+    _Atomic uint64_t words[];                    /* n_samples; changed by compare-and-swap,
+                                                    acq_rel */
 };
 
 uint64_t mr_cache_region_bytes(int64_t n_samples);
@@ -86,7 +95,8 @@ uint64_t mr_cache_region_bytes(int64_t n_samples);
 int mr_cache_region_number(struct mr_cache_region *region, uint64_t id);
 
 /* Change a word if it is still as it was seen; false if it is not. */
-static inline bool mr_cache_region_move(struct mr_cache_region *region, int64_t index, uint64_t seen, uint64_t next)
+static inline bool mr_cache_region_move(struct mr_cache_region *region, int64_t index,
+                                        uint64_t seen, uint64_t next)
 {
     return atomic_compare_exchange_strong(&region->words[index], &seen, next);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a cache holds, and empties one. Jobs write and remove segments meanwhile, so a segment that is gone after
- * the listing is no error.
+ * Counts what a cache holds, and empties one. Jobs write and remove segments meanwhile, so a
+ * segment that is gone after the listing is no error.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static bool has_right_bytes(struct census *census, const struct mr_cache_sample 
         census->no_memory = true;
         return true;
     }
-    return mr_file_read_at(census->data, sample->offset, census->bytes.memory, (size_t)sample->len, &n) == 0 &&
+    return mr_file_read_at(census->data, sample->offset, census->bytes.memory, (size_t)sample->len,
+                           &n) == 0 &&
            n == sample->len && mr_xxh3(census->bytes.memory, n) == sample->data_checksum;
 }
 
@@ -85,14 +86,15 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
     bool damaged = is_damaged(census, sample);
     int form = sample->recipe == MR_CACHE_RECIPE(MR_PACKED_MARKED) ? INDEX : PACKED;
     count_entry(census->report, sample, damaged);
-    for (size_t i = mr_cache_key_find(map, sample->path_hash); i < map->n && map->spots[i].hash == sample->path_hash;
-         i++)
+    for (size_t i = mr_cache_key_find(map, sample->path_hash);
+         i < map->n && map->spots[i].hash == sample->path_hash; i++)
         if (sample->made_ns >= census->latest[i][form].made_ns)
-            census->latest[i][form] = (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
-                                                      .file_bytes = sample->file_bytes,
-                                                      .mtime_ns = sample->mtime_ns,
-                                                      .as_file = sample->len == 0,
-                                                      .damaged = damaged};
+            census->latest[i][form] =
+                (struct latest){.made_ns = sample->made_ns | (sample->made_ns == 0),
+                                .file_bytes = sample->file_bytes,
+                                .mtime_ns = sample->mtime_ns,
+                                .as_file = sample->len == 0,
+                                .damaged = damaged};
 }
 
 static void see_segment(struct census *census, int folder, uint64_t id)
@@ -113,13 +115,17 @@ static void see_segment(struct census *census, int folder, uint64_t id)
     if (fstat(files.log, &log) == 0 && fstat(files.data, &data) == 0) {
         census->data = files.data;
         census->data_bytes = (uint64_t)data.st_size;
-        bool whole = mr_cache_log_walk(files.log, &at, see_record, census) == 0 && at >= (uint64_t)log.st_size;
+        bool whole = mr_cache_log_walk(files.log, &at, see_record, census) == 0 &&
+                     at >= (uint64_t)log.st_size;
         census->report->n_torn += !whole;
     }
     mr_cache_folder_close_segment(&files);
 }
 
-/* What an entry is worth for a file of this version; of two entries the one that is worth more counts. */
+/*
+ * What an entry is worth for a file of this version; of two entries the one that is worth more
+ * counts.
+ */
 enum worth { NO_ENTRY, STALE, DAMAGED, AS_FILE, FILLED };
 
 static enum worth judge_entry(const struct latest *latest, const struct mr_cache_version *version)
@@ -136,7 +142,8 @@ static enum worth judge_entry(const struct latest *latest, const struct mr_cache
 static void count_sample(mr_cache_report *report, const struct latest latest[N_FORMS],
                          const struct mr_cache_version *version)
 {
-    enum worth packed = judge_entry(&latest[PACKED], version), index = judge_entry(&latest[INDEX], version);
+    enum worth packed = judge_entry(&latest[PACKED], version),
+               index = judge_entry(&latest[INDEX], version);
     report->n_filled_index += index == FILLED;
     switch (packed > index ? packed : index) {
     case NO_ENTRY: break;
@@ -164,15 +171,17 @@ static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_err
     if (!dataset)
         return MR_OK;
     if (mr_dataset_callbacks(dataset) || !mr_cache_key_suits(mr_dataset_catalog(dataset)))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "the dataset's samples are neither image files of their own nor members of tar files");
+        return mr_error_set(
+            error, MR_ERR_UNSUPPORTED,
+            "the dataset's samples are neither image files of their own nor members of tar files");
     census->catalog = mr_dataset_catalog(dataset);
     census->report->n_samples = (uint64_t)mr_dataset_count(dataset);
     mr_status status = mr_cache_key_map(census->catalog, &census->map, error);
     if (status != MR_OK)
         return status;
     census->latest = calloc(census->map.n + 1, sizeof *census->latest);
-    return census->latest ? MR_OK : mr_error_memory(error, (census->map.n + 1) * sizeof *census->latest);
+    return census->latest ? MR_OK
+                          : mr_error_memory(error, (census->map.n + 1) * sizeof *census->latest);
 }
 
 static mr_status see_all(struct census *census, int folder, const char *dir, mr_error *error)
@@ -191,7 +200,8 @@ static mr_status see_all(struct census *census, int folder, const char *dir, mr_
     return MR_OK;
 }
 
-mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify, mr_cache_report *report_out, mr_error *error)
+mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify,
+                        mr_cache_report *report_out, mr_error *error)
 {
     mr_cache_report report = {0};
     struct census census = {.report = &report, .verify = verify};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that follows a cache: once a second, and once more at the end, so that the reason why writing stopped is
- * logged. It waits by the monotonic clock, so setting the clock does not stop it.
+ * The thread that follows a cache: once a second, and once more at the end, so that the reason why
+ * writing stopped is logged. It waits by the monotonic clock, so setting the clock does not stop
+ * it.
  */
 #include "cache/cache_thread.h"
 
@@ -56,11 +57,13 @@ static mr_status start_thread(struct mr_cache_thread *thread, mr_error *error)
         return MR_OK;
     pthread_cond_destroy(&thread->ended);
     pthread_mutex_destroy(&thread->lock);
-    return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread that follows the cache");
+    return mr_error_os(error, MR_ERR_WORKER, failed,
+                       "cannot start the thread that follows the cache");
 }
 
-mr_status mr_cache_thread_start(const struct mr_cache_host_options *options, const struct mr_catalog *catalog,
-                                struct mr_cache_region *region, struct mr_cache_thread **thread_out, mr_error *error)
+mr_status mr_cache_thread_start(const struct mr_cache_host_options *options,
+                                const struct mr_catalog *catalog, struct mr_cache_region *region,
+                                struct mr_cache_thread **thread_out, mr_error *error)
 {
     mr_error why;
     *thread_out = NULL;

@@ -2,8 +2,8 @@
 /*
  * Reads a cache.
  *
- * Invariant: the record is read again at every use and its key compared, because another process may have cut that log
- * after a torn end. The bytes that a record points to never change.
+ * Invariant: the record is read again at every use and its key compared, because another process
+ * may have cut that log after a torn end. The bytes that a record points to never change.
  */
 #include "cache/cache_use.h"
 
@@ -106,7 +106,8 @@ static void shut_oldest(struct mr_cache_use *use)
 }
 
 /* The descriptors of a segment, or NULL with a negative errno. */
-static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint32_t segment, int *rc_out)
+static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint32_t segment,
+                                                 int *rc_out)
 {
     *rc_out = -ENOENT;
     if (segment >= MR_CACHE_MAX_SEGMENTS)
@@ -115,7 +116,8 @@ static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint3
     if (opened->used == 0) {
         if (use->n_open >= use->max_open)
             shut_oldest(use);
-        *rc_out = mr_cache_folder_open_segment(use->folder, use->region->ids[segment], false, &opened->files);
+        *rc_out = mr_cache_folder_open_segment(use->folder, use->region->ids[segment], false,
+                                               &opened->files);
         if (*rc_out != 0)
             return NULL;
         use->n_open++;
@@ -125,14 +127,15 @@ static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint3
     return &opened->files;
 }
 
-static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment, int log,
-                                                      const struct mr_cache_sample *sample)
+static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment,
+                                                      int log, const struct mr_cache_sample *sample)
 {
     uint64_t at = sample->template_at;
     struct mr_cache_template record;
     _Alignas(8) uint8_t buffer[MR_CACHE_MAX_RECORD];
     struct known_template *known = &use->known[(at / 8 * 31 + segment) % KNOWN_TEMPLATES];
-    if (at > 0 && known->at == at && known->segment == segment && known->check == sample->template_check)
+    if (at > 0 && known->at == at && known->segment == segment &&
+        known->check == sample->template_check)
         return &known->template;
     if (at == 0 || at % 8 != 0 || !mr_cache_log_read(log, at, MR_CACHE_TEMPLATE, buffer))
         return NULL;
@@ -144,8 +147,12 @@ static const struct mr_packed_template *need_template(struct mr_cache_use *use, 
     return &known->template;
 }
 
-/* The record of a word into use->record, if it is this sample's; NULL with a negative errno otherwise. */
-static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64_t index, uint64_t word, int *rc_out)
+/*
+ * The record of a word into use->record, if it is this sample's; NULL with a negative errno
+ * otherwise.
+ */
+static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64_t index,
+                                                 uint64_t word, int *rc_out)
 {
     uint64_t hash;
     const struct mr_cache_files *files = need_segment(use, mr_cache_region_segment(word), rc_out);
@@ -153,7 +160,8 @@ static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64
         return NULL;
     const struct mr_cache_sample *sample = (const void *)use->record;
     *rc_out = -EINVAL;
-    if (!mr_cache_log_read(files->log, mr_cache_region_rest(word) * 8, MR_CACHE_SAMPLE, use->record) ||
+    if (!mr_cache_log_read(files->log, mr_cache_region_rest(word) * 8, MR_CACHE_SAMPLE,
+                           use->record) ||
         !mr_cache_key_hash(use->catalog, index, &hash) || sample->path_hash != hash ||
         sample->recipe != MR_CACHE_RECIPE(use->region->encoding))
         return NULL;
@@ -201,26 +209,30 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
     return MR_CACHE_ABSENT;
 }
 
-static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word, const struct mr_cache_sample *sample)
+static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word,
+                          const struct mr_cache_sample *sample)
 {
     uint32_t segment = mr_cache_region_segment(word);
     enum mr_cache_state state = judge_entry(use, index, segment, sample);
     uint64_t rest = state == MR_CACHE_GOOD ? mr_cache_region_rest(word) : 0;
     uint64_t next = mr_cache_region_word(state, state == MR_CACHE_GOOD ? segment : 0, rest);
-    /* Another worker may have come to the same result; what it says about this record is as right. */
+    /*
+     * Another worker may have come to the same result; what it says about this record is as right.
+     */
     mr_cache_region_move(use->region, index, word, next);
     return state == MR_CACHE_GOOD;
 }
 
 /* why: the counter of such entries. */
-static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word, _Atomic uint64_t *why)
+static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word,
+                         _Atomic uint64_t *why)
 {
     if (mr_cache_region_move(use->region, index, word, mr_cache_region_word(MR_CACHE_ABSENT, 0, 0)))
         count(why);
 }
 
-static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word, const struct mr_cache_sample *sample,
-                         struct mr_cache_hit *hit_out)
+static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
+                         const struct mr_cache_sample *sample, struct mr_cache_hit *hit_out)
 {
     struct mr_cache_version version = {.file_bytes = sample->file_bytes};
     int rc;
@@ -230,7 +242,8 @@ static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
         files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample) : NULL;
     if (!template)
         return false;
-    bool marked = sample->encoding == MR_PACKED_MARKED; /* then the sample is the file, or its member */
+    /* then the sample is the file, or its member */
+    bool marked = sample->encoding == MR_PACKED_MARKED;
     *hit_out = (struct mr_cache_hit){
         .image = {.encoding = sample->encoding,
                   .flags = sample->flags,
@@ -238,7 +251,8 @@ static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
                   .height = sample->height,
                   .orientation = sample->orientation,
                   .n_rows = sample->n_rows,
-                  .len = marked ? mr_cache_key_range(use->catalog, index, &version).len : sample->len,
+                  .len =
+                      marked ? mr_cache_key_range(use->catalog, index, &version).len : sample->len,
                   .template = template,
                   .rows = mr_cache_log_rows(sample),
                   .marks_len = marked ? (size_t)sample->len : 0},
@@ -271,20 +285,23 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
     return false;
 }
 
-bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len,
-                       const uint8_t **bytes_out)
+bool mr_cache_use_read(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset,
+                       uint64_t len, const uint8_t **bytes_out)
 {
-    if (offset > hit->len || len > hit->len - offset || !read_data(use, hit->segment, hit->offset + offset, len))
+    if (offset > hit->len || len > hit->len - offset ||
+        !read_data(use, hit->segment, hit->offset + offset, len))
         return false;
     *bytes_out = use->bytes.memory;
     return true;
 }
 
-void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *hit, uint64_t offset, uint64_t len)
+void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *hit,
+                           uint64_t offset, uint64_t len)
 {
     int rc;
     const struct mr_cache_files *files = need_segment(use, hit->segment, &rc);
-    if (files && hit->offset <= INT64_MAX - hit->len && offset <= hit->len && len <= hit->len - offset)
+    if (files && hit->offset <= INT64_MAX - hit->len && offset <= hit->len &&
+        len <= hit->len - offset)
         posix_fadvise(files->data, (off_t)(hit->offset + offset), (off_t)len, POSIX_FADV_WILLNEED);
 }
 
@@ -296,7 +313,8 @@ static void drop_entry(struct mr_cache_use *use, int64_t index, _Atomic uint64_t
         forget_entry(use, index, word, why);
 }
 
-bool mr_cache_use_is_current(struct mr_cache_use *use, int64_t index, const struct mr_cache_hit *hit)
+bool mr_cache_use_is_current(struct mr_cache_use *use, int64_t index,
+                             const struct mr_cache_hit *hit)
 {
     struct mr_cache_version version;
     if (mr_cache_key_stat(use->catalog, index, &version) != 0)

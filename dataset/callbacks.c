@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks what a program says about its callbacks. Every field may be wrong, so none is used unchecked. */
+/*
+ * Checks what a program says about its callbacks. Every field may be wrong, so none is used
+ * unchecked.
+ */
 #include "dataset/callbacks.h"
 
 #include <inttypes.h>
@@ -7,11 +10,13 @@
 
 #include "dataset/kind.h"
 
-static mr_status check_data(const mr_callbacks *callbacks, struct mr_sample_kind *kind, mr_error *error)
+static mr_status check_data(const mr_callbacks *callbacks, struct mr_sample_kind *kind,
+                            mr_error *error)
 {
     if (callbacks->ndim == 0) {
         if (callbacks->dtype != MR_DTYPE_DEFAULT)
-            return mr_error_set(error, MR_ERR_INVALID, "dtype %s needs a shape; encoded images have neither",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "dtype %s needs a shape; encoded images have neither",
                                 mr_dtype_name(callbacks->dtype));
         kind->encoded = 1;
         kind->picture = 1;
@@ -19,44 +24,54 @@ static mr_status check_data(const mr_callbacks *callbacks, struct mr_sample_kind
     }
     mr_dtype dtype = callbacks->dtype == MR_DTYPE_DEFAULT ? MR_U8 : callbacks->dtype;
     if (callbacks->ndim > MR_MAX_NDIM - 1)
-        return mr_error_set(error, MR_ERR_INVALID, "ndim %" PRIu32 " is above the limit of %d", callbacks->ndim,
-                            MR_MAX_NDIM - 1);
+        return mr_error_set(error, MR_ERR_INVALID, "ndim %" PRIu32 " is above the limit of %d",
+                            callbacks->ndim, MR_MAX_NDIM - 1);
     if (mr_dtype_size(dtype) == 0)
         return mr_error_set(error, MR_ERR_INVALID, "dtype %d is not an mr_dtype", (int)dtype);
     if (callbacks->layout != MR_NCHW && callbacks->layout != MR_NHWC)
-        return mr_error_set(error, MR_ERR_INVALID, "layout %d is not an mr_layout", (int)callbacks->layout);
+        return mr_error_set(error, MR_ERR_INVALID, "layout %d is not an mr_layout",
+                            (int)callbacks->layout);
     if (!mr_kind_set_raw(kind, dtype, callbacks->ndim, callbacks->shape, callbacks->layout))
-        return mr_error_set(error, MR_ERR_INVALID, "a dimension of the shape is below 1, or the product is too large");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "a dimension of the shape is below 1, or the product is too large");
     return MR_OK;
 }
 
-static mr_status check_label(const mr_callbacks *callbacks, struct mr_sample_kind *kind, mr_error *error)
+static mr_status check_label(const mr_callbacks *callbacks, struct mr_sample_kind *kind,
+                             mr_error *error)
 {
     if (callbacks->label_ndim == 0 && callbacks->label_dtype == MR_DTYPE_DEFAULT) {
         mr_kind_set_integer_label(kind);
         return MR_OK;
     }
     if (callbacks->label_ndim > MR_MAX_NDIM - 1)
-        return mr_error_set(error, MR_ERR_INVALID, "label_ndim %" PRIu32 " is above the limit of %d",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "label_ndim %" PRIu32 " is above the limit of %d",
                             callbacks->label_ndim, MR_MAX_NDIM - 1);
-    kind->label_dtype = callbacks->label_dtype == MR_DTYPE_DEFAULT ? MR_I64 : callbacks->label_dtype;
+    kind->label_dtype =
+        callbacks->label_dtype == MR_DTYPE_DEFAULT ? MR_I64 : callbacks->label_dtype;
     kind->label_ndim = callbacks->label_ndim;
     memcpy(kind->label_shape, callbacks->label_shape, kind->label_ndim * sizeof *kind->label_shape);
     if (mr_dtype_size(kind->label_dtype) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "label_dtype %d is not an mr_dtype", (int)kind->label_dtype);
-    if (!mr_kind_shape_bytes(kind->label_dtype, kind->label_ndim, kind->label_shape, &kind->label_bytes))
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "a dimension of the label's shape is below 1, or the product is too large");
+        return mr_error_set(error, MR_ERR_INVALID, "label_dtype %d is not an mr_dtype",
+                            (int)kind->label_dtype);
+    if (!mr_kind_shape_bytes(kind->label_dtype, kind->label_ndim, kind->label_shape,
+                             &kind->label_bytes))
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "a dimension of the label's shape is below 1, or the product is too large");
     return MR_OK;
 }
 
-mr_status mr_callbacks_check(const mr_callbacks *callbacks, struct mr_sample_kind *kind_out, mr_error *error)
+mr_status mr_callbacks_check(const mr_callbacks *callbacks, struct mr_sample_kind *kind_out,
+                             mr_error *error)
 {
     struct mr_sample_kind kind = {0};
     if (!callbacks->get)
         return mr_error_set(error, MR_ERR_INVALID, "the callbacks have no get");
     if (callbacks->n_samples < 0)
-        return mr_error_set(error, MR_ERR_INVALID, "n_samples %" PRId64 " is negative", callbacks->n_samples);
+        return mr_error_set(error, MR_ERR_INVALID, "n_samples %" PRId64 " is negative",
+                            callbacks->n_samples);
     mr_status status = check_data(callbacks, &kind, error);
     if (status == MR_OK)
         status = check_label(callbacks, &kind, error);

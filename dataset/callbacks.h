@@ -9,6 +9,7 @@
 #include "base/sample_kind.h"
 
 /* The kind of the samples; MR_ERR_INVALID with the field that is wrong. */
-mr_status mr_callbacks_check(const mr_callbacks *callbacks, struct mr_sample_kind *kind_out, mr_error *error);
+mr_status mr_callbacks_check(const mr_callbacks *callbacks, struct mr_sample_kind *kind_out,
+                             mr_error *error);
 
 #endif

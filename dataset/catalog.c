@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches a catalog and hands each question to its scheme's table (catalog_ops.h). What every scheme answers alike is
- * answered here: counts, classes, the root.
+ * Attaches a catalog and hands each question to its scheme's table (catalog_ops.h). What every
+ * scheme answers alike is answered here: counts, classes, the root.
  */
 #include "dataset/catalog.h"
 
@@ -42,7 +42,8 @@ static mr_status attach_scheme(struct mr_catalog *catalog, int names_fd, mr_erro
     return status;
 }
 
-mr_status mr_catalog_attach(const int fds[MR_CATALOG_N_FDS], struct mr_catalog **catalog_out, mr_error *error)
+mr_status mr_catalog_attach(const int fds[MR_CATALOG_N_FDS], struct mr_catalog **catalog_out,
+                            mr_error *error)
 {
     *catalog_out = NULL;
     struct mr_catalog *catalog = calloc(1, sizeof *catalog);
@@ -128,7 +129,8 @@ const char *mr_catalog_class_name(const struct mr_catalog *catalog, uint32_t i)
     return (const char *)mr_catalog_region_section(catalog, MR_SECTION_CLASS_NAMES) + starts[i];
 }
 
-uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+uint32_t mr_catalog_extents(const struct mr_catalog *catalog, int64_t index,
+                            struct mr_extent *extents_out)
 {
     assert(index >= 0 && (uint64_t)index < catalog->header->n_samples);
     return catalog->ops->extents(catalog, index, extents_out);
@@ -146,7 +148,8 @@ void mr_catalog_image(const struct mr_catalog *catalog, int64_t index, struct mr
     *extent_out = extents[mr_catalog_extents(catalog, index, extents) - 1];
 }
 
-uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA])
+uint64_t mr_catalog_extra_lengths(const struct mr_catalog *catalog, int64_t index,
+                                  uint64_t lens_out[MR_MAX_EXTRA])
 {
     return catalog->ops->extra_lengths ? catalog->ops->extra_lengths(catalog, index, lens_out) : 0;
 }
@@ -167,16 +170,19 @@ void mr_catalog_name(const struct mr_catalog *catalog, int64_t index, char *name
     catalog->ops->name(catalog, index, name_out, size);
 }
 
-void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
+                              size_t size)
 {
     char name[2 * MR_CATALOG_PATH];
     mr_catalog_name(catalog, index, name, sizeof name);
     const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
-    size_t len = catalog->ops->packed ? 0 : strlen(prefix); /* what was packed has names of its own */
+    /* what was packed has names of its own */
+    size_t len = catalog->ops->packed ? 0 : strlen(prefix);
     snprintf(name_out, size, "%s", strncmp(name, prefix, len) == 0 ? name + len : name);
 }
 
-void mr_catalog_describe(const struct mr_catalog *catalog, int64_t index, char which_out[MR_CATALOG_DESCRIPTION])
+void mr_catalog_describe(const struct mr_catalog *catalog, int64_t index,
+                         char which_out[MR_CATALOG_DESCRIPTION])
 {
     char name[MR_CATALOG_DESCRIPTION - 32] = "callback sample";
     if (catalog && catalog->ops->which) {
@@ -197,7 +203,8 @@ void mr_catalog_describe_file(const struct mr_catalog *catalog, int64_t index, u
         mr_catalog_describe(catalog, index, which_out);
 }
 
-void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index, char name_out[MR_CATALOG_DESCRIPTION])
+void mr_catalog_file_name(const struct mr_catalog *catalog, int64_t index,
+                          char name_out[MR_CATALOG_DESCRIPTION])
 {
     if (catalog->ops->which)
         catalog->ops->which(catalog, index, NULL, name_out);
@@ -217,45 +224,49 @@ void mr_catalog_widen(const struct mr_catalog *catalog, const uint8_t *bytes, vo
     catalog->ops->widen(catalog, bytes, label_out);
 }
 
-mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                           const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error)
+mr_status mr_catalog_split(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                           size_t len, const uint8_t **data_out, size_t *data_len_out,
+                           void *label_out, mr_error *error)
 {
     if (catalog->ops->split)
-        return catalog->ops->split(catalog, index, bytes, len, data_out, data_len_out, label_out, error);
+        return catalog->ops->split(catalog, index, bytes, len, data_out, data_len_out, label_out,
+                                   error);
     struct mr_extent unused;
     *data_out = bytes;
     *data_len_out = len;
     return catalog->ops->label(catalog, index, label_out, &unused, error);
 }
 
-mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
-                            mr_error *error)
+mr_status mr_catalog_packed(const struct mr_catalog *catalog, int64_t index,
+                            struct mr_packed_image *image_out, mr_error *error)
 {
     assert(catalog->ops->packed);
     return catalog->ops->packed(catalog, index, image_out, error);
 }
 
-mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                            mr_error *error)
+mr_status mr_catalog_verify(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                            size_t len, mr_error *error)
 {
     assert(catalog->ops->verify);
     return catalog->ops->verify(catalog, index, bytes, len, error);
 }
 
-void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+void mr_catalog_extent_whole(const struct mr_catalog *catalog, int64_t index,
+                             struct mr_extent *extent_out)
 {
     assert(catalog->ops->extent_whole);
     catalog->ops->extent_whole(catalog, index, extent_out);
 }
 
-mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
-                                 struct mr_extent *extent_out, mr_error *error)
+mr_status mr_catalog_extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
+                                 uint64_t len, struct mr_extent *extent_out, mr_error *error)
 {
     assert(catalog->ops->extent_part);
     return catalog->ops->extent_part(catalog, index, offset, len, extent_out, error);
 }
 
-bool mr_catalog_extent_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+bool mr_catalog_extent_marks(const struct mr_catalog *catalog, int64_t index,
+                             struct mr_extent *extent_out)
 {
     assert(catalog->ops->extent_marks);
     return catalog->ops->extent_marks(catalog, index, extent_out);

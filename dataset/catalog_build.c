@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a catalog in a memfd. Names are by far the largest part. They go straight into the region while a folder is
- * listed, so that they exist once; the small sections are gathered on the heap and appended at the end.
+ * Builds a catalog in a memfd. Names are by far the largest part. They go straight into the region
+ * while a folder is listed, so that they exist once; the small sections are gathered on the heap
+ * and appended at the end.
  *
  * Invariant: the mapping moves when the region grows, so pointers into it do not survive an append.
  */
@@ -21,11 +22,13 @@
 
 enum { FIRST_BYTES = 1 << 16 };
 
-mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_catalog_scheme scheme, mr_error *error)
+mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_catalog_scheme scheme,
+                                  mr_error *error)
 {
     *builder = (struct mr_catalog_builder){.fd = -1, .map = MAP_FAILED};
     builder->header.scheme = scheme;
-    mr_status status = mr_shared_memory_create("millrace-catalog", FIRST_BYTES, &builder->fd, error);
+    mr_status status =
+        mr_shared_memory_create("millrace-catalog", FIRST_BYTES, &builder->fd, error);
     if (status < 0)
         return status;
     builder->map = mmap(NULL, FIRST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, builder->fd, 0);
@@ -53,13 +56,17 @@ static mr_status set_size(struct mr_catalog_builder *builder, size_t size, mr_er
         return status;
     unsigned char *map = mremap(builder->map, builder->map_len, size, MREMAP_MAYMOVE);
     if (map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes of " CATALOG_NAME, size);
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes of " CATALOG_NAME,
+                           size);
     builder->map = map;
     builder->map_len = size;
     return MR_OK;
 }
 
-/* Room for need bytes, with some to spare where RLIMIT_FSIZE allows it; pages that are not touched cost nothing. */
+/*
+ * Room for need bytes, with some to spare where RLIMIT_FSIZE allows it; pages that are not touched
+ * cost nothing.
+ */
 static mr_status reserve_bytes(struct mr_catalog_builder *builder, size_t need, mr_error *error)
 {
     if (need <= builder->map_len)
@@ -71,13 +78,15 @@ static mr_status reserve_bytes(struct mr_catalog_builder *builder, size_t need, 
     return set_size(builder, size, error);
 }
 
-mr_status mr_catalog_builder_name(struct mr_catalog_builder *builder, const char *name, mr_error *error)
+mr_status mr_catalog_builder_name(struct mr_catalog_builder *builder, const char *name,
+                                  mr_error *error)
 {
     size_t len = strlen(name) + 1;
     size_t start = sizeof builder->header + builder->names_len;
     mr_status status = reserve_bytes(builder, start + len, error);
     if (status == MR_OK && builder->n_names % MR_CATALOG_STEP == 0)
-        status = mr_bytes_append_u64(&builder->sections[MR_SECTION_INDEX], builder->names_len, error);
+        status =
+            mr_bytes_append_u64(&builder->sections[MR_SECTION_INDEX], builder->names_len, error);
     if (status < 0)
         return status;
     memcpy(builder->map + start, name, len);
@@ -86,26 +95,29 @@ mr_status mr_catalog_builder_name(struct mr_catalog_builder *builder, const char
     return MR_OK;
 }
 
-mr_status mr_catalog_builder_folder(struct mr_catalog_builder *builder, const char *path, uint64_t class_,
-                                    mr_error *error)
+mr_status mr_catalog_builder_folder(struct mr_catalog_builder *builder, const char *path,
+                                    uint64_t class_, mr_error *error)
 {
     struct mr_bytes *paths = &builder->sections[MR_SECTION_FOLDER_PATHS];
-    struct mr_catalog_folder folder = {.first_file = builder->n_names, .path = paths->len, .class_ = class_};
+    struct mr_catalog_folder folder = {
+        .first_file = builder->n_names, .path = paths->len, .class_ = class_};
     mr_status status = mr_bytes_append(paths, path, strlen(path) + 1, error);
     if (status < 0)
         return status;
     return mr_bytes_append(&builder->sections[MR_SECTION_FOLDERS], &folder, sizeof folder, error);
 }
 
-mr_status mr_catalog_builder_class(struct mr_catalog_builder *builder, const char *name, mr_error *error)
+mr_status mr_catalog_builder_class(struct mr_catalog_builder *builder, const char *name,
+                                   mr_error *error)
 {
     struct mr_bytes *names = &builder->sections[MR_SECTION_CLASS_NAMES];
-    mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_CLASSES], names->len, error);
+    mr_status status =
+        mr_bytes_append_u64(&builder->sections[MR_SECTION_CLASSES], names->len, error);
     return status < 0 ? status : mr_bytes_append(names, name, strlen(name) + 1, error);
 }
 
-mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char *written, const char *absolute,
-                                  mr_error *error)
+mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char *written,
+                                  const char *absolute, mr_error *error)
 {
     size_t len = strlen(written);
     struct mr_bytes *prefix = &builder->sections[MR_SECTION_PREFIX];
@@ -115,7 +127,8 @@ mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char
     if (status == MR_OK)
         status = mr_bytes_append(prefix, "", 1, error);
     if (status == MR_OK)
-        status = mr_bytes_append(&builder->sections[MR_SECTION_ABSOLUTE], absolute, strlen(absolute) + 1, error);
+        status = mr_bytes_append(&builder->sections[MR_SECTION_ABSOLUTE], absolute,
+                                 strlen(absolute) + 1, error);
     return status;
 }
 
@@ -126,7 +139,8 @@ static size_t lay_out(struct mr_catalog_builder *builder)
     size_t off = sizeof *header;
     for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++) {
         header->sections[i].off = off;
-        header->sections[i].len = i == MR_SECTION_NAMES ? builder->names_len : builder->sections[i].len;
+        header->sections[i].len =
+            i == MR_SECTION_NAMES ? builder->names_len : builder->sections[i].len;
         off = mr_align_up(off + header->sections[i].len, 8);
     }
     header->magic = MR_CATALOG_MAGIC;
@@ -137,8 +151,10 @@ static size_t lay_out(struct mr_catalog_builder *builder)
     return off;
 }
 
-/* By calls and not through the mapping, and one after the other: a large section is in memory twice only for a moment,
- * and never twice in this process. Returns 0 or a negative errno. */
+/*
+ * By calls and not through the mapping, and one after the other: a large section is in memory twice
+ * only for a moment, and never twice in this process. Returns 0 or a negative errno.
+ */
 static int write_sections(struct mr_catalog_builder *builder)
 {
     int rc = 0;
@@ -146,13 +162,15 @@ static int write_sections(struct mr_catalog_builder *builder)
         if (i == MR_SECTION_NAMES)
             continue;
         struct mr_bytes *section = &builder->sections[i];
-        rc = mr_file_write_at(builder->fd, section->data, section->len, builder->header.sections[i].off);
+        rc = mr_file_write_at(builder->fd, section->data, section->len,
+                              builder->header.sections[i].off);
         mr_bytes_fini(section);
     }
     return rc;
 }
 
-mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
+mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_out,
+                                    mr_error *error)
 {
     static_assert(sizeof(struct mr_catalog_header) % 8 == 0, "sections are 8-aligned");
     size_t total = lay_out(builder);
@@ -164,7 +182,8 @@ mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_
     builder->map = MAP_FAILED;
     int rc = write_sections(builder);
     if (rc < 0)
-        return mr_error_os(error, rc == -ENOSPC ? MR_ERR_NO_MEMORY : MR_ERR_IO, -rc, "cannot write " CATALOG_NAME);
+        return mr_error_os(error, rc == -ENOSPC ? MR_ERR_NO_MEMORY : MR_ERR_IO, -rc,
+                           "cannot write " CATALOG_NAME);
     rc = mr_shared_memory_seal_content(builder->fd);
     if (rc < 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot seal " CATALOG_NAME);

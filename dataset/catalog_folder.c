@@ -11,15 +11,19 @@ static bool has_folders(const struct mr_catalog *catalog)
 
 static const struct mr_catalog_folder *find_folder(const struct mr_catalog *catalog, uint64_t file)
 {
-    const struct mr_catalog_folder *folders = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
+    const struct mr_catalog_folder *folders =
+        mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
     uint64_t n = mr_catalog_region_len(catalog, MR_SECTION_FOLDERS) / sizeof *folders;
-    return &folders[mr_catalog_region_last(&folders->first_file, n, sizeof *folders / sizeof(uint64_t), file)];
+    return &folders[mr_catalog_region_last(&folders->first_file, n,
+                                           sizeof *folders / sizeof(uint64_t), file)];
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+static int find_path(const struct mr_catalog *catalog, uint64_t file,
+                     char path_out[MR_CATALOG_PATH])
 {
     const char *folders = mr_catalog_region_section(catalog, MR_SECTION_FOLDER_PATHS);
-    return mr_catalog_region_path(catalog, file, folders + find_folder(catalog, file)->path, path_out);
+    return mr_catalog_region_path(catalog, file, folders + find_folder(catalog, file)->path,
+                                  path_out);
 }
 
 static mr_status find_label(const struct mr_catalog *catalog, int64_t index, void *label_out,

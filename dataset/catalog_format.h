@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the catalog region is laid out: a header, then sections found by offsets from the start of the region.
- * catalog_build.c writes it once and seals it; catalog_region.c and the schemes read it in any process of the same
- * build.
+ * How the catalog region is laid out: a header, then sections found by offsets from the start of
+ * the region. catalog_build.c writes it once and seals it; catalog_region.c and the schemes read it
+ * in any process of the same build.
  */
 #ifndef DATASET_CATALOG_FORMAT_H
 #define DATASET_CATALOG_FORMAT_H
@@ -13,17 +13,22 @@
 
 #define MR_CATALOG_MAGIC 0x31656c6261546d72u /* "rmTable1" */
 #define MR_CATALOG_VERSION 1u
-/* The start of one name in so many is stored; the others are found by walking. Half a byte per name instead of eight.
+/*
+ * The start of one name in so many is stored; the others are found by walking. Half a byte per name
+ * instead of eight. /
  */
 #define MR_CATALOG_STEP 16u
 
 enum mr_catalog_scheme {
-    MR_SCHEME_FOLDER = 1, /* one file per sample; NAMES holds file names, FOLDERS where they lie */
-    MR_SCHEME_LIST = 2,   /* one file per sample; INDEX points into the list file, which is mapped beside the catalog */
-    MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the files' paths, STARTS their first samples */
-    MR_SCHEME_PACK =
-        4, /* many samples per file; NAMES holds the shards' names, the index is mapped beside the catalog */
-    MR_SCHEME_TAR = 5, /* many samples per file; NAMES holds members' names, FOLDERS the shards, MEMBERS the places */
+    MR_SCHEME_FOLDER = 1,  /* one file per sample; NAMES holds file names, FOLDERS where they lie */
+    MR_SCHEME_LIST = 2,    /* one file per sample; INDEX points into the list file, which is
+                              mapped beside the catalog */
+    MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the files' paths, STARTS their
+                              first samples */
+    MR_SCHEME_PACK = 4, /* many samples per file; NAMES holds the shards' names, the index is mapped
+                           beside the catalog */
+    MR_SCHEME_TAR = 5,  /* many samples per file; NAMES holds members' names, FOLDERS the shards,
+                           MEMBERS the places */
 };
 
 enum mr_catalog_section {
@@ -34,7 +39,8 @@ enum mr_catalog_section {
     MR_SECTION_CLASSES,      /* u64: start of each class's name */
     MR_SECTION_CLASS_NAMES,  /* NUL-terminated */
     MR_SECTION_STARTS,       /* u64: first sample of each file, then the number of samples */
-    MR_SECTION_PREFIX,       /* NUL-terminated: what the user wrote before relative paths, with its slash */
+    MR_SECTION_PREFIX,       /* NUL-terminated: what the user wrote before relative paths, with
+                                its slash */
     MR_SECTION_ABSOLUTE,     /* NUL-terminated: the root's absolute path */
     MR_SECTION_MEMBERS,      /* struct mr_catalog_member, by sample */
     MR_SECTION_EXTRA,        /* struct mr_catalog_extra, by sample; kind.n_extra of each */
@@ -75,8 +81,9 @@ struct mr_catalog_extra {
 };
 
 /*
- * One record: part offsets are relative to header + i * stride (the data's start) and may be negative, but never by
- * more than header. The parts are read one after the other; data_at and label_at are places in what was read.
+ * One record: part offsets are relative to header + i * stride (the data's start) and may be
+ * negative, but never by more than header. The parts are read one after the other; data_at and
+ * label_at are places in what was read.
  */
 struct mr_catalog_record {
     uint64_t header;

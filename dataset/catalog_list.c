@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheme of lists: one file per sample; paths and labels stand in the list file, which is mapped beside the region.
+ * The scheme of lists: one file per sample; paths and labels stand in the list file, which is
+ * mapped beside the region.
  *
- * Invariant: a large list is not copied and may be overwritten while it is mapped, so lines are parsed with care every
- * time.
+ * Invariant: a large list is not copied and may be overwritten while it is mapped, so lines are
+ * parsed with care every time.
  */
 #include "dataset/catalog_list.h"
 
@@ -35,15 +36,18 @@ static bool find_line(const struct mr_catalog *catalog, uint64_t i, struct mr_li
 {
     const char *line;
     size_t len;
-    return mr_catalog_region_find(catalog, i, '\n', &line, &len) && mr_list_line_split(line, len, line_out);
+    return mr_catalog_region_find(catalog, i, '\n', &line, &len) &&
+           mr_list_line_split(line, len, line_out);
 }
 
-bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index, struct mr_list_line *line_out)
+bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index,
+                          struct mr_list_line *line_out)
 {
     return catalog->ops == &mr_catalog_list_ops && find_line(catalog, (uint64_t)index, line_out);
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+static int find_path(const struct mr_catalog *catalog, uint64_t file,
+                     char path_out[MR_CATALOG_PATH])
 {
     struct mr_list_line line;
     return find_line(catalog, file, &line) ? mr_list_line_path(&line, path_out) : -EINVAL;
@@ -61,7 +65,8 @@ static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, vo
         return MR_OK;
     char which[MR_CATALOG_DESCRIPTION];
     mr_catalog_describe(catalog, index, which);
-    return mr_error_set(error, MR_ERR_DAMAGED, "%s: its line in the list changed after it was opened", which);
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "%s: its line in the list changed after it was opened", which);
 }
 
 const struct mr_catalog_ops mr_catalog_list_ops = {

@@ -10,6 +10,7 @@ struct mr_catalog;
 struct mr_list_line;
 
 /* The line of a sample. False: the catalog is of no list, or the line was overwritten. */
-bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index, struct mr_list_line *line_out);
+bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index,
+                          struct mr_list_line *line_out);
 
 #endif

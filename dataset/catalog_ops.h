@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One attached catalog, and what its scheme answers. A scheme is one file, catalog_<scheme>.c, with one table of
- * functions; mr_catalog_attach() looks the table up once by the number in the region's header.
+ * One attached catalog, and what its scheme answers. A scheme is one file, catalog_<scheme>.c, with
+ * one table of functions; mr_catalog_attach() looks the table up once by the number in the region's
+ * header.
  *
- * Invariant: the region is shared by processes and holds no pointers; the table and all else here is private to the
- * process that attached the catalog.
+ * Invariant: the region is shared by processes and holds no pointers; the table and all else here
+ * is private to the process that attached the catalog.
  */
 #ifndef DATASET_CATALOG_OPS_H
 #define DATASET_CATALOG_OPS_H
@@ -33,25 +34,33 @@ struct mr_catalog {
 };
 
 /*
- * The functions of catalog.h with the same names, of one scheme; index and file are in range. Those for described
- * samples are all set or all NULL.
+ * The functions of catalog.h with the same names, of one scheme; index and file are in range. Those
+ * for described samples are all set or all NULL.
  */
 struct mr_catalog_ops {
-    /* What MR_CATALOG_FD_NAMES is, for messages: a file that is mapped beside the region. NULL: there is none. */
+    /*
+     * What MR_CATALOG_FD_NAMES is, for messages: a file that is mapped beside the region. NULL:
+     * there is none.
+     */
     const char *beside;
     bool loose_files;
     bool members;
 
-    /* Are the sections long enough for what the functions below look up in them? NULL: they need nothing. */
+    /*
+     * Are the sections long enough for what the functions below look up in them? NULL: they need
+     * nothing.
+     */
     bool (*is_sound)(const struct mr_catalog *catalog);
     /* The region and the file beside it are mapped; make state. NULL: nothing to do. */
     mr_status (*attach)(struct mr_catalog *catalog, mr_error *error);
     /* Called also after attach has failed. NULL: nothing to do. */
     void (*detach)(struct mr_catalog *catalog);
 
-    uint32_t (*extents)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out);
+    uint32_t (*extents)(const struct mr_catalog *catalog, int64_t index,
+                        struct mr_extent *extents_out);
     /* NULL: kind.n_extra is 0. */
-    uint64_t (*extra_lengths)(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA]);
+    uint64_t (*extra_lengths)(const struct mr_catalog *catalog, int64_t index,
+                              uint64_t lens_out[MR_MAX_EXTRA]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
     /* NULL: whatever lies at the path is the file. */
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
@@ -59,23 +68,26 @@ struct mr_catalog_ops {
     /* file NULL: the one with the sample's bytes. NULL: the name, and the index in parentheses. */
     void (*which)(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
                   char which_out[MR_CATALOG_DESCRIPTION]);
-    mr_status (*label)(const struct mr_catalog *catalog, int64_t index, void *label_out, struct mr_extent *extent_out,
-                       mr_error *error);
+    mr_status (*label)(const struct mr_catalog *catalog, int64_t index, void *label_out,
+                       struct mr_extent *extent_out, mr_error *error);
     /* NULL: label never returns MR_PENDING. */
     void (*widen)(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
     /* NULL: all bytes are the data. */
-    mr_status (*split)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                       const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error);
+    mr_status (*split)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                       size_t len, const uint8_t **data_out, size_t *data_len_out, void *label_out,
+                       mr_error *error);
 
     /* Of described samples. */
-    mr_status (*packed)(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
-                        mr_error *error);
-    mr_status (*verify)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                        mr_error *error);
-    void (*extent_whole)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
-    mr_status (*extent_part)(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
-                             struct mr_extent *extent_out, mr_error *error);
-    bool (*extent_marks)(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out);
+    mr_status (*packed)(const struct mr_catalog *catalog, int64_t index,
+                        struct mr_packed_image *image_out, mr_error *error);
+    mr_status (*verify)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                        size_t len, mr_error *error);
+    void (*extent_whole)(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent *extent_out);
+    mr_status (*extent_part)(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
+                             uint64_t len, struct mr_extent *extent_out, mr_error *error);
+    bool (*extent_marks)(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent *extent_out);
 };
 
 /* One per enum mr_catalog_scheme. */

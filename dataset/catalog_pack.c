@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheme of packs: many samples per file, described before they are read. The index, mapped beside the region,
- * knows the samples; the region has the shards' names, the classes and the kind.
+ * The scheme of packs: many samples per file, described before they are read. The index, mapped
+ * beside the region, knows the samples; the region has the shards' names, the classes and the kind.
  *
- * Invariant: the index may be overwritten while it is mapped, so an entry is copied before it is checked, and only the
- * copy is used.
+ * Invariant: the index may be overwritten while it is mapped, so an entry is copied before it is
+ * checked, and only the copy is used.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -21,20 +21,23 @@
 enum { PATH_TEXT = 300, NAME_TEXT = 280 };
 static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_CATALOG_DESCRIPTION, "the longest message fits");
 
-/* state is the index, a struct mr_pack_index, which must be what it was when the pack was opened. */
+/*
+ * state is the index, a struct mr_pack_index, which must be what it was when the pack was opened.
+ */
 static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
 {
     const struct mr_catalog_header *header = catalog->header;
     struct mr_pack_index *index = catalog->state = calloc(1, sizeof *index);
     if (!index)
         return mr_error_memory(error, sizeof *index);
-    mr_status status =
-        mr_pack_index_attach_again(catalog->beside, catalog->beside_len, "the pack's index", index, error);
+    mr_status status = mr_pack_index_attach_again(catalog->beside, catalog->beside_len,
+                                                  "the pack's index", index, error);
     if (status < 0)
         return status;
     if (index->n_samples != header->n_samples || index->label_bytes != header->kind.label_bytes ||
         mr_pack_index_n_shards(index) + mr_pack_index_has_marks(index) != header->n_files)
-        return mr_error_set(error, MR_ERR_IO, "the pack's index was overwritten since it was opened");
+        return mr_error_set(error, MR_ERR_IO,
+                            "the pack's index was overwritten since it was opened");
     return MR_OK;
 }
 
@@ -44,8 +47,8 @@ static void detach_index(struct mr_catalog *catalog)
 }
 
 /* False: the index points outside of itself or of its shards. */
-static bool find_entry(const struct mr_catalog *catalog, int64_t index, struct mr_pack_sample *sample_out,
-                       struct mr_packed_image *image_out)
+static bool find_entry(const struct mr_catalog *catalog, int64_t index,
+                       struct mr_pack_sample *sample_out, struct mr_packed_image *image_out)
 {
     const struct mr_pack_sample *sample;
     uint64_t end;
@@ -61,8 +64,8 @@ static mr_status report_outside(const struct mr_catalog *catalog, int64_t index,
 {
     char which[MR_CATALOG_DESCRIPTION];
     mr_catalog_describe(catalog, index, which);
-    mr_status status =
-        mr_error_set(error, MR_ERR_DAMAGED, "%s: its entry in the index points outside of the pack", which);
+    mr_status status = mr_error_set(error, MR_ERR_DAMAGED,
+                                    "%s: its entry in the index points outside of the pack", which);
     if (error)
         error->index = index;
     return status;
@@ -74,23 +77,26 @@ static struct mr_extent extent_nowhere(void)
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
 
-static void extent_whole(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+static void extent_whole(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent *extent_out)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     *extent_out = extent_nowhere();
     if (find_entry(catalog, index, &sample, &image))
-        *extent_out = (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
+        *extent_out =
+            (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
 }
 
-static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+static uint32_t pack_extents(const struct mr_catalog *catalog, int64_t index,
+                             struct mr_extent *extents_out)
 {
     extent_whole(catalog, index, &extents_out[0]);
     return 1;
 }
 
-static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset, uint64_t len,
-                             struct mr_extent *extent_out, mr_error *error)
+static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, uint64_t offset,
+                             uint64_t len, struct mr_extent *extent_out, mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
@@ -99,15 +105,18 @@ static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, ui
     if (offset > sample.len || len > sample.len - offset) {
         char which[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(catalog, index, which);
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes at %" PRIu64 " are not within its %" PRIu64,
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %" PRIu64 " bytes at %" PRIu64 " are not within its %" PRIu64,
                             which, len, offset, sample.len);
     }
-    *extent_out = (struct mr_extent){.file = sample.shard, .offset = sample.offset + offset, .len = len};
+    *extent_out =
+        (struct mr_extent){.file = sample.shard, .offset = sample.offset + offset, .len = len};
     return MR_OK;
 }
 
 /* Their file follows the shards. */
-static bool extent_marks(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extent_out)
+static bool extent_marks(const struct mr_catalog *catalog, int64_t index,
+                         struct mr_extent *extent_out)
 {
     const struct mr_pack_index *pack = catalog->state;
     struct mr_pack_sample sample;
@@ -116,12 +125,13 @@ static bool extent_marks(const struct mr_catalog *catalog, int64_t index, struct
     if (!mr_pack_index_has_marks(pack) || !find_entry(catalog, index, &sample, &image) ||
         image.encoding != MR_PACKED_MARKED || !mr_pack_index_marks(pack, (uint64_t)index, &marks))
         return false;
-    *extent_out = (struct mr_extent){.file = mr_pack_index_n_shards(pack), .offset = marks.offset, .len = marks.len};
+    *extent_out = (struct mr_extent){
+        .file = mr_pack_index_n_shards(pack), .offset = marks.offset, .len = marks.len};
     return true;
 }
 
-static mr_status describe_image(const struct mr_catalog *catalog, int64_t index, struct mr_packed_image *image_out,
-                                mr_error *error)
+static mr_status describe_image(const struct mr_catalog *catalog, int64_t index,
+                                struct mr_packed_image *image_out, mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
@@ -131,8 +141,8 @@ static mr_status describe_image(const struct mr_catalog *catalog, int64_t index,
     return MR_OK;
 }
 
-static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                              mr_error *error)
+static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                              size_t len, mr_error *error)
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
@@ -143,18 +153,20 @@ static mr_status verify_bytes(const struct mr_catalog *catalog, int64_t index, c
     uint64_t sum = mr_pack_index_hash(bytes, len);
     mr_catalog_describe(catalog, index, which);
     if (len != sample.len)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes instead of %" PRIu64, which, len, sample.len);
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes instead of %" PRIu64, which,
+                              len, sample.len);
     else if (sum != sample.checksum)
-        status =
-            mr_error_set(error, MR_ERR_DAMAGED,
-                         "%s: its bytes were altered: their checksum is %016" PRIx64 ", the index says %016" PRIx64,
-                         which, sum, sample.checksum);
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "%s: its bytes were altered: their checksum is %016" PRIx64
+                              ", the index says %016" PRIx64,
+                              which, sum, sample.checksum);
     if (status < 0 && error)
         error->index = index;
     return status;
 }
 
-static void packed_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+static void packed_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
+                        size_t size)
 {
     const char *name = mr_pack_index_name(catalog->state, (uint64_t)index);
     if (name)
@@ -170,17 +182,20 @@ static void packed_which(const struct mr_catalog *catalog, int64_t index, const 
     struct mr_pack_sample sample;
     struct mr_packed_image image;
     char path[PATH_TEXT], name[NAME_TEXT], base[MR_CATALOG_PATH] = MR_PACK_INDEX;
-    if (find_entry(catalog, index, &sample, &image) && mr_catalog_path(catalog, file ? *file : sample.shard, base) != 0)
+    if (find_entry(catalog, index, &sample, &image) &&
+        mr_catalog_path(catalog, file ? *file : sample.shard, base) != 0)
         memcpy(base, MR_PACK_INDEX, sizeof MR_PACK_INDEX);
     const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
     size_t prefix_len = strlen(prefix), room = sizeof path - strnlen(base, 32) - 1;
-    prefix += prefix_len > room ? prefix_len - room : 0; /* the end of a long path says more than its beginning */
+    /* the end of a long path says more than its beginning */
+    prefix += prefix_len > room ? prefix_len - room : 0;
     snprintf(path, sizeof path, "%s%.32s", prefix, base);
     packed_name(catalog, index, name, sizeof name);
     snprintf(which_out, MR_CATALOG_DESCRIPTION, "%s (%s, index %" PRId64 ")", path, name, index);
 }
 
-static int shard_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+static int shard_path(const struct mr_catalog *catalog, uint64_t file,
+                      char path_out[MR_CATALOG_PATH])
 {
     return mr_catalog_region_path(catalog, file, "", path_out);
 }

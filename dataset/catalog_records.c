@@ -9,7 +9,8 @@
 
 static bool has_starts(const struct mr_catalog *catalog)
 {
-    return mr_catalog_region_len(catalog, MR_SECTION_STARTS) / sizeof(uint64_t) > catalog->header->n_files;
+    return mr_catalog_region_len(catalog, MR_SECTION_STARTS) / sizeof(uint64_t) >
+           catalog->header->n_files;
 }
 
 static uint64_t find_file(const struct mr_catalog *catalog, int64_t index, uint64_t *record_out)
@@ -20,28 +21,36 @@ static uint64_t find_file(const struct mr_catalog *catalog, int64_t index, uint6
     return file;
 }
 
-/* Start of a part of a record in its file; cannot overflow: the file's size at opening was larger. */
-static uint64_t part_start(const struct mr_catalog_record *record, uint64_t number, int64_t part_off)
+/*
+ * Start of a part of a record in its file; cannot overflow: the file's size at opening was larger.
+ */
+static uint64_t part_start(const struct mr_catalog_record *record, uint64_t number,
+                           int64_t part_off)
 {
     return record->header + number * record->stride + (uint64_t)part_off;
 }
 
-static uint32_t record_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+static uint32_t record_extents(const struct mr_catalog *catalog, int64_t index,
+                               struct mr_extent *extents_out)
 {
     const struct mr_catalog_record *record = &catalog->header->record;
     uint64_t number, file = find_file(catalog, index, &number);
     for (uint64_t i = 0; i < record->n_parts; i++)
-        extents_out[i] = (struct mr_extent){
-            .file = file, .offset = part_start(record, number, record->part_off[i]), .len = record->part_len[i]};
+        extents_out[i] =
+            (struct mr_extent){.file = file,
+                               .offset = part_start(record, number, record->part_off[i]),
+                               .len = record->part_len[i]};
     return (uint32_t)record->n_parts;
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+static int find_path(const struct mr_catalog *catalog, uint64_t file,
+                     char path_out[MR_CATALOG_PATH])
 {
     return mr_catalog_region_path(catalog, file, "", path_out);
 }
 
-static void record_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+static void record_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
+                        size_t size)
 {
     uint64_t number, file = find_file(catalog, index, &number);
     char suffix[24];
@@ -75,20 +84,24 @@ static mr_status locate_label(const struct mr_catalog *catalog, int64_t index, v
     uint64_t part = record->n_parts - 1, number; /* the label lies in the last part */
     uint64_t file = find_file(catalog, index, &number);
     uint64_t in_part = record->label_at - (part ? record->part_len[0] : 0);
-    *extent_out = (struct mr_extent){
-        .file = file, .offset = part_start(record, number, record->part_off[part]) + in_part, .len = record->label_len};
+    *extent_out =
+        (struct mr_extent){.file = file,
+                           .offset = part_start(record, number, record->part_off[part]) + in_part,
+                           .len = record->label_len};
     return MR_PENDING;
 }
 
-static mr_status split_record(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes, size_t len,
-                              const uint8_t **data_out, size_t *data_len_out, void *label_out, mr_error *error)
+static mr_status split_record(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
+                              size_t len, const uint8_t **data_out, size_t *data_len_out,
+                              void *label_out, mr_error *error)
 {
     const struct mr_catalog_record *record = &catalog->header->record;
     uint64_t need = record->part_len[0] + (record->n_parts > 1 ? record->part_len[1] : 0);
     if (len < need) {
         char which[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(catalog, index, which);
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu bytes were read where a record has %" PRIu64, which, len,
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %zu bytes were read where a record has %" PRIu64, which, len,
                             need);
     }
     *data_out = bytes + record->data_at;

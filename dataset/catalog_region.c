@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps and checks the region of a catalog, and looks names up in it. Any number of processes map the same region. */
+/*
+ * Maps and checks the region of a catalog, and looks names up in it. Any number of processes map
+ * the same region.
+ */
 #include "dataset/catalog_region.h"
 
 #include <errno.h>
@@ -9,7 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-const void *mr_catalog_region_section(const struct mr_catalog *catalog, enum mr_catalog_section which)
+const void *mr_catalog_region_section(const struct mr_catalog *catalog,
+                                      enum mr_catalog_section which)
 {
     return (const char *)catalog->header + catalog->header->sections[which].off;
 }
@@ -25,12 +29,16 @@ static bool ends_with_nul(const struct mr_catalog *catalog, enum mr_catalog_sect
     return len == 0 || ((const char *)mr_catalog_region_section(catalog, which))[len - 1] == '\0';
 }
 
-/* The region is ours and sealed; this holds against a descriptor of something else and against another build. */
+/*
+ * The region is ours and sealed; this holds against a descriptor of something else and against
+ * another build.
+ */
 static bool header_is_sound(const struct mr_catalog_header *header, uint64_t region_bytes)
 {
-    if (region_bytes < sizeof *header || header->magic != MR_CATALOG_MAGIC || header->version != MR_CATALOG_VERSION ||
-        header->header_bytes != sizeof *header || header->kind_bytes != sizeof header->kind ||
-        header->total_bytes != region_bytes || header->n_samples > INT64_MAX)
+    if (region_bytes < sizeof *header || header->magic != MR_CATALOG_MAGIC ||
+        header->version != MR_CATALOG_VERSION || header->header_bytes != sizeof *header ||
+        header->kind_bytes != sizeof header->kind || header->total_bytes != region_bytes ||
+        header->n_samples > INT64_MAX)
         return false;
     for (int i = 0; i < MR_CATALOG_N_SECTIONS; i++) {
         uint64_t off = header->sections[i].off, len = header->sections[i].len;
@@ -43,8 +51,8 @@ static bool header_is_sound(const struct mr_catalog_header *header, uint64_t reg
 bool mr_catalog_region_is_sound(const struct mr_catalog *catalog)
 {
     const struct mr_catalog_header *header = catalog->header;
-    static const enum mr_catalog_section texts[] = {MR_SECTION_FOLDER_PATHS, MR_SECTION_CLASS_NAMES, MR_SECTION_PREFIX,
-                                                    MR_SECTION_ABSOLUTE};
+    static const enum mr_catalog_section texts[] = {MR_SECTION_FOLDER_PATHS, MR_SECTION_CLASS_NAMES,
+                                                    MR_SECTION_PREFIX, MR_SECTION_ABSOLUTE};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!ends_with_nul(catalog, texts[i]))
             return false;
@@ -58,10 +66,11 @@ bool mr_catalog_region_is_sound(const struct mr_catalog *catalog)
 }
 
 /*
- * MAP_PRIVATE: before Linux 6.7 a region whose content is sealed cannot be mapped MAP_SHARED, not even for reading.
- * What is never written is shared all the same.
+ * MAP_PRIVATE: before Linux 6.7 a region whose content is sealed cannot be mapped MAP_SHARED, not
+ * even for reading. What is never written is shared all the same.
  */
-static mr_status map_file(int fd, const char *what, const void **map_out, uint64_t *len_out, mr_error *error)
+static mr_status map_file(int fd, const char *what, const void **map_out, uint64_t *len_out,
+                          mr_error *error)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -70,8 +79,8 @@ static mr_status map_file(int fd, const char *what, const void **map_out, uint64
         return mr_error_set(error, MR_ERR_IO, "%s has %jd bytes", what, (intmax_t)st.st_size);
     const void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return mr_error_os(error, errno == ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_IO, errno, "cannot map %jd bytes of %s",
-                           (intmax_t)st.st_size, what);
+        return mr_error_os(error, errno == ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_IO, errno,
+                           "cannot map %jd bytes of %s", (intmax_t)st.st_size, what);
     *map_out = map;
     *len_out = (uint64_t)st.st_size;
     return MR_OK;
@@ -87,13 +96,15 @@ mr_status mr_catalog_region_map(struct mr_catalog *catalog, int fd, mr_error *er
     if (!header_is_sound(map, len)) {
         munmap((void *)map, len);
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the dataset's catalog of %" PRIu64 " bytes was not made by this build", len);
+                            "the dataset's catalog of %" PRIu64 " bytes was not made by this build",
+                            len);
     }
     catalog->header = map;
     return MR_OK;
 }
 
-mr_status mr_catalog_region_map_beside(struct mr_catalog *catalog, int fd, const char *what, mr_error *error)
+mr_status mr_catalog_region_map_beside(struct mr_catalog *catalog, int fd, const char *what,
+                                       mr_error *error)
 {
     uint64_t len = 0;
     mr_status status = map_file(fd, what, &catalog->beside, &len, error);
@@ -101,7 +112,8 @@ mr_status mr_catalog_region_map_beside(struct mr_catalog *catalog, int fd, const
         return status;
     catalog->beside_len = len;
     if (len < catalog->header->names_file_bytes)
-        return mr_error_set(error, MR_ERR_IO, "%s shrank from %" PRIu64 " to %" PRIu64 " bytes since it was opened",
+        return mr_error_set(error, MR_ERR_IO,
+                            "%s shrank from %" PRIu64 " to %" PRIu64 " bytes since it was opened",
                             what, catalog->header->names_file_bytes, len);
     return MR_OK;
 }
@@ -114,8 +126,8 @@ void mr_catalog_region_unmap(struct mr_catalog *catalog)
         munmap((void *)catalog->header, catalog->header->total_bytes);
 }
 
-bool mr_catalog_region_find(const struct mr_catalog *catalog, uint64_t i, char separator, const char **name_out,
-                            size_t *len_out)
+bool mr_catalog_region_find(const struct mr_catalog *catalog, uint64_t i, char separator,
+                            const char **name_out, size_t *len_out)
 {
     const char *end = catalog->names + catalog->names_len;
     const char *name = catalog->names + catalog->index[i / MR_CATALOG_STEP];
@@ -144,7 +156,8 @@ uint64_t mr_catalog_region_last(const uint64_t *firsts, uint64_t n, uint64_t str
     return lo;
 }
 
-static int join_path(const char *folder, const char *name, size_t name_len, char path_out[MR_CATALOG_PATH])
+static int join_path(const char *folder, const char *name, size_t name_len,
+                     char path_out[MR_CATALOG_PATH])
 {
     size_t folder_len = strlen(folder), slash = folder_len > 0;
     if (name_len >= MR_CATALOG_PATH || folder_len + slash + name_len >= MR_CATALOG_PATH)
@@ -167,26 +180,30 @@ int mr_catalog_region_path(const struct mr_catalog *catalog, uint64_t i, const c
     return join_path(folder, name, len, path_out);
 }
 
-void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uint64_t file, const char *suffix,
-                            char *name_out, size_t size)
+void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uint64_t file,
+                            const char *suffix, char *name_out, size_t size)
 {
     char path[MR_CATALOG_PATH];
     if (catalog->ops->path(catalog, file, path) != 0) {
         snprintf(name_out, size, "sample %" PRId64, index);
         return;
     }
-    const char *prefix = path[0] == '/' ? "" : mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
+    const char *prefix =
+        path[0] == '/' ? "" : mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
     snprintf(name_out, size, "%s%s%s", prefix, path, suffix);
 }
 
-uint32_t mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+uint32_t mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index,
+                                      struct mr_extent *extents_out)
 {
     (void)catalog;
-    extents_out[0] = (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
+    extents_out[0] =
+        (struct mr_extent){.file = (uint64_t)index, .offset = 0, .len = MR_LEN_UNKNOWN};
     return 1;
 }
 
-void mr_catalog_region_file_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+void mr_catalog_region_file_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
+                                 size_t size)
 {
     mr_catalog_region_name(catalog, index, (uint64_t)index, "", name_out, size);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheme of tar shards: each sample's image is a member, a range of its shard; labels were read at opening. */
+/*
+ * The scheme of tar shards: each sample's image is a member, a range of its shard; labels were read
+ * at opening.
+ */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,26 +15,31 @@
 
 static bool has_members(const struct mr_catalog *catalog)
 {
-    uint64_t n = catalog->header->n_samples, n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_all;
+    uint64_t n = catalog->header->n_samples,
+             n_steps = n / MR_CATALOG_STEP + (n % MR_CATALOG_STEP != 0), n_all;
     uint32_t n_extra = catalog->header->kind.n_extra;
-    return catalog->header->n_files > 0 && n_extra <= MR_MAX_EXTRA && mr_checked_mul_u64(n, n_extra, &n_all) &&
-           mr_catalog_region_len(catalog, MR_SECTION_EXTRA) / sizeof(struct mr_catalog_extra) >= n_all &&
+    return catalog->header->n_files > 0 && n_extra <= MR_MAX_EXTRA &&
+           mr_checked_mul_u64(n, n_extra, &n_all) &&
+           mr_catalog_region_len(catalog, MR_SECTION_EXTRA) / sizeof(struct mr_catalog_extra) >=
+               n_all &&
            mr_catalog_region_len(catalog, MR_SECTION_FOLDERS) / sizeof(struct mr_catalog_folder) >=
                catalog->header->n_files &&
-           mr_catalog_region_len(catalog, MR_SECTION_MEMBERS) / sizeof(struct mr_catalog_member) >= n &&
+           mr_catalog_region_len(catalog, MR_SECTION_MEMBERS) / sizeof(struct mr_catalog_member) >=
+               n &&
            mr_catalog_region_len(catalog, MR_SECTION_INDEX) / sizeof(uint64_t) >= n_steps;
 }
 
 static uint64_t find_shard(const struct mr_catalog *catalog, int64_t index)
 {
     const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
-    return mr_catalog_region_last(&shards->first_file, catalog->header->n_files, sizeof *shards / sizeof(uint64_t),
-                                  (uint64_t)index);
+    return mr_catalog_region_last(&shards->first_file, catalog->header->n_files,
+                                  sizeof *shards / sizeof(uint64_t), (uint64_t)index);
 }
 
 static const struct mr_catalog_member *find_member(const struct mr_catalog *catalog, int64_t index)
 {
-    const struct mr_catalog_member *members = mr_catalog_region_section(catalog, MR_SECTION_MEMBERS);
+    const struct mr_catalog_member *members =
+        mr_catalog_region_section(catalog, MR_SECTION_MEMBERS);
     return &members[index];
 }
 
@@ -43,7 +51,8 @@ static const struct mr_catalog_extra *find_extra(const struct mr_catalog *catalo
 }
 
 /* Of a sample that is damaged already they are not read. */
-static uint64_t extra_lengths(const struct mr_catalog *catalog, int64_t index, uint64_t lens_out[MR_MAX_EXTRA])
+static uint64_t extra_lengths(const struct mr_catalog *catalog, int64_t index,
+                              uint64_t lens_out[MR_MAX_EXTRA])
 {
     const struct mr_catalog_extra *extra = find_extra(catalog, index);
     bool good = find_member(catalog, index)->problem == MR_PROBLEM_NONE;
@@ -66,7 +75,8 @@ static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t i
 }
 
 /* The image comes last: decoders find zeros behind it, as behind a file. */
-static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index, struct mr_extent *extents_out)
+static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index,
+                               struct mr_extent *extents_out)
 {
     static_assert(MR_MAX_EXTRA + 1 <= MR_CATALOG_MAX_EXTENTS, "a sample's members are its extents");
     const struct mr_catalog_extra *extra = find_extra(catalog, index);
@@ -75,16 +85,19 @@ static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index, 
     uint32_t n = 0;
     for (uint32_t i = 0; good && i < catalog->header->kind.n_extra; i++)
         if (extra[i].len > 0)
-            extents_out[n++] = (struct mr_extent){.file = image.file, .offset = extra[i].offset, .len = extra[i].len};
+            extents_out[n++] = (struct mr_extent){
+                .file = image.file, .offset = extra[i].offset, .len = extra[i].len};
     extents_out[n++] = image;
     return n;
 }
 
-static int find_path(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH])
+static int find_path(const struct mr_catalog *catalog, uint64_t file,
+                     char path_out[MR_CATALOG_PATH])
 {
     const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
     const char *paths = mr_catalog_region_section(catalog, MR_SECTION_FOLDER_PATHS);
-    snprintf(path_out, MR_CATALOG_PATH, "%s", paths + shards[file].path); /* its length was checked at opening */
+    /* its length was checked at opening */
+    snprintf(path_out, MR_CATALOG_PATH, "%s", paths + shards[file].path);
     return 0;
 }
 
@@ -95,7 +108,8 @@ static bool is_indexed(const struct mr_catalog *catalog, uint64_t file, const st
     return shards[file].class_ == mr_file_cache_stamp(st);
 }
 
-static void member_name(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size)
+static void member_name(const struct mr_catalog *catalog, int64_t index, char *name_out,
+                        size_t size)
 {
     char suffix[MR_CATALOG_PATH + 1];
     const char *name = "";
@@ -116,8 +130,8 @@ static mr_status refuse_long(const struct mr_catalog *catalog, int64_t index, mr
         i++;
     mr_catalog_describe(catalog, index, which);
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "%s: its member '%s' has %" PRIu64 " bytes, above the maximum of %" PRIu64, which,
-                        kind->extra[i].name, extra[i].len, kind->extra[i].max_bytes);
+                        "%s: its member '%s' has %" PRIu64 " bytes, above the maximum of %" PRIu64,
+                        which, kind->extra[i].name, extra[i].len, kind->extra[i].max_bytes);
 }
 
 static mr_status find_label(const struct mr_catalog *catalog, int64_t index, void *label_out,
@@ -142,7 +156,8 @@ static mr_status find_label(const struct mr_catalog *catalog, int64_t index, voi
     char which[MR_CATALOG_DESCRIPTION];
     mr_catalog_describe(catalog, index, which);
     const char *problem = member->problem < MR_N_PROBLEMS ? problems[member->problem] : NULL;
-    return mr_error_set(error, MR_ERR_DAMAGED, "%s: %s", which, problem ? problem : "its index is wrong");
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s: %s", which,
+                        problem ? problem : "its index is wrong");
 }
 
 const struct mr_catalog_ops mr_catalog_tar_ops = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dataset object: descriptors and one mapping of the catalog, or the program's callbacks; reference counted,
- * because loaders keep it.
+ * The dataset object: descriptors and one mapping of the catalog, or the program's callbacks;
+ * reference counted, because loaders keep it.
  */
 #include "dataset/dataset.h"
 
@@ -42,15 +42,15 @@ static mr_status alloc_dataset(mr_dataset **dataset_out, mr_error *error)
     return MR_OK;
 }
 
-static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec, const mr_dataset_options *options,
-                           mr_error *error)
+static mr_status open_kind(mr_dataset *dataset, struct mr_spec *spec,
+                           const mr_dataset_options *options, mr_error *error)
 {
     mr_status status = spec->kind->open(spec, options, dataset->fds, error);
     return status < 0 ? status : mr_catalog_attach(dataset->fds, &dataset->catalog, error);
 }
 
-mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, mr_dataset **dataset_out,
-                          mr_error *error)
+mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
+                          mr_dataset **dataset_out, mr_error *error)
 {
     if (!dataset_out)
         return mr_error_set(error, MR_ERR_INVALID, "dataset_out is NULL");
@@ -58,7 +58,8 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, m
     if (!spec || !*spec)
         return mr_error_set(error, MR_ERR_INVALID, "the dataset is not given");
     mr_dataset_options resolved;
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_dataset_options", error);
+    mr_status status =
+        mr_options_copy(&resolved, sizeof resolved, options, "mr_dataset_options", error);
     struct mr_spec parsed;
     if (status == MR_OK)
         status = mr_spec_parse(spec, mr_kinds, &parsed, error);
@@ -77,10 +78,12 @@ mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options, m
     return status;
 }
 
-mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **dataset_out, mr_error *error)
+mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **dataset_out,
+                                    mr_error *error)
 {
     if (!callbacks || !dataset_out)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", callbacks ? "dataset_out" : "callbacks");
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL",
+                            callbacks ? "dataset_out" : "callbacks");
     *dataset_out = NULL;
     mr_callbacks copy;
     struct mr_sample_kind kind;
@@ -99,8 +102,8 @@ mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **
     return MR_OK;
 }
 
-mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n, mr_dataset **dataset_out,
-                                mr_error *error)
+mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n,
+                                mr_dataset **dataset_out, mr_error *error)
 {
     if (!dataset_out)
         return mr_error_set(error, MR_ERR_INVALID, "dataset_out is NULL");
@@ -181,7 +184,8 @@ static mr_status check_index(const mr_dataset *dataset, int64_t index, mr_error 
     if (!dataset)
         return mr_error_set(error, MR_ERR_INVALID, "dataset is NULL");
     if (index < 0 || index >= mr_dataset_count(dataset))
-        return mr_error_set(error, MR_ERR_INVALID, "index %" PRId64 " is not between 0 and %" PRId64, index,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "index %" PRId64 " is not between 0 and %" PRId64, index,
                             mr_dataset_count(dataset) - 1);
     return MR_OK;
 }
@@ -197,7 +201,8 @@ mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char *name_o
     return MR_OK;
 }
 
-mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out, size_t size)
+mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out,
+                                   size_t size)
 {
     if (check_index(dataset, index, NULL) < 0 || (!name_out && size > 0))
         return MR_ERR_INVALID;
@@ -207,8 +212,8 @@ mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, cha
     return MR_OK;
 }
 
-static mr_status read_label(const mr_dataset *dataset, int64_t index, const struct mr_extent *extent,
-                            int64_t *label_out, mr_error *error)
+static mr_status read_label(const mr_dataset *dataset, int64_t index,
+                            const struct mr_extent *extent, int64_t *label_out, mr_error *error)
 {
     uint8_t bytes[sizeof(int64_t)];
     int fd;
@@ -237,11 +242,12 @@ mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_ou
     if (status < 0)
         return status;
     if (!dataset->catalog)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "labels of callbacks are known only after get");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "labels of callbacks are known only after get");
     const struct mr_sample_kind *kind = mr_catalog_kind(dataset->catalog);
     if (kind->label_dtype != MR_I64 || kind->label_ndim != 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the labels are records of %" PRIu64 " bytes",
-                            kind->label_bytes);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "the labels are records of %" PRIu64 " bytes", kind->label_bytes);
     struct mr_extent extent;
     int64_t label;
     status = mr_catalog_label(dataset->catalog, index, &label, &extent, error);

@@ -15,7 +15,10 @@ const struct mr_sample_kind *mr_dataset_kind(const mr_dataset *dataset);
 /* The callbacks, or NULL: then catalog and descriptors are those below. */
 const mr_callbacks *mr_dataset_callbacks(const mr_dataset *dataset);
 
-/* Descriptors that workers inherit (O_CLOEXEC here) and the parent's own mapping. Ownership: the dataset's. */
+/*
+ * Descriptors that workers inherit (O_CLOEXEC here) and the parent's own mapping. Ownership: the
+ * dataset's.
+ */
 const int *mr_dataset_fds(const mr_dataset *dataset);
 const struct mr_catalog *mr_dataset_catalog(const mr_dataset *dataset);
 

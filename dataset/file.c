@@ -10,10 +10,12 @@
 
 const char *mr_file_words(int os_error)
 {
-    return os_error == ESTALE ? "the file changed since the dataset was opened" : mr_regular_file_words(os_error);
+    return os_error == ESTALE ? "the file changed since the dataset was opened"
+                              : mr_regular_file_words(os_error);
 }
 
-mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_error, mr_error *error)
+mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_error,
+                        mr_error *error)
 {
     char name[MR_CATALOG_DESCRIPTION];
     const char *words = mr_file_words(os_error);
@@ -25,8 +27,8 @@ mr_status mr_file_error(const struct mr_catalog *catalog, int64_t index, int os_
     return status;
 }
 
-mr_status mr_file_open_sample(const struct mr_catalog *catalog, int64_t index, uint64_t file, int *fd_out,
-                              mr_error *error)
+mr_status mr_file_open_sample(const struct mr_catalog *catalog, int64_t index, uint64_t file,
+                              int *fd_out, mr_error *error)
 {
     int fd = mr_file_cache_open(catalog, file, NULL);
     if (fd < 0)

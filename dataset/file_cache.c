@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps shards open: a hash table by file number whose unused entries also stand in a list by their last use. An
- * entry's name is its number + 1, so that zeroed memory means "none".
+ * Keeps shards open: a hash table by file number whose unused entries also stand in a list by their
+ * last use. An entry's name is its number + 1, so that zeroed memory means "none".
  *
- * Invariant: a descriptor that a read in flight uses stays open, since its number could be given to another file at
- * once. So an entry counts its users, and the list holds only entries without any.
+ * Invariant: a descriptor that a read in flight uses stays open, since its number could be given to
+ * another file at once. So an entry counts its users, and the list holds only entries without any.
  */
 #include "dataset/file_cache.h"
 
@@ -77,7 +77,8 @@ int mr_file_cache_open(const struct mr_catalog *catalog, uint64_t file, uint64_t
     return fd;
 }
 
-int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity, struct mr_file_cache **cache_out)
+int mr_file_cache_create(const struct mr_catalog *catalog, uint32_t capacity,
+                         struct mr_file_cache **cache_out)
 {
     assert(capacity > 0 && capacity <= MAX_OPEN);
     struct mr_file_cache *cache = calloc(1, sizeof *cache);
@@ -177,8 +178,9 @@ bool mr_file_cache_shed(struct mr_file_cache *cache)
 }
 
 /*
- * The process may be short of descriptors because of what the cache keeps open: give those up first. O_NONBLOCK was for
- * fifos; kernels before 5.18 would not wait for the disk with it when io_uring reads.
+ * The process may be short of descriptors because of what the cache keeps open: give those up
+ * first. O_NONBLOCK was for fifos; kernels before 5.18 would not wait for the disk with it when
+ * io_uring reads.
  */
 static int open_for_cache(struct mr_file_cache *cache, uint64_t file)
 {

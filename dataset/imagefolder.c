@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists an image folder as torchvision's ImageFolder does. For each class folder, in order, every folder below it is
- * listed once; then the folders are sorted by their whole path ("a", "a-b", "a/b") and the files within each.
+ * Lists an image folder as torchvision's ImageFolder does. For each class folder, in order, every
+ * folder below it is listed once; then the folders are sorted by their whole path ("a", "a-b",
+ * "a/b") and the files within each.
  *
- * As with os.walk, symbolic links are followed, and anything that is no folder, even a dangling link, is a file.
+ * As with os.walk, symbolic links are followed, and anything that is no folder, even a dangling
+ * link, is a file.
  */
 #include "dataset/imagefolder.h"
 
@@ -68,7 +70,8 @@ int mr_imagefolder_compare(const char *a, const char *b)
 
 bool mr_imagefolder_is_image(const char *name)
 {
-    static const char *const extensions[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+    static const char *const extensions[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                             ".pgm", ".tif",  ".tiff", ".webp"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++)
         if (mr_word_is(dot, extensions[i]))
@@ -110,13 +113,16 @@ static const char *path_of(const struct listing *listing, const struct folder *f
     return (const char *)listing->paths.data + folder->path;
 }
 
-static mr_status path_too_long(const struct listing *listing, const char *folder, const char *name, mr_error *error)
+static mr_status path_too_long(const struct listing *listing, const char *folder, const char *name,
+                               mr_error *error)
 {
-    return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%.200s/%.400s.../%.200s", listing->root_path, folder, name);
+    return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%.200s/%.400s.../%.200s",
+                       listing->root_path, folder, name);
 }
 
 /* The class folder itself has no parent; without labels it is the root, with the path "". */
-static mr_status push_folder(struct listing *listing, int64_t parent, const char *name, mr_error *error)
+static mr_status push_folder(struct listing *listing, int64_t parent, const char *name,
+                             mr_error *error)
 {
     struct folder folder = {.path = listing->paths.len, .parent = parent};
     char path[MR_CATALOG_PATH]; /* a copy, because appending moves the paths */
@@ -136,7 +142,8 @@ static mr_status push_folder(struct listing *listing, int64_t parent, const char
     return status < 0 ? status : mr_bytes_append(&listing->folders, &folder, sizeof folder, error);
 }
 
-static mr_status push_name(struct listing *listing, size_t folder, const char *name, mr_error *error)
+static mr_status push_name(struct listing *listing, size_t folder, const char *name,
+                           mr_error *error)
 {
     if (!mr_imagefolder_is_image(name))
         return MR_OK;
@@ -156,7 +163,10 @@ static mr_status push_name(struct listing *listing, size_t folder, const char *n
     return MR_OK;
 }
 
-/* What os.walk and os.scandir call a folder. Only links and file systems without d_type cost a stat. */
+/*
+ * What os.walk and os.scandir call a folder. Only links and file systems without d_type cost a
+ * stat.
+ */
 static bool is_folder(int dir, const struct dirent *entry)
 {
     struct stat st;
@@ -181,7 +191,8 @@ static struct dirent *next_entry(DIR *dir)
     return entry;
 }
 
-static mr_status open_folder(int root, const char *root_path, const char *path, DIR **dir_out, mr_error *error)
+static mr_status open_folder(int root, const char *root_path, const char *path, DIR **dir_out,
+                             mr_error *error)
 {
     int fd = openat(root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -195,7 +206,10 @@ static mr_status open_folder(int root, const char *root_path, const char *path, 
     return MR_OK;
 }
 
-/* A symbolic link that leads back to a folder above it is not followed: os.walk would go round about 40 times. */
+/*
+ * A symbolic link that leads back to a folder above it is not followed: os.walk would go round
+ * about 40 times.
+ */
 static bool is_loop(struct listing *listing, size_t i, DIR *dir)
 {
     struct folder *folder = folder_at(listing, i);
@@ -204,11 +218,13 @@ static bool is_loop(struct listing *listing, size_t i, DIR *dir)
         return false;
     folder->dev = st.st_dev;
     folder->ino = st.st_ino;
-    for (int64_t up = folder->parent; up != NO_PARENT; up = folder_at(listing, (size_t)up)->parent) {
+    for (int64_t up = folder->parent; up != NO_PARENT;
+         up = folder_at(listing, (size_t)up)->parent) {
         const struct folder *above = folder_at(listing, (size_t)up);
         if (above->dev == st.st_dev && above->ino == st.st_ino) {
-            mr_log_line(MR_LOG_WARNING, "%s/%s leads back to %s/%s and is left out", listing->root_path,
-                        path_of(listing, folder), listing->root_path, path_of(listing, above));
+            mr_log_line(MR_LOG_WARNING, "%s/%s leads back to %s/%s and is left out",
+                        listing->root_path, path_of(listing, folder), listing->root_path,
+                        path_of(listing, above));
             return true;
         }
     }
@@ -219,15 +235,17 @@ static mr_status list_folder(struct listing *listing, size_t i, mr_error *error)
 {
     DIR *dir = NULL;
     const char *path = path_of(listing, folder_at(listing, i));
-    mr_status status = open_folder(listing->root, listing->root_path, *path ? path : ".", &dir, error);
+    mr_status status =
+        open_folder(listing->root, listing->root_path, *path ? path : ".", &dir, error);
     if (status < 0)
         return status;
     folder_at(listing, i)->first_name = listing->name_offs.len / sizeof(size_t);
     struct dirent *entry;
     if (!is_loop(listing, i, dir)) {
         while (status == MR_OK && (entry = next_entry(dir)))
-            status = is_folder(dirfd(dir), entry) ? push_folder(listing, (int64_t)i, entry->d_name, error)
-                                                  : push_name(listing, i, entry->d_name, error);
+            status = is_folder(dirfd(dir), entry)
+                         ? push_folder(listing, (int64_t)i, entry->d_name, error)
+                         : push_name(listing, i, entry->d_name, error);
         if (status == MR_OK && errno)
             status = mr_error_os(error, MR_ERR_IO, errno, "cannot list %s/%s", listing->root_path,
                                  path_of(listing, folder_at(listing, i)));
@@ -244,7 +262,8 @@ static int compare_folders(const void *a, const void *b, void *paths)
 
 static int compare_names(const void *a, const void *b, void *names)
 {
-    return mr_imagefolder_compare((const char *)names + *(const size_t *)a, (const char *)names + *(const size_t *)b);
+    return mr_imagefolder_compare((const char *)names + *(const size_t *)a,
+                                  (const char *)names + *(const size_t *)b);
 }
 
 /* Sort what was found in one class and append it to the catalog. */
@@ -253,22 +272,26 @@ static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error 
     size_t n_folders = listing->folders.len / sizeof(struct folder);
     size_t *offs = (size_t *)(void *)listing->name_offs.data;
     char *names = (char *)listing->names.data;
-    qsort_r(listing->folders.data, n_folders, sizeof(struct folder), compare_folders, listing->paths.data);
+    qsort_r(listing->folders.data, n_folders, sizeof(struct folder), compare_folders,
+            listing->paths.data);
     mr_status status = MR_OK;
     for (size_t i = 0; status == MR_OK && i < n_folders; i++) {
         const struct folder *folder = folder_at(listing, i);
         if (folder->n_names == 0)
             continue;
         qsort_r(offs + folder->first_name, folder->n_names, sizeof *offs, compare_names, names);
-        status = mr_catalog_builder_folder(&listing->builder, path_of(listing, folder), class_, error);
+        status =
+            mr_catalog_builder_folder(&listing->builder, path_of(listing, folder), class_, error);
         for (size_t k = 0; status == MR_OK && k < folder->n_names; k++)
-            status = mr_catalog_builder_name(&listing->builder, names + offs[folder->first_name + k], error);
+            status = mr_catalog_builder_name(&listing->builder,
+                                             names + offs[folder->first_name + k], error);
     }
     return status;
 }
 
 /* The images below one folder of the root. */
-static mr_status list_below(struct listing *listing, const char *name, uint64_t class_, mr_error *error)
+static mr_status list_below(struct listing *listing, const char *name, uint64_t class_,
+                            mr_error *error)
 {
     listing->folders.len = listing->paths.len = listing->names.len = listing->name_offs.len = 0;
     mr_status status = push_folder(listing, NO_PARENT, name, error);
@@ -277,7 +300,8 @@ static mr_status list_below(struct listing *listing, const char *name, uint64_t 
     return status < 0 ? status : flush_class(listing, class_, error);
 }
 
-static mr_status list_class(struct listing *listing, const char *name, uint64_t class_, mr_error *error)
+static mr_status list_class(struct listing *listing, const char *name, uint64_t class_,
+                            mr_error *error)
 {
     mr_status status = mr_catalog_builder_class(&listing->builder, name, error);
     return status < 0 ? status : list_below(listing, name, class_, error);
@@ -302,8 +326,8 @@ static mr_status list_unlabelled(struct listing *listing, mr_error *error)
 }
 
 /* Names of the class folders: NUL-terminated in names, sorted starts in offs. */
-static mr_status find_classes(const struct listing *listing, struct mr_bytes *names, struct mr_bytes *offs,
-                              mr_error *error)
+static mr_status find_classes(const struct listing *listing, struct mr_bytes *names,
+                              struct mr_bytes *offs, mr_error *error)
 {
     DIR *dir = NULL;
     mr_status status = open_folder(listing->root, listing->root_path, ".", &dir, error);
@@ -323,7 +347,8 @@ static mr_status find_classes(const struct listing *listing, struct mr_bytes *na
     closedir(dir);
     if (status == MR_OK && offs->len == 0)
         status = mr_error_set(error, MR_ERR_DAMAGED,
-                              "%s holds no class folder; ?label=none takes its images without labels, list:FILE takes "
+                              "%s holds no class folder; ?label=none takes its images without "
+                              "labels, list:FILE takes "
                               "paths and labels",
                               listing->root_path);
     if (status == MR_OK)
@@ -346,8 +371,8 @@ static void note_empty(struct empty_classes *empty, const char *name)
         snprintf(empty->text + len, sizeof empty->text - len, ", ...");
 }
 
-static mr_status list_classes(struct listing *listing, const char *names, const size_t *offs, size_t n_classes,
-                              mr_error *error)
+static mr_status list_classes(struct listing *listing, const char *names, const size_t *offs,
+                              size_t n_classes, mr_error *error)
 {
     struct empty_classes empty = {0};
     for (size_t i = 0; i < n_classes; i++) {
@@ -359,8 +384,8 @@ static mr_status list_classes(struct listing *listing, const char *names, const 
             note_empty(&empty, names + offs[i]);
     }
     if (empty.n > 0 && !listing->options->allow_empty_classes)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu of %zu class folders hold no image: %s", listing->root_path,
-                            empty.n, n_classes, empty.text);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu of %zu class folders hold no image: %s",
+                            listing->root_path, empty.n, n_classes, empty.text);
     tell_progress(listing);
     return MR_OK;
 }
@@ -370,19 +395,23 @@ static mr_status list_labelled(struct listing *listing, mr_error *error)
     struct mr_bytes names = {0}, offs = {0};
     mr_status status = find_classes(listing, &names, &offs, error);
     if (status == MR_OK)
-        status = list_classes(listing, (const char *)names.data, (const size_t *)(const void *)offs.data,
-                              offs.len / sizeof(size_t), error);
+        status =
+            list_classes(listing, (const char *)names.data, (const size_t *)(const void *)offs.data,
+                         offs.len / sizeof(size_t), error);
     mr_bytes_fini(&names);
     mr_bytes_fini(&offs);
     return status;
 }
 
-static mr_status build_catalog(struct listing *listing, const char *absolute, int *fd_out, mr_error *error)
+static mr_status build_catalog(struct listing *listing, const char *absolute, int *fd_out,
+                               mr_error *error)
 {
     struct mr_catalog_header *header = &listing->builder.header;
-    mr_status status = mr_catalog_builder_root(&listing->builder, listing->root_path, absolute, error);
+    mr_status status =
+        mr_catalog_builder_root(&listing->builder, listing->root_path, absolute, error);
     if (status == MR_OK)
-        status = listing->unlabelled ? list_unlabelled(listing, error) : list_labelled(listing, error);
+        status =
+            listing->unlabelled ? list_unlabelled(listing, error) : list_labelled(listing, error);
     if (status < 0)
         return status;
     header->n_samples = header->n_files = listing->n_found;
@@ -396,13 +425,14 @@ static mr_status take_label(struct mr_spec *spec, bool *unlabelled_out, mr_error
 {
     const char *text = mr_spec_take(spec, "label");
     if (text && !mr_word_is(text, "none") && !mr_word_is(text, "folder"))
-        return mr_error_set(error, MR_ERR_INVALID, "label '%s' of imagefolder is neither folder nor none", text);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "label '%s' of imagefolder is neither folder nor none", text);
     *unlabelled_out = text && mr_word_is(text, "none");
     return mr_spec_finish(spec, "label", error);
 }
 
-mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
-                              mr_error *error)
+mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *options,
+                              int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     char absolute[PATH_MAX];
     bool unlabelled = false;
@@ -413,8 +443,10 @@ mr_status mr_imagefolder_open(struct mr_spec *spec, const mr_dataset_options *op
         return error && (error->os_error == ENOENT || error->os_error == ENOTDIR)
                    ? mr_spec_no_folder(spec, error->os_error, error)
                    : status;
-    struct listing listing = {
-        .root = fds_out[MR_CATALOG_FD_ROOT], .root_path = spec->paths[0], .options = options, .unlabelled = unlabelled};
+    struct listing listing = {.root = fds_out[MR_CATALOG_FD_ROOT],
+                              .root_path = spec->paths[0],
+                              .options = options,
+                              .unlabelled = unlabelled};
     status = mr_catalog_builder_init(&listing.builder, MR_SCHEME_FOLDER, error);
     if (status == MR_OK)
         status = build_catalog(&listing, absolute, &fds_out[MR_CATALOG_FD_REGION], error);

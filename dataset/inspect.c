@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says what a file looks like by its first bytes, or what a pack's index says about it. It looks at headers only and
- * never fails on what it finds: a JPEG whose frame header is missing is a "jpeg" of unknown size.
+ * Says what a file looks like by its first bytes, or what a pack's index says about it. It looks at
+ * headers only and never fails on what it finds: a JPEG whose frame header is missing is a "jpeg"
+ * of unknown size.
  *
- * Invariant: every length comes from the file and may be wrong; the walk over a JPEG's segments is bounded in steps.
+ * Invariant: every length comes from the file and may be wrong; the walk over a JPEG's segments is
+ * bounded in steps.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,8 +68,12 @@ static int read_up_to(const struct view *view, uint64_t at, void *out, size_t le
     return mr_file_read_at(view->fd, view->start + at, out, rest < len ? (size_t)rest : len, n_out);
 }
 
-/* An EXIF block of so many bytes, from its TIFF header on. Codecs look at the first one only, and so does this. */
-static void read_orientation(const struct view *view, uint64_t at, uint64_t len, mr_sample_info *info)
+/*
+ * An EXIF block of so many bytes, from its TIFF header on. Codecs look at the first one only, and
+ * so does this.
+ */
+static void read_orientation(const struct view *view, uint64_t at, uint64_t len,
+                             mr_sample_info *info)
 {
     size_t n = 0;
     uint8_t *block = len <= EXIF_BYTES && info->orientation == 0 ? malloc(EXIF_BYTES) : NULL;
@@ -76,7 +82,8 @@ static void read_orientation(const struct view *view, uint64_t at, uint64_t len,
     free(block);
 }
 
-static void inspect_application(const struct view *view, uint64_t at, uint64_t len, mr_sample_info *info)
+static void inspect_application(const struct view *view, uint64_t at, uint64_t len,
+                                mr_sample_info *info)
 {
     uint8_t head[6];
     size_t n;
@@ -90,7 +97,10 @@ static bool is_alone(uint8_t marker)
     return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 }
 
-/* Read the frame header; photographs may have hundreds of kilobytes of profiles and previews before it. */
+/*
+ * Read the frame header; photographs may have hundreds of kilobytes of profiles and previews before
+ * it.
+ */
 static void inspect_jpeg(const struct view *view, mr_sample_info *info)
 {
     uint64_t at = 2;
@@ -123,7 +133,8 @@ static void inspect_chunks(const struct view *view, mr_sample_info *info)
     for (int i = 0; i < MAX_CHUNKS && info->orientation == 0; i++) {
         uint8_t head[8];
         size_t n;
-        if (read_up_to(view, at, head, sizeof head, &n) < 0 || n < sizeof head || memcmp(head + 4, "IDAT", 4) == 0)
+        if (read_up_to(view, at, head, sizeof head, &n) < 0 || n < sizeof head ||
+            memcmp(head + 4, "IDAT", 4) == 0)
             return;
         if (memcmp(head + 4, "eXIf", 4) == 0)
             read_orientation(view, at + 8, read_be32(head), info);
@@ -131,7 +142,8 @@ static void inspect_chunks(const struct view *view, mr_sample_info *info)
     }
 }
 
-static void inspect_png(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
+static void inspect_png(const struct view *view, const uint8_t *head, size_t n,
+                        mr_sample_info *info)
 {
     static const uint8_t channels[] = {1, 0, 3, 3, 2, 0, 4};
     if (n < 26 || memcmp(head + 12, "IHDR", 4) != 0)
@@ -158,7 +170,8 @@ static void inspect_webp_chunks(const struct view *view, mr_sample_info *info)
     }
 }
 
-static void inspect_webp(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
+static void inspect_webp(const struct view *view, const uint8_t *head, size_t n,
+                         mr_sample_info *info)
 {
     if (n < 30)
         return;
@@ -191,8 +204,12 @@ static uint64_t read_by_order(const uint8_t *p, uint32_t n, bool big)
     return value;
 }
 
-/* The first directory. The codec turns the image by its orientation, as Pillow does, and so is its size here. */
-static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n, mr_sample_info *info)
+/*
+ * The first directory. The codec turns the image by its orientation, as Pillow does, and so is its
+ * size here.
+ */
+static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n,
+                         mr_sample_info *info)
 {
     bool big = head[0] == 'M', wide = head[big ? 3 : 2] == 43; /* BigTIFF: words of eight bytes */
     uint32_t width = 0, height = 0, n_samples = 1, orientation = 1;
@@ -208,7 +225,8 @@ static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n,
     for (uint32_t i = 0; i < n_entries && i < MAX_CHUNKS; i++, at += entry_bytes) {
         if (read_up_to(view, at, entry, entry_bytes, &n) < 0 || n < entry_bytes)
             return;
-        uint32_t value = (uint32_t)read_by_order(entry + 4 + word, read_by_order(entry + 2, 2, big) == 3 ? 2 : 4, big);
+        uint32_t value = (uint32_t)read_by_order(
+            entry + 4 + word, read_by_order(entry + 2, 2, big) == 3 ? 2 : 4, big);
         switch (read_by_order(entry, 2, big)) {
         case 256: width = value; break;
         case 257: height = value; break;
@@ -270,7 +288,8 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
 }
 
 /* By the first bytes of its image, which is the last extent. */
-static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
+static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info,
+                              mr_error *error)
 {
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
     struct view view = {0};
@@ -292,10 +311,12 @@ static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, m
     return rc < 0 ? mr_file_error(catalog, index, -rc, error) : MR_OK;
 }
 
-static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info, mr_error *error)
+static mr_status inspect_packed(const struct mr_catalog *catalog, int64_t index,
+                                mr_sample_info *info, mr_error *error)
 {
-    static const char *const formats[] = {
-        [MR_PACKED_RAW] = "raw", [MR_PACKED_DCT] = "dct", [MR_PACKED_MARKED] = MR_IMAGE_FORMAT_JPEG};
+    static const char *const formats[] = {[MR_PACKED_RAW] = "raw",
+                                          [MR_PACKED_DCT] = "dct",
+                                          [MR_PACKED_MARKED] = MR_IMAGE_FORMAT_JPEG};
     struct mr_packed_image image;
     mr_status status = mr_catalog_packed(catalog, index, &image, error);
     if (status < 0)
@@ -326,11 +347,12 @@ static void inspect_raw(const struct mr_sample_kind *kind, mr_sample_info *info)
     info->width = width <= UINT32_MAX ? (uint32_t)width : 0;
 }
 
-mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info *info_out, mr_error *error)
+mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sample_info *info_out,
+                             mr_error *error)
 {
     if (!dataset || !info_out || index < 0 || index >= mr_dataset_count(dataset))
-        return mr_error_set(error, MR_ERR_INVALID, "index %lld is out of range, or an argument is NULL",
-                            (long long)index);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "index %lld is out of range, or an argument is NULL", (long long)index);
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     if (!catalog)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "samples of callbacks cannot be inspected");

@@ -10,7 +10,8 @@
 
 #include "base/checked.h"
 
-mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error)
+mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX],
+                            mr_error *error)
 {
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -32,13 +33,15 @@ bool mr_kind_shape_bytes(mr_dtype dtype, uint32_t ndim, const int64_t *shape, ui
 {
     uint64_t bytes = mr_dtype_size(dtype);
     for (uint32_t i = 0; i < ndim; i++)
-        if (shape[i] < 1 || !mr_checked_mul_u64(bytes, (uint64_t)shape[i], &bytes) || bytes > INT64_MAX)
+        if (shape[i] < 1 || !mr_checked_mul_u64(bytes, (uint64_t)shape[i], &bytes) ||
+            bytes > INT64_MAX)
             return false;
     *bytes_out = bytes;
     return bytes > 0;
 }
 
-bool mr_kind_set_raw(struct mr_sample_kind *kind, mr_dtype dtype, uint32_t ndim, const int64_t *shape, mr_layout layout)
+bool mr_kind_set_raw(struct mr_sample_kind *kind, mr_dtype dtype, uint32_t ndim,
+                     const int64_t *shape, mr_layout layout)
 {
     if (ndim > MR_MAX_NDIM - 1 || !mr_kind_shape_bytes(dtype, ndim, shape, &kind->data_bytes))
         return false;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kind of dataset is, and what the kinds have in common: the root directory, the description of samples. */
+/*
+ * What a kind of dataset is, and what the kinds have in common: the root directory, the description
+ * of samples.
+ */
 #ifndef DATASET_KIND_H
 #define DATASET_KIND_H
 
@@ -12,7 +15,8 @@
 struct mr_spec;
 
 /*
- * Open the dataset of a SPEC: fds_out[] get the catalog, the names file where there is one, and the root directory.
+ * Open the dataset of a SPEC: fds_out[] get the catalog, the names file where there is one, and the
+ * root directory.
  *
  * options are resolved. Ownership: what is not -1 in fds_out is the caller's, on failure too.
  */
@@ -28,20 +32,21 @@ struct mr_kind {
 };
 
 /*
- * Open a directory from which paths will start, so that a chdir of the program changes nothing, and find its absolute
- * path ("" where that is not known).
+ * Open a directory from which paths will start, so that a chdir of the program changes nothing, and
+ * find its absolute path ("" where that is not known).
  */
-mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX], mr_error *error);
+mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX],
+                            mr_error *error);
 
 /* One integer as the label. */
 void mr_kind_set_integer_label(struct mr_sample_kind *kind);
 /*
- * Shape and dtype of raw samples or of label records: each dimension at least 1; the product in bytes to *bytes_out.
- * False when a dimension is not positive or the product is beyond INT64_MAX.
+ * Shape and dtype of raw samples or of label records: each dimension at least 1; the product in
+ * bytes to *bytes_out. False when a dimension is not positive or the product is beyond INT64_MAX.
  */
 bool mr_kind_shape_bytes(mr_dtype dtype, uint32_t ndim, const int64_t *shape, uint64_t *bytes_out);
 /* Set dtype, shape, layout, data_bytes and picture of a raw sample. False as above. */
-bool mr_kind_set_raw(struct mr_sample_kind *kind, mr_dtype dtype, uint32_t ndim, const int64_t *shape,
-                     mr_layout layout);
+bool mr_kind_set_raw(struct mr_sample_kind *kind, mr_dtype dtype, uint32_t ndim,
+                     const int64_t *shape, mr_layout layout);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the kinds of dataset. Each kind is a file with one function that opens it and makes its catalog. */
+/*
+ * The table of the kinds of dataset. Each kind is a file with one function that opens it and makes
+ * its catalog.
+ */
 #include "dataset/kinds.h"
 
 #include "dataset/imagefolder.h"

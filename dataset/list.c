@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a list file: checks every line once and keeps the start of each 16th. Paths and labels are read from the mapped
- * text when a sample is asked for: a copy in shared memory where the list is small, otherwise the file itself. The form
- * of the labels (how many numbers, integers or not) is known only after the last line.
+ * Opens a list file: checks every line once and keeps the start of each 16th. Paths and labels are
+ * read from the mapped text when a sample is asked for: a copy in shared memory where the list is
+ * small, otherwise the file itself. The form of the labels (how many numbers, integers or not) is
+ * known only after the last line.
  */
 #include "dataset/list.h"
 
@@ -41,17 +42,19 @@ struct scan {
     uint64_t wide_line;        /* the first line with a number beyond f32 */
 };
 
-static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *error, const char *what)
+static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *error,
+                          const char *what)
 {
-    return mr_error_set(error, MR_ERR_DAMAGED, "%s:%" PRIu64 ": %s", scan->path, number + scan->line_shift, what);
+    return mr_error_set(error, MR_ERR_DAMAGED, "%s:%" PRIu64 ": %s", scan->path,
+                        number + scan->line_shift, what);
 }
 
 /* The usual path needs no copy: no backslash, not empty, not too long. */
 static int check_path(const struct mr_list_line *line)
 {
     char path[MR_CATALOG_PATH];
-    if (line->path_len > 0 && line->path_len < MR_CATALOG_PATH && !memchr(line->path, '\\', line->path_len) &&
-        !memchr(line->path, '\0', line->path_len))
+    if (line->path_len > 0 && line->path_len < MR_CATALOG_PATH &&
+        !memchr(line->path, '\\', line->path_len) && !memchr(line->path, '\0', line->path_len))
         return 0;
     return mr_list_line_path(line, path);
 }
@@ -60,13 +63,15 @@ static mr_status check_label(struct scan *scan, const struct mr_list_line *line,
 {
     struct mr_label_form form;
     if (!mr_list_line_label_form(line, scan->c_locale, &form))
-        return bad_line(scan, scan->n_lines, error, "the label is neither a number nor numbers with commas or spaces");
+        return bad_line(scan, scan->n_lines, error,
+                        "the label is neither a number nor numbers with commas or spaces");
     if (scan->n_lines == 1)
         scan->form.n = form.n;
     if (form.n != scan->form.n)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s:%" PRIu64 ": the label has %" PRIu32 " numbers, the first has %" PRIu32, scan->path,
-                            scan->n_lines + scan->line_shift, form.n, scan->form.n);
+                            "%s:%" PRIu64 ": the label has %" PRIu32
+                            " numbers, the first has %" PRIu32,
+                            scan->path, scan->n_lines + scan->line_shift, form.n, scan->form.n);
     scan->form.is_float |= form.is_float;
     if (form.is_huge && !scan->form.is_huge)
         scan->huge_line = scan->n_lines;
@@ -78,26 +83,31 @@ static mr_status check_label(struct scan *scan, const struct mr_list_line *line,
 }
 
 /* A label whose dtype the SPEC states: each number must fit. */
-static mr_status check_typed_label(struct scan *scan, const struct mr_list_line *line, void *buffer, mr_error *error)
+static mr_status check_typed_label(struct scan *scan, const struct mr_list_line *line, void *buffer,
+                                   mr_error *error)
 {
     if (mr_list_line_label(line, scan->dtype, scan->form.n, scan->c_locale, buffer))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "%s:%" PRIu64 ": the label is not %" PRIu32 " number%s of %s",
-                        scan->path, scan->n_lines + scan->line_shift, scan->form.n, scan->form.n == 1 ? "" : "s",
-                        mr_dtype_name(scan->dtype));
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "%s:%" PRIu64 ": the label is not %" PRIu32 " number%s of %s", scan->path,
+                        scan->n_lines + scan->line_shift, scan->form.n,
+                        scan->form.n == 1 ? "" : "s", mr_dtype_name(scan->dtype));
 }
 
-static mr_status check_line(struct scan *scan, const char *text, size_t len, void **buffer, mr_error *error)
+static mr_status check_line(struct scan *scan, const char *text, size_t len, void **buffer,
+                            mr_error *error)
 {
     struct mr_list_line line;
     if (!mr_list_line_split(text, len, &line))
-        return bad_line(scan, scan->n_lines, error, len ? "no tab between path and label" : "the line is empty");
+        return bad_line(scan, scan->n_lines, error,
+                        len ? "no tab between path and label" : "the line is empty");
     int rc = check_path(&line);
     if (rc == -ENAMETOOLONG)
         return bad_line(scan, scan->n_lines, error, "the path has more than 4095 bytes");
     if (rc < 0)
-        return bad_line(scan, scan->n_lines, error,
-                        "the path is empty, holds a zero byte, or a backslash without t, n or \\ after it");
+        return bad_line(
+            scan, scan->n_lines, error,
+            "the path is empty, holds a zero byte, or a backslash without t, n or \\ after it");
     mr_status status = check_label(scan, &line, error);
     if (status < 0 || scan->dtype == MR_DTYPE_DEFAULT)
         return status;
@@ -131,7 +141,8 @@ static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error 
 }
 
 /* "# classes:<tab>name<tab>name" as the first line; anything else is a sample. */
-static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *builder, mr_error *error)
+static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *builder,
+                              mr_error *error)
 {
     size_t mark = strlen(MR_LIST_CLASSES "\t");
     if (scan->len < mark || memcmp(scan->text, MR_LIST_CLASSES "\t", mark) != 0)
@@ -148,7 +159,9 @@ static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *buil
         const char *tab = memchr(name, '\t', (size_t)(end - name));
         const char *name_end = tab ? tab : end;
         char plain[MR_CATALOG_PATH];
-        if (mr_list_line_path(&(struct mr_list_line){.path = name, .path_len = (size_t)(name_end - name)}, plain) < 0)
+        if (mr_list_line_path(
+                &(struct mr_list_line){.path = name, .path_len = (size_t)(name_end - name)},
+                plain) < 0)
             return bad_line(scan, 0, error, "a class name is empty, too long or wrongly escaped");
         status = mr_catalog_builder_class(builder, plain, error);
         name = name_end;
@@ -156,7 +169,8 @@ static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *buil
     return status;
 }
 
-static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *kind, mr_error *error)
+static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *kind,
+                                mr_error *error)
 {
     kind->encoded = 1;
     kind->picture = 1;
@@ -166,14 +180,16 @@ static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *
     if (scan->form.is_huge && kind->label_dtype == MR_I64)
         return bad_line(scan, scan->huge_line, error, "the label does not fit into 64 bits");
     if (scan->form.is_wide && kind->label_dtype == MR_F32)
-        return bad_line(scan, scan->wide_line, error, "the label does not fit into f32; ?label=f64 holds it");
+        return bad_line(scan, scan->wide_line, error,
+                        "the label does not fit into f32; ?label=f64 holds it");
     kind->label_ndim = scan->form.n > 1;
     kind->label_shape[0] = scan->form.n > 1 ? (int64_t)scan->form.n : 0;
     kind->label_bytes = scan->form.n * mr_dtype_size(kind->label_dtype);
     return MR_OK;
 }
 
-static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
+static mr_status build_catalog(struct scan *scan, struct mr_catalog_builder *builder, int *fd_out,
+                               mr_error *error)
 {
     mr_status status = scan_classes(scan, builder, error);
     if (status == MR_OK)
@@ -205,16 +221,19 @@ static mr_status read_into(int copy, int list, const char *path, size_t len, mr_
     size_t n = 0;
     void *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
     if (map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes for a copy of the list %s", len, path);
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno,
+                           "cannot map %zu bytes for a copy of the list %s", len, path);
     int rc = mr_file_read_at(list, 0, map, len, &n);
     munmap(map, len);
     if (rc < 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot read the list %s", path);
     if (n < len)
-        return mr_error_set(error, MR_ERR_IO, "the list %s shrank from %zu to %zu bytes while it was read", path, len,
+        return mr_error_set(error, MR_ERR_IO,
+                            "the list %s shrank from %zu to %zu bytes while it was read", path, len,
                             n);
     rc = mr_shared_memory_seal_content(copy);
-    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "cannot seal the copy of the list %s", path) : MR_OK;
+    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "cannot seal the copy of the list %s", path)
+                  : MR_OK;
 }
 
 /* A copy takes the place of a small list's descriptor: later changes of the file have no effect. */
@@ -237,7 +256,8 @@ static mr_status copy_list(const char *path, size_t len, int *fd, mr_error *erro
 }
 
 /* The folder of the list, as written with its slash; "" where the path has none. */
-static mr_status open_list_root(const char *path, struct mr_catalog_builder *builder, int *fd_out, mr_error *error)
+static mr_status open_list_root(const char *path, struct mr_catalog_builder *builder, int *fd_out,
+                                mr_error *error)
 {
     char absolute[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -251,13 +271,14 @@ static mr_status open_list_root(const char *path, struct mr_catalog_builder *bui
     return status;
 }
 
-static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder, int fds[MR_CATALOG_N_FDS],
-                           mr_error *error)
+static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder,
+                           int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
     /* MAP_PRIVATE, as in catalog_region.c: a copy is sealed. */
     void *map = mmap(NULL, scan->len, PROT_READ, MAP_PRIVATE, fds[MR_CATALOG_FD_NAMES], 0);
     if (map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot map %zu bytes of the list %s", scan->len, scan->path);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot map %zu bytes of the list %s",
+                           scan->len, scan->path);
     scan->text = map;
     scan->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     mr_status status = MR_OK;
@@ -275,12 +296,15 @@ static mr_status take_label_dtype(struct mr_spec *spec, mr_dtype *dtype_out, mr_
 {
     const char *text = mr_spec_take(spec, "label");
     *dtype_out = MR_DTYPE_DEFAULT;
-    if (text && (mr_dtype_parse(text, dtype_out) != MR_OK || *dtype_out == MR_F16 || *dtype_out == MR_BF16))
-        return mr_error_set(error, MR_ERR_INVALID, "label '%s' is none of u8, i8, u16, i16, i32, i64, f32, f64", text);
+    if (text &&
+        (mr_dtype_parse(text, dtype_out) != MR_OK || *dtype_out == MR_F16 || *dtype_out == MR_BF16))
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "label '%s' is none of u8, i8, u16, i16, i32, i64, f32, f64", text);
     return mr_spec_finish(spec, "label", error);
 }
 
-mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype, int fds[MR_CATALOG_N_FDS], mr_error *error)
+mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype,
+                       int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
     struct scan scan = {.path = name, .len = len, .dtype = label_dtype};
     struct mr_catalog_builder builder;
@@ -293,8 +317,8 @@ mr_status mr_list_scan(const char *name, size_t len, mr_dtype label_dtype, int f
     return status;
 }
 
-mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
-                       mr_error *error)
+mr_status mr_list_open(struct mr_spec *spec, const mr_dataset_options *options,
+                       int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     (void)options;
     const char *path = spec->paths[0];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a dataset of paths and labels in memory: they are written as the text of a list into shared memory. */
+/*
+ * Makes a dataset of paths and labels in memory: they are written as the text of a list into shared
+ * memory.
+ */
 #include "dataset/list.h"
 
 #include <errno.h>
@@ -51,23 +54,26 @@ static size_t put_label(const int64_t *labels, int64_t i, char text[LABEL_BYTES]
     return (size_t)snprintf(text, LABEL_BYTES, "\t%" PRId64 "\n", labels ? labels[i] : 0);
 }
 
-static mr_status measure(const char *const *paths, const int64_t *labels, int64_t n, size_t *len_out, mr_error *error)
+static mr_status measure(const char *const *paths, const int64_t *labels, int64_t n,
+                         size_t *len_out, mr_error *error)
 {
     char label[LABEL_BYTES];
     *len_out = 0;
     for (int64_t i = 0; i < n; i++) {
         if (!paths[i] || !*paths[i])
-            return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " is %s", i, paths[i] ? "empty" : "NULL");
+            return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " is %s", i,
+                                paths[i] ? "empty" : "NULL");
         size_t most = MR_CATALOG_PATH - 1 - (*paths[i] == '#' ? strlen(BEFORE_HASH) : 0);
         if (strlen(paths[i]) > most)
-            return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " has more than %zu bytes", i, most);
+            return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " has more than %zu bytes",
+                                i, most);
         *len_out += put_path(paths[i], NULL) + put_label(labels, i, label);
     }
     return MR_OK;
 }
 
-static mr_status write_text(const char *const *paths, const int64_t *labels, int64_t n, size_t len, int fd,
-                            mr_error *error)
+static mr_status write_text(const char *const *paths, const int64_t *labels, int64_t n, size_t len,
+                            int fd, mr_error *error)
 {
     char label[LABEL_BYTES];
     char *text = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -82,11 +88,12 @@ static mr_status write_text(const char *const *paths, const int64_t *labels, int
     }
     munmap(text, len);
     int rc = mr_shared_memory_seal_content(fd);
-    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "cannot seal %zu bytes of paths", len) : MR_OK;
+    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "cannot seal %zu bytes of paths", len)
+                  : MR_OK;
 }
 
-mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t n, int fds_out[MR_CATALOG_N_FDS],
-                       mr_error *error)
+mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t n,
+                       int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     size_t len;
     mr_status status = measure(paths, labels, n, &len, error);

@@ -2,8 +2,8 @@
 /*
  * Parses lines of list files.
  *
- * Invariant: the file can be overwritten while it is mapped, so a line may be anything. Nothing here reads past the
- * given length. Numbers are read in the C locale, whatever the program set.
+ * Invariant: the file can be overwritten while it is mapped, so a line may be anything. Nothing
+ * here reads past the given length. Numbers are read in the C locale, whatever the program set.
  */
 #include "dataset/list_line.h"
 
@@ -106,22 +106,28 @@ static enum integer parse_integer(const char *text, size_t len, int64_t *value_o
     return fits ? INTEGER : HUGE_INTEGER;
 }
 
-/* Decimal only; a finite number that is too large for a double (a float where single is set) is refused. */
-static bool parse_float(const char *text, size_t len, bool single, locale_t c_locale, double *value_out)
+/*
+ * Decimal only; a finite number that is too large for a double (a float where single is set) is
+ * refused.
+ */
+static bool parse_float(const char *text, size_t len, bool single, locale_t c_locale,
+                        double *value_out)
 {
     char buffer[MAX_NUMBER + 1], *end;
     memcpy(buffer, text, len);
     buffer[len] = '\0';
     if (strpbrk(buffer, "xXpP()\t\n\v\f\r"))
         return false;
-    double value = single ? (double)strtof_l(buffer, &end, c_locale) : strtod_l(buffer, &end, c_locale);
+    double value =
+        single ? (double)strtof_l(buffer, &end, c_locale) : strtod_l(buffer, &end, c_locale);
     if (end != buffer + len || (isinf(value) && !strpbrk(buffer, "iI")))
         return false;
     *value_out = value;
     return true;
 }
 
-bool mr_list_line_label_form(const struct mr_list_line *line, locale_t c_locale, struct mr_label_form *form_out)
+bool mr_list_line_label_form(const struct mr_list_line *line, locale_t c_locale,
+                             struct mr_label_form *form_out)
 {
     struct numbers numbers = {.next = line->label, .end = line->label + line->label_len};
     struct mr_label_form form = {0};
@@ -150,16 +156,25 @@ static bool store_integer(int64_t value, mr_dtype dtype, unsigned char *out)
 {
     switch (dtype) {
     case MR_I64: memcpy(out, &value, 8); return true;
-    case MR_I32: memcpy(out, &(int32_t){(int32_t)value}, 4); return value >= INT32_MIN && value <= INT32_MAX;
-    case MR_I16: memcpy(out, &(int16_t){(int16_t)value}, 2); return value >= INT16_MIN && value <= INT16_MAX;
-    case MR_U16: memcpy(out, &(uint16_t){(uint16_t)value}, 2); return value >= 0 && value <= UINT16_MAX;
-    case MR_I8: memcpy(out, &(int8_t){(int8_t)value}, 1); return value >= INT8_MIN && value <= INT8_MAX;
+    case MR_I32:
+        memcpy(out, &(int32_t){(int32_t)value}, 4);
+        return value >= INT32_MIN && value <= INT32_MAX;
+    case MR_I16:
+        memcpy(out, &(int16_t){(int16_t)value}, 2);
+        return value >= INT16_MIN && value <= INT16_MAX;
+    case MR_U16:
+        memcpy(out, &(uint16_t){(uint16_t)value}, 2);
+        return value >= 0 && value <= UINT16_MAX;
+    case MR_I8:
+        memcpy(out, &(int8_t){(int8_t)value}, 1);
+        return value >= INT8_MIN && value <= INT8_MAX;
     case MR_U8: memcpy(out, &(uint8_t){(uint8_t)value}, 1); return value >= 0 && value <= UINT8_MAX;
     default: return false;
     }
 }
 
-static bool store_number(const char *text, size_t len, mr_dtype dtype, locale_t c_locale, unsigned char *out)
+static bool store_number(const char *text, size_t len, mr_dtype dtype, locale_t c_locale,
+                         unsigned char *out)
 {
     if (dtype == MR_F32 || dtype == MR_F64) {
         double real;
@@ -175,14 +190,16 @@ static bool store_number(const char *text, size_t len, mr_dtype dtype, locale_t 
     return parse_integer(text, len, &integer) == INTEGER && store_integer(integer, dtype, out);
 }
 
-bool mr_list_line_label(const struct mr_list_line *line, mr_dtype dtype, uint32_t n, locale_t c_locale, void *out)
+bool mr_list_line_label(const struct mr_list_line *line, mr_dtype dtype, uint32_t n,
+                        locale_t c_locale, void *out)
 {
     struct numbers numbers = {.next = line->label, .end = line->label + line->label_len};
     const char *text;
     size_t len;
     for (uint32_t i = 0; i < n; i++) {
         if (next_number(&numbers, &text, &len) != 1 ||
-            !store_number(text, len, dtype, c_locale, (unsigned char *)out + i * mr_dtype_size(dtype)))
+            !store_number(text, len, dtype, c_locale,
+                          (unsigned char *)out + i * mr_dtype_size(dtype)))
             return false;
     }
     return next_number(&numbers, &text, &len) == 0;

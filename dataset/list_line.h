@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line of a list file: path, tab, label. Used when a list is opened, and again for each sample. */
+/*
+ * One line of a list file: path, tab, label. Used when a list is opened, and again for each sample.
+ */
 #ifndef DATASET_LIST_LINE_H
 #define DATASET_LIST_LINE_H
 
@@ -19,10 +21,16 @@ struct mr_list_line {
     size_t label_len;
 };
 
-/* Split a line (without its newline) at its first tab; a carriage return at the end is dropped. False without a tab. */
+/*
+ * Split a line (without its newline) at its first tab; a carriage return at the end is dropped.
+ * False without a tab.
+ */
 bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_out);
 
-/* Undo the escapes. Returns 0; -ENAMETOOLONG; -EINVAL for an empty path, an unknown escape or a NUL. */
+/*
+ * Undo the escapes. Returns 0; -ENAMETOOLONG; -EINVAL for an empty path, an unknown escape or a
+ * NUL.
+ */
 int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH]);
 
 /* What a label looks like: how many numbers, and whether integers will do. */
@@ -34,9 +42,13 @@ struct mr_label_form {
 };
 
 /* False when the text is no list of numbers, separated by commas or spaces. */
-bool mr_list_line_label_form(const struct mr_list_line *line, locale_t c_locale, struct mr_label_form *form_out);
+bool mr_list_line_label_form(const struct mr_list_line *line, locale_t c_locale,
+                             struct mr_label_form *form_out);
 
-/* Write exactly n numbers of dtype to out. False when there are more or fewer, or one does not fit. */
-bool mr_list_line_label(const struct mr_list_line *line, mr_dtype dtype, uint32_t n, locale_t c_locale, void *out);
+/*
+ * Write exactly n numbers of dtype to out. False when there are more or fewer, or one does not fit.
+ */
+bool mr_list_line_label(const struct mr_list_line *line, mr_dtype dtype, uint32_t n,
+                        locale_t c_locale, void *out);
 
 #endif

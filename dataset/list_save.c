@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a dataset of loose files as a list: temporary name, fsync, rename, so that a reader sees the old list or the
- * new one. A relative path of the new list starts from the new list's folder, not from the dataset's.
+ * Writes a dataset of loose files as a list: temporary name, fsync, rename, so that a reader sees
+ * the old list or the new one. A relative path of the new list starts from the new list's folder,
+ * not from the dataset's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,10 +45,14 @@ static const char *path_below(const char *path, const char *folder)
     size_t len = strlen(folder);
     if (len > 0 && folder[len - 1] == '/')
         len--;
-    return strncmp(path, folder, len) == 0 && path[len] == '/' && path[len + 1] ? path + len + 1 : NULL;
+    return strncmp(path, folder, len) == 0 && path[len] == '/' && path[len + 1] ? path + len + 1
+                                                                                : NULL;
 }
 
-/* Relative where the file is below the list's folder; "./" keeps a "#" from looking like the line of class names. */
+/*
+ * Relative where the file is below the list's folder; "./" keeps a "#" from looking like the line
+ * of class names.
+ */
 static void write_relative(FILE *file, const char *folder, const char *path)
 {
     if ((*folder ? *folder : *path) == '#')
@@ -91,13 +96,14 @@ static void write_classes(FILE *file, const struct mr_catalog *catalog)
     }
     size_t len = strlen(name);
     if (len > 0 &&
-        name[len - 1] == '\r') /* the reader takes one before the newline for a line end of another system's */
+        /* the reader takes one before the newline for a line end of another system's */
+        name[len - 1] == '\r')
         putc_unlocked('\r', file);
     putc_unlocked('\n', file);
 }
 
-static mr_status write_sample(const struct output *output, const struct mr_catalog *catalog, int64_t index,
-                              mr_error *error)
+static mr_status write_sample(const struct output *output, const struct mr_catalog *catalog,
+                              int64_t index, mr_error *error)
 {
     char path[MR_CATALOG_PATH];
     int rc = mr_catalog_path(catalog, (uint64_t)index, path);
@@ -120,11 +126,13 @@ static mr_status write_sample(const struct output *output, const struct mr_catal
     return MR_OK;
 }
 
-static mr_status write_all(const struct output *output, const struct mr_catalog *catalog, mr_error *error)
+static mr_status write_all(const struct output *output, const struct mr_catalog *catalog,
+                           mr_error *error)
 {
     write_classes(output->file, catalog);
     mr_status status = MR_OK;
-    for (int64_t i = 0; status == MR_OK && i < mr_catalog_count(catalog) && !ferror(output->file); i++)
+    for (int64_t i = 0; status == MR_OK && i < mr_catalog_count(catalog) && !ferror(output->file);
+         i++)
         status = write_sample(output, catalog, i, error);
     if (status == MR_OK && (fflush(output->file) != 0 || ferror(output->file)))
         status = mr_error_os(error, MR_ERR_IO, errno, "cannot write %s", output->temporary);
@@ -144,7 +152,8 @@ static mr_status create_temporary(struct output *output, mr_error *error)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot find the folder of %s", output->path);
     int fd = -1;
     for (unsigned i = 0; i < 100 && fd < 0 && (i == 0 || errno == EEXIST); i++) {
-        int n = snprintf(output->temporary, sizeof output->temporary, "%s.%d-%u.tmp", output->path, (int)getpid(), i);
+        int n = snprintf(output->temporary, sizeof output->temporary, "%s.%d-%u.tmp", output->path,
+                         (int)getpid(), i);
         if (n < 0 || (size_t)n >= sizeof output->temporary)
             return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%s", output->path);
         fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -169,9 +178,11 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
                             "only a dataset with one file per sample can be saved as a list");
     if (mr_catalog_count(catalog) == 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the dataset holds no sample, and a list needs one");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "the dataset holds no sample, and a list needs one");
     if (*mr_catalog_absolute_root(catalog) == '\0')
-        return mr_error_set(error, MR_ERR_IO, "the absolute path of the dataset's folder is not known");
+        return mr_error_set(error, MR_ERR_IO,
+                            "the absolute path of the dataset's folder is not known");
     struct output *output = calloc(1, sizeof *output);
     if (!output)
         return mr_error_memory(error, sizeof *output);
@@ -179,7 +190,9 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
     mr_status status = create_temporary(output, error);
     if (status == MR_OK) {
         status = write_all(output, catalog, error);
-        int rc = status == MR_OK ? mr_regular_file_publish(AT_FDCWD, fileno(output->file), output->temporary, path) : 0;
+        int rc = status == MR_OK ? mr_regular_file_publish(AT_FDCWD, fileno(output->file),
+                                                           output->temporary, path)
+                                 : 0;
         if (rc < 0)
             status = mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s", path);
         else if (status < 0)

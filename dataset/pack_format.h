@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a pack, as structs: docs/pack-format.md describes the same in words. Everything is little-endian and
- * 8-aligned; offsets and counts are 64 bits wide.
+ * The files of a pack, as structs: docs/pack-format.md describes the same in words. Everything is
+ * little-endian and 8-aligned; offsets and counts are 64 bits wide.
  *
- *   DIR/index            header and sections; written last, under a temporary name, then renamed: a folder that has it
- *                        holds a complete pack
+ *   DIR/index            header and sections; written last, under a temporary name, then renamed: a
+ *                        folder that has it holds a complete pack
  *   DIR/shard-00000 ...  the samples' bytes
  *   DIR/marks            only where there are some: the marks of samples, 8-aligned
  *   DIR/unfinished       while packing: what is packed and how; locked by the process that packs
@@ -31,7 +31,10 @@
 #define MR_PACK_MAX_LABEL_BYTES (UINT64_C(1) << 30)
 #define MR_PACK_MAX_MARKS_BYTES (UINT64_C(1) << 26) /* of one sample; the largest JPEG has less */
 
-/* The numbers stand in files. A new kind of section is added at the end, and refused by readers that do not know it. */
+/*
+ * The numbers stand in files. A new kind of section is added at the end, and refused by readers
+ * that do not know it.
+ */
 enum mr_pack_section {
     MR_PACK_SAMPLES,     /* struct mr_pack_sample */
     MR_PACK_ROWS,        /* u32: the samples' row tables, n_rows + 1 each */
@@ -89,9 +92,9 @@ struct mr_pack_sample {
 };
 
 /*
- * While a pack is written, one file for each finished shard: this, then what the index will say of the shard's samples,
- * as the index has it. Of MARKS each sample has an entry where the pack may have marks; CLASSES, CLASS_NAMES, SHARDS
- * and ORIGIN are empty.
+ * While a pack is written, one file for each finished shard: this, then what the index will say of
+ * the shard's samples, as the index has it. Of MARKS each sample has an entry where the pack may
+ * have marks; CLASSES, CLASS_NAMES, SHARDS and ORIGIN are empty.
  */
 struct mr_pack_part_head {
     uint64_t magic;

@@ -2,8 +2,8 @@
 /*
  * Checks an index and looks things up in it.
  *
- * Invariant: a correct checksum only shows that nobody altered the file by accident, so every offset is compared with
- * its section each time it is used.
+ * Invariant: a correct checksum only shows that nobody altered the file by accident, so every
+ * offset is compared with its section each time it is used.
  */
 #include "dataset/pack_index.h"
 
@@ -44,38 +44,45 @@ uint64_t mr_pack_index_hash(const uint8_t *bytes, size_t len)
     return mr_xxh3(bytes, len);
 }
 
-static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path, mr_error *error)
+static mr_status check_header(const struct mr_pack_header *header, size_t len, const char *path,
+                              mr_error *error)
 {
     if (len < offsetof(struct mr_pack_header, file_bytes) || header->magic != MR_PACK_MAGIC)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is not the index of a pack", path);
     if (header->version != MR_PACK_VERSION)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "%s is of version %" PRIu32 ", this library reads version %u: make the pack again with "
+                            "%s is of version %" PRIu32
+                            ", this library reads version %u: make the pack again with "
                             "millrace pack",
                             path, header->version, MR_PACK_VERSION);
     if (header->n_sections > MR_PACK_N_SECTIONS)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has %" PRIu32 " sections, this library knows %d", path,
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "%s has %" PRIu32 " sections, this library knows %d", path,
                             header->n_sections, MR_PACK_N_SECTIONS);
     if (header->n_sections < MR_PACK_N_SECTIONS)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRIu32 " sections instead of %d", path,
-                            header->n_sections, MR_PACK_N_SECTIONS);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRIu32 " sections instead of %d",
+                            path, header->n_sections, MR_PACK_N_SECTIONS);
     if (len < sizeof *header)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s ends within its header, at byte %zu", path, len);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s ends within its header, at byte %zu", path,
+                            len);
     if (header->file_bytes != len)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %zu bytes, its header says %" PRIu64, path, len,
-                            header->file_bytes);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %zu bytes, its header says %" PRIu64,
+                            path, len, header->file_bytes);
     return MR_OK;
 }
 
-static mr_status check_section(struct mr_pack_index *index, int which, size_t len, const char *path, mr_error *error)
+static mr_status check_section(struct mr_pack_index *index, int which, size_t len, const char *path,
+                               mr_error *error)
 {
     uint64_t off = index->header->sections[which].off, bytes = index->header->sections[which].len;
     if (off % 8 != 0 || off < sizeof *index->header || off > len || bytes > len - off)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %" PRIu64 " bytes of %s at %" PRIu64 " lie outside of its %zu bytes", path, bytes,
-                            sections[which].name, off, len);
+                            "%s: %" PRIu64 " bytes of %s at %" PRIu64
+                            " lie outside of its %zu bytes",
+                            path, bytes, sections[which].name, off, len);
     if (bytes % sections[which].element != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes of %s are not a multiple of %" PRIu64, path,
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %" PRIu64 " bytes of %s are not a multiple of %" PRIu64, path,
                             bytes, sections[which].name, sections[which].element);
     if (sections[which].is_text && bytes > 0 && index->bytes[off + bytes - 1] != '\0')
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: its %s do not end with a zero byte", path,
@@ -91,11 +98,13 @@ static mr_status check_labels(struct mr_pack_index *index, const char *path, mr_
     const struct mr_pack_header *header = index->header;
     uint64_t bytes;
     if (header->label_ndim > MR_MAX_NDIM - 1 ||
-        !mr_kind_shape_bytes((mr_dtype)header->label_dtype, header->label_ndim, header->label_shape, &bytes) ||
+        !mr_kind_shape_bytes((mr_dtype)header->label_dtype, header->label_ndim, header->label_shape,
+                             &bytes) ||
         bytes != header->label_bytes || bytes > MR_PACK_MAX_LABEL_BYTES)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: labels of dtype %" PRIu32 ", %" PRIu32 " dimensions and %" PRIu64 " bytes", path,
-                            header->label_dtype, header->label_ndim, header->label_bytes);
+                            "%s: labels of dtype %" PRIu32 ", %" PRIu32 " dimensions and %" PRIu64
+                            " bytes",
+                            path, header->label_dtype, header->label_ndim, header->label_bytes);
     index->n_samples = header->n_samples;
     index->label_bytes = bytes;
     return MR_OK;
@@ -106,21 +115,24 @@ static mr_status check_counts(const struct mr_pack_index *index, const char *pat
     uint64_t n = index->n_samples, n_labels = index->lens[MR_PACK_LABELS] / index->label_bytes;
     if (index->lens[MR_PACK_SAMPLES] / sizeof(struct mr_pack_sample) != n)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %" PRIu64 " bytes of samples, its header says %" PRIu64 " samples", path,
-                            index->lens[MR_PACK_SAMPLES], n);
+                            "%s: %" PRIu64 " bytes of samples, its header says %" PRIu64 " samples",
+                            path, index->lens[MR_PACK_SAMPLES], n);
     if (n_labels != n || index->lens[MR_PACK_LABELS] % index->label_bytes != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes of labels for %" PRIu64 " samples", path,
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %" PRIu64 " bytes of labels for %" PRIu64 " samples", path,
                             index->lens[MR_PACK_LABELS], n);
     if (n > 0 && index->lens[MR_PACK_SHARDS] == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " samples and no shard", path, n);
-    if (mr_pack_index_has_marks(index) && index->lens[MR_PACK_MARKS] / sizeof(struct mr_pack_marks) != n)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s: %" PRIu64 " bytes of marks for %" PRIu64 " samples", path,
+    if (mr_pack_index_has_marks(index) &&
+        index->lens[MR_PACK_MARKS] / sizeof(struct mr_pack_marks) != n)
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s: %" PRIu64 " bytes of marks for %" PRIu64 " samples", path,
                             index->lens[MR_PACK_MARKS], n);
     return MR_OK;
 }
 
-mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *path, struct mr_pack_index *index_out,
-                                     mr_error *error)
+mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *path,
+                                     struct mr_pack_index *index_out, mr_error *error)
 {
     struct mr_pack_index index = {.header = bytes, .bytes = bytes};
     mr_status status = check_header(index.header, len, path, error);
@@ -137,8 +149,8 @@ mr_status mr_pack_index_attach_again(const void *bytes, size_t len, const char *
     return status;
 }
 
-mr_status mr_pack_index_attach(const void *bytes, size_t len, const char *path, struct mr_pack_index *index_out,
-                               mr_error *error)
+mr_status mr_pack_index_attach(const void *bytes, size_t len, const char *path,
+                               struct mr_pack_index *index_out, mr_error *error)
 {
     const struct mr_pack_header *header = bytes;
     mr_status status = check_header(header, len, path, error);
@@ -147,8 +159,9 @@ mr_status mr_pack_index_attach(const void *bytes, size_t len, const char *path, 
     uint64_t sum = mr_pack_index_checksum(bytes, len);
     if (sum != header->checksum)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s was altered: its checksum is %016" PRIx64 ", its header says %016" PRIx64, path, sum,
-                            header->checksum);
+                            "%s was altered: its checksum is %016" PRIx64
+                            ", its header says %016" PRIx64,
+                            path, sum, header->checksum);
     return mr_pack_index_attach_again(bytes, len, path, index_out, error);
 }
 
@@ -168,10 +181,12 @@ uint64_t mr_pack_index_shard_bytes(const struct mr_pack_index *index, uint64_t s
     return shard < mr_pack_index_n_shards(index) ? bytes[shard] : 0;
 }
 
-static bool lies_in_its_shard(const struct mr_pack_index *index, const struct mr_pack_sample *sample)
+static bool lies_in_its_shard(const struct mr_pack_index *index,
+                              const struct mr_pack_sample *sample)
 {
     uint64_t end;
-    return sample->shard < mr_pack_index_n_shards(index) && mr_checked_add_u64(sample->offset, sample->len, &end) &&
+    return sample->shard < mr_pack_index_n_shards(index) &&
+           mr_checked_add_u64(sample->offset, sample->len, &end) &&
            end <= mr_pack_index_shard_bytes(index, sample->shard);
 }
 
@@ -180,14 +195,16 @@ bool mr_pack_index_has_marks(const struct mr_pack_index *index)
     return index->lens[MR_PACK_MARKS] > 0;
 }
 
-bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i, struct mr_pack_marks *marks_out)
+bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i,
+                         struct mr_pack_marks *marks_out)
 {
     if (i >= index->lens[MR_PACK_MARKS] / sizeof(struct mr_pack_marks))
         return false;
     struct mr_pack_marks marks = ((const struct mr_pack_marks *)index->starts[MR_PACK_MARKS])[i];
     uint64_t end;
-    if (marks.len == 0 || marks.len > MR_PACK_MAX_MARKS_BYTES || !mr_checked_add_u64(marks.offset, marks.len, &end) ||
-        end > index->marks_bytes || end > INT64_MAX)
+    if (marks.len == 0 || marks.len > MR_PACK_MAX_MARKS_BYTES ||
+        !mr_checked_add_u64(marks.offset, marks.len, &end) || end > index->marks_bytes ||
+        end > INT64_MAX)
         return false;
     *marks_out = marks;
     return true;
@@ -211,16 +228,19 @@ static bool find_tables(const struct mr_pack_index *index, const struct mr_pack_
     }
     image->n_rows = sample->n_rows;
     image->rows = (const uint32_t *)index->starts[MR_PACK_ROWS] + sample->rows;
-    image->template = (const struct mr_packed_template *)index->starts[MR_PACK_TEMPLATES] + sample->template;
+    image->template =
+        (const struct mr_packed_template *)index->starts[MR_PACK_TEMPLATES] + sample->template;
     return true;
 }
 
-bool mr_pack_index_sample(const struct mr_pack_index *index, uint64_t i, const struct mr_pack_sample **sample_out,
+bool mr_pack_index_sample(const struct mr_pack_index *index, uint64_t i,
+                          const struct mr_pack_sample **sample_out,
                           struct mr_packed_image *image_out)
 {
     if (i >= index->n_samples)
         return false;
-    const struct mr_pack_sample *stored = (const struct mr_pack_sample *)index->starts[MR_PACK_SAMPLES] + i;
+    const struct mr_pack_sample *stored =
+        (const struct mr_pack_sample *)index->starts[MR_PACK_SAMPLES] + i;
     struct mr_pack_sample sample = *stored;
     struct mr_packed_image image = {.encoding = sample.encoding,
                                     .flags = sample.flags,
@@ -239,7 +259,8 @@ bool mr_pack_index_sample(const struct mr_pack_index *index, uint64_t i, const s
     return true;
 }
 
-static const char *text_at(const struct mr_pack_index *index, enum mr_pack_section which, uint64_t at)
+static const char *text_at(const struct mr_pack_index *index, enum mr_pack_section which,
+                           uint64_t at)
 {
     const char *texts = index->starts[which];
     uint64_t len = index->lens[which];
@@ -255,12 +276,15 @@ const char *mr_pack_index_name(const struct mr_pack_index *index, uint64_t i)
 const char *mr_pack_index_class(const struct mr_pack_index *index, uint64_t i)
 {
     const uint64_t *starts = index->starts[MR_PACK_CLASSES];
-    return i < mr_pack_index_n_classes(index) ? text_at(index, MR_PACK_CLASS_NAMES, starts[i]) : NULL;
+    return i < mr_pack_index_n_classes(index) ? text_at(index, MR_PACK_CLASS_NAMES, starts[i])
+                                              : NULL;
 }
 
 const void *mr_pack_index_label(const struct mr_pack_index *index, uint64_t i)
 {
-    return i < index->n_samples ? (const uint8_t *)index->starts[MR_PACK_LABELS] + i * index->label_bytes : NULL;
+    return i < index->n_samples
+               ? (const uint8_t *)index->starts[MR_PACK_LABELS] + i * index->label_bytes
+               : NULL;
 }
 
 const char *mr_pack_index_origin(const struct mr_pack_index *index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a pack: reads and checks the whole index once, and looks at each shard. Workers map the same index file by its
- * descriptor and do not check it again, so they use what was checked here.
+ * Opens a pack: reads and checks the whole index once, and looks at each shard. Workers map the
+ * same index file by its descriptor and do not check it again, so they use what was checked here.
  */
 #include "dataset/pack_open.h"
 
@@ -33,7 +33,8 @@ struct opening {
 static mr_status no_index(const struct opening *opening, int os_error, mr_error *error)
 {
     if (os_error == ENOENT && faccessat(opening->root, MR_PACK_UNFINISHED, F_OK, 0) == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s is not finished: it holds a part of a pack and no index",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s is not finished: it holds a part of a pack and no index",
                             opening->dir);
     return mr_regular_file_fail(error, os_error, "cannot open the pack's index %s", opening->path);
 }
@@ -49,7 +50,8 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is empty", opening->path);
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot map %jd bytes of %s", (intmax_t)st.st_size, opening->path);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot map %jd bytes of %s",
+                           (intmax_t)st.st_size, opening->path);
     opening->map = map;
     opening->len = (size_t)st.st_size;
     return MR_OK;
@@ -63,23 +65,26 @@ static mr_status add_file(const struct opening *opening, const char *name, uint6
     if (fstatat(opening->root, name, &st, 0) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "%s%s%s", opening->dir, opening->slash, name);
     if (!S_ISREG(st.st_mode))
-        return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir, opening->slash, name);
+        return mr_error_set(error, MR_ERR_IO, "%s%s%s is not a regular file", opening->dir,
+                            opening->slash, name);
     if ((uint64_t)st.st_size != bytes)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64, opening->dir,
-                            opening->slash, name, (intmax_t)st.st_size, bytes);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s%s%s has %jd bytes, the index says %" PRIu64,
+                            opening->dir, opening->slash, name, (intmax_t)st.st_size, bytes);
     builder->header.n_files++;
     return mr_catalog_builder_name(builder, name, error);
 }
 
 /* The shards in their order, then the marks. */
-static mr_status add_files(const struct opening *opening, struct mr_catalog_builder *builder, mr_error *error)
+static mr_status add_files(const struct opening *opening, struct mr_catalog_builder *builder,
+                           mr_error *error)
 {
     const struct mr_pack_index *index = &opening->index;
     uint64_t n = mr_pack_index_n_shards(index);
     mr_status status = MR_OK;
     for (uint64_t i = 0; status == MR_OK && i < n; i++) {
         char name[32];
-        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i); /* the first one that is missing ends this */
+        /* the first one that is missing ends this */
+        snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
         status = add_file(opening, name, mr_pack_index_shard_bytes(index, i), builder, error);
     }
     if (status == MR_OK && mr_pack_index_has_marks(index))
@@ -87,24 +92,27 @@ static mr_status add_files(const struct opening *opening, struct mr_catalog_buil
     return status;
 }
 
-static mr_status add_classes(const struct opening *opening, struct mr_catalog_builder *builder, mr_error *error)
+static mr_status add_classes(const struct opening *opening, struct mr_catalog_builder *builder,
+                             mr_error *error)
 {
     uint64_t n = mr_pack_index_n_classes(&opening->index);
     mr_status status = MR_OK;
     for (uint64_t i = 0; status == MR_OK && i < n; i++) {
         const char *name = mr_pack_index_class(&opening->index, i);
         if (!name || i >= UINT32_MAX)
-            return mr_error_set(error, MR_ERR_DAMAGED, "%s: the name of class %" PRIu64 " lies outside of it",
+            return mr_error_set(error, MR_ERR_DAMAGED,
+                                "%s: the name of class %" PRIu64 " lies outside of it",
                                 opening->path, i);
         status = mr_catalog_builder_class(builder, name, error);
     }
     return status;
 }
 
-static mr_status build_catalog(struct opening *opening, struct mr_catalog_builder *builder, int *fd_out,
-                               mr_error *error)
+static mr_status build_catalog(struct opening *opening, struct mr_catalog_builder *builder,
+                               int *fd_out, mr_error *error)
 {
-    mr_status status = mr_pack_index_attach(opening->map, opening->len, opening->path, &opening->index, error);
+    mr_status status =
+        mr_pack_index_attach(opening->map, opening->len, opening->path, &opening->index, error);
     if (status < 0)
         return status;
     const struct mr_pack_header *header = opening->index.header;
@@ -123,8 +131,8 @@ static mr_status build_catalog(struct opening *opening, struct mr_catalog_builde
     return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);
 }
 
-static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *builder, int fds[MR_CATALOG_N_FDS],
-                           mr_error *error)
+static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *builder,
+                           int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
     char absolute[PATH_MAX];
     mr_status status = mr_kind_open_root(opening->dir, &fds[MR_CATALOG_FD_ROOT], absolute, error);
@@ -140,15 +148,17 @@ static mr_status open_pack(struct opening *opening, struct mr_catalog_builder *b
     return status;
 }
 
-mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
-                       mr_error *error)
+mr_status mr_pack_open(struct mr_spec *spec, const mr_dataset_options *options,
+                       int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     (void)options;
     const char *dir = spec->paths[0];
-    struct opening opening = {.dir = dir, .slash = dir[strlen(dir) - 1] == '/' ? "" : "/", .root = -1};
+    struct opening opening = {
+        .dir = dir, .slash = dir[strlen(dir) - 1] == '/' ? "" : "/", .root = -1};
     if (mr_spec_finish(spec, "none", error) < 0)
         return MR_ERR_INVALID;
-    snprintf(opening.path, sizeof opening.path, "%.*s%s" MR_PACK_INDEX, PATH_MAX, dir, opening.slash);
+    snprintf(opening.path, sizeof opening.path, "%.*s%s" MR_PACK_INDEX, PATH_MAX, dir,
+             opening.slash);
     struct mr_catalog_builder builder;
     mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_PACK, error);
     if (status == MR_OK)

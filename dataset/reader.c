@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all readers have in common: creation and choice of the functions that read, requests, and the buffers, one per
- * request.
+ * What all readers have in common: creation and choice of the functions that read, requests, and
+ * the buffers, one per request.
  *
- * A buffer that once held a huge file must not keep that memory for the rest of the training, yet must not be mapped
- * anew for each file either. So it is shrunk only when the recent reads would fit in a quarter of it.
+ * A buffer that once held a huge file must not keep that memory for the rest of the training, yet
+ * must not be mapped anew for each file either. So it is shrunk only when the recent reads would
+ * fit in a quarter of it.
  */
 #include "dataset/reader_impl.h"
 
@@ -66,7 +67,8 @@ int mr_reader_reserve(struct mr_reader_request *request, size_t len)
     if (request->bytes)
         bytes = mremap(request->bytes, request->mapped, mapped, MREMAP_MAYMOVE);
     else
-        bytes = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        bytes = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (bytes == MAP_FAILED)
         return -ENOMEM;
     request->bytes = bytes;
@@ -74,7 +76,10 @@ int mr_reader_reserve(struct mr_reader_request *request, size_t len)
     return 0;
 }
 
-/* mremap to a smaller size keeps the address; if it fails all the same, the buffer just stays as it is. */
+/*
+ * mremap to a smaller size keeps the address; if it fails all the same, the buffer just stays as it
+ * is.
+ */
 static void shrink_buffer(struct mr_reader *reader, struct mr_reader_request *request)
 {
     if (request->mapped <= SHRINK_ABOVE || reader->recent_len > request->mapped / 4)
@@ -104,14 +109,15 @@ bool mr_reader_fits_calls(const struct mr_reader_request *request)
 {
     for (uint32_t i = 0; i < request->n_extents; i++) {
         uint64_t end;
-        if (!mr_checked_add_u64(request->extents[i].offset, request->extents[i].len, &end) || end > INT64_MAX ||
-            request->extents[i].len > MR_READER_MAX_CALL)
+        if (!mr_checked_add_u64(request->extents[i].offset, request->extents[i].len, &end) ||
+            end > INT64_MAX || request->extents[i].len > MR_READER_MAX_CALL)
             return false;
     }
     return true;
 }
 
-void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request, uint32_t n)
+void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request,
+                       uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         mr_file_cache_release(reader->cache, request->extents[i].file);
@@ -135,7 +141,8 @@ uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_
     return reader->options.max_bytes + request->marks_len + request->extra_len;
 }
 
-void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len)
+void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status,
+                      size_t len)
 {
     assert(request->state == MR_READER_PENDING);
     request->state = MR_READER_ENDED;
@@ -187,7 +194,10 @@ static mr_status use_ops(struct mr_reader *reader, const struct mr_reader_ops *o
     return status;
 }
 
-/* What io_uring lacks is no failure as long as nobody asked for it by name; neither is the memory it could not lock. */
+/*
+ * What io_uring lacks is no failure as long as nobody asked for it by name; neither is the memory
+ * it could not lock.
+ */
 static mr_status choose_ops(struct mr_reader *reader, mr_error *error)
 {
     if (reader->options.kind != MR_READER_AUTO)
@@ -207,13 +217,14 @@ static mr_status set_up(struct mr_reader *reader, mr_error *error)
     return status;
 }
 
-mr_status mr_reader_create(const struct mr_catalog *catalog, const struct mr_reader_options *options,
-                           struct mr_reader **reader_out, mr_error *error)
+mr_status mr_reader_create(const struct mr_catalog *catalog,
+                           const struct mr_reader_options *options, struct mr_reader **reader_out,
+                           mr_error *error)
 {
     *reader_out = NULL;
     if (options->depth < 1 || options->depth > MR_READER_MAX_DEPTH)
-        return mr_error_set(error, MR_ERR_INVALID, "%u reads in flight are not between 1 and %u", options->depth,
-                            MR_READER_MAX_DEPTH);
+        return mr_error_set(error, MR_ERR_INVALID, "%u reads in flight are not between 1 and %u",
+                            options->depth, MR_READER_MAX_DEPTH);
     struct mr_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return mr_error_memory(error, sizeof *reader);
@@ -271,7 +282,8 @@ static struct mr_reader_request *take_free(struct mr_reader *reader)
     return request;
 }
 
-static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset)
+static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_t tag,
+                                               int64_t index, uint64_t offset)
 {
     struct mr_reader_request *request = take_free(reader);
     reader->n_busy++;
@@ -322,13 +334,15 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
 }
 
 /* A part of an image that is a range of its file. One without a length is not read at all. */
-static mr_status find_part_of_member(const struct mr_reader *reader, struct mr_reader_request *request, uint64_t len)
+static mr_status find_part_of_member(const struct mr_reader *reader,
+                                     struct mr_reader_request *request, uint64_t len)
 {
     struct mr_extent *image = &request->extents[request->n_extents - 1];
     if (request->offset > image->len || len > image->len - request->offset) {
         char name[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(reader->catalog, request->index, name);
-        return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: its %llu bytes have no part of %llu at %llu", name,
+        return mr_error_set(&request->error, MR_ERR_DAMAGED,
+                            "%s: its %llu bytes have no part of %llu at %llu", name,
                             (unsigned long long)image->len, (unsigned long long)len,
                             (unsigned long long)request->offset);
     }
@@ -338,15 +352,21 @@ static mr_status find_part_of_member(const struct mr_reader *reader, struct mr_r
     return MR_OK;
 }
 
-/* A part of a described sample, behind its marks, or of a sample's own file, whose length is not known here. */
-static mr_status find_part(const struct mr_reader *reader, struct mr_reader_request *request, uint64_t len)
+/*
+ * A part of a described sample, behind its marks, or of a sample's own file, whose length is not
+ * known here.
+ */
+static mr_status find_part(const struct mr_reader *reader, struct mr_reader_request *request,
+                           uint64_t len)
 {
     struct mr_extent *extent = request->extents;
     if (mr_catalog_is_described(reader->catalog)) {
-        if (!reader->options.no_index && mr_catalog_extent_marks(reader->catalog, request->index, extent))
+        if (!reader->options.no_index &&
+            mr_catalog_extent_marks(reader->catalog, request->index, extent))
             request->marks_len = (size_t)extent++->len;
         request->n_extents = (uint32_t)(extent - request->extents) + 1;
-        return mr_catalog_extent_part(reader->catalog, request->index, request->offset, len, extent, &request->error);
+        return mr_catalog_extent_part(reader->catalog, request->index, request->offset, len, extent,
+                                      &request->error);
     }
     find_extents(reader, request);
     if (mr_catalog_has_members(reader->catalog))
@@ -356,12 +376,15 @@ static mr_status find_part(const struct mr_reader *reader, struct mr_reader_requ
     return MR_OK;
 }
 
-void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset, uint64_t len)
+void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t index, uint64_t offset,
+                            uint64_t len)
 {
-    assert(mr_catalog_is_described(reader->catalog) || reader->loose_files || mr_catalog_has_members(reader->catalog));
+    assert(mr_catalog_is_described(reader->catalog) || reader->loose_files ||
+           mr_catalog_has_members(reader->catalog));
     struct mr_reader_request *request = start_request(reader, tag, index, offset);
     mr_status status = find_part(reader, request, len);
-    if (status < 0 || (len == 0 && request->extra_len == 0)) { /* no bytes are there whatever the file holds */
+    /* no bytes are there whatever the file holds */
+    if (status < 0 || (len == 0 && request->extra_len == 0)) {
         request->marks_len = request->extra_len = 0;
         mr_reader_finish(reader, request, status, 0);
     } else {

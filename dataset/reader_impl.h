@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the readers share. reader.c owns requests, buffers and queues; a table of functions
- * (reader_uring.c, reader_pread.c) takes a request from begin to mr_reader_finish().
+ * What the files of the readers share. reader.c owns requests, buffers and queues; a table of
+ * functions (reader_uring.c, reader_pread.c) takes a request from begin to mr_reader_finish().
  *
- * Invariant: both readers give the same bytes and the same errors. So io_uring puts every read that is not a plain
- * success on the slow queue, and reader_pread.c does it again by ordinary calls.
+ * Invariant: both readers give the same bytes and the same errors. So io_uring puts every read that
+ * is not a plain success on the slow queue, and reader_pread.c does it again by ordinary calls.
  */
 #ifndef DATASET_READER_IMPL_H
 #define DATASET_READER_IMPL_H
@@ -29,7 +29,8 @@ struct mr_reader_request {
     size_t len;
     size_t mapped;    /* bytes of the mapping, at least capacity + MR_READER_SLACK */
     size_t marks_len; /* of the first extent where that is marks, else 0 */
-    size_t extra_len; /* of the extents before the last where they are byte arrays, else 0; marks_len is 0 then */
+    size_t extra_len; /* of the extents before the last where they are byte arrays, else 0;
+                         marks_len is 0 then */
     uint32_t n_extents;
     uint32_t reading; /* the extent that ordinary calls are at: for the name of its file */
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
@@ -46,10 +47,15 @@ struct mr_reader_ops {
     const char *name;
     /* Returns MR_OK; MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY. NULL: nothing to do. */
     mr_status (*create)(struct mr_reader *reader, mr_error *error);
-    /* Nothing writes to a buffer after it has returned. Called also after create has failed. NULL: nothing to do. */
+    /*
+     * Nothing writes to a buffer after it has returned. Called also after create has failed. NULL:
+     * nothing to do.
+     */
     void (*destroy)(struct mr_reader *reader);
     void (*begin)(struct mr_reader *reader, struct mr_reader_request *request);
-    /* Bring reads forward. wait: until the queue of ended ones is not empty; something is pending. */
+    /*
+     * Bring reads forward. wait: until the queue of ended ones is not empty; something is pending.
+     */
     void (*advance)(struct mr_reader *reader, bool wait);
 };
 
@@ -81,11 +87,14 @@ size_t mr_reader_capacity(const struct mr_reader_request *request);
 int mr_reader_reserve(struct mr_reader_request *request, size_t len);
 
 /* The read has ended; on failure request->error is written already. */
-void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status, size_t len);
+void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status,
+                      size_t len);
 
 /* Bytes that the request may have: marks and byte arrays come on top of a sample's. */
 uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_request *request);
-/* Sum of the lengths of the request's extents: MR_LEN_UNKNOWN when one is, one less than that when the sum overflows.
+/*
+ * Sum of the lengths of the request's extents: MR_LEN_UNKNOWN when one is, one less than that when
+ * the sum overflows. /
  */
 uint64_t mr_reader_total(const struct mr_reader_request *request);
 
@@ -95,7 +104,8 @@ bool mr_reader_fits_calls(const struct mr_reader_request *request);
 bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request *request,
                        int fds_out[MR_CATALOG_MAX_EXTENTS]);
 /* Those of the first n extents. */
-void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request, uint32_t n);
+void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request,
+                       uint32_t n);
 
 /* Read a request by ordinary calls, and finish it. */
 void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads by ordinary calls, one sample after the other, and writes the message of every error that a read can end with.
+ * Reads by ordinary calls, one sample after the other, and writes the message of every error that a
+ * read can end with.
  *
- * Invariant: a short read is not the end of a file. Only a read of zero bytes is, or one that ends exactly where the
- * file said that it ends. A lack of descriptors is no property of the sample, so it is waited out and never called
- * damage.
+ * Invariant: a short read is not the end of a file. Only a read of zero bytes is, or one that ends
+ * exactly where the file said that it ends. A lack of descriptors is no property of the sample, so
+ * it is waited out and never called damage.
  */
 #include "dataset/reader_impl.h"
 
@@ -43,7 +44,8 @@ static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
 static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request,
                            char name[MR_CATALOG_DESCRIPTION])
 {
-    mr_catalog_describe_file(reader->catalog, request->index, request->extents[request->reading].file, name);
+    mr_catalog_describe_file(reader->catalog, request->index,
+                             request->extents[request->reading].file, name);
     return name;
 }
 
@@ -65,26 +67,31 @@ static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *req
     return mr_error_os(&request->error, status, err, "%s", name);
 }
 
-static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request, uint64_t n_bytes)
+static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *request,
+                            uint64_t n_bytes)
 {
     char name[MR_CATALOG_DESCRIPTION];
-    return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %llu bytes are above the limit of %llu",
+    return mr_error_set(&request->error, MR_ERR_DAMAGED,
+                        "%s: %llu bytes are above the limit of %llu",
                         name_of(reader, request, name),
                         (unsigned long long)(n_bytes - request->marks_len - request->extra_len),
                         (unsigned long long)reader->options.max_bytes);
 }
 
-static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t needs)
+static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *request, int fd,
+                            uint64_t needs)
 {
     char name[MR_CATALOG_DESCRIPTION];
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_os(reader, request, errno);
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: file ends at byte %lld, needs %llu",
-                        name_of(reader, request, name), (long long)st.st_size, (unsigned long long)needs);
+                        name_of(reader, request, name), (long long)st.st_size,
+                        (unsigned long long)needs);
 }
 
-static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request, size_t len)
+static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request *request,
+                             size_t len)
 {
     char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
@@ -92,10 +99,12 @@ static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request 
 }
 
 /*
- * Up to len bytes at offset; fewer only at the end of the file, which a read that comes short with expected bytes in
- * all has seen (0: only a read of zero bytes has). Returns their number or a negative errno.
+ * Up to len bytes at offset; fewer only at the end of the file, which a read that comes short with
+ * expected bytes in all has seen (0: only a read of zero bytes has). Returns their number or a
+ * negative errno.
  */
-static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t len, uint64_t offset, size_t expected)
+static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t len,
+                       uint64_t offset, size_t expected)
 {
     size_t done = 0;
     uint32_t n_tries = 0;
@@ -133,12 +142,12 @@ static uint64_t more_room(uint64_t room, uint64_t limit)
 }
 
 /*
- * A file from offset to its end, behind the *len bytes that the buffer holds already. size is what the file said when
- * it was opened; the end is where reading ends. Reading asks for one byte more than there should be: an answer that
- * comes short of it has seen the end.
+ * A file from offset to its end, behind the *len bytes that the buffer holds already. size is what
+ * the file said when it was opened; the end is where reading ends. Reading asks for one byte more
+ * than there should be: an answer that comes short of it has seen the end.
  */
-static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *request, int fd, uint64_t offset,
-                           uint64_t size, size_t *len)
+static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *request, int fd,
+                           uint64_t offset, uint64_t size, size_t *len)
 {
     uint64_t limit = reader->options.max_bytes - *len;
     uint64_t expected = size > offset ? size - offset : 0;
@@ -181,9 +190,12 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request
     return MR_OK;
 }
 
-/* A descriptor of the cache, where many samples share a file and a place is free, or one for this read alone.
- * size_out may be NULL. */
-static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out, uint64_t *size_out)
+/*
+ * A descriptor of the cache, where many samples share a file and a place is free, or one for this
+ * read alone. size_out may be NULL.
+ */
+static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out,
+                       uint64_t *size_out)
 {
     struct stat st;
     uint32_t n_tries = 0;
@@ -244,8 +256,9 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
     mr_file_cache_release(reader->cache, extent->file);
 }
 
-/* Let the disk begin with large extents of shards, and with marks, so that a sample waits for both of its places at
- * once.
+/*
+ * Let the disk begin with large extents of shards, and with marks, so that a sample waits for both
+ * of its places at once. /
  */
 static void begin_pread(struct mr_reader *reader, struct mr_reader_request *request)
 {

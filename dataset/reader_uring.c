@@ -2,19 +2,21 @@
 /*
  * Reads by io_uring: several samples in flight, one system call for several of them.
  *
- * A loose file is one chain: open into a fixed-file slot - read - read one byte more - close. The open is linked softly
- * (if it fails the rest is cancelled). The reads are linked hard, because a short read breaks a soft link, and every
- * read of a whole file is short. The second read continues at the file position: zero bytes are the only proof that the
- * first one reached the end. When the file is longer than the buffer, the buffer grows and the whole chain runs again,
- * so that all bytes of a sample come from one opened file. A part of a loose file needs no second read: its length is
- * known. Extents of shards are single reads.
+ * A loose file is one chain: open into a fixed-file slot - read - read one byte more - close. The
+ * open is linked softly (if it fails the rest is cancelled). The reads are linked hard, because a
+ * short read breaks a soft link, and every read of a whole file is short. The second read continues
+ * at the file position: zero bytes are the only proof that the first one reached the end. When the
+ * file is longer than the buffer, the buffer grows and the whole chain runs again, so that all
+ * bytes of a sample come from one opened file. A part of a loose file needs no second read: its
+ * length is known. Extents of shards are single reads.
  *
  * Every read that is not a plain success is done again by reader_pread.c, which writes the message.
  *
  * Invariant: a request may be touched only after the completions of its whole chain have arrived.
  *
- * No set-up flag may defer completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a chain whose open had to
- * wait for the disk would continue only after the sample that is being decoded meanwhile.
+ * No set-up flag may defer completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a
+ * chain whose open had to wait for the disk would continue only after the sample that is being
+ * decoded meanwhile.
  */
 #include "dataset/reader_impl.h"
 
@@ -43,8 +45,9 @@ enum round {
 #define NEEDED_FEATURES (IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
 #define MAX_ROUNDS 4 /* a file that outgrows its buffer more often is read by ordinary calls */
 /*
- * Reads of regular files always end; those of a fifo or terminal that a file was replaced by may not. After so long
- * without an end everything that can be cancelled is, and reader_pread.c looks at what it is.
+ * Reads of regular files always end; those of a fifo or terminal that a file was replaced by may
+ * not. After so long without an end everything that can be cancelled is, and reader_pread.c looks
+ * at what it is.
  */
 #define STALL_NS 1000000000u
 /* Identity of entries that belong to no request. */
@@ -95,8 +98,8 @@ static struct io_uring_sqe *next_sqe(struct mr_reader *reader)
 }
 
 /* Give a prepared entry its identity. */
-static void queue_step(struct mr_reader *reader, const struct mr_reader_request *request, struct io_uring_sqe *sqe,
-                       uint32_t step, unsigned flags)
+static void queue_step(struct mr_reader *reader, const struct mr_reader_request *request,
+                       struct io_uring_sqe *sqe, uint32_t step, unsigned flags)
 {
     uint32_t number = number_of(reader, request);
     struct uring *uring = uring_of(reader);
@@ -106,7 +109,8 @@ static void queue_step(struct mr_reader *reader, const struct mr_reader_request 
     uring->n_left++;
 }
 
-static void start_round(struct mr_reader *reader, const struct mr_reader_request *request, enum round round)
+static void start_round(struct mr_reader *reader, const struct mr_reader_request *request,
+                        enum round round)
 {
     struct uring *uring = uring_of(reader);
     struct flight *flight = &uring->flights[number_of(reader, request)];
@@ -141,8 +145,8 @@ static void begin_direct(struct mr_reader *reader, struct mr_reader_request *req
     start_round(reader, request, ROUND_DIRECT);
     flight->asked = whole ? bytes_to_ask(reader, request) : (size_t)request->extents[0].len;
     struct io_uring_sqe *sqe = next_sqe(reader);
-    io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
-                                0, slot);
+    io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path,
+                                O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, slot);
     queue_step(reader, request, sqe, OPEN, IOSQE_IO_LINK);
     /* Offset -1: the file position, which the second read goes on from. */
     sqe = next_sqe(reader);
@@ -169,7 +173,8 @@ static void begin_open(struct mr_reader *reader, struct mr_reader_request *reque
     queue_step(reader, request, sqe, OPEN, 0);
 }
 
-static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd, size_t asked)
+static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd,
+                       size_t asked)
 {
     struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
     start_round(reader, request, ROUND_READ);
@@ -188,8 +193,9 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
 {
     struct uring *uring = uring_of(reader);
     char *path = uring->flights[number_of(reader, request)].path;
-    if (!is_whole(request) && (total > reader->options.max_bytes || !mr_reader_fits_calls(request) ||
-                               mr_reader_reserve(request, (size_t)total) != 0))
+    if (!is_whole(request) &&
+        (total > reader->options.max_bytes || !mr_reader_fits_calls(request) ||
+         mr_reader_reserve(request, (size_t)total) != 0))
         return false;
     if (mr_catalog_path(reader->catalog, request->extents[0].file, path) != 0)
         return false;
@@ -200,7 +206,8 @@ static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *requ
     return true;
 }
 
-static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
+static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *request,
+                          uint64_t total)
 {
     int fds[MR_CATALOG_MAX_EXTENTS];
     if (total > mr_reader_limit(reader, request) || !mr_reader_fits_calls(request) ||
@@ -225,19 +232,26 @@ static void begin_uring(struct mr_reader *reader, struct mr_reader_request *requ
     uring->flights[number_of(reader, request)].n_rounds = 0;
     bool begun = false;
     if (!uring->broken)
-        begun = reader->loose_files ? begin_loose(reader, request, total) : begin_extents(reader, request, total);
+        begun = reader->loose_files ? begin_loose(reader, request, total)
+                                    : begin_extents(reader, request, total);
     if (!begun)
         mr_reader_push(&reader->slow, request);
 }
 
-/* The file is longer than the buffer: make room for what it says it has, and read it from the start once more. */
-static bool read_larger(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+/*
+ * The file is longer than the buffer: make room for what it says it has, and read it from the start
+ * once more.
+ */
+static bool read_larger(struct mr_reader *reader, struct mr_reader_request *request,
+                        struct flight *flight)
 {
     struct stat st;
-    if (++flight->n_rounds >= MAX_ROUNDS || fstatat(mr_catalog_root(reader->catalog), flight->path, &st, 0) != 0)
+    if (++flight->n_rounds >= MAX_ROUNDS ||
+        fstatat(mr_catalog_root(reader->catalog), flight->path, &st, 0) != 0)
         return false;
     uint64_t size = (uint64_t)st.st_size;
-    if (!S_ISREG(st.st_mode) || size < flight->asked || size > reader->options.max_bytes || size >= MR_READER_MAX_CALL)
+    if (!S_ISREG(st.st_mode) || size < flight->asked || size > reader->options.max_bytes ||
+        size >= MR_READER_MAX_CALL)
         return false;
     if (mr_reader_reserve(request, (size_t)size + 1) != 0)
         return false;
@@ -245,7 +259,8 @@ static bool read_larger(struct mr_reader *reader, struct mr_reader_request *requ
     return true;
 }
 
-static bool end_direct(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+static bool end_direct(struct mr_reader *reader, struct mr_reader_request *request,
+                       struct flight *flight)
 {
     int32_t n = flight->results[READ];
     bool whole = is_whole(request), full = n >= 0 && (size_t)n == flight->asked;
@@ -260,17 +275,23 @@ static bool end_direct(struct mr_reader *reader, struct mr_reader_request *reque
     return true;
 }
 
-/* O_NONBLOCK was for fifos; on a regular file, kernels before 5.18 take it as a wish not to wait for the disk. */
-static bool end_open(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+/*
+ * O_NONBLOCK was for fifos; on a regular file, kernels before 5.18 take it as a wish not to wait
+ * for the disk.
+ */
+static bool end_open(struct mr_reader *reader, struct mr_reader_request *request,
+                     struct flight *flight)
 {
     int fd = flight->results[OPEN];
     if (fd < 0)
         return false;
     struct stat st;
     bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-                mr_catalog_is_file(reader->catalog, request->extents[0].file, &st) && fcntl(fd, F_SETFL, 0) == 0;
+                mr_catalog_is_file(reader->catalog, request->extents[0].file, &st) &&
+                fcntl(fd, F_SETFL, 0) == 0;
     uint64_t len = is_whole(request) && good ? (uint64_t)st.st_size : request->extents[0].len;
-    size_t asked = is_whole(request) ? (size_t)len + 1 : (size_t)len; /* one more shows that this is the end */
+    /* one more shows that this is the end */
+    size_t asked = is_whole(request) ? (size_t)len + 1 : (size_t)len;
     if (!good || len > reader->options.max_bytes || len >= MR_READER_MAX_CALL ||
         mr_reader_reserve(request, asked) != 0) {
         close(fd);
@@ -280,7 +301,8 @@ static bool end_open(struct mr_reader *reader, struct mr_reader_request *request
     return true;
 }
 
-static bool end_read(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+static bool end_read(struct mr_reader *reader, struct mr_reader_request *request,
+                     struct flight *flight)
 {
     if (flight->results[CLOSE] == -ECANCELED)
         close(flight->fd);
@@ -291,13 +313,15 @@ static bool end_read(struct mr_reader *reader, struct mr_reader_request *request
     return true;
 }
 
-static bool end_extents(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+static bool end_extents(struct mr_reader *reader, struct mr_reader_request *request,
+                        struct flight *flight)
 {
     size_t len = 0;
     bool complete = true;
     mr_reader_release(reader, request, request->n_extents);
     for (uint32_t i = 0; i < request->n_extents; i++) {
-        complete = complete && flight->results[i] >= 0 && (uint64_t)flight->results[i] == request->extents[i].len;
+        complete = complete && flight->results[i] >= 0 &&
+                   (uint64_t)flight->results[i] == request->extents[i].len;
         len += (size_t)request->extents[i].len;
     }
     if (complete)
@@ -306,7 +330,8 @@ static bool end_extents(struct mr_reader *reader, struct mr_reader_request *requ
 }
 
 /* All completions of a round are in. */
-static void end_round(struct mr_reader *reader, struct mr_reader_request *request, struct flight *flight)
+static void end_round(struct mr_reader *reader, struct mr_reader_request *request,
+                      struct flight *flight)
 {
     bool good = false;
     switch (flight->round) {
@@ -372,7 +397,10 @@ static void all_submitted(struct mr_reader *reader)
     uring->n_queued = 0;
 }
 
-/* io_uring_enter() is refused, perhaps by a filter set after creation: what it has not seen is read otherwise. */
+/*
+ * io_uring_enter() is refused, perhaps by a filter set after creation: what it has not seen is read
+ * otherwise.
+ */
 static void give_up_ring(struct mr_reader *reader)
 {
     struct uring *uring = uring_of(reader);
@@ -423,7 +451,8 @@ static void enter_ring(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
 static void cancel_all(struct mr_reader *reader)
 {
     struct uring *uring = uring_of(reader);
-    struct io_uring_sqe *sqe = uring->direct && !uring->broken ? io_uring_get_sqe(&uring->ring) : NULL;
+    struct io_uring_sqe *sqe =
+        uring->direct && !uring->broken ? io_uring_get_sqe(&uring->ring) : NULL;
     if (!sqe)
         return;
     io_uring_prep_cancel64(sqe, 0, (int)(IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY));
@@ -476,7 +505,8 @@ static mr_status check_opcodes(struct uring *uring, mr_error *error)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel lacks features");
     struct io_uring_probe *probe = io_uring_get_probe_ring(&uring->ring);
     if (!probe)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "io_uring: the kernel does not list its operations");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "io_uring: the kernel does not list its operations");
     bool good = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         good = good && io_uring_opcode_supported(probe, needed[i]);
@@ -506,8 +536,9 @@ static mr_status try_once(struct uring *uring, mr_error *error)
 }
 
 /*
- * Fixed-file slots for loose files. Linked requests that find their file only when they run came with Linux 5.18,
- * sparse tables and cancelling by any file with 5.19, so a sparse table stands for all three.
+ * Fixed-file slots for loose files. Linked requests that find their file only when they run came
+ * with Linux 5.18, sparse tables and cancelling by any file with 5.19, so a sparse table stands for
+ * all three.
  */
 static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_error *error)
 {
@@ -520,7 +551,10 @@ static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_
     return MR_OK;
 }
 
-/* Rings that have ended: orders threads whose rings lie at one place, for race detectors that see no system calls. */
+/*
+ * Rings that have ended: orders threads whose rings lie at one place, for race detectors that see
+ * no system calls.
+ */
 static _Atomic uint32_t n_ended;
 
 static mr_status create_uring(struct mr_reader *reader, mr_error *error)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files of fixed-size records. The i-th record's data begin at header + i * stride; a stride below the record's
- * size makes windows overlap. The label's offset may be negative, so the bytes to read may begin before the data.
+ * Opens files of fixed-size records. The i-th record's data begin at header + i * stride; a stride
+ * below the record's size makes windows overlap. The label's offset may be negative, so the bytes
+ * to read may begin before the data.
  */
 #include "dataset/records.h"
 
@@ -23,13 +24,18 @@
 /* Data and label further apart than this are read by two reads instead of one. */
 enum { MAX_GAP = 4096 };
 
-#define KNOWN_KEYS "bytes, header, stride, dtype, shape, layout, label_off, label_bytes, label_dtype, label_shape"
+#define KNOWN_KEYS                                                                                 \
+    "bytes, header, stride, dtype, shape, layout, label_off, label_bytes, label_dtype, "           \
+    "label_shape"
 
-/* Before anything else: a key that is written wrong is reported, not what is missing because of it. */
+/*
+ * Before anything else: a key that is written wrong is reported, not what is missing because of it.
+ */
 static mr_status check_keys(struct mr_spec *spec, mr_error *error)
 {
-    static const char *const keys[] = {"bytes",  "header",    "stride",      "dtype",       "shape",
-                                       "layout", "label_off", "label_bytes", "label_dtype", "label_shape"};
+    static const char *const keys[] = {"bytes",       "header",     "stride",    "dtype",
+                                       "shape",       "layout",     "label_off", "label_bytes",
+                                       "label_dtype", "label_shape"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         mr_spec_take(spec, keys[i]);
     return mr_spec_finish(spec, KNOWN_KEYS, error);
@@ -48,13 +54,15 @@ int64_t mr_records_needed(const struct mr_record_layout *layout)
 
 uint64_t mr_records_in(const struct mr_record_layout *layout, int64_t size)
 {
-    int64_t room = size - layout->header - mr_records_needed(layout); /* each is >= 0 and <= INT64_MAX / 2 */
+    /* each is >= 0 and <= INT64_MAX / 2 */
+    int64_t room = size - layout->header - mr_records_needed(layout);
     return room < 0 ? 0 : 1 + (uint64_t)(room / layout->stride);
 }
 
 void mr_records_parts(const struct mr_record_layout *layout, struct mr_catalog_record *record_out)
 {
-    int64_t data_len = (int64_t)layout->kind.data_bytes, off = layout->label_off, len = layout->label_len;
+    int64_t data_len = (int64_t)layout->kind.data_bytes, off = layout->label_off,
+            len = layout->label_len;
     struct mr_catalog_record record = {.header = (uint64_t)layout->header,
                                        .stride = (uint64_t)layout->stride,
                                        .n_parts = 1,
@@ -77,7 +85,8 @@ void mr_records_parts(const struct mr_record_layout *layout, struct mr_catalog_r
 }
 
 /* "3x32x32" or "3,32,32". */
-static mr_status parse_shape(const char *key, const char *text, uint32_t *ndim_out, int64_t *shape_out, mr_error *error)
+static mr_status parse_shape(const char *key, const char *text, uint32_t *ndim_out,
+                             int64_t *shape_out, mr_error *error)
 {
     uint32_t ndim = 0;
     for (const char *rest = text;;) {
@@ -85,8 +94,9 @@ static mr_status parse_shape(const char *key, const char *text, uint32_t *ndim_o
         errno = 0;
         long long dim = *rest >= '0' && *rest <= '9' ? strtoll(rest, &end, 10) : 0;
         if (dim < 1 || errno || ndim == MR_MAX_NDIM - 1 || (*end && *end != 'x' && *end != ','))
-            return mr_error_set(error, MR_ERR_INVALID, "%s '%s' is not 1 to %d whole numbers such as 3x32x32", key,
-                                text, MR_MAX_NDIM - 1);
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "%s '%s' is not 1 to %d whole numbers such as 3x32x32", key, text,
+                                MR_MAX_NDIM - 1);
         shape_out[ndim++] = dim;
         if (*end == '\0')
             break;
@@ -96,11 +106,13 @@ static mr_status parse_shape(const char *key, const char *text, uint32_t *ndim_o
     return MR_OK;
 }
 
-static mr_status take_dtype(struct mr_spec *spec, const char *key, mr_dtype *dtype_out, mr_error *error)
+static mr_status take_dtype(struct mr_spec *spec, const char *key, mr_dtype *dtype_out,
+                            mr_error *error)
 {
     const char *text = mr_spec_take(spec, key);
     if (text && mr_dtype_parse(text, dtype_out) != MR_OK)
-        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' is none of u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s '%s' is none of u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64",
                             key, text);
     return MR_OK;
 }
@@ -136,22 +148,25 @@ static mr_status take_data(struct mr_spec *spec, struct mr_sample_kind *kind, mr
     int64_t size = (int64_t)mr_dtype_size(dtype);
     if (!shape_text) {
         if (bytes % size != 0)
-            return mr_error_set(error, MR_ERR_INVALID, "bytes %" PRId64 " is not a multiple of the %" PRId64 " of %s",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "bytes %" PRId64 " is not a multiple of the %" PRId64 " of %s",
                                 bytes, size, mr_dtype_name(dtype));
         ndim = 1;
         shape[0] = bytes / size;
     }
     if (!mr_kind_set_raw(kind, dtype, ndim, shape, layout) || kind->data_bytes > INT64_MAX / 4)
-        return mr_error_set(error, MR_ERR_INVALID, "shape '%s' of %s is too large", shape_text, mr_dtype_name(dtype));
+        return mr_error_set(error, MR_ERR_INVALID, "shape '%s' of %s is too large", shape_text,
+                            mr_dtype_name(dtype));
     if (bytes != 0 && kind->data_bytes != (uint64_t)bytes)
-        return mr_error_set(error, MR_ERR_INVALID, "shape '%s' of %s has %" PRIu64 " bytes, but bytes is %" PRId64,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "shape '%s' of %s has %" PRIu64 " bytes, but bytes is %" PRId64,
                             shape_text, mr_dtype_name(dtype), kind->data_bytes, bytes);
     return MR_OK;
 }
 
 /* A label that arrives as it is: label_dtype and label_shape. */
-static mr_status set_label_array(struct mr_record_layout *layout, mr_dtype dtype, uint32_t ndim, const int64_t *shape,
-                                 int64_t label_bytes, mr_error *error)
+static mr_status set_label_array(struct mr_record_layout *layout, mr_dtype dtype, uint32_t ndim,
+                                 const int64_t *shape, int64_t label_bytes, mr_error *error)
 {
     struct mr_sample_kind *kind = &layout->kind;
     int64_t size = (int64_t)mr_dtype_size(dtype);
@@ -163,11 +178,13 @@ static mr_status set_label_array(struct mr_record_layout *layout, mr_dtype dtype
     }
     kind->label_dtype = dtype;
     kind->label_ndim = ndim;
-    if (!mr_kind_shape_bytes(dtype, ndim, kind->label_shape, &kind->label_bytes) || kind->label_bytes > INT64_MAX / 4)
+    if (!mr_kind_shape_bytes(dtype, ndim, kind->label_shape, &kind->label_bytes) ||
+        kind->label_bytes > INT64_MAX / 4)
         return mr_error_set(error, MR_ERR_INVALID, "label_shape is too large");
     if (label_bytes != 0 && kind->label_bytes != (uint64_t)label_bytes)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "label_shape and label_dtype have %" PRIu64 " bytes, but label_bytes is %" PRId64,
+                            "label_shape and label_dtype have %" PRIu64
+                            " bytes, but label_bytes is %" PRId64,
                             kind->label_bytes, label_bytes);
     layout->label_len = (int64_t)kind->label_bytes;
     return MR_OK;
@@ -193,15 +210,17 @@ static mr_status take_label(struct mr_spec *spec, struct mr_record_layout *layou
     if (bytes == 0 && has_off)
         return mr_error_set(error, MR_ERR_INVALID, "label_off needs label_bytes or label_dtype");
     if (bytes != 0 && bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "label_bytes %" PRId64 " is not 1, 2, 4 or 8; other labels need label_dtype", bytes);
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "label_bytes %" PRId64 " is not 1, 2, 4 or 8; other labels need label_dtype", bytes);
     mr_kind_set_integer_label(&layout->kind);
     layout->label_len = bytes;
     layout->widen = bytes != 0;
     return MR_OK;
 }
 
-static mr_status take_record_layout(struct mr_spec *spec, struct mr_record_layout *layout, mr_error *error)
+static mr_status take_record_layout(struct mr_spec *spec, struct mr_record_layout *layout,
+                                    mr_error *error)
 {
     if (check_keys(spec, error) < 0 || take_data(spec, &layout->kind, error) < 0 ||
         take_label(spec, layout, error) < 0 ||
@@ -212,12 +231,14 @@ static mr_status take_record_layout(struct mr_spec *spec, struct mr_record_layou
     if (mr_spec_take_int(spec, "stride", 1, INT64_MAX / 4, &layout->stride, error) < 0)
         return MR_ERR_INVALID;
     if (layout->header + start < 0)
-        return mr_error_set(error, MR_ERR_INVALID, "label_off %" PRId64 " lies before the file: header is %" PRId64,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "label_off %" PRId64 " lies before the file: header is %" PRId64,
                             layout->label_off, layout->header);
     return MR_OK;
 }
 
-static mr_status file_size(int root, const char *path, const char *shown, int64_t *size_out, mr_error *error)
+static mr_status file_size(int root, const char *path, const char *shown, int64_t *size_out,
+                           mr_error *error)
 {
     struct stat st;
     if (fstatat(root, path, &st, 0) != 0)
@@ -231,31 +252,35 @@ static mr_status file_size(int root, const char *path, const char *shown, int64_
 }
 
 /* Append a file of size bytes to the catalog. */
-static mr_status add_file(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, const char *path,
-                          int64_t size, mr_error *error)
+static mr_status add_file(struct mr_catalog_builder *builder, const struct mr_record_layout *layout,
+                          const char *path, int64_t size, mr_error *error)
 {
-    mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS], builder->header.n_samples, error);
+    mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS],
+                                           builder->header.n_samples, error);
     if (status == MR_OK)
         status = mr_catalog_builder_name(builder, path, error);
     if (status == MR_OK &&
-        (!mr_checked_add_u64(builder->header.n_samples, mr_records_in(layout, size), &builder->header.n_samples) ||
+        (!mr_checked_add_u64(builder->header.n_samples, mr_records_in(layout, size),
+                             &builder->header.n_samples) ||
          builder->header.n_samples > INT64_MAX))
         status = mr_error_set(error, MR_ERR_DAMAGED, "more than 2^63 records up to %s", path);
     builder->header.n_files++;
     return status;
 }
 
-static mr_status finish_catalog(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, int *fd_out,
-                                mr_error *error)
+static mr_status finish_catalog(struct mr_catalog_builder *builder,
+                                const struct mr_record_layout *layout, int *fd_out, mr_error *error)
 {
     builder->header.kind = layout->kind;
     mr_records_parts(layout, &builder->header.record);
-    mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS], builder->header.n_samples, error);
+    mr_status status = mr_bytes_append_u64(&builder->sections[MR_SECTION_STARTS],
+                                           builder->header.n_samples, error);
     return status < 0 ? status : mr_catalog_builder_finish(builder, fd_out, error);
 }
 
 static mr_status build_records(const struct mr_spec *spec, const struct mr_record_layout *layout,
-                               int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder, mr_error *error)
+                               int fds[MR_CATALOG_N_FDS], struct mr_catalog_builder *builder,
+                               mr_error *error)
 {
     char absolute[PATH_MAX];
     int64_t size = 0;
@@ -269,14 +294,15 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
             status = add_file(builder, layout, path, size, error);
     }
     if (status == MR_OK && builder->header.n_samples == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
-                            spec->paths[spec->n_paths - 1], size, layout->header + mr_records_needed(layout));
+        return mr_error_set(
+            error, MR_ERR_DAMAGED,
+            "%s holds no record: it has %" PRId64 " bytes, header and one record need %" PRId64,
+            spec->paths[spec->n_paths - 1], size, layout->header + mr_records_needed(layout));
     return status < 0 ? status : finish_catalog(builder, layout, &fds[MR_CATALOG_FD_REGION], error);
 }
 
-mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
-                          mr_error *error)
+mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *options,
+                          int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     (void)options;
     struct mr_record_layout layout = {0};
@@ -291,7 +317,12 @@ mr_status mr_records_open(struct mr_spec *spec, const mr_dataset_options *option
     return status;
 }
 
-enum { CIFAR_DATA = 3 * 32 * 32, CIFAR_RECORD = 1 + CIFAR_DATA, CIFAR_MAX_CLASSES = 10, CIFAR_BATCHES = 5 };
+enum {
+    CIFAR_DATA = 3 * 32 * 32,
+    CIFAR_RECORD = 1 + CIFAR_DATA,
+    CIFAR_MAX_CLASSES = 10,
+    CIFAR_BATCHES = 5
+};
 
 /* batches.meta.txt: one class a line; the file is optional. */
 static mr_status read_cifar_names(struct mr_catalog_builder *builder, int root, mr_error *error)
@@ -305,7 +336,8 @@ static mr_status read_cifar_names(struct mr_catalog_builder *builder, int root, 
     text[n > 0 ? n : 0] = '\0';
     mr_status status = MR_OK;
     uint32_t n_classes = 0;
-    for (char *line; status == MR_OK && n_classes < CIFAR_MAX_CLASSES && (line = strsep(&rest, "\n"));) {
+    for (char *line;
+         status == MR_OK && n_classes < CIFAR_MAX_CLASSES && (line = strsep(&rest, "\n"));) {
         line[strcspn(line, "\r")] = '\0';
         if (*line) {
             status = mr_catalog_builder_class(builder, line, error);
@@ -315,8 +347,9 @@ static mr_status read_cifar_names(struct mr_catalog_builder *builder, int root, 
     return status;
 }
 
-static mr_status add_cifar_file(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, int root,
-                                const char *dir, const char *name, mr_error *error)
+static mr_status add_cifar_file(struct mr_catalog_builder *builder,
+                                const struct mr_record_layout *layout, int root, const char *dir,
+                                const char *name, mr_error *error)
 {
     char shown[PATH_MAX + 32];
     int64_t size = 0;
@@ -325,13 +358,15 @@ static mr_status add_cifar_file(struct mr_catalog_builder *builder, const struct
     if (status < 0)
         return status;
     if (size == 0 || size % CIFAR_RECORD != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s has %" PRId64 " bytes, which is not a multiple of CIFAR-10's %d",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s has %" PRId64 " bytes, which is not a multiple of CIFAR-10's %d",
                             shown, size, CIFAR_RECORD);
     return add_file(builder, layout, name, size, error);
 }
 
-static mr_status add_cifar_files(struct mr_catalog_builder *builder, const struct mr_record_layout *layout, int root,
-                                 const char *dir, bool test, mr_error *error)
+static mr_status add_cifar_files(struct mr_catalog_builder *builder,
+                                 const struct mr_record_layout *layout, int root, const char *dir,
+                                 bool test, mr_error *error)
 {
     if (test)
         return add_cifar_file(builder, layout, root, dir, "test_batch.bin", error);
@@ -345,7 +380,8 @@ static mr_status add_cifar_files(struct mr_catalog_builder *builder, const struc
             return status;
     }
     if (builder->header.n_files == 0)
-        return mr_error_set(error, MR_ERR_IO, "%s holds no data_batch_1.bin to data_batch_5.bin", dir);
+        return mr_error_set(error, MR_ERR_IO, "%s holds no data_batch_1.bin to data_batch_5.bin",
+                            dir);
     return MR_OK;
 }
 
@@ -364,7 +400,8 @@ static mr_status build_cifar10(const char *dir, bool test, int fds[MR_CATALOG_N_
         status = read_cifar_names(builder, fds[MR_CATALOG_FD_ROOT], error);
     if (status == MR_OK)
         status = add_cifar_files(builder, &layout, fds[MR_CATALOG_FD_ROOT], dir, test, error);
-    return status < 0 ? status : finish_catalog(builder, &layout, &fds[MR_CATALOG_FD_REGION], error);
+    return status < 0 ? status
+                      : finish_catalog(builder, &layout, &fds[MR_CATALOG_FD_REGION], error);
 }
 
 mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options *options,
@@ -373,13 +410,15 @@ mr_status mr_records_open_cifar10(struct mr_spec *spec, const mr_dataset_options
     (void)options;
     const char *split = mr_spec_take(spec, "split");
     if (split && !mr_word_is(split, "train") && !mr_word_is(split, "test"))
-        return mr_error_set(error, MR_ERR_INVALID, "split '%s' of cifar10 is neither train nor test", split);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "split '%s' of cifar10 is neither train nor test", split);
     if (mr_spec_finish(spec, "split", error) < 0)
         return MR_ERR_INVALID;
     struct mr_catalog_builder builder;
     mr_status status = mr_catalog_builder_init(&builder, MR_SCHEME_RECORDS, error);
     if (status == MR_OK)
-        status = build_cifar10(spec->paths[0], split && mr_word_is(split, "test"), fds_out, &builder, error);
+        status = build_cifar10(spec->paths[0], split && mr_word_is(split, "test"), fds_out,
+                               &builder, error);
     mr_catalog_builder_fini(&builder);
     return status;
 }

@@ -2,8 +2,8 @@
 /*
  * Parses a SPEC; kinds and keys in any case.
  *
- * Invariant: the text is cut at ? & = and , first; %XX is undone afterwards, piece by piece. So an escaped separator is
- * an ordinary byte.
+ * Invariant: the text is cut at ? & = and , first; %XX is undone afterwards, piece by piece. So an
+ * escaped separator is an ordinary byte.
  */
 #include "dataset/spec.h"
 
@@ -37,10 +37,12 @@ mr_status mr_spec_decode(char *text, mr_error *error)
         }
         int hi = hex_digit(in[1]), lo = hi < 0 ? -1 : hex_digit(in[2]);
         if (lo < 0)
-            return mr_error_set(error, MR_ERR_INVALID,
-                                "'%.3s' in the dataset is not an escape; write %%25 for a percent sign", in);
+            return mr_error_set(
+                error, MR_ERR_INVALID,
+                "'%.3s' in the dataset is not an escape; write %%25 for a percent sign", in);
         if (hi == 0 && lo == 0)
-            return mr_error_set(error, MR_ERR_INVALID, "%%00 in the dataset: no path holds a zero byte");
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "%%00 in the dataset: no path holds a zero byte");
         *out++ = (char)(hi << 4 | lo);
         in += 2;
     }
@@ -59,13 +61,15 @@ static mr_status parse_keys(char *query, struct mr_spec *spec, mr_error *error)
     for (char *rest = query, *item; (item = strsep(&rest, "&"));) {
         char *value = strchr(item, '=');
         if (!value || value == item)
-            return mr_error_set(error, MR_ERR_INVALID, "'%s' in the dataset is not key=value", item);
+            return mr_error_set(error, MR_ERR_INVALID, "'%s' in the dataset is not key=value",
+                                item);
         *value++ = '\0';
         if (mr_spec_decode(value, error) < 0)
             return MR_ERR_INVALID;
         for (size_t i = 0; i < spec->n_keys; i++)
             if (mr_word_is(spec->keys[i].key, item))
-                return mr_error_set(error, MR_ERR_INVALID, "key '%s' of the dataset is given twice", item);
+                return mr_error_set(error, MR_ERR_INVALID, "key '%s' of the dataset is given twice",
+                                    item);
         spec->keys[spec->n_keys++] = (struct mr_spec_key){.key = item, .value = value};
     }
     return MR_OK;
@@ -85,7 +89,8 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
         if (!spec->kind->raw_paths && mr_spec_decode(path, error) < 0)
             return MR_ERR_INVALID;
         if (*path == '\0')
-            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' has no path", spec->kind->name);
+            return mr_error_set(error, MR_ERR_INVALID, "the dataset '%s:' has no path",
+                                spec->kind->name);
         spec->paths[spec->n_paths++] = path;
     }
     return MR_OK;
@@ -96,7 +101,8 @@ static char *parse_kind(char *text, const struct mr_kind *kinds, struct mr_spec 
 {
     char *colon = strchr(text, ':');
     for (size_t i = 0; colon && kinds[i].name; i++) {
-        if (strlen(kinds[i].name) == (size_t)(colon - text) && mr_word_begins(text, kinds[i].name)) {
+        if (strlen(kinds[i].name) == (size_t)(colon - text) &&
+            mr_word_begins(text, kinds[i].name)) {
             *colon = '\0';
             spec->kind = &kinds[i];
             return colon + 1;
@@ -107,7 +113,8 @@ static char *parse_kind(char *text, const struct mr_kind *kinds, struct mr_spec 
     return text;
 }
 
-mr_status mr_spec_parse(const char *text, const struct mr_kind *kinds, struct mr_spec *spec_out, mr_error *error)
+mr_status mr_spec_parse(const char *text, const struct mr_kind *kinds, struct mr_spec *spec_out,
+                        mr_error *error)
 {
     struct mr_spec spec = {.text = strdup(text)};
     if (!spec.text)
@@ -144,8 +151,8 @@ const char *mr_spec_take(struct mr_spec *spec, const char *key)
     return NULL;
 }
 
-mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi, int64_t *value_out,
-                           mr_error *error)
+mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, int64_t hi,
+                           int64_t *value_out, mr_error *error)
 {
     const char *text = mr_spec_take(spec, key);
     if (!text)
@@ -154,16 +161,19 @@ mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, in
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (end == text || *end || isspace((unsigned char)*text))
-        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of the dataset is not a whole number", key, text);
+        return mr_error_set(error, MR_ERR_INVALID, "%s '%s' of the dataset is not a whole number",
+                            key, text);
     if (errno || value < lo || value > hi)
-        return mr_error_set(error, MR_ERR_INVALID, "%s %s of the dataset is not between %" PRId64 " and %" PRId64, key,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s %s of the dataset is not between %" PRId64 " and %" PRId64, key,
                             text, lo, hi);
     *value_out = value;
     return MR_OK;
 }
 
 /* " (did you mean 'X'?)", or "" where no name is near. */
-static const char *format_hint(const char *word, const char *const *names, size_t n, char hint_out[HINT_BYTES])
+static const char *format_hint(const char *word, const char *const *names, size_t n,
+                               char hint_out[HINT_BYTES])
 {
     const char *nearest = mr_nearest_name(word, names, n);
     hint_out[0] = '\0';
@@ -172,7 +182,8 @@ static const char *format_hint(const char *word, const char *const *names, size_
     return hint_out;
 }
 
-static mr_status refuse_key(const struct mr_spec *spec, const char *key, const char *known, mr_error *error)
+static mr_status refuse_key(const struct mr_spec *spec, const char *key, const char *known,
+                            mr_error *error)
 {
     const char *names[MAX_NAMES];
     char copy[256], hint[HINT_BYTES], *rest = copy;
@@ -180,8 +191,8 @@ static mr_status refuse_key(const struct mr_spec *spec, const char *key, const c
     snprintf(copy, sizeof copy, "%s", known);
     for (char *name; n < MAX_NAMES && (name = strsep(&rest, ","));)
         names[n++] = name + (*name == ' ');
-    return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'%s; it knows %s", spec->kind->name, key,
-                        format_hint(key, names, n, hint), known);
+    return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'%s; it knows %s",
+                        spec->kind->name, key, format_hint(key, names, n, hint), known);
 }
 
 mr_status mr_spec_finish(const struct mr_spec *spec, const char *known, mr_error *error)
@@ -199,14 +210,17 @@ mr_status mr_spec_no_folder(const struct mr_spec *spec, int os_error, mr_error *
     size_t len = strcspn(path, ":/"), n = 0, used = 0;
     if (!spec->kinds || path[len] != ':' || len == 0 || len >= sizeof word)
         return mr_error_os(error, MR_ERR_IO, os_error, "%scannot open the folder %s",
-                           spec->kinds && os_error == ENOTDIR ? "a file is list:FILE or records:FILE?bytes=N; " : "",
+                           spec->kinds && os_error == ENOTDIR
+                               ? "a file is list:FILE or records:FILE?bytes=N; "
+                               : "",
                            path);
     for (; spec->kinds[n].name && n < MAX_NAMES && used < sizeof list; n++) {
         names[n] = spec->kinds[n].name;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 0 ? ", " : "", names[n]);
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 0 ? ", " : "", names[n]);
     }
     snprintf(word, sizeof word, "%.*s", (int)len, path);
     return mr_error_os(error, MR_ERR_IO, os_error,
-                       "there is no kind of dataset '%s'%s, only %s; and cannot open the folder %s", word,
-                       format_hint(word, names, n, hint), list, path);
+                       "there is no kind of dataset '%s'%s, only %s; and cannot open the folder %s",
+                       word, format_hint(word, names, n, hint), list, path);
 }

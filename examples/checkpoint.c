@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads checkpoints. Without fsync() before rename(), a crash of the machine can leave an empty file under
- * the final name, and without fsync() of the folder after it, the older checkpoint; and a full disk may be reported
- * only by fsync() or fclose().
+ * Writes and reads checkpoints. Without fsync() before rename(), a crash of the machine can leave
+ * an empty file under the final name, and without fsync() of the folder after it, the older
+ * checkpoint; and a full disk may be reported only by fsync() or fclose().
  */
 #include "checkpoint.h"
 
@@ -26,11 +26,12 @@ static bool write_all(FILE *file, const struct checkpoint *head, const void *num
 {
     size_t size = mr_dtype_size((mr_dtype)head->dtype), n = 2 * head->n_params;
 
-    return fwrite(head, sizeof *head, 1, file) == 1 && fwrite(numbers, size, n, file) == n && fflush(file) == 0 &&
-           fsync(fileno(file)) == 0;
+    return fwrite(head, sizeof *head, 1, file) == 1 && fwrite(numbers, size, n, file) == n &&
+           fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 
-static bool write_aside(const char *path, const char *aside, const struct checkpoint *head, const void *numbers)
+static bool write_aside(const char *path, const char *aside, const struct checkpoint *head,
+                        const void *numbers)
 {
     FILE *file = fopen(aside, "we");
 
@@ -60,10 +61,12 @@ static void sync_folder(const char *folder)
     }
 }
 
-bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head, const void *numbers)
+bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head,
+                      const void *numbers)
 {
     char *path = NULL, *aside = NULL;
-    bool good = asprintf(&path, "%s/%s", folder, name) >= 0 && asprintf(&aside, "%s/%s.tmp", folder, name) >= 0;
+    bool good = asprintf(&path, "%s/%s", folder, name) >= 0 &&
+                asprintf(&aside, "%s/%s.tmp", folder, name) >= 0;
     struct checkpoint marked = *head;
 
     memcpy(marked.magic, magic, sizeof magic);
@@ -105,8 +108,9 @@ bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers)
             close(fd);
         return failed;
     }
-    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read_all(file, path, head, numbers)
-                                                           : print_failure(path, "not a regular file");
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+                    ? read_all(file, path, head, numbers)
+                    : print_failure(path, "not a regular file");
     fclose(file);
     return good;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of the training examples: a header, then weights, then velocity, in the network's type of number and this
- * machine's byte order. A file is written under another name and renamed, so that the file under its final name is
- * always complete.
+ * Checkpoints of the training examples: a header, then weights, then velocity, in the network's
+ * type of number and this machine's byte order. A file is written under another name and renamed,
+ * so that the file under its final name is always complete.
  */
 #ifndef EXAMPLES_CHECKPOINT_H
 #define EXAMPLES_CHECKPOINT_H
@@ -20,9 +20,16 @@ struct checkpoint {
     mr_loader_state position;
 };
 
-/* numbers: n_params weights, then as many velocities, of head's dtype. False after a message on stderr. */
-bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head, const void *numbers);
-/* *head describes the network and receives what was saved. On failure it is unchanged, but numbers may have changed. */
+/*
+ * numbers: n_params weights, then as many velocities, of head's dtype. False after a message on
+ * stderr.
+ */
+bool checkpoint_write(const char *folder, const char *name, const struct checkpoint *head,
+                      const void *numbers);
+/*
+ * *head describes the network and receives what was saved. On failure it is unchanged, but numbers
+ * may have changed.
+ */
 bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers);
 
 #endif

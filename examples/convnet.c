@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network's memory and weights, and the choice of the table that does the arithmetic.
- * Invariant: weights do not depend on the rank, the device or the type of number. They are drawn here, in f64, from a
- * counter that also passes over the layers that are on another device.
+ * Invariant: weights do not depend on the rank, the device or the type of number. They are drawn
+ * here, in f64, from a counter that also passes over the layers that are on another device.
  */
 #include "convnet.h"
 
@@ -33,7 +33,9 @@ static void put_number(const struct convnet *net, void *numbers, size_t at, doub
         ((float *)numbers)[at] = (float)number;
 }
 
-/* He's uniform distribution for layers before a ReLU, a narrower one for the last; biases are zero. */
+/*
+ * He's uniform distribution for layers before a ReLU, a narrower one for the last; biases are zero.
+ */
 static bool draw_weights(struct convnet *net)
 {
     uint64_t state = net->plan.seed;
@@ -81,11 +83,13 @@ static void allocate_activations(struct convnet *net, bool *good)
 
     if (plan->first == 0)
         net->input = allocate_numbers(net, plan->max_batch, convnet_row_in(0), good);
-    for (int layer = plan->first > 0 ? plan->first - 1 : 0; layer < plan->end && layer < CONVNET_CONVS; layer++) {
+    for (int layer = plan->first > 0 ? plan->first - 1 : 0;
+         layer < plan->end && layer < CONVNET_CONVS; layer++) {
         net->pooled[layer] = allocate_numbers(net, plan->max_batch, convnet_row_out(layer), good);
         net->d_pooled[layer] = allocate_numbers(net, plan->max_batch, convnet_row_out(layer), good);
         if (layer >= plan->first)
-            net->winner[layer] = allocate_elements(net, plan->max_batch, convnet_row_out(layer), 1, good);
+            net->winner[layer] =
+                allocate_elements(net, plan->max_batch, convnet_row_out(layer), 1, good);
     }
     if (plan->end == CONVNET_LAYERS)
         net->scores = allocate_numbers(net, plan->max_batch, plan->n_classes, good);
@@ -121,9 +125,9 @@ static bool allocate_net(struct convnet *net)
 
 static bool is_possible(const struct convnet_plan *plan)
 {
-    return plan->max_batch > 0 && (plan->dtype == MR_F32 || plan->dtype == MR_F64) && plan->n_classes >= 2 &&
-           plan->n_classes <= CONVNET_MAX_CLASSES && plan->first >= 0 && plan->first < plan->end &&
-           plan->end <= CONVNET_LAYERS;
+    return plan->max_batch > 0 && (plan->dtype == MR_F32 || plan->dtype == MR_F64) &&
+           plan->n_classes >= 2 && plan->n_classes <= CONVNET_MAX_CLASSES && plan->first >= 0 &&
+           plan->first < plan->end && plan->end <= CONVNET_LAYERS;
 }
 
 static struct convnet *refuse_plan(struct convnet *net, const char *words)
@@ -193,7 +197,8 @@ void *convnet_at(const struct convnet *net, void *array, size_t k)
     return (char *)array + k * mr_dtype_size(net->plan.dtype);
 }
 
-void convnet_copy(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes)
+void convnet_copy(struct convnet *to_net, void *to, struct convnet *from_net, const void *from,
+                  size_t n_bytes)
 {
     const struct convnet *net = to_net != NULL ? to_net : from_net;
 
@@ -207,7 +212,8 @@ bool convnet_take(struct convnet *net, const mr_array *images)
     const int64_t *shape = images->shape;
 
     if (images->dtype != MR_F32 || images->ndim != 4 || shape[0] > net->plan.max_batch ||
-        shape[1] != CONVNET_CHANNELS || shape[2] != shape[3] || shape[2] == 0 || shape[2] % CONVNET_SIDE != 0)
+        shape[1] != CONVNET_CHANNELS || shape[2] != shape[3] || shape[2] == 0 ||
+        shape[2] % CONVNET_SIDE != 0)
         return false;
     net->n = (uint32_t)images->shape[0];
     net->math->images(net, images);
@@ -225,7 +231,8 @@ bool convnet_score(struct convnet *net, const struct convnet_targets *targets)
     return convnet_score_rows(net, net->scores, net->n, targets, true);
 }
 
-bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew)
+bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n,
+                        const struct convnet_targets *targets, bool anew)
 {
     return net->math->score(net, scores, n, targets, anew);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small network for pictures of 32 x 32 pixels: three times convolution 3 x 3, ReLU and 2 x 2 maximum (32, 64, 128
- * channels), then one linear layer; with 10 classes it has 113,738 parameters. No batch norm. f32 and f64 use the same
- * code: BLAS on the CPU, cuBLAS and a few kernels on a GPU. Larger pictures are reduced to 32 x 32 by averages first. A
- * step:
+ * A small network for pictures of 32 x 32 pixels: three times convolution 3 x 3, ReLU and 2 x 2
+ * maximum (32, 64, 128 channels), then one linear layer; with 10 classes it has 113,738 parameters.
+ * No batch norm. f32 and f64 use the same code: BLAS on the CPU, cuBLAS and a few kernels on a GPU.
+ * Larger pictures are reduced to 32 x 32 by averages first. A step:
  *
  *   convnet_take(net, images);
  *   convnet_forward(net);
@@ -12,18 +12,28 @@
  *       convnet_backward(net, layer);
  *   convnet_update(net, lr, momentum, decay);
  *
- * On the CPU each sample goes through the matrix products alone, so that its loss has the same bits in any batch and on
- * any rank; gradients are added in the order of the batch. On a GPU all this is queued in the net's stream, and the
- * host does not wait. Pointers in this header point to memory of the net's device.
+ * On the CPU each sample goes through the matrix products alone, so that its loss has the same bits
+ * in any batch and on any rank; gradients are added in the order of the batch. On a GPU all this is
+ * queued in the net's stream, and the host does not wait. Pointers in this header point to memory
+ * of the net's device.
  */
 #ifndef EXAMPLES_CONVNET_H
 #define EXAMPLES_CONVNET_H
 
 #include <millrace/batch.h>
 
-enum { CONVNET_LAYERS = 4, CONVNET_CONVS = 3, CONVNET_SIDE = 32, CONVNET_CHANNELS = 3, CONVNET_MAX_CLASSES = 1000 };
+enum {
+    CONVNET_LAYERS = 4,
+    CONVNET_CONVS = 3,
+    CONVNET_SIDE = 32,
+    CONVNET_CHANNELS = 3,
+    CONVNET_MAX_CLASSES = 1000
+};
 
-/* What a batch adds to the metrics, over the rows whose mask is 1. A wrong label on a GPU makes loss a NaN. */
+/*
+ * What a batch adds to the metrics, over the rows whose mask is 1. A wrong label on a GPU makes
+ * loss a NaN.
+ */
 struct convnet_sums {
     double loss;
     double correct;
@@ -35,7 +45,8 @@ struct convnet_plan {
     mr_dtype dtype;     /* MR_F32 or MR_F64: of everything in struct convnet that is void */
     uint32_t n_classes; /* 2 to CONVNET_MAX_CLASSES */
     uint32_t max_batch; /* rows that there is room for */
-    int first, end;     /* the layers that this device has: 0 and CONVNET_LAYERS, or a part of them */
+    int first, end;     /* the layers that this device has: 0 and CONVNET_LAYERS, or a part of
+                           them */
     uint64_t seed;      /* the same seed gives the same weights on any device */
 };
 
@@ -49,8 +60,12 @@ struct convnet {
     size_t n_bytes;                  /* of the device's memory that is taken */
     void *weights;                   /* n_params, layer by layer: matrix, then biases */
     void *velocity;                  /* n_params: SGD's momentum */
-    void *gradients; /* n_params + 1: sums over samples; behind the last layer stands the number of samples */
-    /* of the present batch, row by row; of the convolutions that are here and of the one before them */
+    void *gradients; /* n_params + 1: sums over samples; behind the last layer stands the number
+                        of samples */
+    /*
+     * of the present batch, row by row; of the convolutions that are here and of the one before
+     * them
+     */
     void *input;
     void *pooled[CONVNET_CONVS];    /* what each convolution gives to the next layer */
     uint8_t *winner[CONVNET_CONVS]; /* which of the four pixels that was; 4 where it is zero */
@@ -66,10 +81,16 @@ struct convnet {
 struct convnet *convnet_create(const struct convnet_plan *plan);
 void convnet_destroy(struct convnet *net);
 
-/* images  f32 [N, 3, S, S], S a multiple of 32; copied. False if they are something else, or more than max_batch. */
+/*
+ * images  f32 [N, 3, S, S], S a multiple of 32; copied. False if they are something else, or more
+ * than max_batch.
+ */
 bool convnet_take(struct convnet *net, const mr_array *images);
 void convnet_forward(struct convnet *net);
-/* What the loss is taken of, row by row. A row of mixed pictures has two labels, with weights lambda and 1 - lambda. */
+/*
+ * What the loss is taken of, row by row. A row of mixed pictures has two labels, with weights
+ * lambda and 1 - lambda.
+ */
 struct convnet_targets {
     const int64_t *labels;
     const uint8_t *mask;  /* NULL: all rows count */
@@ -77,22 +98,31 @@ struct convnet_targets {
     const float *lambda;
 };
 
-/* Cross-entropy, and where the backward pass begins. False when a label is no class (on the CPU). */
+/*
+ * Cross-entropy, and where the backward pass begins. False when a label is no class (on the CPU).
+ */
 bool convnet_score(struct convnet *net, const struct convnet_targets *targets);
 /* The same for n rows of scores that lie on this net's device; anew: sums begin with zero. */
-bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets,
-                        bool anew);
+bool convnet_score_rows(struct convnet *net, void *scores, uint32_t n,
+                        const struct convnet_targets *targets, bool anew);
 /* One layer's gradients, from the last layer to the first. */
 void convnet_backward(struct convnet *net, int layer);
-/* The gradients of a layer, to be added up over ranks; those of the last layer bring the number of samples along. */
+/*
+ * The gradients of a layer, to be added up over ranks; those of the last layer bring the number of
+ * samples along.
+ */
 void *convnet_bucket(const struct convnet *net, int layer, uint64_t *count_out);
 /* to[i] += more[i], both on the net's device. */
 void convnet_add(struct convnet *net, void *to, const void *more, size_t count);
 /* SGD as PyTorch's: gradients are divided by the number of samples. */
 void convnet_update(struct convnet *net, double lr, double momentum, double decay);
 
-/* Copy between devices, after the work queued on both nets; a net that is NULL means the host's memory, and waits. */
-void convnet_copy(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes);
+/*
+ * Copy between devices, after the work queued on both nets; a net that is NULL means the host's
+ * memory, and waits.
+ */
+void convnet_copy(struct convnet *to_net, void *to, struct convnet *from_net, const void *from,
+                  size_t n_bytes);
 /* Memory for n numbers of the net's dtype on its device, zeroed. NULL: no memory. */
 void *convnet_array_create(struct convnet *net, size_t n);
 void convnet_array_destroy(struct convnet *net, void *array);

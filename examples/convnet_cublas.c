@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products by cuBLAS. cuBLAS stores matrices by columns, so the product of the transposed matrices is requested
- * in the reverse order. By default it may round f32 to fewer bits; that is switched off.
+ * Matrix products by cuBLAS. cuBLAS stores matrices by columns, so the product of the transposed
+ * matrices is requested in the reverse order. By default it may round f32 to fewer bits; that is
+ * switched off.
  */
 #include <cublas_v2.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@ void *convnet_products_open(cudaStream_t stream)
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED); /* the same bits each time */
+        /* the same bits each time */
+        status = cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED);
     if (status == CUBLAS_STATUS_SUCCESS)
         return handle;
     fprintf(stderr, "cuBLAS: %s\n", cublasGetStatusString(status));
@@ -40,12 +42,12 @@ const char *convnet_multiply(void *products, const struct convnet_product *p)
 
     if (p->is_f64) {
         double one = 1, beta = p->beta;
-        status =
-            cublasDgemm(products, op_b, op_a, p->n, p->m, p->k, &one, p->b, p->ldb, p->a, p->lda, &beta, p->c, p->ldc);
+        status = cublasDgemm(products, op_b, op_a, p->n, p->m, p->k, &one, p->b, p->ldb, p->a,
+                             p->lda, &beta, p->c, p->ldc);
     } else {
         float one = 1, beta = (float)p->beta;
-        status =
-            cublasSgemm(products, op_b, op_a, p->n, p->m, p->k, &one, p->b, p->ldb, p->a, p->lda, &beta, p->c, p->ldc);
+        status = cublasSgemm(products, op_b, op_a, p->n, p->m, p->k, &one, p->b, p->ldb, p->a,
+                             p->lda, &beta, p->c, p->ldc);
     }
     return status == CUBLAS_STATUS_SUCCESS ? NULL : cublasGetStatusString(status);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic on a GPU: kernels and products, queued in the net's stream. Only a copy to or from the host
- * waits. An error ends the program.
- * Invariant: a copy between two devices is queued in the receiver's stream, and the sender must not write again before
- * it is done, so each stream waits for the other's event.
+ * The network's arithmetic on a GPU: kernels and products, queued in the net's stream. Only a copy
+ * to or from the host waits. An error ends the program.
+ * Invariant: a copy between two devices is queued in the receiver's stream, and the sender must not
+ * write again before it is done, so each stream waits for the other's event.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -46,7 +46,8 @@ static size_t bytes_of(const struct convnet *net, size_t n)
     return n * mr_dtype_size(net->plan.dtype);
 }
 
-static void launch_kernel(struct convnet *net, enum convnet_kernel kernel, const struct convnet_job *job)
+static void launch_kernel(struct convnet *net, enum convnet_kernel kernel,
+                          const struct convnet_job *job)
 {
     check_cuda(convnet_launch(kernel, is_f64(net), job, net->stream));
 }
@@ -97,7 +98,8 @@ static void order_streams(struct convnet *first, struct convnet *then)
     check_cuda(cudaStreamWaitEvent(then->stream, gpu->event, 0));
 }
 
-static void copy_gpu(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes)
+static void copy_gpu(struct convnet *to_net, void *to, struct convnet *from_net, const void *from,
+                     size_t n_bytes)
 {
     struct convnet *net = to_net != NULL ? to_net : from_net;
     bool is_between = to_net != NULL && from_net != NULL && to_net != from_net;
@@ -118,7 +120,8 @@ static void copy_gpu(struct convnet *to_net, void *to, struct convnet *from_net,
 
 static bool open_ones(struct convnet *net, struct gpu *gpu)
 {
-    size_t rows = net->plan.max_batch < ROWS ? net->plan.max_batch : ROWS, n = rows * CONVNET_SIDE * CONVNET_SIDE;
+    size_t rows = net->plan.max_batch < ROWS ? net->plan.max_batch : ROWS,
+           n = rows * CONVNET_SIDE * CONVNET_SIDE;
 
     n = n < net->plan.max_batch ? net->plan.max_batch : n;
     void *ones = malloc(bytes_of(net, n));
@@ -177,12 +180,12 @@ static bool open_gpu(struct convnet *net)
 static void images_gpu(struct convnet *net, const mr_array *images)
 {
     size_t n = net->n * convnet_row_in(0);
-    struct convnet_job job = {
-        .n = n,
-        .memory = {{images->data, net->n * (size_t)images->strides[0], false}, {net->input, bytes_of(net, n), true}},
-        .side = CONVNET_SIDE,
-        .channels = (int)(images->shape[2] / CONVNET_SIDE),
-        .step = (size_t)images->strides[0] / sizeof(float)};
+    struct convnet_job job = {.n = n,
+                              .memory = {{images->data, net->n * (size_t)images->strides[0], false},
+                                         {net->input, bytes_of(net, n), true}},
+                              .side = CONVNET_SIDE,
+                              .channels = (int)(images->shape[2] / CONVNET_SIDE),
+                              .step = (size_t)images->strides[0] / sizeof(float)};
 
     enter_device(net);
     launch_kernel(net, CONVNET_SHRINK, &job);
@@ -225,14 +228,15 @@ static void queue_unfold(struct convnet *net, int layer, const struct some *some
 static void queue_pool(struct convnet *net, int layer, const struct some *some, void *bias)
 {
     size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
-    struct convnet_job job = {.n = n,
-                              .memory = {{net->plane, bytes_of(net, n * 4), false},
-                                         {bias, bytes_of(net, (size_t)some->rows), false},
-                                         {convnet_at(net, net->pooled[layer], at), bytes_of(net, n), true},
-                                         {net->winner[layer] + at, n, true}},
-                              .rows = (int)some->n,
-                              .side = some->shape.side,
-                              .channels = some->shape.out};
+    struct convnet_job job = {
+        .n = n,
+        .memory = {{net->plane, bytes_of(net, n * 4), false},
+                   {bias, bytes_of(net, (size_t)some->rows), false},
+                   {convnet_at(net, net->pooled[layer], at), bytes_of(net, n), true},
+                   {net->winner[layer] + at, n, true}},
+        .rows = (int)some->n,
+        .side = some->shape.side,
+        .channels = some->shape.out};
 
     launch_kernel(net, CONVNET_POOL, &job);
 }
@@ -242,10 +246,10 @@ static void forward_linear(struct convnet *net, void *weights)
     int n_classes = (int)net->plan.n_classes;
     size_t n = (size_t)net->n * net->plan.n_classes;
     void *bias = convnet_at(net, weights, (size_t)n_classes * CONVNET_FEATURES);
-    struct convnet_job job = {
-        .n = n,
-        .memory = {{bias, bytes_of(net, net->plan.n_classes), false}, {net->scores, bytes_of(net, n), true}},
-        .channels = n_classes};
+    struct convnet_job job = {.n = n,
+                              .memory = {{bias, bytes_of(net, net->plan.n_classes), false},
+                                         {net->scores, bytes_of(net, n), true}},
+                              .channels = n_classes};
 
     launch_kernel(net, CONVNET_BIAS, &job);
     queue_product(net, (struct convnet_product){.transposed_b = true,
@@ -284,27 +288,30 @@ static void forward_gpu(struct convnet *net, int layer)
     }
 }
 
-static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew)
+static bool score_gpu(struct convnet *net, void *scores, uint32_t n,
+                      const struct convnet_targets *targets, bool anew)
 {
     bool mixes = targets->mixed != NULL;
     const struct gpu *gpu = enter_device(net);
     size_t n_classes = net->plan.n_classes, n_sums = (size_t)n * 3 * sizeof(double);
-    struct convnet_job score = {.n = n,
-                                .memory = {{scores, bytes_of(net, n * n_classes), true},
-                                           {(void *)targets->labels, n * sizeof *targets->labels, false},
-                                           {(void *)targets->mask, targets->mask != NULL ? n : 0, false},
-                                           {gpu->row_sums, n_sums, true},
-                                           {(void *)targets->mixed, mixes ? n * sizeof *targets->mixed : 0, false},
-                                           {(void *)targets->lambda, mixes ? n * sizeof *targets->lambda : 0, false}},
-                                .channels = (int)n_classes,
-                                .anew = targets->mask == NULL,
-                                .mixes = mixes};
-    struct convnet_job tally = {.n = 1,
-                                .memory = {{gpu->row_sums, n_sums, false},
-                                           {net->sums, sizeof *net->sums, true},
-                                           {convnet_at(net, net->gradients, net->n_params), bytes_of(net, 1), true}},
-                                .rows = (int)n,
-                                .anew = anew};
+    struct convnet_job score = {
+        .n = n,
+        .memory = {{scores, bytes_of(net, n * n_classes), true},
+                   {(void *)targets->labels, n * sizeof *targets->labels, false},
+                   {(void *)targets->mask, targets->mask != NULL ? n : 0, false},
+                   {gpu->row_sums, n_sums, true},
+                   {(void *)targets->mixed, mixes ? n * sizeof *targets->mixed : 0, false},
+                   {(void *)targets->lambda, mixes ? n * sizeof *targets->lambda : 0, false}},
+        .channels = (int)n_classes,
+        .anew = targets->mask == NULL,
+        .mixes = mixes};
+    struct convnet_job tally = {
+        .n = 1,
+        .memory = {{gpu->row_sums, n_sums, false},
+                   {net->sums, sizeof *net->sums, true},
+                   {convnet_at(net, net->gradients, net->n_params), bytes_of(net, 1), true}},
+        .rows = (int)n,
+        .anew = anew};
 
     launch_kernel(net, CONVNET_SCORE, &score);
     launch_kernel(net, CONVNET_TALLY, &tally);
@@ -316,13 +323,14 @@ static bool score_gpu(struct convnet *net, void *scores, uint32_t n, const struc
 static void queue_unpool(struct convnet *net, int layer, const struct some *some)
 {
     size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
-    struct convnet_job job = {.n = n * 4,
-                              .memory = {{convnet_at(net, net->d_pooled[layer], at), bytes_of(net, n), false},
-                                         {net->winner[layer] + at, n, false},
-                                         {net->plane, bytes_of(net, n * 4), true}},
-                              .rows = (int)some->n,
-                              .side = some->shape.side,
-                              .channels = some->shape.out};
+    struct convnet_job job = {
+        .n = n * 4,
+        .memory = {{convnet_at(net, net->d_pooled[layer], at), bytes_of(net, n), false},
+                   {net->winner[layer] + at, n, false},
+                   {net->plane, bytes_of(net, n * 4), true}},
+        .rows = (int)some->n,
+        .side = some->shape.side,
+        .channels = some->shape.out};
 
     launch_kernel(net, CONVNET_UNPOOL, &job);
 }
@@ -330,12 +338,13 @@ static void queue_unpool(struct convnet *net, int layer, const struct some *some
 static void queue_fold(struct convnet *net, int layer, const struct some *some)
 {
     size_t n = some->n * convnet_row_in(layer), at = some->first * convnet_row_in(layer);
-    struct convnet_job job = {.n = n,
-                              .memory = {{net->columns, bytes_of(net, n * CONVNET_KERNEL), false},
-                                         {convnet_at(net, net->d_pooled[layer - 1], at), bytes_of(net, n), true}},
-                              .rows = (int)some->n,
-                              .side = some->shape.side,
-                              .channels = some->shape.in};
+    struct convnet_job job = {
+        .n = n,
+        .memory = {{net->columns, bytes_of(net, n * CONVNET_KERNEL), false},
+                   {convnet_at(net, net->d_pooled[layer - 1], at), bytes_of(net, n), true}},
+        .rows = (int)some->n,
+        .side = some->shape.side,
+        .channels = some->shape.in};
 
     launch_kernel(net, CONVNET_FOLD, &job);
 }
@@ -370,7 +379,8 @@ static void backward_linear(struct convnet *net, const void *weights, void *grad
     queue_product(net, back);
 }
 
-static void backward_convolve(struct convnet *net, int layer, size_t first, const void *weights, void *gradients)
+static void backward_convolve(struct convnet *net, int layer, size_t first, const void *weights,
+                              void *gradients)
 {
     const struct gpu *gpu = net->own;
     struct some some = some_rows(net, layer, first);
@@ -417,7 +427,8 @@ static void backward_gpu(struct convnet *net, int layer)
 
     enter_device(net);
     if (net->n == 0) /* a rank without samples adds zeros */
-        check_cuda(cudaMemsetAsync(gradients, 0, bytes_of(net, convnet_count(net, layer)), net->stream));
+        check_cuda(
+            cudaMemsetAsync(gradients, 0, bytes_of(net, convnet_count(net, layer)), net->stream));
     else if (layer == CONVNET_CONVS)
         backward_linear(net, weights, gradients);
     for (size_t first = 0; layer < CONVNET_CONVS && first < net->n; first += ROWS)
@@ -427,7 +438,8 @@ static void backward_gpu(struct convnet *net, int layer)
 static void add_gpu(struct convnet *net, void *to, const void *more, size_t count)
 {
     struct convnet_job job = {
-        .n = count, .memory = {{to, bytes_of(net, count), true}, {(void *)more, bytes_of(net, count), false}}};
+        .n = count,
+        .memory = {{to, bytes_of(net, count), true}, {(void *)more, bytes_of(net, count), false}}};
 
     enter_device(net);
     launch_kernel(net, CONVNET_ADD, &job);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic on the CPU, by BLAS; convnet_real.h has it once for each type of number. BLAS must not use
- * threads of its own, because ranks share the cores and sums must keep their order.
+ * The network's arithmetic on the CPU, by BLAS; convnet_real.h has it once for each type of number.
+ * BLAS must not use threads of its own, because ranks share the cores and sums must keep their
+ * order.
  */
 #include <cblas.h>
 #include <math.h>
@@ -55,7 +56,8 @@ static void release_host(struct convnet *net, void *memory)
     free(memory);
 }
 
-static void copy_host(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes)
+static void copy_host(struct convnet *to_net, void *to, struct convnet *from_net, const void *from,
+                      size_t n_bytes)
 {
     (void)to_net;
     (void)from_net;
@@ -88,9 +90,11 @@ static bool are_classes(const struct convnet *net, uint32_t n, const int64_t *la
     return true;
 }
 
-static bool score_host(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew)
+static bool score_host(struct convnet *net, void *scores, uint32_t n,
+                       const struct convnet_targets *targets, bool anew)
 {
-    if (!are_classes(net, n, targets->labels) || (targets->mixed != NULL && !are_classes(net, n, targets->mixed)))
+    if (!are_classes(net, n, targets->labels) ||
+        (targets->mixed != NULL && !are_classes(net, n, targets->mixed)))
         return false;
     if (anew)
         *net->sums = (struct convnet_sums){0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's kernels on a GPU (convnet_kernels.cu) and its matrix products (convnet_cublas.c), behind plain C
- * functions. Rows of a batch lie one after the other in columns and planes: columns [in x 9, rows x pixels], plane
- * [out, rows x pixels], so that one product takes many rows.
+ * The network's kernels on a GPU (convnet_kernels.cu) and its matrix products (convnet_cublas.c),
+ * behind plain C functions. Rows of a batch lie one after the other in columns and planes: columns
+ * [in x 9, rows x pixels], plane [out, rows x pixels], so that one product takes many rows.
  */
 #ifndef EXAMPLES_CONVNET_KERNELS_H
 #define EXAMPLES_CONVNET_KERNELS_H
@@ -24,8 +24,8 @@ enum convnet_kernel {
     CONVNET_POOL,   /* plane, biases, pooled, winners: one for each winner */
     CONVNET_UNPOOL, /* derivatives of pooled, winners, plane: one for each number of plane */
     CONVNET_BIAS,   /* biases, scores: one for each score */
-    CONVNET_SCORE,  /* scores, labels, mask, sums of each row (f64: loss, correct, count), second labels, their rows'
-                       lambdas: one for each row */
+    CONVNET_SCORE,  /* scores, labels, mask, sums of each row (f64: loss, correct, count), second
+                       labels, their rows' lambdas: one for each row */
     CONVNET_TALLY,  /* sums of each row, sums, the number of samples behind the gradients: one */
     CONVNET_ADD,    /* to, more: one for each number */
     CONVNET_UPDATE, /* weights, velocity, gradients: one for each weight */
@@ -44,8 +44,8 @@ struct convnet_job {
     } memory[CONVNET_MAX_MEMORY];
     int rows;     /* of the batch */
     int side;     /* of what a convolution gets, pixels */
-    int channels; /* SHRINK: pixels that become one, on a side; POOL, UNPOOL: those that a convolution gives, else gets;
-                     BIAS, SCORE: classes */
+    int channels; /* SHRINK: pixels that become one, on a side; POOL, UNPOOL: those that a
+                     convolution gives, else gets; BIAS, SCORE: classes */
     bool anew;    /* TALLY: sums begin with zero; SCORE: there is no mask */
     bool mixes;   /* SCORE: there are second labels */
     size_t step;  /* SHRINK: numbers from one image to the next */
@@ -53,9 +53,13 @@ struct convnet_job {
 };
 
 /* On the current device. n = 0 launches nothing. */
-cudaError_t convnet_launch(enum convnet_kernel kernel, bool is_f64, const struct convnet_job *job, cudaStream_t stream);
+cudaError_t convnet_launch(enum convnet_kernel kernel, bool is_f64, const struct convnet_job *job,
+                           cudaStream_t stream);
 
-/* c [m, n] = op(a) op(b) + beta c, row by row, op(a) [m, k], op(b) [k, n]; lda: numbers from one row to the next. */
+/*
+ * c [m, n] = op(a) op(b) + beta c, row by row, op(a) [m, k], op(b) [k, n]; lda: numbers from one
+ * row to the next.
+ */
 struct convnet_product {
     bool is_f64, transposed_a, transposed_b;
     int m, n, k;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels for one type of number; convnet_kernels.cu includes this twice, with REAL and NAME defined. Each thread
- * makes one number and reads what it needs in a fixed order: no thread waits for another, and sums have the same bits
- * each time.
+ * The kernels for one type of number; convnet_kernels.cu includes this twice, with REAL and NAME
+ * defined. Each thread makes one number and reads what it needs in a fixed order: no thread waits
+ * for another, and sums have the same bits each time.
  * Invariant: this is valid C and valid CUDA C++, because a test runs it on the CPU.
  */
 
@@ -14,8 +14,8 @@ static __global__ void NAME(shrink)(struct convnet_job job)
     if (i >= job.n)
         return;
     const float *image = (const float *)job.memory[0].at + row * job.step;
-    const float *corner =
-        image + at / (size_t)job.side * (size_t)(block * side) + at % (size_t)job.side * (size_t)block;
+    const float *corner = image + at / (size_t)job.side * (size_t)(block * side) +
+                          at % (size_t)job.side * (size_t)block;
     REAL sum = 0;
     for (int y = 0; y < block; y++) {
         for (int x = 0; x < block; x++)
@@ -24,17 +24,22 @@ static __global__ void NAME(shrink)(struct convnet_job job)
     ((REAL *)job.memory[1].at)[i] = sum / (REAL)(block * block);
 }
 
-/* columns[channel x 9 + tap][row][y, x] = in[row][channel][y + tap / 3 - 1, x + tap % 3 - 1], zero outside. */
+/*
+ * columns[channel x 9 + tap][row][y, x] = in[row][channel][y + tap / 3 - 1, x + tap % 3 - 1], zero
+ * outside.
+ */
 static __global__ void NAME(unfold)(struct convnet_job job)
 {
     size_t i = THREAD, pixels = (size_t)(job.side * job.side);
-    int pixel = (int)(i % pixels), row = (int)(i / pixels % (size_t)job.rows), k = (int)(i / pixels / (size_t)job.rows);
+    int pixel = (int)(i % pixels), row = (int)(i / pixels % (size_t)job.rows),
+        k = (int)(i / pixels / (size_t)job.rows);
     int y = pixel / job.side + k % 9 / 3 - 1, x = pixel % job.side + k % 3 - 1;
     bool inside = y >= 0 && y < job.side && x >= 0 && x < job.side;
 
     if (i >= job.n)
         return;
-    const REAL *plane = (const REAL *)job.memory[0].at + (size_t)(row * job.channels + k / 9) * pixels;
+    const REAL *plane =
+        (const REAL *)job.memory[0].at + (size_t)(row * job.channels + k / 9) * pixels;
     ((REAL *)job.memory[1].at)[i] = inside ? plane[y * job.side + x] : 0;
 }
 
@@ -66,7 +71,8 @@ static __global__ void NAME(pool)(struct convnet_job job)
 
     if (i >= job.n)
         return;
-    const REAL *upper = (const REAL *)job.memory[0].at + (channel * (size_t)job.rows + row) * quads * 4 + corner;
+    const REAL *upper =
+        (const REAL *)job.memory[0].at + (channel * (size_t)job.rows + row) * quads * 4 + corner;
     const REAL *lower = upper + job.side;
     bool up = upper[1] > upper[0], low = lower[1] > lower[0];
     REAL best_up = upper[up], best_low = lower[low];
@@ -98,8 +104,10 @@ static __global__ void NAME(bias)(struct convnet_job job)
         ((REAL *)job.memory[1].at)[i] = ((const REAL *)job.memory[0].at)[i % (size_t)job.channels];
 }
 
-/* Scores become derivatives, softmax minus the weights at the labels, in place. A wrong label cannot end the program
- * from here: its loss is no number. */
+/*
+ * Scores become derivatives, softmax minus the weights at the labels, in place. A wrong label
+ * cannot end the program from here: its loss is no number.
+ */
 static __global__ void NAME(score)(struct convnet_job job)
 {
     size_t i = THREAD;
@@ -119,14 +127,16 @@ static __global__ void NAME(score)(struct convnet_job job)
     double most = (double)scores[best];
     for (int k = 0; k < n; k++)
         total += exp((double)scores[k] - most);
-    double wanted = is_class ? lambda * (double)scores[label] + (1 - lambda) * (double)scores[mixed] : (double)NAN;
+    double wanted = is_class ? lambda * (double)scores[label] + (1 - lambda) * (double)scores[mixed]
+                             : (double)NAN;
     sums[0] = counts ? log(total) - (wanted - most) : 0;
     sums[1] = counts && best == label;
     sums[2] = counts;
     for (int k = 0; k < n; k++)
-        scores[k] = (REAL)(counts && is_class ? exp((double)scores[k] - most) / total - (k == label) * lambda -
-                                                    (k == mixed) * (1 - lambda)
-                                              : 0);
+        scores[k] =
+            (REAL)(counts && is_class ? exp((double)scores[k] - most) / total -
+                                            (k == label) * lambda - (k == mixed) * (1 - lambda)
+                                      : 0);
 }
 
 /* In the order of the rows. */
@@ -162,6 +172,7 @@ static __global__ void NAME(update)(struct convnet_job job)
 
     if (i >= job.n || gradients[job.n] == 0)
         return;
-    velocity[i] = (REAL)job.momentum * velocity[i] + gradients[i] / gradients[job.n] + (REAL)job.decay * weights[i];
+    velocity[i] = (REAL)job.momentum * velocity[i] + gradients[i] / gradients[job.n] +
+                  (REAL)job.decay * weights[i];
     weights[i] -= (REAL)job.lr * velocity[i];
 }

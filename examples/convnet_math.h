@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of functions that does the network's arithmetic: one for the CPU (convnet_host.c), one for GPUs
- * (convnet_cuda.c), and the shapes that both use.
- * Invariant: layers are numbered as in the whole network, but weights begin with those of the first layer that is on
- * this device.
+ * The table of functions that does the network's arithmetic: one for the CPU (convnet_host.c), one
+ * for GPUs (convnet_cuda.c), and the shapes that both use.
+ * Invariant: layers are numbered as in the whole network, but weights begin with those of the first
+ * layer that is on this device.
  */
 #ifndef EXAMPLES_CONVNET_MATH_H
 #define EXAMPLES_CONVNET_MATH_H
@@ -13,17 +13,20 @@
 enum { CONVNET_KERNEL = 9, CONVNET_NOBODY = 4, CONVNET_FEATURES = 128 * 4 * 4 };
 
 struct convnet_math {
-    uint32_t rows; /* samples that go through a convolution at once: columns and plane have room for them */
+    uint32_t rows; /* samples that go through a convolution at once: columns and plane have room
+                      for them */
     /* False after a line on stderr. */
     bool (*open)(struct convnet *net);
     void (*close)(struct convnet *net);
     /* Zeroed memory of the device; NULL where there is none. */
     void *(*allocate)(struct convnet *net, size_t n_bytes);
     void (*release)(struct convnet *net, void *memory);
-    void (*copy)(struct convnet *to_net, void *to, struct convnet *from_net, const void *from, size_t n_bytes);
+    void (*copy)(struct convnet *to_net, void *to, struct convnet *from_net, const void *from,
+                 size_t n_bytes);
     void (*images)(struct convnet *net, const mr_array *images);
     void (*forward)(struct convnet *net, int layer);
-    bool (*score)(struct convnet *net, void *scores, uint32_t n, const struct convnet_targets *targets, bool anew);
+    bool (*score)(struct convnet *net, void *scores, uint32_t n,
+                  const struct convnet_targets *targets, bool anew);
     void (*backward)(struct convnet *net, int layer);
     void (*add)(struct convnet *net, void *to, const void *more, size_t count);
     void (*update)(struct convnet *net, double lr, double momentum, double decay);
@@ -33,14 +36,18 @@ extern const struct convnet_math convnet_host;
 /* NULL where this build has none. */
 const struct convnet_math *convnet_gpu(void);
 
-/* Of a convolution: a side of its input in pixels, channels in and out. Its output's side is half as long. */
+/*
+ * Of a convolution: a side of its input in pixels, channels in and out. Its output's side is half
+ * as long.
+ */
 struct convnet_shape {
     int side, in, out;
 };
 
 static inline struct convnet_shape convnet_shape(int layer)
 {
-    static const struct convnet_shape shapes[CONVNET_CONVS] = {{32, 3, 32}, {16, 32, 64}, {8, 64, 128}};
+    static const struct convnet_shape shapes[CONVNET_CONVS] = {
+        {32, 3, 32}, {16, 32, 64}, {8, 64, 128}};
 
     return shapes[layer];
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic for one type of number; convnet_host.c includes it twice, with REAL, NAME, GEMM and GEMV
- * defined. A convolution is a product of matrices: weights [out, in x 9] times columns [in x 9, pixels], where a column
- * holds what the kernel sees at one pixel.
- * Invariant: gradients are sums, never means, because only the sum over all ranks can be divided by the number of
- * samples on all ranks.
+ * The network's arithmetic for one type of number; convnet_host.c includes it twice, with REAL,
+ * NAME, GEMM and GEMV defined. A convolution is a product of matrices: weights [out, in x 9] times
+ * columns [in x 9, pixels], where a column holds what the kernel sees at one pixel.
+ * Invariant: gradients are sums, never means, because only the sum over all ranks can be divided by
+ * the number of samples on all ranks.
  */
 
-/* Row y + dy - 1 of a channel as the kernel's column dx sees it: shifted by dx - 1, with zeros outside. */
+/*
+ * Row y + dy - 1 of a channel as the kernel's column dx sees it: shifted by dx - 1, with zeros
+ * outside.
+ */
 static void NAME(shift_row)(const REAL *row, int side, int dx, REAL *out)
 {
     int first = dx == 0, last = dx == 2 ? side - 1 : side;
@@ -55,7 +58,8 @@ static void NAME(fold)(const REAL *columns, struct convnet_shape shape, REAL *im
 }
 
 /* Bias, ReLU and the largest of 2 x 2 pixels, with who it was. */
-static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape shape, REAL *out, uint8_t *winner)
+static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape shape, REAL *out,
+                       uint8_t *winner)
 {
     int side = shape.side;
 
@@ -64,7 +68,8 @@ static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape
             const REAL *upper = plane + y * side, *lower = upper + side;
             for (int x = 0; x < side; x += 2, out++, winner++) {
                 bool up = upper[x + 1] > upper[x], low = lower[x + 1] > lower[x];
-                REAL best_up = up ? upper[x + 1] : upper[x], best_low = low ? lower[x + 1] : lower[x];
+                REAL best_up = up ? upper[x + 1] : upper[x],
+                     best_low = low ? lower[x + 1] : lower[x];
                 bool below = best_low > best_up;
                 REAL best = (below ? best_low : best_up) + bias[c];
                 *out = best > 0 ? best : 0;
@@ -75,8 +80,8 @@ static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape
 }
 
 /* The reverse: derivatives go to the winners alone. */
-static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct convnet_shape shape, REAL *d_plane,
-                         REAL *d_bias)
+static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct convnet_shape shape,
+                         REAL *d_plane, REAL *d_bias)
 {
     int side = shape.side;
 
@@ -98,14 +103,17 @@ static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct convne
 static void NAME(convolve)(struct convnet *net, int layer, uint32_t row)
 {
     struct convnet_shape shape = convnet_shape(layer);
-    int rows = convnet_rows(net, layer), columns = convnet_columns(layer), pixels = shape.side * shape.side;
+    int rows = convnet_rows(net, layer), columns = convnet_columns(layer),
+        pixels = shape.side * shape.side;
     const REAL *weights = (const REAL *)net->weights + convnet_first(net, layer);
 
-    NAME(unfold)((const REAL *)convnet_input(net, layer) + row * convnet_row_in(layer), shape, net->columns);
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, pixels, columns, 1, weights, columns, net->columns, pixels, 0,
-         net->plane, pixels);
+    NAME(unfold)
+    ((const REAL *)convnet_input(net, layer) + row * convnet_row_in(layer), shape, net->columns);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, pixels, columns, 1, weights, columns,
+         net->columns, pixels, 0, net->plane, pixels);
     NAME(pool)
-    (net->plane, weights + rows * columns, shape, (REAL *)net->pooled[layer] + row * convnet_row_out(layer),
+    (net->plane, weights + rows * columns, shape,
+     (REAL *)net->pooled[layer] + row * convnet_row_out(layer),
      net->winner[layer] + row * convnet_row_out(layer));
 }
 
@@ -146,12 +154,14 @@ static void NAME(forward)(struct convnet *net, int layer)
         REAL *scores = (REAL *)net->scores + row * (size_t)n;
         memcpy(scores, weights + n * CONVNET_FEATURES, (size_t)n * sizeof(REAL));
         GEMV(CblasRowMajor, CblasNoTrans, n, CONVNET_FEATURES, 1, weights, CONVNET_FEATURES,
-             (const REAL *)net->pooled[CONVNET_CONVS - 1] + row * CONVNET_FEATURES, 1, 1, scores, 1);
+             (const REAL *)net->pooled[CONVNET_CONVS - 1] + row * CONVNET_FEATURES, 1, 1, scores,
+             1);
     }
 }
 
 /* Scores become derivatives, softmax minus the weights at the labels, in place. */
-static void NAME(score_row)(REAL *scores, int n, int64_t label, int64_t mixed, double lambda, struct convnet_sums *sums)
+static void NAME(score_row)(REAL *scores, int n, int64_t label, int64_t mixed, double lambda,
+                            struct convnet_sums *sums)
 {
     double shares[CONVNET_MAX_CLASSES], total = 0;
     int best = 0;
@@ -168,9 +178,11 @@ static void NAME(score_row)(REAL *scores, int n, int64_t label, int64_t mixed, d
         scores[i] = (REAL)(shares[i] / total - (i == label) * lambda - (i == mixed) * (1 - lambda));
 }
 
-static void NAME(score)(struct convnet *net, REAL *scores, uint32_t n, const struct convnet_targets *targets)
+static void NAME(score)(struct convnet *net, REAL *scores, uint32_t n,
+                        const struct convnet_targets *targets)
 {
-    const int64_t *labels = targets->labels, *mixed = targets->mixed != NULL ? targets->mixed : labels;
+    const int64_t *labels = targets->labels,
+                  *mixed = targets->mixed != NULL ? targets->mixed : labels;
     size_t n_classes = net->plan.n_classes;
 
     for (uint32_t row = 0; row < n; row++, scores += n_classes) {
@@ -190,27 +202,31 @@ static void NAME(backward_linear)(struct convnet *net, const REAL *weights, REAL
 
     for (int i = 0; i < n * classes; i++)
         gradients[classes * CONVNET_FEATURES + i % classes] += d_scores[i];
-    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, classes, CONVNET_FEATURES, n, 1, d_scores, classes, net->pooled[last],
-         CONVNET_FEATURES, 1, gradients, CONVNET_FEATURES);
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, CONVNET_FEATURES, classes, 1, d_scores, classes, weights,
-         CONVNET_FEATURES, 0, net->d_pooled[last], CONVNET_FEATURES);
+    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, classes, CONVNET_FEATURES, n, 1, d_scores,
+         classes, net->pooled[last], CONVNET_FEATURES, 1, gradients, CONVNET_FEATURES);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, CONVNET_FEATURES, classes, 1, d_scores,
+         classes, weights, CONVNET_FEATURES, 0, net->d_pooled[last], CONVNET_FEATURES);
 }
 
-static void NAME(backward_convolve)(struct convnet *net, int layer, uint32_t row, const REAL *weights, REAL *gradients)
+static void NAME(backward_convolve)(struct convnet *net, int layer, uint32_t row,
+                                    const REAL *weights, REAL *gradients)
 {
     struct convnet_shape shape = convnet_shape(layer);
-    int rows = convnet_rows(net, layer), columns = convnet_columns(layer), pixels = shape.side * shape.side;
+    int rows = convnet_rows(net, layer), columns = convnet_columns(layer),
+        pixels = shape.side * shape.side;
 
     NAME(unpool)
     ((const REAL *)net->d_pooled[layer] + row * convnet_row_out(layer),
-     net->winner[layer] + row * convnet_row_out(layer), shape, net->plane, gradients + rows * columns);
-    NAME(unfold)((const REAL *)convnet_input(net, layer) + row * convnet_row_in(layer), shape, net->columns);
-    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, rows, columns, pixels, 1, net->plane, pixels, net->columns, pixels, 1,
-         gradients, columns);
+     net->winner[layer] + row * convnet_row_out(layer), shape, net->plane,
+     gradients + rows * columns);
+    NAME(unfold)
+    ((const REAL *)convnet_input(net, layer) + row * convnet_row_in(layer), shape, net->columns);
+    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, rows, columns, pixels, 1, net->plane, pixels,
+         net->columns, pixels, 1, gradients, columns);
     if (layer == 0)
         return;
-    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, columns, pixels, rows, 1, weights, columns, net->plane, pixels, 0,
-         net->columns, pixels);
+    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, columns, pixels, rows, 1, weights, columns,
+         net->plane, pixels, 0, net->columns, pixels);
     NAME(fold)(net->columns, shape, (REAL *)net->d_pooled[layer - 1] + row * convnet_row_in(layer));
 }
 
@@ -219,7 +235,8 @@ static void NAME(backward)(struct convnet *net, int layer)
     const REAL *weights = (const REAL *)net->weights + convnet_first(net, layer);
     REAL *gradients = (REAL *)net->gradients + convnet_first(net, layer);
 
-    memset(gradients, 0, convnet_count(net, layer) * sizeof(REAL)); /* a rank without samples adds zeros */
+    /* a rank without samples adds zeros */
+    memset(gradients, 0, convnet_count(net, layer) * sizeof(REAL));
     if (net->n == 0)
         return;
     if (layer == CONVNET_CONVS)
@@ -243,7 +260,8 @@ static void NAME(update)(struct convnet *net, double lr, double momentum, double
     if (n_samples == 0)
         return;
     for (size_t i = 0; i < net->n_params; i++) {
-        velocity[i] = (REAL)momentum * velocity[i] + gradients[i] / n_samples + (REAL)decay * weights[i];
+        velocity[i] =
+            (REAL)momentum * velocity[i] + gradients[i] / n_samples + (REAL)decay * weights[i];
         weights[i] -= (REAL)lr * velocity[i];
     }
 }

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two epochs over a folder of photographs, FOLDER/<class>/<image>.jpg, as random crops of 224 x 224 pixels. */
+/*
+ * Two epochs over a folder of photographs, FOLDER/<class>/<image>.jpg, as random crops of 224 x 224
+ * pixels.
+ */
 #include <inttypes.h>
 #include <millrace/millrace.h>
 #include <stdio.h>
 
-/* Stands for a training step: the mean brightness of the batch, and the label of its first image. */
+/*
+ * Stands for a training step: the mean brightness of the batch, and the label of its first image.
+ */
 static void train_batch(const mr_batch *batch)
 {
     const mr_array *image = mr_batch_array(batch, "image"); /* u8 [N, 3, 224, 224] */
@@ -16,7 +21,8 @@ static void train_batch(const mr_batch *batch)
     for (int64_t i = 0; i < n_bytes; i++)
         sum += pixels[i];
     printf("epoch %" PRIu64 ", batch %" PRIu64 ": %u images, mean %.2f, first label %" PRId64 "\n",
-           mr_batch_epoch(batch), mr_batch_number(batch), mr_batch_size(batch), sum / (double)n_bytes, labels[0]);
+           mr_batch_epoch(batch), mr_batch_number(batch), mr_batch_size(batch),
+           sum / (double)n_bytes, labels[0]);
 }
 
 static mr_status run_epoch(mr_loader *loader, uint64_t epoch)

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg on one GPU, with a stream for training and one for
- * metrics. The host does not wait: a step is queued and its batch released before the GPU has begun with it.
+ * gpu_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg on one GPU, with a stream for
+ * training and one for metrics. The host does not wait: a step is queued and its batch released
+ * before the GPU has begun with it.
  */
 #include <cuda_runtime_api.h>
 
 #include "gpu_support.h"
 
-static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metrics, struct results *results)
+static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metrics,
+                      struct results *results)
 {
     mr_batch *batch = NULL;
     mr_status status;
 
     /* Returns while the copy to the GPU is under way: train waits for it, this thread does not. */
     while ((status = mr_loader_next_on(loader, MR_FOREVER, train, &batch)) == MR_OK) {
-        check_status(mr_batch_use(batch, metrics), mr_batch_error(batch)); /* metrics waits for it too */
-        queue_images(batch, results->pixels + results->n, train);          /* f16 [N, 3, 224, 224], normalised */
-        queue_labels(batch, results->labels + results->n, metrics);        /* i64 [N] */
+        /* metrics waits for it too */
+        check_status(mr_batch_use(batch, metrics), mr_batch_error(batch));
+        /* f16 [N, 3, 224, 224], normalised */
+        queue_images(batch, results->pixels + results->n, train);
+        queue_labels(batch, results->labels + results->n, metrics); /* i64 [N] */
         results->n += mr_batch_size(batch);
-        mr_batch_release(batch); /* overwritten once both streams have come this far; failures: the next call */
+        /* overwritten once both streams have come this far; failures: the next call */
+        mr_batch_release(batch);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
     check_cuda(cudaStreamSynchronize(train));

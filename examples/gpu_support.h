@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the GPU examples share and what is not about millrace: checks, and copies in place of the kernels of a training
- * step. A step copies a few bytes of every image and its label to page-locked memory, without waiting; they are summed
- * up at the end of the epoch. Include it after CUDA's header.
+ * What the GPU examples share and what is not about millrace: checks, and copies in place of the
+ * kernels of a training step. A step copies a few bytes of every image and its label to page-locked
+ * memory, without waiting; they are summed up at the end of the epoch. Include it after CUDA's
+ * header.
  */
 #ifndef EXAMPLES_GPU_SUPPORT_H
 #define EXAMPLES_GPU_SUPPORT_H
@@ -50,21 +51,24 @@ static inline void check_cuda(cudaError_t error)
     }
 }
 
-/* Stand for kernels: queued in the stream, which has the batch. to: on any device, or page-locked. */
+/*
+ * Stand for kernels: queued in the stream, which has the batch. to: on any device, or page-locked.
+ */
 static inline void queue_images(const mr_batch *batch, uint8_t (*to)[SEEN], cudaStream_t stream)
 {
     const mr_array *image = mr_batch_array(batch, "image");
 
     for (int64_t i = 0; i < image->shape[0]; i++)
-        check_cuda(
-            cudaMemcpyAsync(to[i], (char *)image->data + i * image->strides[0], SEEN, cudaMemcpyDefault, stream));
+        check_cuda(cudaMemcpyAsync(to[i], (char *)image->data + i * image->strides[0], SEEN,
+                                   cudaMemcpyDefault, stream));
 }
 
 static inline void queue_labels(const mr_batch *batch, int64_t *to, cudaStream_t stream)
 {
     const mr_array *label = mr_batch_array(batch, "label");
 
-    check_cuda(cudaMemcpyAsync(to, label->data, (size_t)label->shape[0] * sizeof(int64_t), cudaMemcpyDefault, stream));
+    check_cuda(cudaMemcpyAsync(to, label->data, (size_t)label->shape[0] * sizeof(int64_t),
+                               cudaMemcpyDefault, stream));
 }
 
 static inline void results_init(struct results *results, const mr_loader *loader)
@@ -98,7 +102,8 @@ static inline uint64_t results_checksum(const struct results *results)
 
 static inline void print_epoch(uint64_t epoch, const char *where, int64_t n, uint64_t checksum)
 {
-    printf("epoch %" PRIu64 "%s: %" PRId64 " images, checksum %016" PRIx64 "\n", epoch, where, n, checksum);
+    printf("epoch %" PRIu64 "%s: %" PRId64 " images, checksum %016" PRIx64 "\n", epoch, where, n,
+           checksum);
 }
 
 #endif

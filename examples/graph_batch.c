@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg, each step a CUDA graph. A graph holds
- * addresses, and each buffer of the loader keeps its own, so one graph is captured for each buffer, when a batch lies
- * in it for the first time. next and release are called between the launches; inside a capture they refuse. All batches
- * must have the same size, hence drop_last.
+ * graph_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg, each step a CUDA graph. A
+ * graph holds addresses, and each buffer of the loader keeps its own, so one graph is captured for
+ * each buffer, when a batch lies in it for the first time. next and release are called between the
+ * launches; inside a capture they refuse. All batches must have the same size, hence drop_last.
  */
 #include <cuda_runtime_api.h>
 
@@ -21,7 +21,8 @@ struct trainer {
 /* The step as it would be queued without graphs. */
 static void queue_step(const mr_batch *batch, struct trainer *trainer)
 {
-    queue_images(batch, trainer->pixels, trainer->stream); /* bf16 [BATCH, 224, 224, 4], normalised */
+    /* bf16 [BATCH, 224, 224, 4], normalised */
+    queue_images(batch, trainer->pixels, trainer->stream);
     queue_labels(batch, trainer->labels, trainer->stream); /* i64 [BATCH] */
 }
 
@@ -41,10 +42,10 @@ static cudaGraphExec_t capture_step(const mr_batch *batch, struct trainer *train
 /* Behind the graph in its stream, as the addresses change from step to step. */
 static void queue_results(struct trainer *trainer, struct results *results)
 {
-    check_cuda(cudaMemcpyAsync(results->pixels + results->n, trainer->pixels, BATCH * SEEN, cudaMemcpyDeviceToHost,
-                               trainer->stream));
-    check_cuda(cudaMemcpyAsync(results->labels + results->n, trainer->labels, BATCH * sizeof(int64_t),
+    check_cuda(cudaMemcpyAsync(results->pixels + results->n, trainer->pixels, BATCH * SEEN,
                                cudaMemcpyDeviceToHost, trainer->stream));
+    check_cuda(cudaMemcpyAsync(results->labels + results->n, trainer->labels,
+                               BATCH * sizeof(int64_t), cudaMemcpyDeviceToHost, trainer->stream));
     results->n += BATCH;
 }
 
@@ -58,7 +59,8 @@ static void run_epoch(mr_loader *loader, struct trainer *trainer, struct results
         if (!*graph)
             *graph = capture_step(batch, trainer);
         check_cuda(cudaGraphLaunch(*graph, trainer->stream));
-        mr_batch_release(batch); /* overwritten once the stream has come this far; failures: the next call */
+        /* overwritten once the stream has come this far; failures: the next call */
+        mr_batch_release(batch);
         queue_results(trainer, results);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_patches OUT N PHOTO.jpg...: cut N patches of 300 to 500 pixels out of every photograph into OUT/<photo>/, so
- * that a dozen photographs become an image folder of a few thousand JPEG files with one class for each.
+ * make_patches OUT N PHOTO.jpg...: cut N patches of 300 to 500 pixels out of every photograph into
+ * OUT/<photo>/, so that a dozen photographs become an image folder of a few thousand JPEG files
+ * with one class for each.
  *
- * The places are pseudo-random but the same in every run. OUT appears by rename when everything is written. A run that
- * was interrupted leaves OUT.part, which must be removed before the next one (script/demo does).
+ * The places are pseudo-random but the same in every run. OUT appears by rename when everything is
+ * written. A run that was interrupted leaves OUT.part, which must be removed before the next one
+ * (script/demo does).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -81,7 +83,8 @@ static int read_photo(FILE *file, struct photo *photo)
     return result;
 }
 
-static int write_patch(FILE *file, const struct photo *photo, uint32_t x, uint32_t y, uint32_t width, uint32_t height)
+static int write_patch(FILE *file, const struct photo *photo, uint32_t x, uint32_t y,
+                       uint32_t width, uint32_t height)
 {
     struct jpeg_compress_struct jpeg;
     struct jpeg_failure failure;
@@ -143,7 +146,10 @@ static int cut_patch(const struct photo *photo, uint64_t *state, const char *pat
     return result;
 }
 
-/* Takes OUT.part and the photograph's path; folder_out is OUT.part/<name without folder and extension>. */
+/*
+ * Takes OUT.part and the photograph's path; folder_out is OUT.part/<name without folder and
+ * extension>.
+ */
 static int make_class_folder(const char *part, const char *path, char *folder_out, size_t size)
 {
     const char *slash = strrchr(path, '/');
@@ -206,7 +212,8 @@ int main(int argc, char **argv)
         if (cut_photo(part, argv[i], i - 3, atoi(argv[2])) < 0)
             return 1;
         if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\rcutting patches: %d of %d photographs%s", i - 2, argc - 3, i + 1 == argc ? "\n" : "");
+            fprintf(stderr, "\rcutting patches: %d of %d photographs%s", i - 2, argc - 3,
+                    i + 1 == argc ? "\n" : "");
     }
     if (rename(part, out) != 0) {
         perror(out);

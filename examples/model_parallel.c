@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_parallel FOLDER GPU GPU|host: two epochs over FOLDER/<class>/<image>.jpg through a model whose first half is on
- * one GPU, and whose second half with the loss is on another GPU or on the host. Images are copied to the first half,
- * labels to the second. A few bytes of each image stand for its activations, which travel from the first to the second.
+ * model_parallel FOLDER GPU GPU|host: two epochs over FOLDER/<class>/<image>.jpg through a model
+ * whose first half is on one GPU, and whose second half with the loss is on another GPU or on the
+ * host. Images are copied to the first half, labels to the second. A few bytes of each image stand
+ * for its activations, which travel from the first to the second.
  */
 #include <cuda_runtime_api.h>
 
@@ -35,14 +36,16 @@ static void queue_second_half(const mr_batch *batch, struct model *model)
     struct results *results = &model->results;
     size_t n_bytes = (size_t)mr_batch_size(batch) * SEEN;
 
-    check_cuda(cudaStreamWaitEvent(model->head, model->taken, 0)); /* nothing, before the first step */
-    check_cuda(cudaMemcpyAsync(model->arrived, model->activations, n_bytes, cudaMemcpyDefault, model->head));
+    /* nothing, before the first step */
+    check_cuda(cudaStreamWaitEvent(model->head, model->taken, 0));
+    check_cuda(cudaMemcpyAsync(model->arrived, model->activations, n_bytes, cudaMemcpyDefault,
+                               model->head));
     check_cuda(cudaEventRecord(model->moved, model->head));
 
     check_cuda(cudaSetDevice(model->second));
     check_cuda(cudaStreamWaitEvent(model->tail, model->moved, 0));
-    check_cuda(
-        cudaMemcpyAsync(results->pixels + results->n, model->arrived, n_bytes, cudaMemcpyDeviceToHost, model->tail));
+    check_cuda(cudaMemcpyAsync(results->pixels + results->n, model->arrived, n_bytes,
+                               cudaMemcpyDeviceToHost, model->tail));
     queue_labels(batch, results->labels + results->n, model->tail); /* i64 [n], on this GPU */
     check_cuda(cudaEventRecord(model->taken, model->tail));
 }
@@ -53,8 +56,8 @@ static void take_second_half(const mr_batch *batch, struct model *model)
     struct results *results = &model->results;
     size_t n = mr_batch_size(batch);
 
-    check_cuda(cudaMemcpyAsync(results->pixels + results->n, model->activations, n * SEEN, cudaMemcpyDeviceToHost,
-                               model->head));
+    check_cuda(cudaMemcpyAsync(results->pixels + results->n, model->activations, n * SEEN,
+                               cudaMemcpyDeviceToHost, model->head));
     memcpy(results->labels + results->n, mr_batch_data(batch, "label"), n * sizeof(int64_t));
 }
 
@@ -68,11 +71,13 @@ static void run_epoch(mr_loader *loader, struct model *model)
         if (model->second < 0) {
             take_second_half(batch, model);
         } else {
-            check_status(mr_batch_use(batch, model->tail), mr_batch_error(batch)); /* a stream of the labels' device */
+            /* a stream of the labels' device */
+            check_status(mr_batch_use(batch, model->tail), mr_batch_error(batch));
             queue_second_half(batch, model);
         }
         model->results.n += mr_batch_size(batch);
-        mr_batch_release(batch); /* images behind head, labels behind tail; failures: the next call */
+        /* images behind head, labels behind tail; failures: the next call */
+        mr_batch_release(batch);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
     check_cuda(cudaStreamSynchronize(model->head));

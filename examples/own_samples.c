@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset of the program's own: a function draws each sample when its index is requested. The function runs in worker
- * processes, which are forked from this program when the loader is created. What it reads must be ready by then, and
- * what it writes stays in the worker.
+ * A dataset of the program's own: a function draws each sample when its index is requested. The
+ * function runs in worker processes, which are forked from this program when the loader is created.
+ * What it reads must be ready by then, and what it writes stays in the worker.
  */
 #include <inttypes.h>
 #include <millrace/millrace.h>
@@ -11,7 +11,9 @@
 
 enum { SIDE = 64 };
 
-/* A bright disc at a place that follows from the index; its label is the quarter of the picture that holds the centre.
+/*
+ * A bright disc at a place that follows from the index; its label is the quarter of the picture
+ * that holds the centre. /
  */
 static int draw_disc(void *user, int64_t index, mr_sample *sample)
 {
@@ -21,7 +23,8 @@ static int draw_disc(void *user, int64_t index, mr_sample *sample)
     uint8_t *pixels = (uint8_t *)malloc((size_t)SIDE * SIDE * 3);
 
     if (!pixels) {
-        snprintf(sample->error, sizeof(sample->error), "no memory for a picture of %d x %d", SIDE, SIDE);
+        snprintf(sample->error, sizeof(sample->error), "no memory for a picture of %d x %d", SIDE,
+                 SIDE);
         return -1;
     }
     for (int i = 0; i < SIDE * SIDE; i++) {
@@ -62,8 +65,9 @@ static mr_status run_epoch(mr_loader *loader)
         mr_batch_release(batch);
     }
     if (status == MR_END)
-        printf("%" PRId64 " bright pixels; labels %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", n_bright,
-               n_label[0], n_label[1], n_label[2], n_label[3]);
+        printf("%" PRId64 " bright pixels; labels %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+               "\n",
+               n_bright, n_label[0], n_label[1], n_label[2], n_label[3]);
     else
         fprintf(stderr, "%s\n", mr_loader_error(loader)->text);
     return status;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plug_darknet SPEC [EPOCHS]: a trainer in darknet's manner, whose images come from millrace (docs/plug-in.md).
+ * plug_darknet SPEC [EPOCHS]: a trainer in darknet's manner, whose images come from millrace
+ * (docs/plug-in.md).
  *
- * The trainer keeps its interface: data with X, rows of planar floats in [0, 1], and y, rows of zeros and a one;
- * train_network(), free_data(). Its loading threads and lists of paths are gone.
- * Invariant: rows of X lie in the batch, so free_data() releases the batch, and no row may be used after that.
+ * The trainer keeps its interface: data with X, rows of planar floats in [0, 1], and y, rows of
+ * zeros and a one; train_network(), free_data(). Its loading threads and lists of paths are gone.
+ * Invariant: rows of X lie in the batch, so free_data() releases the batch, and no row may be used
+ * after that.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -106,7 +108,8 @@ static void start_loading(load_args *args, const char *spec, uint64_t epochs)
     check_true(mr_dataset_open(spec, NULL, &args->dataset, &error) == MR_OK, error.text);
     args->classes = (int)mr_dataset_n_classes(args->dataset);
     check_true(args->classes > 0, "the dataset names no classes");
-    snprintf(text, sizeof text, "random_resized_crop(%d:%d,scale=0.25:1)+hflip(0.5)", args->h, args->w);
+    snprintf(text, sizeof text, "random_resized_crop(%d:%d,scale=0.25:1)+hflip(0.5)", args->h,
+             args->w);
     check_true(mr_transform_parse(text, &transform, &error) == MR_OK, error.text);
     options.batch_size = (uint32_t)args->n;
     options.drop_last = true; /* as many rows in every step */
@@ -116,9 +119,11 @@ static void start_loading(load_args *args, const char *spec, uint64_t epochs)
     options.n_epochs = epochs;
     options.on_error = MR_ON_ERROR_SKIP;
     options.seed = 1;
-    check_true(mr_loader_create(args->dataset, transform, &options, &args->loader, &error) == MR_OK, error.text);
+    check_true(mr_loader_create(args->dataset, transform, &options, &args->loader, &error) == MR_OK,
+               error.text);
     mr_transform_destroy(transform);
-    check_true(mr_loader_n_batches(args->loader) > 0, "the dataset has fewer images than a step takes");
+    check_true(mr_loader_n_batches(args->loader) > 0,
+               "the dataset has fewer images than a step takes");
 }
 
 /* The next data of this epoch; false at its end. */
@@ -176,13 +181,14 @@ int main(int argc, char **argv)
         double loss = 0;
         int steps = 0;
         net.n_right = 0;
-        check_true(mr_loader_set_epoch(args.loader, epoch) == MR_OK, mr_loader_error(args.loader)->text);
+        check_true(mr_loader_set_epoch(args.loader, epoch) == MR_OK,
+                   mr_loader_error(args.loader)->text);
         for (; load_data(&args, &train); steps++) {
             loss += train_network(&net, train);
             free_data(train);
         }
-        printf("epoch %" PRIu64 ": %d images, loss %.4f, right %.1f %%\n", epoch, steps * args.n, loss / steps,
-               100.0 * net.n_right / (steps * args.n));
+        printf("epoch %" PRIu64 ": %d images, loss %.4f, right %.1f %%\n", epoch, steps * args.n,
+               loss / steps, 100.0 * net.n_right / (steps * args.n));
     }
     mr_loader_destroy(args.loader);
     mr_dataset_destroy(args.dataset);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plug_llmc PATTERN [STEPS]: a trainer in llm.c's manner, whose tokens and ranks come from millrace (docs/plug-in.md):
+ * plug_llmc PATTERN [STEPS]: a trainer in llm.c's manner, whose tokens and ranks come from millrace
+ * (docs/plug-in.md):
  *
  *   plug_llmc 'data/train_*.bin' 100
  *   millrace launch --nproc 2 -- plug_llmc 'data/train_*.bin' 100
  *
- * The trainer keeps its interface: dataloader_next_batch() gives B x T inputs, and targets that are one token further;
- * multi_gpu_config has the ranks. A window is T + 1 tokens, and windows begin T apart.
+ * The trainer keeps its interface: dataloader_next_batch() gives B x T inputs, and targets that are
+ * one token further; multi_gpu_config has the ranks. A window is T + 1 tokens, and windows begin T
+ * apart.
  */
 #include <glob.h>
 #include <math.h>
@@ -42,7 +44,8 @@ static MultiGpuConfig multi_gpu_config_init(void)
     MultiGpuConfig config = {0};
     mr_error error;
 
-    check_status(mr_group_create(NULL, &config.group, &error), &error); /* the launcher's environment says who we are */
+    /* The launcher's environment has rank and world size. */
+    check_status(mr_group_create(NULL, &config.group, &error), &error);
     config.process_rank = (int)mr_group_rank(config.group);
     config.num_processes = (int)mr_group_world_size(config.group);
     config.local_device_idx = (int)mr_group_local_rank(config.group);
@@ -51,7 +54,8 @@ static MultiGpuConfig multi_gpu_config_init(void)
 
 static float multi_gpu_cpu_float_sum(float value, MultiGpuConfig *config)
 {
-    check_status(mr_group_all_reduce(config->group, &value, 1, MR_F32, MR_SUM), mr_group_error(config->group));
+    check_status(mr_group_all_reduce(config->group, &value, 1, MR_F32, MR_SUM),
+                 mr_group_error(config->group));
     return value;
 }
 
@@ -70,14 +74,18 @@ static void check_shard(const char *path)
     int32_t header[HEADER_SIZE];
     FILE *file = fopen(path, "rb");
 
-    if (file == NULL || fread(header, sizeof header, 1, file) != 1 || header[0] != MAGIC || header[1] != 1)
+    if (file == NULL || fread(header, sizeof header, 1, file) != 1 || header[0] != MAGIC ||
+        header[1] != 1)
         exit_with(": no token file of version 1", path);
-    if (fseeko(file, 0, SEEK_END) != 0 || ftello(file) != (off_t)sizeof header + 2 * (off_t)header[2])
+    if (fseeko(file, 0, SEEK_END) != 0 ||
+        ftello(file) != (off_t)sizeof header + 2 * (off_t)header[2])
         exit_with(": its size is not what its header says", path);
     fclose(file);
 }
 
-/* records:A,B,...?...: each sample is T + 1 tokens, of which the last one is the first of the next. */
+/*
+ * records:A,B,...?...: each sample is T + 1 tokens, of which the last one is the first of the next.
+ */
 static char *make_spec(const DataLoader *loader, const char *pattern)
 {
     glob_t shards;
@@ -93,16 +101,16 @@ static char *make_spec(const DataLoader *loader, const char *pattern)
         for (const char *c = shards.gl_pathv[i]; *c != '\0'; c++)
             fprintf(text, strchr("?,%", *c) != NULL ? "%%%02X" : "%c", (unsigned char)*c);
     }
-    fprintf(text, "?dtype=u16&header=%zu&shape=%zu&stride=%zu", HEADER_SIZE * sizeof(int32_t), loader->T + 1,
-            loader->T * sizeof(uint16_t));
+    fprintf(text, "?dtype=u16&header=%zu&shape=%zu&stride=%zu", HEADER_SIZE * sizeof(int32_t),
+            loader->T + 1, loader->T * sizeof(uint16_t));
     globfree(&shards);
     if (fclose(text) != 0)
         exit_with("no memory", "");
     return spec;
 }
 
-static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, size_t T, int process_rank,
-                            int num_processes, int should_shuffle)
+static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, size_t T,
+                            int process_rank, int num_processes, int should_shuffle)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     mr_error error;
@@ -118,7 +126,8 @@ static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, s
     options.seed = 42;           /* the same on all ranks: together they see each window once */
     options.num_workers = 1;
     check_status(mr_dataset_open(spec, NULL, &loader->dataset, &error), &error);
-    check_status(mr_loader_create(loader->dataset, NULL, &options, &loader->loader, &error), &error);
+    check_status(mr_loader_create(loader->dataset, NULL, &options, &loader->loader, &error),
+                 &error);
     free(spec);
     loader->inputs = malloc(2 * B * T * sizeof(int));
     if (mr_loader_n_batches(loader->loader) == 0 || loader->inputs == NULL)
@@ -154,7 +163,8 @@ static void dataloader_free(DataLoader *loader)
 
 /* ---- a table of scores, which token follows which, stands for the model ---- */
 
-static float model_forward_backward(float (*scores)[VOCAB], float (*gradient)[VOCAB], const DataLoader *batch)
+static float model_forward_backward(float (*scores)[VOCAB], float (*gradient)[VOCAB],
+                                    const DataLoader *batch)
 {
     float loss = 0, n = (float)(batch->B * batch->T);
 
@@ -186,8 +196,10 @@ int main(int argc, char **argv)
     for (int step = 0; step < steps; step++) {
         dataloader_next_batch(&train_loader);
         float loss = model_forward_backward(scores, gradient, &train_loader);
-        check_status(mr_group_all_reduce(config.group, gradient, sizeof gradient / sizeof(float), MR_F32, MR_MEAN),
-                     mr_group_error(config.group)); /* all ranks have as many tokens, so this is the mean over tokens */
+        /* All ranks have as many tokens, so this is the mean over tokens. */
+        check_status(mr_group_all_reduce(config.group, gradient, sizeof gradient / sizeof(float),
+                                         MR_F32, MR_MEAN),
+                     mr_group_error(config.group));
         for (int i = 0; i < VOCAB * VOCAB; i++)
             scores[i / VOCAB][i % VOCAB] -= 20 * gradient[i / VOCAB][i % VOCAB];
         loss = multi_gpu_cpu_float_sum(loss, &config) / (float)config.num_processes;

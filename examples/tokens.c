@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokens FILE: batches for a language model from a file of 16-bit tokens. Each sample is a window of 1024 + 1 tokens.
- * Windows begin 1024 tokens apart, so two neighbours share one token: the last target of one is the first input of the
- * next.
+ * tokens FILE: batches for a language model from a file of 16-bit tokens. Each sample is a window
+ * of 1024 + 1 tokens. Windows begin 1024 tokens apart, so two neighbours share one token: the last
+ * target of one is the first input of the next.
  *
  * A "?", "," or "%" in the file's name must be written as %3F, %2C, %25.
  */
@@ -24,8 +24,8 @@ static void train_batch(const mr_batch *batch)
         for (int i = 0; i < CONTEXT; i++)
             n_repeats += inputs[i] == targets[i];
     }
-    printf("batch %" PRIu64 ": %u windows, %" PRIu64 " of %u targets repeat their input\n", mr_batch_number(batch),
-           mr_batch_size(batch), n_repeats, mr_batch_size(batch) * CONTEXT);
+    printf("batch %" PRIu64 ": %u windows, %" PRIu64 " of %u targets repeat their input\n",
+           mr_batch_number(batch), mr_batch_size(batch), n_repeats, mr_batch_size(batch) * CONTEXT);
 }
 
 static mr_status run_epoch(mr_loader *loader)
@@ -55,8 +55,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: tokens FILE\n");
         return 2;
     }
-    snprintf(spec, sizeof(spec), "records:%s?dtype=u16&shape=%d&bytes=%d&stride=%d", argv[1], CONTEXT + 1,
-             (CONTEXT + 1) * 2, CONTEXT * 2);
+    snprintf(spec, sizeof(spec), "records:%s?dtype=u16&shape=%d&bytes=%d&stride=%d", argv[1],
+             CONTEXT + 1, (CONTEXT + 1) * 2, CONTEXT * 2);
     options.batch_size = 16;
     options.num_workers = 1;
     options.n_epochs = 1;

@@ -6,13 +6,13 @@
  *   millrace launch --nproc 2 -- train_cifar10 --data cifar-10-batches-bin --out run
  *   train_cifar10 --mode dp --devices cuda:0,cuda:1 --data cifar-10-batches-bin --out run
  *
- * The loop is the same for all modes: train_modes.c places the network on devices. On GPUs a step is queued in their
- * streams; the host waits for batches, not for results.
+ * The loop is the same for all modes: train_modes.c places the network on devices. On GPUs a step
+ * is queued in their streams; the host waits for batches, not for results.
  *
- * The batch size is that of all ranks together. A step takes the same samples on any number of ranks, so the weights
- * come out the same but for the order of sums.
- * Invariant: gradients are divided by the number of samples on all ranks, not on this one; the last batch of an epoch
- * may differ between ranks, or be empty on some.
+ * The batch size is that of all ranks together. A step takes the same samples on any number of
+ * ranks, so the weights come out the same but for the order of sums.
+ * Invariant: gradients are divided by the number of samples on all ranks, not on this one; the last
+ * batch of an epoch may differ between ranks, or be empty on some.
  */
 #include <inttypes.h>
 #include <millrace/dist.h>
@@ -27,13 +27,17 @@
 enum { N_CLASSES = 10 };
 #define MOMENTUM 0.9
 #define DECAY 5e-4
-#define TEST_TRANSFORM "normalize(mean=0.4914:0.4822:0.4465,std=0.2470:0.2435:0.2616)" /* the end of "cifar" */
+#define TEST_TRANSFORM                                                                             \
+    "normalize(mean=0.4914:0.4822:0.4465,std=0.2470:0.2435:0.2616)" /* the end of "cifar" */
 
 /* ---- setting up ---- */
 
-/* Samples by rank. The exact tail gives every sample once, so that a step has the same samples on any number of ranks.
+/*
+ * Samples by rank. The exact tail gives every sample once, so that a step has the same samples on
+ * any number of ranks. /
  */
-static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text, bool test, bool alone)
+static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text,
+                              bool test, bool alone)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     uint32_t world_size = mr_group_world_size(t->group);
@@ -83,10 +87,12 @@ static void set_up(struct trainer *t)
     t->train_data = open_data(o->data, "train");
     t->test_data = open_data(o->data, "test");
     t->train =
-        open_loader(t, t->train_data, t->options.transform != NULL ? t->options.transform : "cifar", false, false);
+        open_loader(t, t->train_data, t->options.transform != NULL ? t->options.transform : "cifar",
+                    false, false);
     if (!o->eval_rank0 || mr_group_rank(t->group) == 0)
         t->test = open_loader(t, t->test_data, TEST_TRANSFORM, true, o->eval_rank0);
-    trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"), mr_group_error(t->group));
+    trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"),
+                  mr_group_error(t->group));
     trainer_check(mr_metrics_create(t->group, &t->metrics, &error), &error);
     for (int i = 0; i < 4; i++) /* a rank that tests nothing has them too */
         trainer_check(mr_metrics_declare(t->metrics, names[i]), mr_metrics_error(t->metrics));
@@ -95,7 +101,10 @@ static void set_up(struct trainer *t)
 
 /* ---- one step ---- */
 
-/* A layer's gradients travel while the layer before it computes its own; on GPUs in the order of the stream. */
+/*
+ * A layer's gradients travel while the layer before it computes its own; on GPUs in the order of
+ * the stream.
+ */
 static void backward_layers(struct trainer *t)
 {
     mr_group_work *works[CONVNET_LAYERS] = {NULL};
@@ -107,9 +116,9 @@ static void backward_layers(struct trainer *t)
         if (mr_group_world_size(t->group) == 1)
             continue;
         void *bucket = convnet_bucket(net, layer, &count);
-        trainer_check(
-            mr_group_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM, net->stream, &works[layer]),
-            mr_group_error(t->group));
+        trainer_check(mr_group_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM,
+                                                net->stream, &works[layer]),
+                      mr_group_error(t->group));
     }
     for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
         trainer_check(mr_group_work_wait(works[layer], net->stream),
@@ -126,7 +135,8 @@ static void train_epoch(struct trainer *t)
     mr_batch *batch = NULL;
     mr_status status = MR_OK;
 
-    while (t->stop_signal == 0 && (status = train_modes_next(&t->model, t->train, &batch)) == MR_OK) {
+    while (t->stop_signal == 0 &&
+           (status = train_modes_next(&t->model, t->train, &batch)) == MR_OK) {
         uint64_t step = t->state.epoch * mr_loader_n_batches(t->train) + mr_batch_number(batch);
         trainer_progress(t, "training", batch, t->train);
         trainer_forward(t, batch, "loss", "accuracy");
@@ -152,7 +162,8 @@ static void test_epoch(struct trainer *t)
         }
         trainer_check(status, mr_loader_error(t->test));
     }
-    trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics)); /* all four, in one all_reduce */
+    /* all four, in one all_reduce */
+    trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics));
 }
 
 static void run_epoch(struct trainer *t)
@@ -186,9 +197,10 @@ int main(int argc, char **argv)
 
     set_up(&t);
     trainer_share(&t);
-    mr_group_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
-                    t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
-                    mr_group_backend(t.group), mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
+    mr_group_print0(
+        t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
+        t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
+        mr_group_backend(t.group), mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
     if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
         test_epoch(&t);
         trainer_report(&t);

@@ -2,12 +2,13 @@
 /*
  * The loop of train_cifar10.c on folders of JPEG files, on one or many ranks:
  *
- *   train_imagefolder --data FOLDER --out run        (FOLDER/train/<class>/<image>.jpg, FOLDER/val/<class>/...)
- *   millrace launch --nproc 2 -- train_imagefolder --data FOLDER --out run
+ *   train_imagefolder --data FOLDER --out run        (FOLDER/train/<class>/<image>.jpg,
+ * FOLDER/val/<class>/...) millrace launch --nproc 2 -- train_imagefolder --data FOLDER --out run
  *
- * What differs: files may be damaged, and photographs take long to decode. A damaged file is a row of zeros whose mask
- * is 0. It adds nothing to loss, gradients or counts; therefore the number of rows on all ranks travels with the
- * gradients. Both folders must have the same classes, or one number would mean two things.
+ * What differs: files may be damaged, and photographs take long to decode. A damaged file is a row
+ * of zeros whose mask is 0. It adds nothing to loss, gradients or counts; therefore the number of
+ * rows on all ranks travels with the gradients. Both folders must have the same classes, or one
+ * number would mean two things.
  */
 #include <inttypes.h>
 #include <millrace/dist.h>
@@ -24,7 +25,8 @@
 
 /* ---- setting up ---- */
 
-static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text, bool test, bool alone)
+static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text,
+                              bool test, bool alone)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     uint32_t world_size = mr_group_world_size(t->group);
@@ -89,11 +91,13 @@ static void set_up(struct trainer *t)
     t->train_data = open_data(o->data, "train");
     t->test_data = open_data(o->data, "val");
     compare_classes(t->train_data, t->test_data);
-    t->train =
-        open_loader(t, t->train_data, t->options.transform != NULL ? t->options.transform : "train:224", false, false);
+    t->train = open_loader(t, t->train_data,
+                           t->options.transform != NULL ? t->options.transform : "train:224", false,
+                           false);
     if (!o->eval_rank0 || mr_group_rank(t->group) == 0)
         t->test = open_loader(t, t->test_data, "eval:232:224", true, o->eval_rank0);
-    trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"), mr_group_error(t->group));
+    trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"),
+                  mr_group_error(t->group));
     trainer_check(mr_metrics_create(t->group, &t->metrics, &error), &error);
     for (int i = 0; i < 4; i++) /* a rank that tests nothing has them too */
         trainer_check(mr_metrics_declare(t->metrics, names[i]), mr_metrics_error(t->metrics));
@@ -102,7 +106,10 @@ static void set_up(struct trainer *t)
 
 /* ---- one step ---- */
 
-/* A layer's gradients travel while the layer before it computes its own; on GPUs in the order of the stream. */
+/*
+ * A layer's gradients travel while the layer before it computes its own; on GPUs in the order of
+ * the stream.
+ */
 static void backward_layers(struct trainer *t)
 {
     mr_group_work *works[CONVNET_LAYERS] = {NULL};
@@ -114,9 +121,9 @@ static void backward_layers(struct trainer *t)
         if (mr_group_world_size(t->group) == 1)
             continue;
         void *bucket = convnet_bucket(net, layer, &count);
-        trainer_check(
-            mr_group_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM, net->stream, &works[layer]),
-            mr_group_error(t->group));
+        trainer_check(mr_group_all_reduce_async(t->group, bucket, count, t->model.dtype, MR_SUM,
+                                                net->stream, &works[layer]),
+                      mr_group_error(t->group));
     }
     for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
         trainer_check(mr_group_work_wait(works[layer], net->stream),
@@ -133,7 +140,8 @@ static void train_epoch(struct trainer *t)
     mr_batch *batch = NULL;
     mr_status status = MR_OK;
 
-    while (t->stop_signal == 0 && (status = train_modes_next(&t->model, t->train, &batch)) == MR_OK) {
+    while (t->stop_signal == 0 &&
+           (status = train_modes_next(&t->model, t->train, &batch)) == MR_OK) {
         uint64_t step = t->state.epoch * mr_loader_n_batches(t->train) + mr_batch_number(batch);
         trainer_progress(t, "training", batch, t->train);
         trainer_forward(t, batch, "loss", "accuracy");
@@ -159,7 +167,8 @@ static void test_epoch(struct trainer *t)
         }
         trainer_check(status, mr_loader_error(t->test));
     }
-    trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics)); /* all four, in one all_reduce */
+    /* all four, in one all_reduce */
+    trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics));
 }
 
 /* Is it the decoding or the arithmetic that takes the time? And what could not be decoded? */
@@ -205,9 +214,10 @@ int main(int argc, char **argv)
 
     set_up(&t);
     trainer_share(&t);
-    mr_group_print0(t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
-                    t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
-                    mr_group_backend(t.group), mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
+    mr_group_print0(
+        t.group, "%zu parameters, %s, world size %u (%s), %" PRId64 " + %" PRId64 " images\n",
+        t.model.n_params, mr_dtype_name(t.model.dtype), mr_group_world_size(t.group),
+        mr_group_backend(t.group), mr_dataset_count(t.train_data), mr_dataset_count(t.test_data));
     if (t.state.epoch >= t.options.epochs) { /* nothing left to train */
         test_epoch(&t);
         trainer_report(&t);

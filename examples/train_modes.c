@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places the network on devices and runs a step in each mode.
- * Invariant: a short last batch has fewer parts than there are devices, and a network without a part must not add the
- * gradients of the batch before; it runs with no rows, which makes zeros.
+ * Invariant: a short last batch has fewer parts than there are devices, and a network without a
+ * part must not add the gradients of the batch before; it runs with no rows, which makes zeros.
  */
 #include "train_modes.h"
 
@@ -48,7 +48,8 @@ static const char *check_devices(const struct train_model *model)
     return words;
 }
 
-const char *train_modes_devices(struct train_model *model, enum train_mode mode, const char *devices)
+const char *train_modes_devices(struct train_model *model, enum train_mode mode,
+                                const char *devices)
 {
     model->mode = mode;
     while (*devices != '\0') {
@@ -73,7 +74,10 @@ static bool is_data_parallel(const struct train_model *model)
     return model->mode == TRAIN_DP || model->mode == TRAIN_DP_LOSS;
 }
 
-/* Room for what dp moves: scores of a part, or the gradients of a layer; and 9 bytes for each row's label and mask. */
+/*
+ * Room for what dp moves: scores of a part, or the gradients of a layer; and 9 bytes for each row's
+ * label and mask.
+ */
 static bool open_gathered(struct train_model *model)
 {
     struct convnet *first = model->nets[0];
@@ -86,7 +90,8 @@ static bool open_gathered(struct train_model *model)
     return model->gathered != NULL && model->labels != NULL;
 }
 
-bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_classes, uint32_t batch_size, uint64_t seed)
+bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_classes,
+                      uint32_t batch_size, uint64_t seed)
 {
     uint32_t n_sharing = is_data_parallel(model) ? model->n_devices : 1;
 
@@ -96,7 +101,8 @@ bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_clas
                                     .n_classes = n_classes,
                                     .max_batch = (batch_size + n_sharing - 1) / n_sharing,
                                     .first = model->mode == TRAIN_MP && i == 1 ? SPLIT : 0,
-                                    .end = model->mode == TRAIN_MP && i == 0 ? SPLIT : CONVNET_LAYERS,
+                                    .end =
+                                        model->mode == TRAIN_MP && i == 0 ? SPLIT : CONVNET_LAYERS,
                                     .seed = seed};
         parse_device(model->names[i], &plan.device);
         model->nets[i] = convnet_create(&plan);
@@ -119,7 +125,8 @@ void train_modes_close(struct train_model *model)
 
 /* ---- batches ---- */
 
-void train_modes_loader(const struct train_model *model, mr_loader_options *options, const char **list)
+void train_modes_loader(const struct train_model *model, mr_loader_options *options,
+                        const char **list)
 {
     for (uint32_t i = 0; i < model->n_devices; i++)
         list[i] = model->names[i];
@@ -155,8 +162,9 @@ static mr_status use_all(struct train_model *model, mr_batch *batch)
 mr_status train_modes_next(struct train_model *model, mr_loader *loader, mr_batch **batch_out)
 {
     bool on_gpu = train_modes_on_gpu(model);
-    mr_status status = on_gpu ? mr_loader_next_on(loader, MR_FOREVER, model->nets[0]->stream, batch_out)
-                              : mr_loader_next(loader, MR_FOREVER, batch_out);
+    mr_status status =
+        on_gpu ? mr_loader_next_on(loader, MR_FOREVER, model->nets[0]->stream, batch_out)
+               : mr_loader_next(loader, MR_FOREVER, batch_out);
 
     if (status != MR_OK)
         return status;
@@ -181,7 +189,8 @@ static void hand_over(struct train_model *model, bool forward)
         second->n = first->n;
         convnet_copy(second, second->pooled[SPLIT - 1], first, first->pooled[SPLIT - 1], n_bytes);
     } else {
-        convnet_copy(first, first->d_pooled[SPLIT - 1], second, second->d_pooled[SPLIT - 1], n_bytes);
+        convnet_copy(first, first->d_pooled[SPLIT - 1], second, second->d_pooled[SPLIT - 1],
+                     n_bytes);
     }
 }
 
@@ -192,7 +201,8 @@ const char *train_modes_forward(struct train_model *model, mr_batch *batch)
     for (uint32_t i = 0; i < n_takers; i++) {
         struct convnet *net = model->nets[i];
         net->n = 0;
-        if (i < model->n_parts && !convnet_take(net, mr_batch_array(mr_batch_part(batch, i), "image")))
+        if (i < model->n_parts &&
+            !convnet_take(net, mr_batch_array(mr_batch_part(batch, i), "image")))
             return "the network does not take images of this shape";
         convnet_forward(net);
     }
@@ -203,11 +213,15 @@ const char *train_modes_forward(struct train_model *model, mr_batch *batch)
     return NULL;
 }
 
-/* Where the network that takes the loss can read them: what the loader left on the host goes to the first device. */
+/*
+ * Where the network that takes the loss can read them: what the loader left on the host goes to the
+ * first device.
+ */
 static struct convnet_targets find_targets(struct train_model *model, mr_batch *part)
 {
     struct convnet *first = model->nets[0];
-    struct convnet_targets targets = {.labels = mr_batch_data(part, "label"), .mask = mr_batch_data(part, "mask")};
+    struct convnet_targets targets = {.labels = mr_batch_data(part, "label"),
+                                      .mask = mr_batch_data(part, "mask")};
     size_t n = mr_batch_size(part);
 
     targets.mixed = mr_batch_data(part, "mix_label"); /* NULL where rows are not mixed */
@@ -221,7 +235,8 @@ static struct convnet_targets find_targets(struct train_model *model, mr_batch *
 }
 
 /* Scores of a part come to the first device, and go back as derivatives. */
-static bool score_gathered(struct train_model *model, struct convnet *net, const struct convnet_targets *targets)
+static bool score_gathered(struct train_model *model, struct convnet *net,
+                           const struct convnet_targets *targets)
 {
     struct convnet *first = model->nets[0];
     size_t n_bytes = (size_t)net->n * net->plan.n_classes * mr_dtype_size(model->dtype);
@@ -272,7 +287,8 @@ static void gather_gradients(struct train_model *model, int layer)
 
     for (uint32_t i = 1; i < model->n_devices; i++) {
         const void *bucket = convnet_bucket(model->nets[i], layer, &count);
-        convnet_copy(first, model->gathered, model->nets[i], bucket, count * mr_dtype_size(model->dtype));
+        convnet_copy(first, model->gathered, model->nets[i], bucket,
+                     count * mr_dtype_size(model->dtype));
         convnet_add(first, to, model->gathered, count);
     }
 }
@@ -297,7 +313,8 @@ static void hand_count(struct train_model *model)
     struct convnet *first = model->nets[0], *second = model->nets[1];
 
     convnet_copy(first, convnet_at(first, first->gradients, first->n_params), second,
-                 convnet_at(second, second->gradients, second->n_params), mr_dtype_size(model->dtype));
+                 convnet_at(second, second->gradients, second->n_params),
+                 mr_dtype_size(model->dtype));
 }
 
 /* The first device's weights, to all. */
@@ -376,8 +393,9 @@ void train_modes_print_memory(const struct train_model *model, mr_loader *loader
         size_t n_bytes = 0;
         for (uint32_t part = 0; part < model->n_parts; part++)
             n_bytes += bytes_there(mr_batch_part(batch, part), net);
-        printf("memory on %s: network %.1f MiB, loader %u x %.1f MiB\n", model->names[i], (double)net->n_bytes / 0x1p20,
-               stats.n_buffers > 0 ? stats.n_buffers : stats.n_slots, (double)n_bytes / 0x1p20);
+        printf("memory on %s: network %.1f MiB, loader %u x %.1f MiB\n", model->names[i],
+               (double)net->n_bytes / 0x1p20, stats.n_buffers > 0 ? stats.n_buffers : stats.n_slots,
+               (double)n_bytes / 0x1p20);
     }
     fflush(stdout);
 }

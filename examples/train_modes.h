@@ -3,9 +3,9 @@
  * How one process shares a step's work between devices (--mode):
  *
  *   ddp      one device and the whole network; the ranks share the step
- *   dp       several devices with the same weights: the loader scatters the images; scores are gathered on the first
- *            device, which gets the labels from the host and takes the loss; gradients are added up there and weights
- *            copied back
+ *   dp       several devices with the same weights: the loader scatters the images; scores are
+ *            gathered on the first device, which gets the labels from the host and takes the loss;
+ *            gradients are added up there and weights copied back
  *   dp-loss  the same, but labels are scattered too, and each device takes the loss of its own part
  *   mp       the first half of the layers on one device, the second half and the labels on another
  */
@@ -30,15 +30,20 @@ struct train_model {
 };
 
 /* devices: names with commas, as in --devices. Returns NULL, or what is wrong with them. */
-const char *train_modes_devices(struct train_model *model, enum train_mode mode, const char *devices);
+const char *train_modes_devices(struct train_model *model, enum train_mode mode,
+                                const char *devices);
 /* The networks on those devices. False after a line on stderr. */
-bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_classes, uint32_t batch_size,
-                      uint64_t seed);
+bool train_modes_open(struct train_model *model, mr_dtype dtype, uint32_t n_classes,
+                      uint32_t batch_size, uint64_t seed);
 void train_modes_close(struct train_model *model);
 bool train_modes_on_gpu(const struct train_model *model);
 
-/* Set the devices to which a loader copies. list: room for MR_MAX_DEVICES names; it must outlive options. */
-void train_modes_loader(const struct train_model *model, mr_loader_options *options, const char **list);
+/*
+ * Set the devices to which a loader copies. list: room for MR_MAX_DEVICES names; it must outlive
+ * options.
+ */
+void train_modes_loader(const struct train_model *model, mr_loader_options *options,
+                        const char **list);
 /* As mr_loader_next(); the networks' streams wait for the batch. */
 mr_status train_modes_next(struct train_model *model, mr_loader *loader, mr_batch **batch_out);
 /* NULL, or what is wrong with the batch. */
@@ -49,11 +54,16 @@ struct convnet_sums train_modes_sums(const struct train_model *model);
 void train_modes_backward(struct train_model *model, int layer);
 void train_modes_update(struct train_model *model, double lr, double momentum, double decay);
 
-/* Copy all weights, then all velocities, between the devices and numbers[2 * n_params] on the host. */
+/*
+ * Copy all weights, then all velocities, between the devices and numbers[2 * n_params] on the host.
+ */
 void train_modes_save(const struct train_model *model, void *numbers);
 void train_modes_load(struct train_model *model, const void *numbers);
 
-/* Print one line for each device: the memory that network and loader take there. batch: a full one of this loader. */
+/*
+ * Print one line for each device: the memory that network and loader take there. batch: a full one
+ * of this loader.
+ */
 void train_modes_print_memory(const struct train_model *model, mr_loader *loader, mr_batch *batch);
 
 #endif

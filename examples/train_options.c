@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the command line of the training examples. strtoull() reads "-1" as the largest number, so signs are refused
- * first.
+ * Parses the command line of the training examples. strtoull() reads "-1" as the largest number, so
+ * signs are refused first.
  */
 #include "train_options.h"
 
@@ -17,7 +17,8 @@ static const struct argp_option argp_options[] = {
     {"epochs", 'e', "N", 0, "default 18; 0: only test what --resume names", 0},
     {"batch-size", 'b', "N", 0, "samples of a step, on all ranks together (32)", 0},
     {"lr", 'l', "X", 0, "largest learning rate (0.02)", 0},
-    {"transform", 'T', "TEXT", 0, "what is done to training images (cifar; train:32 of train_imagefolder)", 0},
+    {"transform", 'T', "TEXT", 0,
+     "what is done to training images (cifar; train:32 of train_imagefolder)", 0},
     {"repeat", 'R', "N", 0, "each image so often in an epoch, of as many fewer images (1)", 0},
     {"workers", 'w', "N", 0, "decoding processes of each rank (1); 0: none", 0},
     {"dtype", 't', "f32|f64", 0, "of weights and arithmetic (f32)", 0},
@@ -28,34 +29,39 @@ static const struct argp_option argp_options[] = {
     {"mode", 'm', "ddp|dp|dp-loss|mp", 0, "how devices share a step (ddp); see below", 0},
     {"device", 'D', "auto|host|cuda:local|cuda:N", 0,
      "where a rank of --mode ddp computes (auto: a GPU of its own where there is one)", 0},
-    {"devices", 'M', "NAME,NAME...", 0, "of the other modes: cuda:N or host:N (all GPUs; without one host:0,host:1)",
-     0},
-    {"backend", 'B', "gloo|mpi|nccl", 0, "of several ranks (nccl on GPUs, mpi under mpirun if it is there, else gloo)",
-     0},
+    {"devices", 'M', "NAME,NAME...", 0,
+     "of the other modes: cuda:N or host:N (all GPUs; without one host:0,host:1)", 0},
+    {"backend", 'B', "gloo|mpi|nccl", 0,
+     "of several ranks (nccl on GPUs, mpi under mpirun if it is there, else gloo)", 0},
     {0},
 };
 
 static const char doc[] =
     "Train a small network.\v"
-    "ddp: one device in each process; start it by a launcher for several, each takes its share of a step's samples.\n"
-    "dp: one process, several devices: images are scattered, scores gathered on the first device, which has the labels "
+    "ddp: one device in each process; start it by a launcher for several, each takes its share of "
+    "a step's samples.\n"
+    "dp: one process, several devices: images are scattered, scores gathered on the first device, "
+    "which has the labels "
     "and takes the loss.\n"
     "dp-loss: labels are scattered too, and each device takes the loss of its own samples.\n"
-    "mp: one process, two devices: the first half of the network on one, the second half and the labels on the other.\n"
+    "mp: one process, two devices: the first half of the network on one, the second half and the "
+    "labels on the other.\n"
     "All come to the same weights, but for the order of sums.\n"
     "GPUs need a build with CUDA and cuBLAS, and NCCL where there are several ranks.";
 
 static const char *const modes[] = {
     [TRAIN_DDP] = "ddp", [TRAIN_DP] = "dp", [TRAIN_DP_LOSS] = "dp-loss", [TRAIN_MP] = "mp"};
 
-static uint64_t parse_whole(const char *name, const char *text, uint64_t min, uint64_t max, struct argp_state *state)
+static uint64_t parse_whole(const char *name, const char *text, uint64_t min, uint64_t max,
+                            struct argp_state *state)
 {
     char *end;
 
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || value < min || value > max)
-        argp_error(state, "%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, name, text, min, max);
+        argp_error(state, "%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, name, text, min,
+                   max);
     return value;
 }
 
@@ -69,7 +75,8 @@ static double parse_rate(const char *text, struct argp_state *state)
     return value;
 }
 
-static bool parse_either(const char *name, const char *text, const char *no, const char *yes, struct argp_state *state)
+static bool parse_either(const char *name, const char *text, const char *no, const char *yes,
+                         struct argp_state *state)
 {
     if (strcmp(text, no) != 0 && strcmp(text, yes) != 0)
         argp_error(state, "%s: '%s' is neither %s nor %s", name, text, no, yes);
@@ -97,8 +104,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'l': o->lr = parse_rate(text, state); break;
     case 'T': o->transform = text; break;
     case 'R': o->repeat = (uint32_t)parse_whole("--repeat", text, 1, 1000, state); break;
-    case 'w': o->workers = (uint32_t)parse_whole("--workers", text, 0, MR_MAX_WORKERS, state); break;
-    case 't': o->dtype = parse_either("--dtype", text, "f32", "f64", state) ? MR_F64 : MR_F32; break;
+    case 'w':
+        o->workers = (uint32_t)parse_whole("--workers", text, 0, MR_MAX_WORKERS, state);
+        break;
+    case 't':
+        o->dtype = parse_either("--dtype", text, "f32", "f64", state) ? MR_F64 : MR_F32;
+        break;
     case 's': o->seed = parse_whole("--seed", text, 0, UINT64_MAX, state); break;
     case 'o': o->out = text; break;
     case 'r': o->resume = text; break;
@@ -121,7 +132,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 struct train_options train_options_parse(int argc, char **argv)
 {
     const struct argp argp = {argp_options, parse_option, NULL, doc, NULL, NULL, NULL};
-    struct train_options o = {.epochs = 18, .batch_size = 32, .workers = 1, .lr = 0.02, .dtype = MR_F32, .seed = 1};
+    struct train_options o = {
+        .epochs = 18, .batch_size = 32, .workers = 1, .lr = 0.02, .dtype = MR_F32, .seed = 1};
 
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     return o;

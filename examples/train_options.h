@@ -26,7 +26,10 @@ struct train_options {
     const char *backend; /* NULL: the library's choice */
 };
 
-/* What the command line says, over the defaults. Ends the program after a message where it is wrong, or for --help. */
+/*
+ * What the command line says, over the defaults. Ends the program after a message where it is
+ * wrong, or for --help.
+ */
 struct train_options train_options_parse(int argc, char **argv);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of a training run around the loop: group, files, log, checkpoint, signals.
- * Invariant: rank 0 alone writes files and the terminal, but all ranks call every collective (a reduction, a
- * broadcast); otherwise the others wait for ever.
+ * Invariant: rank 0 alone writes files and the terminal, but all ranks call every collective (a
+ * reduction, a broadcast); otherwise the others wait for ever.
  */
 #include "trainer.h"
 
@@ -16,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* On GPUs a rank that asks for signals waits for its stream, and the loader has a few batches there. */
+/*
+ * On GPUs a rank that asks for signals waits for its stream, and the loader has a few batches
+ * there.
+ */
 enum { STEPS_PER_AGREEMENT = 8 };
 
 void trainer_fail(const char *format, ...)
@@ -27,8 +30,10 @@ void trainer_fail(const char *format, ...)
     va_start(values, format);
     vsnprintf(words, sizeof words, format, values);
     va_end(values);
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, words); /* one write, or ranks mix their lines */
-    exit(1);                                                           /* the other ranks hear of it from the group */
+    /* one write, or ranks mix their lines */
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, words);
+    /* the other ranks hear of it from the group */
+    exit(1);
 }
 
 static bool is_on_nccl(const struct trainer *t)
@@ -46,7 +51,8 @@ void trainer_check(mr_status status, const mr_error *error)
 
 static bool is_alone(void)
 {
-    static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_PROCID"};
+    static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_PROCID"};
     bool is = true;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -57,8 +63,8 @@ static bool is_alone(void)
 /* Ranks on this machine, as far as the launcher says so. */
 static unsigned long n_local_ranks(void)
 {
-    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                        "SLURM_STEP_TASKS_PER_NODE"};
+    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                        "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (getenv(names[i]) != NULL)
@@ -118,18 +124,22 @@ void trainer_join(struct trainer *t)
     mr_error error;
 
     trainer_check(mr_signals_watch(&error), &error); /* first: counting GPUs takes a while */
-    list = is_ddp ? device_of_rank(o) : o->devices != NULL ? o->devices : all_devices(all, sizeof all);
+    list = is_ddp               ? device_of_rank(o)
+           : o->devices != NULL ? o->devices
+                                : all_devices(all, sizeof all);
     options.backend = o->backend;
     if (options.backend == NULL && is_alone())
         options.backend = "gloo"; /* which one process does not open: one GPU needs no NCCL */
-    if (is_ddp && strncmp(list, "cuda", 4) == 0 && (options.backend == NULL || strcmp(options.backend, "nccl") == 0))
+    if (is_ddp && strncmp(list, "cuda", 4) == 0 &&
+        (options.backend == NULL || strcmp(options.backend, "nccl") == 0))
         options.device = list;
     trainer_check(mr_group_create(&options, &t->group, &error), &error);
     t->terminal = mr_group_rank(t->group) == 0 && isatty(STDERR_FILENO) == 1;
     if (!is_ddp && mr_group_world_size(t->group) > 1)
         trainer_fail("only --mode ddp has several ranks");
     if (o->batch_size % mr_group_world_size(t->group) != 0)
-        trainer_fail("--batch-size %u is no multiple of %u ranks", o->batch_size, mr_group_world_size(t->group));
+        trainer_fail("--batch-size %u is no multiple of %u ranks", o->batch_size,
+                     mr_group_world_size(t->group));
     choose_devices(t, list);
     if (train_modes_on_gpu(&t->model) && mr_group_world_size(t->group) > 1 && !is_on_nccl(t))
         trainer_fail("several ranks on GPUs need --backend nccl");
@@ -149,7 +159,8 @@ void trainer_open(struct trainer *t, uint32_t n_classes)
         trainer_fail("no memory for checkpoints");
     t->state.dtype = (uint64_t)o->dtype;
     t->state.n_params = t->model.n_params;
-    if (o->out != NULL && mr_group_rank(t->group) == 0 && mkdir(o->out, 0777) < 0 && errno != EEXIST)
+    if (o->out != NULL && mr_group_rank(t->group) == 0 && mkdir(o->out, 0777) < 0 &&
+        errno != EEXIST)
         trainer_fail("--out %s: %s", o->out, strerror(errno));
 }
 
@@ -161,7 +172,8 @@ static void share_bytes(struct trainer *t, void *memory, size_t n_bytes)
 
     if (buffer != memory)
         convnet_copy(net, buffer, NULL, memory, n_bytes);
-    trainer_check(mr_group_broadcast(t->group, buffer, n_bytes / sizeof(int32_t), MR_I32, 0), mr_group_error(t->group));
+    trainer_check(mr_group_broadcast(t->group, buffer, n_bytes / sizeof(int32_t), MR_I32, 0),
+                  mr_group_error(t->group));
     if (buffer != memory)
         convnet_copy(NULL, memory, net, buffer, n_bytes);
 }
@@ -214,8 +226,9 @@ void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const
 
 static void count_on_gpu(struct trainer *t, const char *name, const double *sum, double count)
 {
-    trainer_check(mr_metrics_add_device(t->metrics, name, sum, MR_F64, count, t->model.nets[0]->stream),
-                  mr_metrics_error(t->metrics));
+    trainer_check(
+        mr_metrics_add_device(t->metrics, name, sum, MR_F64, count, t->model.nets[0]->stream),
+        mr_metrics_error(t->metrics));
 }
 
 void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy)
@@ -227,8 +240,10 @@ void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss, c
         return;
     }
     struct convnet_sums sums = train_modes_sums(&t->model);
-    trainer_check(mr_metrics_add(t->metrics, loss, sums.loss, sums.count), mr_metrics_error(t->metrics));
-    trainer_check(mr_metrics_add(t->metrics, accuracy, sums.correct, sums.count), mr_metrics_error(t->metrics));
+    trainer_check(mr_metrics_add(t->metrics, loss, sums.loss, sums.count),
+                  mr_metrics_error(t->metrics));
+    trainer_check(mr_metrics_add(t->metrics, accuracy, sums.correct, sums.count),
+                  mr_metrics_error(t->metrics));
 }
 
 void trainer_agree(struct trainer *t, uint64_t step)
@@ -239,7 +254,8 @@ void trainer_agree(struct trainer *t, uint64_t step)
 
 void trainer_report(const struct trainer *t)
 {
-    double loss = mr_metrics_mean(t->metrics, "loss"), accuracy = mr_metrics_mean(t->metrics, "accuracy");
+    double loss = mr_metrics_mean(t->metrics, "loss"),
+           accuracy = mr_metrics_mean(t->metrics, "accuracy");
     double test_loss = mr_metrics_mean(t->metrics, "test loss");
     double test_accuracy = mr_metrics_mean(t->metrics, "test accuracy");
     char *path = NULL, trained[80] = "";
@@ -248,30 +264,33 @@ void trainer_report(const struct trainer *t)
         fputs("\r\033[K", stderr);
     if (mr_metrics_count(t->metrics, "loss") > 0)
         snprintf(trained, sizeof trained, "loss %.4f, accuracy %5.2f %%; ", loss, 100 * accuracy);
-    mr_group_print0(t->group, "epoch %3" PRIu64 ": %stest loss %.4f, accuracy %5.2f %%; %.1f s\n", t->state.epoch,
-                    trained, test_loss, 100 * test_accuracy, mr_elapsed());
+    mr_group_print0(t->group, "epoch %3" PRIu64 ": %stest loss %.4f, accuracy %5.2f %%; %.1f s\n",
+                    t->state.epoch, trained, test_loss, 100 * test_accuracy, mr_elapsed());
     if (t->options.out == NULL || mr_group_rank(t->group) != 0)
         return;
     FILE *log = asprintf(&path, "%s/log.tsv", t->options.out) < 0 ? NULL : fopen(path, "a");
     if (log == NULL ||
-        fprintf(log, "%" PRIu64 "\t%.17g\t%.17g\t%.17g\t%.17g\t%.3f\n", t->state.epoch, loss, accuracy, test_loss,
-                test_accuracy, mr_elapsed()) < 0 ||
+        fprintf(log, "%" PRIu64 "\t%.17g\t%.17g\t%.17g\t%.17g\t%.3f\n", t->state.epoch, loss,
+                accuracy, test_loss, test_accuracy, mr_elapsed()) < 0 ||
         fclose(log) != 0)
         trainer_fail("cannot write log.tsv");
     free(path);
 }
 
-void trainer_progress(const struct trainer *t, const char *what, const mr_batch *batch, const mr_loader *loader)
+void trainer_progress(const struct trainer *t, const char *what, const mr_batch *batch,
+                      const mr_loader *loader)
 {
     if (t->terminal)
-        fprintf(stderr, "\r\033[Kepoch %" PRIu64 "/%" PRIu64 ", %s: batch %" PRIu64 "/%" PRIu64 ", %.0f s",
-                t->state.epoch + 1, t->options.epochs, what, mr_batch_number(batch) + 1, mr_loader_n_batches(loader),
-                mr_elapsed());
+        fprintf(stderr,
+                "\r\033[Kepoch %" PRIu64 "/%" PRIu64 ", %s: batch %" PRIu64 "/%" PRIu64 ", %.0f s",
+                t->state.epoch + 1, t->options.epochs, what, mr_batch_number(batch) + 1,
+                mr_loader_n_batches(loader), mr_elapsed());
 }
 
 double trainer_rate(const struct trainer *t, uint64_t step)
 {
-    double total = (double)(t->options.epochs * mr_loader_n_batches(t->train)), warm_up = ceil(total / 10);
+    double total = (double)(t->options.epochs * mr_loader_n_batches(t->train)),
+           warm_up = ceil(total / 10);
     double at = (double)step;
 
     if (at < warm_up)

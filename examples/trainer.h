@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the training examples share apart from the loop itself: how a run is started, recorded, continued and reported.
+ * What the training examples share apart from the loop itself: how a run is started, recorded,
+ * continued and reported.
  */
 #ifndef EXAMPLES_TRAINER_H
 #define EXAMPLES_TRAINER_H
@@ -26,7 +27,10 @@ struct trainer {
     bool reported;   /* what the devices hold has been printed */
 };
 
-/* Print a message and end the program, trainer_check() only if status is a failure. The group tells the other ranks. */
+/*
+ * Print a message and end the program, trainer_check() only if status is a failure. The group tells
+ * the other ranks.
+ */
 void trainer_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void trainer_check(mr_status status, const mr_error *error);
 
@@ -34,22 +38,37 @@ void trainer_check(mr_status status, const mr_error *error);
 void trainer_join(struct trainer *t);
 /* The network, with n_classes classes. */
 void trainer_open(struct trainer *t, uint32_t n_classes);
-/* Forward and loss of one batch, and trainer_count(). Ends the program if the batch does not fit. */
+/*
+ * Forward and loss of one batch, and trainer_count(). Ends the program if the batch does not fit.
+ */
 void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const char *accuracy);
-/* Add the last batch's loss and correct answers to the metrics; on GPUs over nccl this does not wait for them. */
-void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss, const char *accuracy);
-/* Has any rank received a signal? Asked only every few steps on GPUs, because the answer waits for the GPU. */
+/*
+ * Add the last batch's loss and correct answers to the metrics; on GPUs over nccl this does not
+ * wait for them.
+ */
+void trainer_count(struct trainer *t, const mr_batch *batch, const char *loss,
+                   const char *accuracy);
+/*
+ * Has any rank received a signal? Asked only every few steps on GPUs, because the answer waits for
+ * the GPU.
+ */
 void trainer_agree(struct trainer *t, uint64_t step);
-/* Load weights and the state of a resumed run. Rank 0 reads and broadcasts, so no other machine needs the file. */
+/*
+ * Load weights and the state of a resumed run. Rank 0 reads and broadcasts, so no other machine
+ * needs the file.
+ */
 void trainer_share(struct trainer *t);
 /* Write a checkpoint to --out, if given; rank 0 only. */
 void trainer_save(struct trainer *t, const char *name);
 /* Print the results of the epoch that has ended, on rank 0; log.tsv gets them with all digits. */
 void trainer_report(const struct trainer *t);
 /* One line that is overwritten, where rank 0 has a terminal. */
-void trainer_progress(const struct trainer *t, const char *what, const mr_batch *batch, const mr_loader *loader);
-/* The learning rate of a step, counted from the run's start: linear warm-up over the first tenth of all, then half a
- * cosine to zero. */
+void trainer_progress(const struct trainer *t, const char *what, const mr_batch *batch,
+                      const mr_loader *loader);
+/*
+ * The learning rate of a step, counted from the run's start: linear warm-up over the first tenth of
+ * all, then half a cosine to zero.
+ */
 double trainer_rate(const struct trainer *t, uint64_t step);
 void trainer_fini(struct trainer *t);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches: their arrays, lending and release. A lent batch holds a reference to the host, so its memory outlives the
- * loader.
+ * Batches: their arrays, lending and release. A lent batch holds a reference to the host, so its
+ * memory outlives the loader.
  */
 #include "loader/batch.h"
 
@@ -25,7 +25,8 @@ static void set_strides(mr_array *array)
 static mr_array make_array(const char *name, mr_dtype dtype, uint32_t n_rows, uint32_t row_ndim,
                            const int64_t *row_shape, mr_device device, void *data)
 {
-    mr_array array = {.name = name, .dtype = dtype, .ndim = row_ndim + 1, .device = device, .data = data};
+    mr_array array = {
+        .name = name, .dtype = dtype, .ndim = row_ndim + 1, .device = device, .data = data};
     array.shape[0] = n_rows;
     for (uint32_t i = 0; i < row_ndim; i++)
         array.shape[i + 1] = row_shape[i];
@@ -69,12 +70,14 @@ static void add_mixing(struct mr_batch *batch, const struct memory *at)
     uint64_t first = at->first_row, n_classes = l->n_classes;
     uint8_t *labels = at->small + (l->mix_label_off - l->label_off) + first * sizeof(int64_t);
     uint8_t *lambdas = at->small + (l->mix_lambda_off - l->label_off) + first * sizeof(float);
-    uint8_t *soft = at->small + (l->soft_label_off - l->label_off) + first * n_classes * sizeof(float);
+    uint8_t *soft =
+        at->small + (l->soft_label_off - l->label_off) + first * n_classes * sizeof(float);
     mr_array *a = &batch->arrays[batch->n_arrays];
     a[0] = make_array("mix_label", MR_I64, at->n_rows, 0, NULL, at->label_device, labels);
     a[1] = make_array("mix_lambda", MR_F32, at->n_rows, 0, NULL, at->label_device, lambdas);
     if (n_classes > 0)
-        a[2] = make_array("soft_label", MR_F32, at->n_rows, 1, classes_shape, at->label_device, soft);
+        a[2] =
+            make_array("soft_label", MR_F32, at->n_rows, 1, classes_shape, at->label_device, soft);
     batch->n_arrays += n_classes > 0 ? 3 : 2;
 }
 
@@ -91,15 +94,17 @@ static void fill_arrays(struct mr_batch *batch, const struct memory *at)
     uint64_t first = at->first_row;
     uint8_t *small = at->small;
     mr_device labels = at->label_device;
-    a[0] = make_array(kind->picture ? "image" : "data", form->dtype, n, form->ndim, form->shape, at->image_device,
-                      at->image);
+    a[0] = make_array(kind->picture ? "image" : "data", form->dtype, n, form->ndim, form->shape,
+                      at->image_device, at->image);
     a[1] = make_array("label", kind->label_dtype, n, kind->label_ndim, kind->label_shape, labels,
                       small + first * l->label_bytes);
     a[2] = make_array("index", MR_I64, n, 0, NULL, labels,
                       small + (l->index_off - l->label_off) + first * sizeof(int64_t));
-    a[3] = make_array("mask", MR_U8, n, 0, NULL, labels, small + (l->mask_off - l->label_off) + first);
+    a[3] =
+        make_array("mask", MR_U8, n, 0, NULL, labels, small + (l->mask_off - l->label_off) + first);
     a[4] = make_array("geometry", MR_I32, n, 1, geometry_shape, labels,
-                      small + (l->geometry_off - l->label_off) + first * MR_GEOMETRY_FIELDS * sizeof(int32_t));
+                      small + (l->geometry_off - l->label_off) +
+                          first * MR_GEOMETRY_FIELDS * sizeof(int32_t));
     batch->n_arrays = MR_BATCH_ARRAYS;
     if (l->mixes)
         add_mixing(batch, at);
@@ -120,7 +125,10 @@ static void fill_from_slot(struct mr_batch *batch)
     fill_arrays(batch, &at);
 }
 
-/* The mask of these rows lies in the slot no longer: part counts were taken when the batch was described. */
+/*
+ * The mask of these rows lies in the slot no longer: part counts were taken when the batch was
+ * described.
+ */
 static void fill_from_buffer(struct mr_batch *batch, const struct mr_batch *whole, uint32_t i)
 {
     struct mr_copied_part part = mr_copier_part(whole->host->copier, whole->buffer, i);
@@ -210,7 +218,8 @@ void mr_batch_describe(struct mr_batch *batch, uint32_t slot)
         return;
     for (uint32_t i = 0; i < batch->n_parts; i++) {
         uint32_t first, n;
-        batch->n_parts = mr_placement_split(batch->n_rows, batch->host->placement.n_parts, i, &first, &n);
+        batch->n_parts =
+            mr_placement_split(batch->n_rows, batch->host->placement.n_parts, i, &first, &n);
         batch->parts[i].n_valid = count_valid(&view, first, n);
         measure_values(&batch->parts[i], &view, first + n);
     }
@@ -338,7 +347,8 @@ static mr_status use_stream(mr_batch *batch, bool image, void *stream)
     if (host->placement.lends_slots)
         return MR_OK;
     if (image)
-        return mr_copier_use(host->copier, batch->buffer, batch->part, stream, false, &batch->error);
+        return mr_copier_use(host->copier, batch->buffer, batch->part, stream, false,
+                             &batch->error);
     return mr_copier_use_label(host->copier, batch->buffer, batch->part, stream, &batch->error);
 }
 
@@ -363,10 +373,14 @@ static bool drop_hold(struct mr_batch *batch)
     return last;
 }
 
-/* With the lock held. waits: streams read the slot, and the freeing thread frees it when they have ended. */
+/*
+ * With the lock held. waits: streams read the slot, and the freeing thread frees it when they have
+ * ended.
+ */
 static void give_slot(struct mr_host *host, struct mr_batch *batch, bool waits)
 {
-    mr_slot_move(mr_host_slot(host, batch->slot).slot, MR_SLOT_LENT, waits ? MR_SLOT_COPYING : MR_SLOT_FREE);
+    mr_slot_move(mr_host_slot(host, batch->slot).slot, MR_SLOT_LENT,
+                 waits ? MR_SLOT_COPYING : MR_SLOT_FREE);
     if (waits) {
         batch->freed_at = ++host->n_freed;
         pthread_cond_signal(&host->freeing_wanted);
@@ -397,8 +411,8 @@ static mr_status give_back(struct mr_batch *batch)
     batch->is_lent = false;
     batch->n_holds = 0;
     if (!host->closed)
-        mr_trace_ring_put(mr_trace_row(host->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP, batch->lent_ns,
-                          (int64_t)batch->number);
+        mr_trace_ring_put(mr_trace_row(host->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP,
+                          batch->lent_ns, (int64_t)batch->number);
     if (host->placement.lends_slots) {
         give_slot(host, batch, waits);
     } else {
@@ -413,7 +427,8 @@ static mr_status give_back(struct mr_batch *batch)
 
 static mr_status refuse_part(mr_batch *batch)
 {
-    return mr_error_set(&batch->error, MR_ERR_INVALID, "part %u is released with its batch", batch->part);
+    return mr_error_set(&batch->error, MR_ERR_INVALID, "part %u is released with its batch",
+                        batch->part);
 }
 
 mr_status mr_batch_release(mr_batch *batch)
@@ -437,7 +452,8 @@ mr_status mr_batch_release_on(mr_batch *batch, void *stream)
         status = mr_slot_streams_use(host->slot_streams, batch->slot, stream, &batch->error);
     else if (!host->placement.lends_slots)
         status = mr_copier_remember(host->copier, batch->buffer, 0, stream, &batch->error);
-    if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* it stays lent: nobody would wait for that stream */
+    /* it stays lent: nobody would wait for that stream */
+    if (status == MR_ERR_INVALID || status == MR_ERR_STATE)
         return status;
     if (status != MR_OK && host->slot_streams)
         mr_slot_streams_lose(host->slot_streams, batch->slot, &batch->error);
@@ -455,10 +471,14 @@ void mr_batch_release_or_defer(mr_batch *batch)
     whole->is_deferred = true;
     host->n_deferred++;
     pthread_mutex_unlock(&host->lock);
-    mr_control_wake_host(&host->shared); /* who sleeps without limit now has to look again from time to time */
+    /* who sleeps without limit now has to look again from time to time */
+    mr_control_wake_host(&host->shared);
 }
 
-/* One of the owed batches. It stays counted in n_deferred until it is given back, so that all who wait keep looking. */
+/*
+ * One of the owed batches. It stays counted in n_deferred until it is given back, so that all who
+ * wait keep looking.
+ */
 static struct mr_batch *take_owed(struct mr_host *host)
 {
     struct mr_batch *found = NULL;

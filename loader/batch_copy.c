@@ -2,8 +2,9 @@
 /*
  * A copy of a batch in memory of its own, so that the batch's slot or buffer can be given back.
  *
- * The copy lives longer than the loader, so it refers to a host of its own, in which only the lock, the process and the
- * way of lending are set: what release, use and DLPack look at in a batch without streams.
+ * The copy lives longer than the loader, so it refers to a host of its own, in which only the lock,
+ * the process and the way of lending are set: what release, use and DLPack look at in a batch
+ * without streams.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,15 +34,19 @@ static size_t size_array(const mr_array *array)
 static mr_status check_arrays(struct mr_batch *batch)
 {
     if (batch->n_parts != 1)
-        return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "the batch has %u parts", batch->n_parts);
+        return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "the batch has %u parts",
+                            batch->n_parts);
     for (uint32_t i = 0; i < batch->n_arrays; i++)
         if (batch->arrays[i].device.kind != MR_DEVICE_HOST)
-            return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED, "array '%s' is in a GPU's memory",
-                                batch->arrays[i].name);
+            return mr_error_set(&batch->error, MR_ERR_UNSUPPORTED,
+                                "array '%s' is in a GPU's memory", batch->arrays[i].name);
     return MR_OK;
 }
 
-/* Byte arrays have names of the loader's, and point to their offsets, which are the array behind each. */
+/*
+ * Byte arrays have names of the loader's, and point to their offsets, which are the array behind
+ * each.
+ */
 static void own_extra(struct copy *copy, const struct mr_batch *batch)
 {
     uint32_t k = 0;

@@ -2,8 +2,8 @@
 /*
  * Lays out and maps the start of the slab, and wakes the processes that sleep on its words.
  *
- * Invariant: the sleeper raises its flag and then looks for work; the waker makes work and then looks at the flag. Both
- * use seq_cst order, so at least one of them sees the other.
+ * Invariant: the sleeper raises its flag and then looks for work; the waker makes work and then
+ * looks at the flag. Both use seq_cst order, so at least one of them sees the other.
  */
 #include "loader/control.h"
 
@@ -37,7 +37,8 @@ uint64_t mr_control_lay_out(struct mr_control *control, uint32_t n_workers, uint
         entries *= 2;
     control->ring_mask = entries - 1;
     control->records_off = mr_align_up(sizeof *control, 64);
-    control->ring_off = control->records_off + (uint64_t)n_workers * sizeof(struct mr_worker_record);
+    control->ring_off =
+        control->records_off + (uint64_t)n_workers * sizeof(struct mr_worker_record);
     uint64_t end = mr_align_up(control->ring_off + entries * sizeof(uint32_t), 64);
     if (control->with_trace) {
         control->trace_off = end;
@@ -63,13 +64,14 @@ struct mr_shared mr_control_map(uint8_t *base)
                               .ring = (void *)(base + control->ring_off)};
 }
 
-mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared_out, mr_error *error)
+mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared_out,
+                            mr_error *error)
 {
     const struct mr_control *control = (const void *)slab->base;
     if (slab->len_bytes < sizeof *control || control->magic != MR_CONTROL_MAGIC ||
         control->build != mr_control_build() || control->layout.slab_bytes > slab->len_bytes)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the slab is of another build than this worker (%s)",
-                            MR_VERSION);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "the slab is of another build than this worker (%s)", MR_VERSION);
     *shared_out = mr_control_map(slab->base);
     return MR_OK;
 }
@@ -77,7 +79,8 @@ mr_status mr_control_attach(const struct mr_slab *slab, struct mr_shared *shared
 struct mr_slot_view mr_control_slot(const struct mr_shared *shared, uint64_t sequence)
 {
     const struct mr_control *control = shared->control;
-    uint32_t slot = atomic_load_explicit(&shared->ring[sequence & control->ring_mask], memory_order_acquire);
+    uint32_t slot =
+        atomic_load_explicit(&shared->ring[sequence & control->ring_mask], memory_order_acquire);
     return mr_slot_at(&control->layout, shared->base, slot);
 }
 
@@ -91,7 +94,8 @@ struct mr_damage_map mr_control_damage(const struct mr_shared *shared, uint64_t 
     const struct mr_control *control = shared->control;
     struct mr_damage_map map = {.n_samples = control->n_samples, .tag = (uint32_t)epoch};
     if (control->damage_off)
-        map.words = (void *)(shared->base + control->damage_off + epoch % 2 * mr_damage_map_bytes(map.n_samples));
+        map.words = (void *)(shared->base + control->damage_off +
+                             epoch % 2 * mr_damage_map_bytes(map.n_samples));
     return map;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copying thread: takes filled slots in the order of their batches, issues every copy that is possible, and only
- * then sleeps until the oldest one has ended. It also opens the devices, takes their memory and page-locks the slots.
+ * The copying thread: takes filled slots in the order of their batches, issues every copy that is
+ * possible, and only then sleeps until the oldest one has ended. It also opens the devices, takes
+ * their memory and page-locks the slots.
  *
- * Invariant: a slot is free when its copy has ended, not when it was issued. A buffer that was released early is not
- * used for another copy before its last copy was seen to end, because its events are used again.
+ * Invariant: a slot is free when its copy has ended, not when it was issued. A buffer that was
+ * released early is not used for another copy before its last copy was seen to end, because its
+ * events are used again.
  */
 #include "loader/copying.h"
 
@@ -26,7 +28,10 @@ static void move_near_device(struct mr_host *host, const struct mr_copier *copie
     mr_numa_place_workers(NULL, &host->shared, node);
 }
 
-/* For measuring on GPUs, until it is known which is faster: 1 finishes a batch while the next one is copied. */
+/*
+ * For measuring on GPUs, until it is known which is faster: 1 finishes a batch while the next one
+ * is copied.
+ */
 static bool is_overlap_wanted(void)
 {
     const char *value = getenv("MR_FINISH_OVERLAP");
@@ -69,7 +74,10 @@ static bool stage_failure(struct mr_host *host)
     return true;
 }
 
-/* With the lock held: the batch that was taken is this one; from here on it can be dropped, but is not ready yet. */
+/*
+ * With the lock held: the batch that was taken is this one; from here on it can be dropped, but is
+ * not ready yet.
+ */
 static void stage_batch(struct mr_host *host, struct mr_batch *batch)
 {
     uint32_t slot = mr_host_slot_of(host, host->staged);
@@ -104,12 +112,15 @@ static mr_status issue_copy(struct mr_host *host, const struct mr_batch *batch)
     return status;
 }
 
-/* With the lock held: the copy has ended, and nobody reads the slot any more but for its records. */
-static void end_copy(struct mr_host *host, struct mr_batch *batch, const struct mr_copy_report *report)
+/*
+ * With the lock held: the copy has ended, and nobody reads the slot any more but for its records.
+ */
+static void end_copy(struct mr_host *host, struct mr_batch *batch,
+                     const struct mr_copy_report *report)
 {
     struct mr_slot_view view = mr_host_slot(host, batch->slot);
-    bool unreported =
-        batch->is_taken && !batch->is_lent && atomic_load_explicit(&view.slot->n_errors, memory_order_relaxed) > 0;
+    bool unreported = batch->is_taken && !batch->is_lent &&
+                      atomic_load_explicit(&view.slot->n_errors, memory_order_relaxed) > 0;
     mr_slot_move(view.slot, MR_SLOT_COPYING, unreported ? MR_SLOT_FILLED : MR_SLOT_FREE);
     batch->keeps_slot = unreported;
     batch->is_copying = false;
@@ -135,10 +146,12 @@ static bool issue_one(struct mr_host *host, struct mr_batch *batch)
 }
 
 /* The devices' rows: the copies ended about now, and took as long as they say. */
-static void trace_copies(const struct mr_host *host, const struct mr_batch *batch, uint64_t number, uint64_t ns)
+static void trace_copies(const struct mr_host *host, const struct mr_batch *batch, uint64_t number,
+                         uint64_t ns)
 {
     for (uint32_t i = 0; host->trace && i < batch->n_parts; i++) {
-        struct mr_trace_ring *row = mr_trace_row(host->trace, MR_TRACE_DEVICE + host->placement.image[i]);
+        struct mr_trace_ring *row =
+            mr_trace_row(host->trace, MR_TRACE_DEVICE + host->placement.image[i]);
         uint64_t end_ns = mr_clock_now_ns();
         mr_trace_ring_put_span(row, MR_TRACE_COPY, end_ns - ns, end_ns, (int64_t)number);
     }
@@ -182,7 +195,10 @@ static bool has_work(const struct mr_host *host)
     return mr_host_free_buffer(host) || mr_damage_has_failure(&view);
 }
 
-/* With the lock held on entry and return. The word is read before the last look, so nothing is missed in between. */
+/*
+ * With the lock held on entry and return. The word is read before the last look, so nothing is
+ * missed in between.
+ */
 static void sleep_until_work(struct mr_host *host)
 {
     struct mr_control *control = host->shared.control;
@@ -236,8 +252,8 @@ static void end_copying(struct mr_host *host)
 }
 
 /*
- * Batches can be copied from pageable slots too: an event after a copy has ended only when CUDA has taken its bytes. So
- * a refusal is no failure.
+ * Batches can be copied from pageable slots too: an event after a copy has ended only when CUDA has
+ * taken its bytes. So a refusal is no failure.
  */
 static mr_status lock_slots(struct mr_host *host)
 {
@@ -251,7 +267,8 @@ static mr_status lock_slots(struct mr_host *host)
     host->is_page_locked = status == MR_OK;
     pthread_mutex_unlock(&host->lock);
     if (status == MR_ERR_UNSUPPORTED) {
-        mr_log_line(MR_LOG_WARNING, "the slots are not page-locked, so copies are slower: %s", error.text);
+        mr_log_line(MR_LOG_WARNING, "the slots are not page-locked, so copies are slower: %s",
+                    error.text);
         return MR_OK;
     }
     if (status < 0)

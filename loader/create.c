@@ -2,9 +2,9 @@
 /*
  * Creates and destroys a loader.
  *
- * Invariant: the control block is complete and the first batches are published before the first worker starts, so
- * workers find work at once. The slab's pages are reserved while they start, by the thread that page-locks them or by
- * one that does nothing else.
+ * Invariant: the control block is complete and the first batches are published before the first
+ * worker starts, so workers find work at once. The slab's pages are reserved while they start, by
+ * the thread that page-locks them or by one that does nothing else.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static mr_status keep_weights(struct mr_host *host, mr_error *error)
     return path && !host->weights ? mr_error_memory(error, strlen(path) + 1) : MR_OK;
 }
 
-static mr_status make_core(const mr_loader_options *options, struct mr_host **core_out, mr_error *error)
+static mr_status make_core(const mr_loader_options *options, struct mr_host **core_out,
+                           mr_error *error)
 {
     struct mr_host *host = calloc(1, sizeof *host);
     if (!host)
@@ -74,8 +75,10 @@ static mr_status make_core(const mr_loader_options *options, struct mr_host **co
     *core_out = host;
     mr_status status = mr_device_choice_resolve(host, error);
     if (status == MR_OK)
-        mr_resolve_workers(&host->options, host->placement.lends_slots ? 0 : host->placement.n_parts);
-    host->options.pin_memory &= host->placement.lends_slots; /* other batches do not lie in the slots */
+        mr_resolve_workers(&host->options,
+                           host->placement.lends_slots ? 0 : host->placement.n_parts);
+    /* other batches do not lie in the slots */
+    host->options.pin_memory &= host->placement.lends_slots;
     if (status == MR_OK)
         status = keep_cpus(host, options, error);
     return status == MR_OK ? keep_weights(host, error) : status;
@@ -124,20 +127,24 @@ static mr_status check_batches(const struct mr_host *host, mr_error *error)
     if (o->allow_empty_epoch || mr_sampler_steps(host->sampler, o->batch_size, o->drop_last) > 0)
         return MR_OK;
     if (n_samples == 0 && o->repeat > 0)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "an epoch has 0 batches: of %lld samples repeat takes multiples of 256, which are too few "
-                            "for world_size %u%s",
-                            (long long)host->sampler_options.n_samples, o->world_size,
-                            host->sampler_options.n_samples < 256 ? "; repeat_form timm takes fewer, too" : "");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "an epoch has 0 batches: of %lld samples repeat takes multiples of 256, which are too "
+            "few "
+            "for world_size %u%s",
+            (long long)host->sampler_options.n_samples, o->world_size,
+            host->sampler_options.n_samples < 256 ? "; repeat_form timm takes fewer, too" : "");
     if (n_samples == 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "an epoch has 0 batches: %lld samples are fewer than world_size %u, and tail drop leaves "
+                            "an epoch has 0 batches: %lld samples are fewer than world_size %u, "
+                            "and tail drop leaves "
                             "them out",
                             (long long)host->sampler_options.n_samples, o->world_size);
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "an epoch has 0 batches: %lld samples of this rank are fewer than batch_size %u, and "
-                        "drop_last leaves them out",
-                        n_samples, o->batch_size);
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        "an epoch has 0 batches: %lld samples of this rank are fewer than batch_size %u, and "
+        "drop_last leaves them out",
+        n_samples, o->batch_size);
 }
 
 static void choose_cpus(struct mr_shared *shared, const mr_loader_options *o)
@@ -178,7 +185,10 @@ static void fill_control(struct mr_control *c, const struct mr_host *host, int64
     c->with_cache = o->cache != NULL;
 }
 
-/* Pages of the pool are there at once; on several nodes it is not known yet which one the device is near. */
+/*
+ * Pages of the pool are there at once; on several nodes it is not known yet which one the device is
+ * near.
+ */
 static enum mr_slab_pages choose_pages(const mr_loader_options *o)
 {
     if (o->no_huge_pages)
@@ -187,8 +197,8 @@ static enum mr_slab_pages choose_pages(const mr_loader_options *o)
 }
 
 /* The plan is compiled into a draft of the control block, because its sizes decide the slab's. */
-static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan, const struct mr_plan *mixed,
-                           int64_t n_samples, mr_error *error)
+static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
+                           const struct mr_plan *mixed, int64_t n_samples, mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     struct mr_control *draft = aligned_alloc(64, sizeof *draft);
@@ -199,18 +209,19 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan, con
     draft->plan = *plan;
     draft->mixed = *mixed;
     draft->n_workers = o->num_workers == MR_NO_WORKERS ? 1 : o->num_workers;
-    struct mr_slot_shape shape = {.head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots),
-                                  .n_slots = o->n_slots,
-                                  .n_workers = draft->n_workers,
-                                  .batch_size = o->batch_size,
-                                  .erases = mr_erase_is_deferred(plan),
-                                  .sample_bytes = mixed->out_bytes,
-                                  .label_bytes = plan->kind.label_bytes,
-                                  .n_extra = plan->kind.n_extra,
-                                  .mixes = mixed->mix.kind != 0,
-                                  .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
-                                  .n_classes = (uint32_t)o->soft_labels,
-                                  .source_bytes = mixed->mix.kind && !host->finish.mixes ? plan->out_bytes : 0};
+    struct mr_slot_shape shape = {
+        .head_bytes = mr_control_lay_out(draft, draft->n_workers, o->n_slots),
+        .n_slots = o->n_slots,
+        .n_workers = draft->n_workers,
+        .batch_size = o->batch_size,
+        .erases = mr_erase_is_deferred(plan),
+        .sample_bytes = mixed->out_bytes,
+        .label_bytes = plan->kind.label_bytes,
+        .n_extra = plan->kind.n_extra,
+        .mixes = mixed->mix.kind != 0,
+        .mix_rule = mr_mix_draw_rule(mixed->mix.kind),
+        .n_classes = (uint32_t)o->soft_labels,
+        .source_bytes = mixed->mix.kind && !host->finish.mixes ? plan->out_bytes : 0};
     for (uint32_t k = 0; k < shape.n_extra; k++)
         shape.extra_bytes[k] = plan->kind.extra[k].max_bytes;
     mr_status status = mr_slot_layout_init(&draft->layout, &shape, error);
@@ -226,7 +237,10 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan, con
     return status;
 }
 
-/* Batches that are staged and not yet returned: one in each buffer, and those that failed in their slots. */
+/*
+ * Batches that are staged and not yet returned: one in each buffer, and those that failed in their
+ * slots.
+ */
 static mr_status make_staging(struct mr_host *host, mr_error *error)
 {
     uint64_t n = 1;
@@ -255,21 +269,21 @@ static mr_status start_next_epoch(mr_loader *loader, mr_error *error)
 {
     if (!loader->host->has_next_epoch)
         return MR_OK;
-    return mr_thread_run(&loader->next_epoch, "the thread that makes the next epoch's order", next_epoch_main,
-                         loader->host, error);
+    return mr_thread_run(&loader->next_epoch, "the thread that makes the next epoch's order",
+                         next_epoch_main, loader->host, error);
 }
 
 /*
- * Once per process: who makes many loaders has read it. Of the default number it speaks only where the process is bound
- * to fewer CPUs than the machine has, for nobody has asked for so many.
+ * Once per process: who makes many loaders has read it. Of the default number it speaks only where
+ * the process is bound to fewer CPUs than the machine has, for nobody has asked for so many.
  */
 static void warn_of_many_workers(const mr_loader_options *o, bool is_default)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     cpu_set_t mask, online, both;
     char text[MR_NUMA_TEXT];
-    if (o->num_workers <= mr_cpu_count() || o->num_workers == MR_NO_WORKERS || o->affinity == MR_AFFINITY_LIST ||
-        !mr_numa_get_masks(&mask, &online))
+    if (o->num_workers <= mr_cpu_count() || o->num_workers == MR_NO_WORKERS ||
+        o->affinity == MR_AFFINITY_LIST || !mr_numa_get_masks(&mask, &online))
         return;
     CPU_AND(&both, &mask, &online);
     if ((is_default && CPU_EQUAL(&both, &online)) || atomic_flag_test_and_set(&warned))
@@ -289,7 +303,10 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
     return mr_worker_create(&job, &loader->worker, error);
 }
 
-/* The rows are known as soon as the slab is there, and before anybody has something to put into them. */
+/*
+ * The rows are known as soon as the slab is there, and before anybody has something to put into
+ * them.
+ */
 static mr_status start_trace(struct mr_host *host, mr_error *error)
 {
     const struct mr_placement *placement = &host->placement;
@@ -335,19 +352,22 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
 /* Whoever page-locks the slots has their pages first. */
 static bool needs_reserver(const mr_loader *loader)
 {
-    return !loader->freeing.runs && !mr_placement_has_kind(&loader->host->placement, MR_DEVICE_CUDA);
+    return !loader->freeing.runs &&
+           !mr_placement_has_kind(&loader->host->placement, MR_DEVICE_CUDA);
 }
 
 /*
- * Worker processes start while the slab's pages are reserved. A thread of the program must not touch a page that the
- * machine cannot give, so before threads the pages are reserved first. On a machine of several nodes the device comes
- * before both, since pages stay where they were touched first; but a template is forked before any device is opened.
+ * Worker processes start while the slab's pages are reserved. A thread of the program must not
+ * touch a page that the machine cannot give, so before threads the pages are reserved first. On a
+ * machine of several nodes the device comes before both, since pages stay where they were touched
+ * first; but a template is forked before any device is opened.
  */
 static mr_status begin_work(mr_loader *loader, mr_error *error)
 {
     struct mr_host *host = loader->host;
     bool forks = host->options.num_workers != MR_NO_WORKERS && host->options.start == MR_START_FORK;
-    bool processes = host->options.num_workers != MR_NO_WORKERS && host->options.start != MR_START_THREAD;
+    bool processes =
+        host->options.num_workers != MR_NO_WORKERS && host->options.start != MR_START_THREAD;
     bool device_first = !forks && mr_numa_n_nodes(NULL) > 1;
     mr_status status = device_first ? start_copying(loader, error) : MR_OK;
     if (status == MR_OK && !processes)
@@ -370,26 +390,29 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
 /* The region lies in the slab; without a use for a cache the workers do not see it. */
 static mr_status start_caching(mr_loader *loader, mr_error *error)
 {
-    static const uint32_t encodings[] = {[MR_CACHE_FORM_INDEX] = MR_PACKED_MARKED, [MR_CACHE_FORM_DCT] = MR_PACKED_DCT};
+    static const uint32_t encodings[] = {
+        [MR_CACHE_FORM_INDEX] = MR_PACKED_MARKED, [MR_CACHE_FORM_DCT] = MR_PACKED_DCT};
     struct mr_control *control = loader->host->shared.control;
     mr_loader_options *o = &loader->host->options;
     if (!control->with_cache)
         return MR_OK;
     struct mr_cache_region *region = mr_control_cache(&loader->host->shared);
-    struct mr_cache_host_options options = {.dir = o->cache,
-                                            .budget_bytes = o->cache_bytes,
-                                            .encoding = encodings[o->cache_form],
-                                            .slowdown_percent =
-                                                o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
-                                            .max_file_bytes = o->max_file_bytes,
-                                            .limits = {.max_pixels = o->max_pixels},
-                                            .stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK};
-    mr_status status =
-        mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region, &loader->cache_thread, error);
+    struct mr_cache_host_options options = {
+        .dir = o->cache,
+        .budget_bytes = o->cache_bytes,
+        .encoding = encodings[o->cache_form],
+        .slowdown_percent = o->cache_slowdown == MR_CACHE_WHEN_IDLE ? 0 : o->cache_slowdown,
+        .max_file_bytes = o->max_file_bytes,
+        .limits = {.max_pixels = o->max_pixels},
+        .stock_jpeg = o->jpeg_decoder == MR_JPEG_STOCK};
+    mr_status status = mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region,
+                                             &loader->cache_thread, error);
     control->with_cache = loader->cache_thread != NULL;
-    o->cache = loader->cache_thread ? region->path : NULL; /* the caller's text is valid during the creation only */
+    /* the caller's text is valid during the creation only */
+    o->cache = loader->cache_thread ? region->path : NULL;
     if (loader->cache_thread)
-        o->cache_form = region->encoding == MR_PACKED_MARKED ? MR_CACHE_FORM_INDEX : MR_CACHE_FORM_DCT;
+        o->cache_form =
+            region->encoding == MR_PACKED_MARKED ? MR_CACHE_FORM_INDEX : MR_CACHE_FORM_DCT;
     return status;
 }
 
@@ -398,10 +421,12 @@ static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_er
 {
     struct mr_host *host = loader->host;
     int64_t n_samples = mr_dataset_count(loader->dataset);
-    struct mr_plan *plan = malloc(2 * sizeof *plan); /* of what workers write, of what is mixed from it */
+    /* of what workers write, of what is mixed from it */
+    struct mr_plan *plan = malloc(2 * sizeof *plan);
     if (!plan)
         return mr_error_memory(error, 2 * sizeof *plan);
-    mr_status status = mr_plan_split_compile(host, loader->dataset, transform, plan, plan + 1, error);
+    mr_status status =
+        mr_plan_split_compile(host, loader->dataset, transform, plan, plan + 1, error);
     if (status == MR_OK)
         status = make_sampler(host, n_samples, error);
     if (status == MR_OK)
@@ -431,15 +456,18 @@ static mr_status build_loader(mr_loader *loader, const mr_transform *transform, 
     return begin_work(loader, error);
 }
 
-mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options,
-                           mr_loader **loader_out, mr_error *error)
+mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform,
+                           const mr_loader_options *options, mr_loader **loader_out,
+                           mr_error *error)
 {
     mr_loader_options resolved;
     if (loader_out)
         *loader_out = NULL;
     if (!dataset || !loader_out)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", dataset ? "loader_out" : "dataset");
-    mr_status status = mr_resolve_options(options, mr_dataset_callbacks(dataset) != NULL, &resolved, error);
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL",
+                            dataset ? "loader_out" : "dataset");
+    mr_status status =
+        mr_resolve_options(options, mr_dataset_callbacks(dataset) != NULL, &resolved, error);
     if (status == MR_OK && mr_dataset_count(dataset) < 1)
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset has no samples");
     if (status != MR_OK)
@@ -484,7 +512,8 @@ void mr_loader_destroy(mr_loader *loader)
         mr_control_wake_host(&host->shared);
     mr_thread_join(&loader->copying);
     mr_thread_join(&loader->freeing);
-    mr_thread_join(&loader->reserver); /* after the workers, who would keep a thread of low priority waiting */
+    /* after the workers, who would keep a thread of low priority waiting */
+    mr_thread_join(&loader->reserver);
     mr_worker_destroy(loader->worker);
     mr_cache_thread_stop(loader->cache_thread);
     mr_trace_destroy(host->trace);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts and lists damaged samples when their batch is returned, so dropped work is not counted. Each place counts
- * once, for the sample that it should have had; the substitutes that were tried for it are not looked at. Finds the
- * error that takes a batch's place: it is the same whichever worker met what first. The list has only the name of a
- * sample whose words found no record.
+ * Counts and lists damaged samples when their batch is returned, so dropped work is not counted.
+ * Each place counts once, for the sample that it should have had; the substitutes that were tried
+ * for it are not looked at. Finds the error that takes a batch's place: it is the same whichever
+ * worker met what first. The list has only the name of a sample whose words found no record.
  */
 #include "loader/damage.h"
 
@@ -17,8 +17,8 @@ void mr_damage_fini(struct mr_damage *damage)
 }
 
 /* The error of a place. Its words are lost if there was no record for them. */
-static void find_words(const struct mr_slot_view *view, const struct mr_catalog *catalog, uint32_t place,
-                       bool is_damage, mr_error *error_out)
+static void find_words(const struct mr_slot_view *view, const struct mr_catalog *catalog,
+                       uint32_t place, bool is_damage, mr_error *error_out)
 {
     char which[MR_CATALOG_DESCRIPTION];
     const mr_error *recorded = mr_slot_recorded(view, place, is_damage);
@@ -39,7 +39,8 @@ static void make_map(struct mr_damage *damage, int64_t n_samples)
     damage->seen = (struct mr_damage_map){.words = calloc(1, len_bytes), .n_samples = n_samples};
     if (!damage->seen.words)
         mr_log_line(MR_LOG_WARNING,
-                    "cannot allocate %llu bytes to tell damaged samples apart: n_damaged_distinct counts those that "
+                    "cannot allocate %llu bytes to tell damaged samples apart: n_damaged_distinct "
+                    "counts those that "
                     "mr_loader_damaged() lists",
                     (unsigned long long)len_bytes);
 }
@@ -55,8 +56,9 @@ static bool is_new(struct mr_damage *damage, int64_t index)
 }
 
 /* The wanted sample of a place was damaged. */
-static void count_damaged(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
-                          const struct mr_catalog *catalog, uint32_t place)
+static void count_damaged(struct mr_damage *damage, const struct mr_control *control,
+                          const struct mr_slot_view *view, const struct mr_catalog *catalog,
+                          uint32_t place)
 {
     int64_t want = atomic_load_explicit(&view->want[place], memory_order_relaxed);
     if (damage->n_seen++ == 0)
@@ -68,8 +70,8 @@ static void count_damaged(struct mr_damage *damage, const struct mr_control *con
         find_words(view, catalog, place, true, &damage->named[damage->n_named++]);
 }
 
-void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
-                       const struct mr_catalog *catalog)
+void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control,
+                       const struct mr_slot_view *view, const struct mr_catalog *catalog)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     for (uint32_t place = 0; place < n; place++)
@@ -109,29 +111,34 @@ static bool is_all_damaged(const struct mr_slot_view *view)
 
 /* What the batch's first place tried in vain, or what the others should have had. */
 static void name_tried(const struct mr_control *control, const struct mr_slot_view *view,
-                       const struct mr_catalog *catalog, uint32_t k, char which_out[MR_CATALOG_DESCRIPTION])
+                       const struct mr_catalog *catalog, uint32_t k,
+                       char which_out[MR_CATALOG_DESCRIPTION])
 {
     uint32_t place = control->substitutes ? 0 : k;
     int64_t index = atomic_load_explicit(&view->want[place], memory_order_relaxed);
-    mr_catalog_describe(catalog, control->substitutes ? (index + k) % control->n_samples : index, which_out);
+    mr_catalog_describe(catalog, control->substitutes ? (index + k) % control->n_samples : index,
+                        which_out);
 }
 
-/* Nothing decodes: how many there are, what is wrong with the first, and the names of the next two. */
+/*
+ * Nothing decodes: how many there are, what is wrong with the first, and the names of the next two.
+ */
 static void describe_all(const struct mr_control *control, const struct mr_slot_view *view,
                          const struct mr_catalog *catalog, mr_error *error)
 {
     const mr_error first = *error;
     char second[MR_CATALOG_DESCRIPTION], third[MR_CATALOG_DESCRIPTION] = "";
-    int64_t n =
-        control->substitutes ? control->n_samples : atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
+    int64_t n = control->substitutes
+                    ? control->n_samples
+                    : atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     if (n == 1)
         return;
     name_tried(control, view, catalog, 1, second);
     if (n > 2)
         name_tried(control, view, catalog, 2, third);
-    mr_error_set(error, MR_ERR_DAMAGED, "all %lld samples of the %s are damaged: %s; then %s%s%s%s", (long long)n,
-                 control->substitutes ? "dataset" : "batch", first.text, second, n > 2 ? ", " : "", third,
-                 n > 3 ? ", ..." : "");
+    mr_error_set(error, MR_ERR_DAMAGED, "all %lld samples of the %s are damaged: %s; then %s%s%s%s",
+                 (long long)n, control->substitutes ? "dataset" : "batch", first.text, second,
+                 n > 2 ? ", " : "", third, n > 3 ? ", ..." : "");
     error->index = first.index;
     error->os_error = first.os_error;
 }

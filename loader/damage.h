@@ -20,15 +20,16 @@ struct mr_damage {
 void mr_damage_fini(struct mr_damage *damage);
 
 /* Count and list the damage of a filled slot, in the order of places. */
-void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control, const struct mr_slot_view *view,
-                       const struct mr_catalog *catalog);
+void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control,
+                       const struct mr_slot_view *view, const struct mr_catalog *catalog);
 
 /* Has a place no sample and no hole, so that an error takes the batch's place? */
 bool mr_damage_has_failure(const struct mr_slot_view *view);
 
 /*
- * The error that takes the batch's place: the first one that is not damage, else the damage of the lowest place; where
- * nothing decodes, it counts and names the first few. True with *error_out when a place has failed.
+ * The error that takes the batch's place: the first one that is not damage, else the damage of the
+ * lowest place; where nothing decodes, it counts and names the first few. True with *error_out when
+ * a place has failed.
  */
 bool mr_damage_first_failure(const struct mr_control *control, const struct mr_slot_view *view,
                              const struct mr_catalog *catalog, mr_error *error_out);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bits of samples found damaged, in shared or private memory: 32 of them to a word, below the tag of their epoch. */
+/*
+ * Bits of samples found damaged, in shared or private memory: 32 of them to a word, below the tag
+ * of their epoch.
+ */
 #include "loader/damage_map.h"
 
 #include "base/checked.h"
@@ -63,15 +66,17 @@ static uint32_t count_full(const struct mr_damage_map *map, uint64_t word)
 }
 
 /*
- * The first word from `first` on that is not full. All words on the way lead there afterwards: without this, each
- * place that looks for a substitute would walk the rest of its run, and a run would cost the square of its length.
+ * The first word from `first` on that is not full. All words on the way lead there afterwards:
+ * without this, each place that looks for a substitute would walk the rest of its run, and a run
+ * would cost the square of its length.
  */
 static int64_t skip_full(const struct mr_damage_map *map, int64_t first)
 {
     int64_t n_words = (map->n_samples + BITS - 1) / BITS;
     int64_t end = first;
     uint32_t n;
-    while (end < n_words && (n = count_full(map, atomic_load_explicit(&map->words[end], memory_order_relaxed))) > 0)
+    while (end < n_words &&
+           (n = count_full(map, atomic_load_explicit(&map->words[end], memory_order_relaxed))) > 0)
         end += n;
     for (int64_t i = first; i < end; i += n) {
         uint64_t seen = atomic_load_explicit(&map->words[i], memory_order_relaxed);

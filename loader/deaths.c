@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles a worker's death: gives its sample back, blames a sample or nobody, plans the restart, and ends the loader
- * when restarts are pointless. Only the delay of restarts uses a clock.
+ * Handles a worker's death: gives its sample back, blames a sample or nobody, plans the restart,
+ * and ends the loader when restarts are pointless. Only the delay of restarts uses a clock.
  */
 #include "loader/deaths.h"
 
@@ -30,8 +30,10 @@ static const char *signal_name(int signal)
 }
 
 /*
- * A crash or the time limit counts 1 of 2. A SIGKILL from elsewhere (an operator, the out-of-memory killer) counts 1 of
- * 20. If another part of the program has reaped the status, the cause that the fault handler left decides.
+ * A crash or the time limit counts 1 of 2. A SIGKILL from elsewhere (an operator, the out-of-memory
+ * killer) counts 1 of
+ * 20. If another part of the program has reaped the status, the cause that the fault handler left
+ *     decides.
  */
 static void find_cause(const struct mr_supervisor *s, uint32_t i, const struct mr_exit *end,
                        struct death_cause *cause_out)
@@ -68,7 +70,10 @@ static uint64_t samples_done(const struct mr_supervisor *s)
     return sum;
 }
 
-/* Words for a sample that is given up because of its workers' deaths; no other place has to lose workers to it. */
+/*
+ * Words for a sample that is given up because of its workers' deaths; no other place has to lose
+ * workers to it.
+ */
 struct describe_job {
     const struct mr_supervisor *supervisor;
     const struct death_cause *cause;
@@ -82,12 +87,14 @@ static void describe_death(void *user, int64_t index, mr_error *error_out)
     mr_catalog_describe(mr_dataset_catalog(job->supervisor->dataset), index, which);
     mr_error_set(error_out, MR_ERR_DAMAGED, "%s: %s", which, job->cause->words);
     error_out->index = index;
-    if (job->cause->blame == MR_BLAME_CRASH) /* a sample whose workers were killed from outside may be good */
+    /* a sample whose workers were killed from outside may be good */
+    if (job->cause->blame == MR_BLAME_CRASH)
         mr_damage_map_set(&job->known, index);
 }
 
 /* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
-static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)
+static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i,
+                                const struct death_cause *cause)
 {
     struct mr_host *host = s->host;
     struct describe_job job = {.supervisor = s, .cause = cause};
@@ -100,7 +107,8 @@ static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i, const struc
     pthread_mutex_lock(&host->lock);
     for (uint32_t k = 0; k < host->options.n_slots; k++) {
         struct mr_slot_view view = mr_host_slot(host, k);
-        job.known = mr_control_damage(&host->shared, atomic_load_explicit(&view.slot->epoch, memory_order_relaxed));
+        job.known = mr_control_damage(
+            &host->shared, atomic_load_explicit(&view.slot->epoch, memory_order_relaxed));
         n_held += mr_slot_recover(&view, host->options.batch_size, &death);
     }
     mr_host_publish(host);
@@ -120,17 +128,19 @@ static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct 
     if (atomic_load(&record->failed))
         mr_error_set(&error, MR_ERR_WORKER, "workers cannot start: %s", record->error.text);
     else
-        mr_error_set(&error, MR_ERR_WORKER, "%u workers died before any sample was finished; the last one %s",
+        mr_error_set(&error, MR_ERR_WORKER,
+                     "%u workers died before any sample was finished; the last one %s",
                      s->early_deaths, cause->cause);
     mr_host_fail(s->host, &error);
 }
 
 /*
- * A worker that dies again and again without a sample to blame, by its own doing or before it has got on at all, is not
- * worth starting for ever: the machine has become unfit for it. What dies of packing for the cache has done its work
- * before, and the cache tries no sample for ever.
+ * A worker that dies again and again without a sample to blame, by its own doing or before it has
+ * got on at all, is not worth starting for ever: the machine has become unfit for it. What dies of
+ * packing for the cache has done its work before, and the cache tries no sample for ever.
  */
-static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause, uint32_t n_held)
+static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause,
+                             uint32_t n_held)
 {
     struct mr_supervised *worker = &s->workers[i];
     struct mr_worker_record *record = mr_supervised_record(s, i);
@@ -141,8 +151,10 @@ static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct d
     if (worker->vain_deaths < MAX_VAIN_DEATHS)
         return;
     mr_error error;
-    mr_error_set(&error, MR_ERR_WORKER, "worker %u died %u times in a row before it took a sample; the last time: %s",
-                 i, worker->vain_deaths, atomic_load(&record->failed) ? record->error.text : cause->cause);
+    mr_error_set(&error, MR_ERR_WORKER,
+                 "worker %u died %u times in a row before it took a sample; the last time: %s", i,
+                 worker->vain_deaths,
+                 atomic_load(&record->failed) ? record->error.text : cause->cause);
     mr_host_fail(s->host, &error);
 }
 
@@ -162,7 +174,10 @@ static void plan_restart(struct mr_supervisor *s, uint32_t i)
     worker->restart_ns = mr_clock_now_ns() + delay_ms * 1000000;
 }
 
-/* One line for each of the first deaths: a sample that crashes its workers in every epoch must not fill the log. */
+/*
+ * One line for each of the first deaths: a sample that crashes its workers in every epoch must not
+ * fill the log.
+ */
 static void log_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)
 {
     const struct mr_worker_record *record = mr_supervised_record(s, i);
@@ -171,7 +186,8 @@ static void log_death(struct mr_supervisor *s, uint32_t i, const struct death_ca
         return;
     s->n_logged++;
     bool packed = atomic_load(&record->doing) == MR_DOING_PACKING;
-    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s%s", i, (int)s->workers[i].process.pid, cause->cause,
+    mr_log_line(MR_LOG_WARNING, "worker %u (process %d) %s%s%s%s%s", i,
+                (int)s->workers[i].process.pid, cause->cause,
                 packed ? " while it packed a sample for the cache" : "", failed ? ": " : "",
                 failed ? record->error.text : "",
                 s->n_logged == MAX_LOGGED ? "; further deaths are counted, not logged" : "");

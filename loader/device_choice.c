@@ -7,14 +7,16 @@
 #include <string.h>
 
 /* The names of the devices as they were resolved, so that options may be read back. */
-static mr_status keep_name(struct mr_host *host, uint32_t i, const char *name, const char **text_out, mr_error *error)
+static mr_status keep_name(struct mr_host *host, uint32_t i, const char *name,
+                           const char **text_out, mr_error *error)
 {
     host->names[i] = strdup(name);
     *text_out = host->names[i];
     return host->names[i] ? MR_OK : mr_error_memory(error, strlen(name) + 1);
 }
 
-void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR_DEVICE_CHOICE_NAME])
+void mr_device_choice_name(const struct mr_device_name *device,
+                           char name_out[MR_DEVICE_CHOICE_NAME])
 {
     if (device->id == MR_DEVICE_LOCAL)
         snprintf(name_out, MR_DEVICE_CHOICE_NAME, "%s:local", device->ops->name);
@@ -33,7 +35,8 @@ mr_status mr_device_choice_confirm(struct mr_host *host, mr_error *error)
     char name[MR_DEVICE_CHOICE_NAME];
     if (host->placement.lends_slots || !o->device)
         return MR_OK;
-    mr_device at = mr_copier_image_device(host->copier); /* the copying thread is at work on the rest */
+    /* the copying thread is at work on the rest */
+    mr_device at = mr_copier_image_device(host->copier);
     const struct mr_device_name device = {.ops = mr_device_find(at.kind), .id = at.id};
     mr_device_choice_name(&device, name);
     free(host->names[0]);
@@ -43,11 +46,15 @@ mr_status mr_device_choice_confirm(struct mr_host *host, mr_error *error)
 mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error)
 {
     mr_loader_options *o = &host->options;
-    struct mr_placement_names names = {
-        .device = o->device, .devices = o->devices, .n_devices = o->n_devices, .label_device = o->label_device};
+    struct mr_placement_names names = {.device = o->device,
+                                       .devices = o->devices,
+                                       .n_devices = o->n_devices,
+                                       .label_device = o->label_device};
     mr_status status = mr_placement_resolve(&names, &host->placement, error);
-    if (status == MR_OK && host->placement.lends_slots && o->pad_channels != 0 && is_auto(names.device)) {
-        names.device = "host:0"; /* the slots cannot be padded, and a program that runs with a GPU runs without */
+    if (status == MR_OK && host->placement.lends_slots && o->pad_channels != 0 &&
+        is_auto(names.device)) {
+        /* the slots cannot be padded, and a program that runs with a GPU runs without */
+        names.device = "host:0";
         status = mr_placement_resolve(&names, &host->placement, error);
     }
     o->device = NULL;

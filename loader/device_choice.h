@@ -8,7 +8,8 @@
 #define MR_DEVICE_CHOICE_NAME 32
 
 /* "cuda:0" */
-void mr_device_choice_name(const struct mr_device_name *device, char name_out[MR_DEVICE_CHOICE_NAME]);
+void mr_device_choice_name(const struct mr_device_name *device,
+                           char name_out[MR_DEVICE_CHOICE_NAME]);
 
 /* host->placement from the names in host->options, which become the host's own texts. */
 mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error);

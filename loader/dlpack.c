@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives a batch's array as a DLPack tensor, with or without a version. Each tensor holds the whole batch until its
- * deleter is called. DLPack counts strides in elements, and the host's only device is number 0.
+ * Gives a batch's array as a DLPack tensor, with or without a version. Each tensor holds the whole
+ * batch until its deleter is called. DLPack counts strides in elements, and the host's only device
+ * is number 0.
  */
 #include "loader/dlpack_abi.h"
 
@@ -42,10 +43,12 @@ static void delete_versioned(struct DLManagedTensorVersioned *versioned)
 static struct mr_dl_type type_of(mr_dtype dtype)
 {
     static const uint8_t codes[] = {
-        [MR_U8] = MR_DL_UINT,   [MR_F32] = MR_DL_FLOAT, [MR_F16] = MR_DL_FLOAT, [MR_BF16] = MR_DL_BFLOAT,
-        [MR_F64] = MR_DL_FLOAT, [MR_I8] = MR_DL_INT,    [MR_U16] = MR_DL_UINT,  [MR_I16] = MR_DL_INT,
-        [MR_I32] = MR_DL_INT,   [MR_I64] = MR_DL_INT};
-    return (struct mr_dl_type){.code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
+        [MR_U8] = MR_DL_UINT,     [MR_F32] = MR_DL_FLOAT, [MR_F16] = MR_DL_FLOAT,
+        [MR_BF16] = MR_DL_BFLOAT, [MR_F64] = MR_DL_FLOAT, [MR_I8] = MR_DL_INT,
+        [MR_U16] = MR_DL_UINT,    [MR_I16] = MR_DL_INT,   [MR_I32] = MR_DL_INT,
+        [MR_I64] = MR_DL_INT};
+    return (struct mr_dl_type){
+        .code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
 }
 
 /* Of rows of different lengths the values, one after the other: one dimension. */
@@ -58,13 +61,13 @@ static struct mr_dl_tensor describe_array(struct tensor *tensor, const mr_array 
         tensor->shape[i] = array->shape[i];
         tensor->strides[i] = array->strides[i] / (int64_t)mr_dtype_size(array->dtype);
     }
-    return (struct mr_dl_tensor){
-        .data = array->data,
-        .device = {.device_type = cuda ? MR_DL_CUDA : MR_DL_CPU, .device_id = cuda ? array->device.id : 0},
-        .ndim = ragged ? 1 : (int32_t)array->ndim,
-        .dtype = type_of(array->dtype),
-        .shape = tensor->shape,
-        .strides = tensor->strides};
+    return (struct mr_dl_tensor){.data = array->data,
+                                 .device = {.device_type = cuda ? MR_DL_CUDA : MR_DL_CPU,
+                                            .device_id = cuda ? array->device.id : 0},
+                                 .ndim = ragged ? 1 : (int32_t)array->ndim,
+                                 .dtype = type_of(array->dtype),
+                                 .shape = tensor->shape,
+                                 .strides = tensor->strides};
 }
 
 static struct tensor *make_tensor(const mr_array *array, bool versioned)
@@ -74,13 +77,14 @@ static struct tensor *make_tensor(const mr_array *array, bool versioned)
         return NULL;
     struct mr_dl_tensor dl_tensor = describe_array(tensor, array);
     if (versioned)
-        tensor->versioned = (struct DLManagedTensorVersioned){.version = {.major = MR_DL_MAJOR, .minor = MR_DL_MINOR},
-                                                              .manager_ctx = tensor,
-                                                              .deleter = delete_versioned,
-                                                              .dl_tensor = dl_tensor};
+        tensor->versioned = (struct DLManagedTensorVersioned){
+            .version = {.major = MR_DL_MAJOR, .minor = MR_DL_MINOR},
+            .manager_ctx = tensor,
+            .deleter = delete_versioned,
+            .dl_tensor = dl_tensor};
     else
-        tensor->managed =
-            (struct DLManagedTensor){.dl_tensor = dl_tensor, .manager_ctx = tensor, .deleter = delete_managed};
+        tensor->managed = (struct DLManagedTensor){
+            .dl_tensor = dl_tensor, .manager_ctx = tensor, .deleter = delete_managed};
     return tensor;
 }
 
@@ -109,13 +113,16 @@ static mr_status export_array(mr_batch *batch, const char *name, void *stream, b
 
 static mr_status refuse_call(mr_batch *batch)
 {
-    return batch ? mr_error_set(&batch->error, MR_ERR_INVALID, "tensor_out is NULL") : MR_ERR_INVALID;
+    return batch ? mr_error_set(&batch->error, MR_ERR_INVALID, "tensor_out is NULL")
+                 : MR_ERR_INVALID;
 }
 
-mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream, struct DLManagedTensor **tensor_out)
+mr_status mr_batch_to_dlpack(mr_batch *batch, const char *name, void *stream,
+                             struct DLManagedTensor **tensor_out)
 {
     struct tensor *tensor = NULL;
-    mr_status status = batch && tensor_out ? export_array(batch, name, stream, false, &tensor) : refuse_call(batch);
+    mr_status status = batch && tensor_out ? export_array(batch, name, stream, false, &tensor)
+                                           : refuse_call(batch);
     if (tensor_out)
         *tensor_out = tensor ? &tensor->managed : NULL;
     return status;
@@ -125,15 +132,17 @@ mr_status mr_batch_to_dlpack_versioned(mr_batch *batch, const char *name, void *
                                        struct DLManagedTensorVersioned **tensor_out)
 {
     struct tensor *tensor = NULL;
-    mr_status status = batch && tensor_out ? export_array(batch, name, stream, true, &tensor) : refuse_call(batch);
+    mr_status status =
+        batch && tensor_out ? export_array(batch, name, stream, true, &tensor) : refuse_call(batch);
     if (tensor_out)
         *tensor_out = tensor ? &tensor->versioned : NULL;
     return status;
 }
 
 /*
- * Python's two functions are looked up in the running program, so nothing here is linked with Python. IsValid sets no
- * exception, and a destructor may run while one is set; GetPointer is called only with the capsule's own name.
+ * Python's two functions are looked up in the running program, so nothing here is linked with
+ * Python. IsValid sets no exception, and a destructor may run while one is set; GetPointer is
+ * called only with the capsule's own name.
  */
 void mr_dlpack_capsule_destroy(void *capsule)
 {
@@ -144,7 +153,9 @@ void mr_dlpack_capsule_destroy(void *capsule)
     *(void **)&is_valid = dlsym(RTLD_DEFAULT, "PyCapsule_IsValid");
     *(void **)&get_pointer = dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer");
     if (!is_valid || !get_pointer)
-        mr_log_line(MR_LOG_WARNING, "a DLPack tensor is kept: PyCapsule_IsValid is not among this program's symbols");
+        mr_log_line(
+            MR_LOG_WARNING,
+            "a DLPack tensor is kept: PyCapsule_IsValid is not among this program's symbols");
     else if (is_valid(capsule, "dltensor")) {
         struct DLManagedTensor *managed = get_pointer(capsule, "dltensor");
         managed->deleter(managed);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack's structs, ABI version 1, as its specification lays them out, so that no header of DLPack is needed. Fields
- * are called as in <dlpack/dlpack.h>. A test compares the two where that header is installed.
+ * DLPack's structs, ABI version 1, as its specification lays them out, so that no header of DLPack
+ * is needed. Fields are called as in <dlpack/dlpack.h>. A test compares the two where that header
+ * is installed.
  */
 #ifndef LOADER_DLPACK_ABI_H
 #define LOADER_DLPACK_ABI_H
@@ -57,7 +58,8 @@ struct DLManagedTensorVersioned {
     uint64_t flags; /* 1: read-only, 2: a copy of the consumer's own */
     struct mr_dl_tensor dl_tensor;
 };
-static_assert(offsetof(struct DLManagedTensorVersioned, flags) == 24, "as DLManagedTensorVersioned");
+static_assert(offsetof(struct DLManagedTensorVersioned, flags) == 24,
+              "as DLManagedTensorVersioned");
 static_assert(sizeof(struct DLManagedTensorVersioned) == 80, "as DLManagedTensorVersioned");
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which epoch the loader is in, and the order of the one after it. That order is made by a thread of its own while the
- * present epoch runs, so the end of an epoch is no pause.
+ * Which epoch the loader is in, and the order of the one after it. That order is made by a thread
+ * of its own while the present epoch runs, so the end of an epoch is no pause.
  */
 #include "loader/epoch.h"
 
@@ -11,7 +11,8 @@
 static bool may_go_ahead(const struct mr_host *host)
 {
     uint64_t n = host->options.n_epochs;
-    return host->has_next_epoch && !host->own_order && (n == 0 || host->epoch + 1 < host->options.epoch + n);
+    return host->has_next_epoch && !host->own_order &&
+           (n == 0 || host->epoch + 1 < host->options.epoch + n);
 }
 
 /* The thread of the next epoch must not be at work on `next_sampler` when it is used here. */
@@ -35,16 +36,19 @@ static void want_next_epoch(struct mr_host *host)
 
 static void warn_same_epoch(struct mr_host *host, const struct mr_epoch_start *start)
 {
-    if (start->indices || start->restored || start->epoch != host->epoch || host->n_returned == 0 || host->own_order ||
-        host->options.no_shuffle || host->options.allow_same_epoch || host->warned_same_epoch)
+    if (start->indices || start->restored || start->epoch != host->epoch || host->n_returned == 0 ||
+        host->own_order || host->options.no_shuffle || host->options.allow_same_epoch ||
+        host->warned_same_epoch)
         return;
     host->warned_same_epoch = true;
-    mr_log_line(MR_LOG_WARNING, "epoch %llu is used twice: its order and its crops are the same again",
+    mr_log_line(MR_LOG_WARNING,
+                "epoch %llu is used twice: its order and its crops are the same again",
                 (unsigned long long)start->epoch);
 }
 
 /* Bring the sampler of the epoch: the one made ahead, or a computation here. */
-static mr_status take_sampler(struct mr_host *host, const struct mr_epoch_start *start, mr_error *error)
+static mr_status take_sampler(struct mr_host *host, const struct mr_epoch_start *start,
+                              mr_error *error)
 {
     if (start->indices)
         return mr_sampler_set_order(host->sampler, start->epoch, start->indices, start->n, error);
@@ -91,7 +95,8 @@ mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start,
     host->pub_next = false;
     host->own_order = start->indices != NULL;
     host->epoch = start->epoch;
-    host->n_batches = mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
+    host->n_batches =
+        mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
     host->n_returned = start->skip;
     want_next_epoch(host);
     mr_host_publish(host);
@@ -100,12 +105,15 @@ mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start,
 
 void mr_epoch_open(struct mr_host *host)
 {
-    host->n_batches = mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
+    host->n_batches =
+        mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
     want_next_epoch(host);
     mr_host_publish(host);
 }
 
-/* One order, computed outside the lock; nobody changes either sampler while the state is WORKING. */
+/*
+ * One order, computed outside the lock; nobody changes either sampler while the state is WORKING.
+ */
 static void make_next_epoch(struct mr_host *host)
 {
     mr_error error;
@@ -113,10 +121,12 @@ static void make_next_epoch(struct mr_host *host)
     host->next_epoch_state = MR_NEXT_EPOCH_WORKING;
     pthread_mutex_unlock(&host->lock);
     mr_status status = host->next_sampler ? mr_sampler_set_epoch(host->next_sampler, epoch, &error)
-                                          : mr_sampler_create_like(host->sampler, epoch, &host->next_sampler, &error);
+                                          : mr_sampler_create_like(host->sampler, epoch,
+                                                                   &host->next_sampler, &error);
     pthread_mutex_lock(&host->lock);
     host->next_epoch_state =
-        status == MR_OK ? MR_NEXT_EPOCH_READY : MR_NEXT_EPOCH_FAILED; /* failed: set_epoch() tries again and says why */
+        /* failed: set_epoch() tries again and says why */
+        status == MR_OK ? MR_NEXT_EPOCH_READY : MR_NEXT_EPOCH_FAILED;
     pthread_cond_broadcast(&host->next_epoch_changed);
     mr_host_publish(host);
 }

@@ -20,7 +20,10 @@ struct mr_epoch_start {
 /* With the lock held: go there. On failure the loader stays where it was. */
 mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start, mr_error *error);
 
-/* The body of a thread: makes the order of the next epoch whenever that is wanted, until the host is closed. */
+/*
+ * The body of a thread: makes the order of the next epoch whenever that is wanted, until the host
+ * is closed.
+ */
 void mr_epoch_make_next(struct mr_host *host);
 
 #endif

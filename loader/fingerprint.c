@@ -2,8 +2,9 @@
 /*
  * Computes a digest of what a loader feeds, for ranks to compare.
  *
- * Invariant: the digest is the same for the same files in another folder, and for another way to make the same batches.
- * So it contains neither the root's path nor any option of workers and devices.
+ * Invariant: the digest is the same for the same files in another folder, and for another way to
+ * make the same batches. So it contains neither the root's path nor any option of workers and
+ * devices.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,8 @@
 #include <millrace/run.h>
 
 enum {
-    MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million would take minutes on a
-                          network's disk */
+    MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million
+                          would take minutes on a network's disk */
     LABEL_BYTES = 4096 /* of a label, from its start */
 };
 
@@ -51,8 +52,9 @@ struct scratch {
 
 static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind)
 {
-    const uint64_t words[] = {kind->encoded,    kind->picture,     kind->dtype,      kind->ndim,       kind->layout,
-                              kind->data_bytes, kind->label_dtype, kind->label_ndim, kind->label_bytes};
+    const uint64_t words[] = {kind->encoded,     kind->picture,    kind->dtype,
+                              kind->ndim,        kind->layout,     kind->data_bytes,
+                              kind->label_dtype, kind->label_ndim, kind->label_bytes};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
     for (uint32_t i = 0; i < kind->n_extra; i++) {
@@ -65,24 +67,29 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
         mr_digest_add_u64(digest, (uint64_t)kind->label_shape[i]);
 }
 
-/* A file of records has the path by which it was opened, which is its place and not its name. Names of classes feed
- * nobody; where they are folders, the paths have them. */
+/*
+ * A file of records has the path by which it was opened, which is its place and not its name. Names
+ * of classes feed nobody; where they are folders, the paths have them.
+ */
 static const char *name_in(const struct mr_catalog *catalog, const char *path)
 {
     const char *slash = mr_catalog_loose_files(catalog) ? NULL : strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog, char path[MR_CATALOG_PATH])
+static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog,
+                      char path[MR_CATALOG_PATH])
 {
     uint64_t n = mr_catalog_n_files(catalog);
     mr_digest_add_u64(digest, n);
     for (uint64_t i = 0; i < n; i++)
-        mr_digest_add_text(digest, mr_catalog_path(catalog, i, path) == 0 ? name_in(catalog, path) : "");
+        mr_digest_add_text(digest,
+                           mr_catalog_path(catalog, i, path) == 0 ? name_in(catalog, path) : "");
 }
 
 /* A file that cannot be looked at differs from every file that can. */
-static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog, char path[MR_CATALOG_PATH])
+static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog,
+                      char path[MR_CATALOG_PATH])
 {
     struct stat st;
     uint64_t n = mr_catalog_n_files(catalog);
@@ -94,7 +101,8 @@ static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog
 }
 
 /* Labels that the catalog knows: by the folder, the list or the shards' indexes. */
-static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *catalog, void *label)
+static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *catalog,
+                             void *label)
 {
     size_t len = mr_catalog_kind(catalog)->label_bytes;
     struct mr_extent extent;
@@ -109,8 +117,9 @@ struct label_file {
     uint64_t file;
 };
 
-static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *catalog, int64_t index,
-                             const struct mr_extent *extent, struct label_file *open, unsigned char bytes[LABEL_BYTES])
+static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *catalog,
+                             int64_t index, const struct mr_extent *extent, struct label_file *open,
+                             unsigned char bytes[LABEL_BYTES])
 {
     size_t n = 0;
     if (open->fd < 0 || open->file != extent->file) {
@@ -128,7 +137,8 @@ static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *
 }
 
 /* Labels in files of records. Those that are not stored are all zero. */
-static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog *catalog, struct scratch *scratch)
+static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog *catalog,
+                              struct scratch *scratch)
 {
     struct label_file open = {.fd = -1};
     uint64_t n = (uint64_t)mr_catalog_count(catalog);
@@ -143,7 +153,8 @@ static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog 
         close(open.fd);
 }
 
-static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_index *pack, uint64_t i)
+static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_index *pack,
+                              uint64_t i)
 {
     const struct mr_pack_sample *sample;
     struct mr_packed_image image;
@@ -151,14 +162,18 @@ static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_ind
         mr_digest_add_u64(digest, UINT64_MAX); /* no encoding */
         return;
     }
-    const uint64_t words[] = {sample->encoding, sample->checksum, sample->width, sample->height, sample->orientation};
+    const uint64_t words[] = {sample->encoding, sample->checksum, sample->width, sample->height,
+                              sample->orientation};
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         mr_digest_add_u64(digest, words[k]);
     if (image.template)
         mr_digest_add(digest, image.template, sizeof *image.template);
 }
 
-/* Of a pack what each sample holds and is called, however the pack is cut into shards and wherever it lies. */
+/*
+ * Of a pack what each sample holds and is called, however the pack is cut into shards and wherever
+ * it lies.
+ */
 static void add_pack(struct mr_digest *digest, const struct mr_catalog *catalog)
 {
     const struct mr_pack_index *pack = mr_catalog_pack(catalog);
@@ -168,7 +183,8 @@ static void add_pack(struct mr_digest *digest, const struct mr_catalog *catalog)
         const void *label = mr_pack_index_label(pack, i);
         add_packed_sample(digest, pack, i);
         mr_digest_add_text(digest, name ? name : "");
-        mr_digest_add(digest, label ? label : "", label ? mr_catalog_kind(catalog)->label_bytes : 0);
+        mr_digest_add(digest, label ? label : "",
+                      label ? mr_catalog_kind(catalog)->label_bytes : 0);
     }
 }
 
@@ -237,8 +253,9 @@ static void add_transform(struct mr_digest *digest, const struct mr_host *host)
 
 static void add_options(struct mr_digest *digest, const mr_loader_options *o)
 {
-    const uint64_t words[] = {o->batch_size, o->seed,  o->no_shuffle, o->order,    o->tail,           o->drop_last,
-                              o->world_size, o->dtype, o->layout,     o->on_error, o->max_file_bytes, o->max_pixels};
+    const uint64_t words[] = {o->batch_size, o->seed,      o->no_shuffle,     o->order,
+                              o->tail,       o->drop_last, o->world_size,     o->dtype,
+                              o->layout,     o->on_error,  o->max_file_bytes, o->max_pixels};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         mr_digest_add_u64(digest, words[i]);
 }

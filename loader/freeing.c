@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The freeing thread: sleeps until the program's own copies from a page-locked slot have ended, and frees the slot. It
- * also opens the GPU and page-locks the slots.
+ * The freeing thread: sleeps until the program's own copies from a page-locked slot have ended, and
+ * frees the slot. It also opens the GPU and page-locks the slots.
  *
- * Invariant: a slot that was released on streams is COPYING until this thread has seen their events end. If the loader
- * is destroyed first, the last one to hold the host waits for them (host.c).
+ * Invariant: a slot that was released on streams is COPYING until this thread has seen their events
+ * end. If the loader is destroyed first, the last one to hold the host waits for them (host.c).
  */
 #include "loader/freeing.h"
 
@@ -25,12 +25,16 @@ static mr_status lock_slots(struct mr_host *host, struct mr_slot_streams *stream
     return mr_slot_streams_pin(streams, &host->shared.control->layout, host->slab.base, error);
 }
 
-/* Copies from pageable slots may be asynchronous too, so streams are waited for even where locking is refused. */
+/*
+ * Copies from pageable slots may be asynchronous too, so streams are waited for even where locking
+ * is refused.
+ */
 static void open_gpu(struct mr_host *host)
 {
     mr_error error;
     struct mr_slot_streams *streams;
-    mr_status status = mr_slot_streams_create(&host->pin_device, host->options.n_slots, &streams, &error);
+    mr_status status =
+        mr_slot_streams_create(&host->pin_device, host->options.n_slots, &streams, &error);
     if (status == MR_OK)
         status = lock_slots(host, streams, &error);
     pthread_mutex_lock(&host->lock);
@@ -43,7 +47,9 @@ static void open_gpu(struct mr_host *host)
     pthread_mutex_unlock(&host->lock);
 }
 
-/* With the lock held: the batch whose slot has been COPYING for longest; NULL when there is none. */
+/*
+ * With the lock held: the batch whose slot has been COPYING for longest; NULL when there is none.
+ */
 static struct mr_batch *find_oldest(const struct mr_host *host)
 {
     struct mr_batch *oldest = NULL;
@@ -94,7 +100,8 @@ mr_status mr_freeing_start(struct mr_host *host, struct mr_thread *thread, mr_er
 {
     mr_status status = mr_slot_streams_find(&host->pin_device, error);
     if (status == MR_OK)
-        status = mr_thread_run(thread, "the thread that frees page-locked slots", freeing_main, host, error);
+        status = mr_thread_run(thread, "the thread that frees page-locked slots", freeing_main,
+                               host, error);
     if (status == MR_OK)
         status = mr_host_await_open(host, error);
     if (!host->slot_streams)

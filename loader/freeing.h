@@ -7,9 +7,10 @@
 #include "loader/host.h"
 
 /*
- * Page-lock the slots of a host that lends them, and start it. On failure the error says why they are not page-locked.
- * Where there is no GPU, host->slot_streams is NULL and the thread has ended. Otherwise it is the caller's to join,
- * after the host was closed. Blocks: until the GPU is open and the slots are page-locked.
+ * Page-lock the slots of a host that lends them, and start it. On failure the error says why they
+ * are not page-locked. Where there is no GPU, host->slot_streams is NULL and the thread has ended.
+ * Otherwise it is the caller's to join, after the host was closed. Blocks: until the GPU is open
+ * and the slots are page-locked.
  */
 mr_status mr_freeing_start(struct mr_host *host, struct mr_thread *thread, mr_error *error);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishing, and what lies at the head. Sequence numbers run on over epochs: batches head..tail-1 are published and
- * not yet returned, those of the present epoch first, those of the next one behind them.
+ * Publishing, and what lies at the head. Sequence numbers run on over epochs: batches head..tail-1
+ * are published and not yet returned, those of the present epoch first, those of the next one
+ * behind them.
  */
 #include "loader/host.h"
 
@@ -39,7 +40,10 @@ static void *destroy_main(void *arg)
     return NULL;
 }
 
-/* In a thread of its own: the thread that releases the last batch may have no current device, and must get none. */
+/*
+ * In a thread of its own: the thread that releases the last batch may have no current device, and
+ * must get none.
+ */
 static void end_devices(struct mr_host *host)
 {
     pthread_t thread;
@@ -128,7 +132,8 @@ static bool next_to_publish(struct mr_host *host, mr_sampler **sampler_out, uint
         *epoch_out = host->epoch;
         if (host->pub_batch < host->n_batches)
             return true;
-        if (host->next_epoch_state != MR_NEXT_EPOCH_READY) /* also when the options end with this epoch */
+        /* also when the options end with this epoch */
+        if (host->next_epoch_state != MR_NEXT_EPOCH_READY)
             return false;
         host->pub_next = true;
         host->pub_batch = 0;
@@ -139,7 +144,8 @@ static bool next_to_publish(struct mr_host *host, mr_sampler **sampler_out, uint
     return host->pub_batch < mr_sampler_steps(host->next_sampler, o->batch_size, o->drop_last);
 }
 
-static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view *view, const mr_sampler *sampler)
+static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view *view,
+                           const mr_sampler *sampler)
 {
     uint64_t first = host->pub_batch * host->options.batch_size;
     uint64_t length = (uint64_t)mr_sampler_length(sampler);
@@ -157,8 +163,8 @@ static uint32_t fill_wants(const struct mr_host *host, const struct mr_slot_view
 static void draw_mixing(const struct mr_host *host, const struct mr_slot_view *view, uint64_t epoch)
 {
     const struct mr_plan *plan = &host->shared.control->mixed;
-    mr_mix_draw_batch(&plan->mix, host->options.seed, epoch, host->pub_batch, host->options.rank, plan->out_width,
-                      plan->out_height, view->mix);
+    mr_mix_draw_batch(&plan->mix, host->options.seed, epoch, host->pub_batch, host->options.rank,
+                      plan->out_width, plan->out_height, view->mix);
 }
 
 void mr_host_publish(struct mr_host *host)
@@ -176,10 +182,12 @@ void mr_host_publish(struct mr_host *host)
         uint32_t n_places = fill_wants(host, &view, sampler);
         if (view.mixes)
             draw_mixing(host, &view, epoch);
-        mr_slot_publish(&view, host->options.batch_size, host->tail, epoch, host->pub_batch, n_places);
+        mr_slot_publish(&view, host->options.batch_size, host->tail, epoch, host->pub_batch,
+                        n_places);
         empty |= n_places == 0;
         struct mr_control *control = host->shared.control;
-        atomic_store_explicit(&host->shared.ring[host->tail & control->ring_mask], slot, memory_order_release);
+        atomic_store_explicit(&host->shared.ring[host->tail & control->ring_mask], slot,
+                              memory_order_release);
         host->tail++;
         host->pub_batch++;
         atomic_store(&control->limit, host->tail * host->options.batch_size);
@@ -193,10 +201,13 @@ void mr_host_publish(struct mr_host *host)
 
 uint32_t mr_host_slot_of(const struct mr_host *host, uint64_t sequence)
 {
-    return atomic_load_explicit(&host->shared.ring[sequence & host->shared.control->ring_mask], memory_order_relaxed);
+    return atomic_load_explicit(&host->shared.ring[sequence & host->shared.control->ring_mask],
+                                memory_order_relaxed);
 }
 
-/* Say which batch is needed first, by the copier if there is one: workers make its samples first. */
+/*
+ * Say which batch is needed first, by the copier if there is one: workers make its samples first.
+ */
 static void publish_head(struct mr_host *host)
 {
     uint64_t needed = host->placement.lends_slots ? host->head : host->staged;
@@ -241,7 +252,8 @@ static uint64_t epoch_of(const struct mr_host *host, uint64_t sequence)
 {
     if (is_staged(host, sequence) && staged_at(host, sequence)->batch)
         return staged_at(host, sequence)->batch->epoch;
-    uint32_t slot = is_staged(host, sequence) ? staged_at(host, sequence)->slot : mr_host_slot_of(host, sequence);
+    uint32_t slot = is_staged(host, sequence) ? staged_at(host, sequence)->slot
+                                              : mr_host_slot_of(host, sequence);
     return atomic_load_explicit(&mr_host_slot(host, slot).slot->epoch, memory_order_relaxed);
 }
 
@@ -339,7 +351,10 @@ static bool is_stuck(const struct mr_host *host)
     return !mr_damage_has_failure(&view);
 }
 
-/* Is the batch at head decoded, and on its way to a device? Then it arrives even if every worker has died. */
+/*
+ * Is the batch at head decoded, and on its way to a device? Then it arrives even if every worker
+ * has died.
+ */
 static bool head_is_coming(const struct mr_host *host)
 {
     return !host->placement.lends_slots && !host->copying_ended &&
@@ -374,7 +389,8 @@ void mr_host_update_fd(struct mr_host *host)
     eventfd_t unused;
     if (!ready->is_open)
         return;
-    if (host->fatal.status) /* from now on the thread looks after each wake-up, also while it is readable */
+    /* from now on the thread looks after each wake-up, also while it is readable */
+    if (host->fatal.status)
         pthread_cond_signal(&ready->cleared);
     if (has_answer(host) == ready->readable)
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of the slab: which batches are published, filled, lent or free, and which samples come next. The
- * loader and its lent batches share it, so it lives until the last of them is gone.
+ * The host's side of the slab: which batches are published, filled, lent or free, and which samples
+ * come next. The loader and its lent batches share it, so it lives until the last of them is gone.
  *
  * Invariant: one private mutex guards everything here. No mutex lies in shared memory.
  */
@@ -27,8 +27,9 @@
 struct mr_host;
 
 /*
- * One per slot where slots are lent, one per device buffer otherwise, and one more for each part where there are
- * several. What is marked "lock" is guarded by the host's; the rest is the holder's while the batch is lent.
+ * One per slot where slots are lent, one per device buffer otherwise, and one more for each part
+ * where there are several. What is marked "lock" is guarded by the host's; the rest is the holder's
+ * while the batch is lent.
  */
 struct mr_batch {
     struct mr_host *host;
@@ -50,16 +51,20 @@ struct mr_batch {
     bool is_copying;   /* lock; about to be issued, or issued and its end was not seen yet */
     bool is_lent;      /* lock; returned by next() */
     uint64_t freed_at; /* lock; host->n_freed when it was given back last */
-    bool is_deferred;  /* lock; nobody holds it, but a stream was in a capture when its last hold ended */
+    bool is_deferred;  /* lock; nobody holds it, but a stream was in a capture when its last hold
+                          ended */
     bool is_copy;      /* made by mr_batch_copy(): it has no slot, and its host is its own */
-    bool keeps_slot;   /* lock; its copy has ended, but the slot has records to tell when it is lent */
+    bool keeps_slot;   /* lock; its copy has ended, but the slot has records to tell when it is
+                          lent */
     uint32_t n_arrays;
     int64_t n_values[MR_MAX_EXTRA]; /* where the last row of each byte array ends */
     mr_array arrays[MR_BATCH_MAX_ARRAYS];
     mr_error error;
 };
 
-/* A batch that the copier has taken: it lies in a buffer, or has failed and still lies in its slot. */
+/*
+ * A batch that the copier has taken: it lies in a buffer, or has failed and still lies in its slot.
+ */
 struct mr_staged {
     struct mr_batch *batch; /* NULL: failed */
     uint32_t slot;
@@ -145,7 +150,8 @@ struct mr_host {
     /* Only where page-locked slots are lent (pin_memory): */
     struct mr_device_name pin_device;
     struct mr_slot_streams *slot_streams; /* made by the freeing thread; NULL without a GPU */
-    pthread_cond_t freeing_wanted;        /* a slot was released on streams, or the host is closed */
+    pthread_cond_t freeing_wanted;        /* a slot was released on streams, or the host is
+                                             closed */
 
     /* Where there is a device, in either way: */
     uint32_t n_deferred; /* batches that next() tries to give back */
@@ -156,9 +162,11 @@ struct mr_host {
     pthread_cond_t opened_changed;
 
     mr_sampler *sampler;      /* of the present epoch */
-    mr_sampler *next_sampler; /* of the epoch after it, see next_epoch_state; made when first needed */
+    mr_sampler *next_sampler; /* of the epoch after it, see next_epoch_state; made when first
+                                 needed */
     mr_sampler_options sampler_options;
-    bool has_next_epoch; /* a thread makes the next order: work goes on beyond the end of an epoch */
+    bool has_next_epoch; /* a thread makes the next order: work goes on beyond the end of an
+                            epoch */
     enum mr_next_epoch next_epoch_state;
     pthread_cond_t next_epoch_changed;
     uint64_t next_epoch;
@@ -167,7 +175,8 @@ struct mr_host {
     uint64_t epoch;
     uint64_t n_batches;  /* of the present epoch */
     uint64_t n_returned; /* of them, by next() */
-    uint64_t pub_batch;  /* next one to publish, of the present epoch, or of the next when pub_next */
+    uint64_t pub_batch;  /* next one to publish, of the present epoch, or of the next when
+                            pub_next */
     bool pub_next;
     uint64_t head;     /* sequence of the next batch to return */
     uint64_t tail;     /* sequence of the next batch to publish */
@@ -190,17 +199,25 @@ mr_status mr_host_await_open(struct mr_host *host, mr_error *error);
 /* With the lock held: publish every batch for which there is a slot, and wake the workers. */
 void mr_host_publish(struct mr_host *host);
 
-/* With the lock held, before the first batch of an epoch is published: nothing is known of its damage yet. */
+/*
+ * With the lock held, before the first batch of an epoch is published: nothing is known of its
+ * damage yet.
+ */
 void mr_host_forget_damage(struct mr_host *host, uint64_t epoch);
 
-/* With the lock held: drop the batches that are published; with keep, all but those of this epoch. */
+/*
+ * With the lock held: drop the batches that are published; with keep, all but those of this epoch.
+ */
 void mr_host_drop_published(struct mr_host *host, bool keep, uint64_t epoch);
 
 /* With the lock held: the batch of this sequence is the next one to return. */
 void mr_host_move_head(struct mr_host *host, uint64_t head);
 /* With the lock held: publish, and find what next() would say. */
 enum mr_answer mr_host_answer(struct mr_host *host, enum mr_head_is how);
-/* With the lock held: make the descriptor of mr_loader_fd() readable, or not, after what may change the answer. */
+/*
+ * With the lock held: make the descriptor of mr_loader_fd() readable, or not, after what may change
+ * the answer.
+ */
 void mr_host_update_fd(struct mr_host *host);
 /* With the lock held: the copier has taken the batch at staged. */
 void mr_host_move_staged(struct mr_host *host, const struct mr_staged *staged);
@@ -208,8 +225,8 @@ void mr_host_move_staged(struct mr_host *host, const struct mr_staged *staged);
 uint32_t mr_host_slot_of(const struct mr_host *host, uint64_t sequence);
 bool mr_host_copier_is_next(const struct mr_host *host);
 /*
- * With the lock held: the device buffer that may be filled next, of several the one that was given back first, whose
- * streams are likeliest to have ended; NULL when none is free.
+ * With the lock held: the device buffer that may be filled next, of several the one that was given
+ * back first, whose streams are likeliest to have ended; NULL when none is free.
  */
 struct mr_batch *mr_host_free_buffer(const struct mr_host *host);
 /* With the lock held: nobody has this buffer's batch any more. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the size of a batch whose transform does not fix one: that of the first image that is not damaged. Of a pack
- * the index knows it; only files that are kept unchanged are read.
+ * Finds the size of a batch whose transform does not fix one: that of the first image that is not
+ * damaged. Of a pack the index knows it; only files that are kept unchanged are read.
  */
 #include "loader/image_size.h"
 
@@ -21,7 +21,8 @@ struct probe {
     struct mr_codec_limits limits;
 };
 
-static mr_status read_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
+static mr_status read_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out,
+                           mr_error *error)
 {
     struct mr_read read;
     mr_reader_submit(probe->reader, 0, index);
@@ -38,8 +39,12 @@ static mr_status read_head(const struct probe *probe, int64_t index, struct mr_i
     return status;
 }
 
-/* The size that a pack's index says. MR_PENDING: the sample is a file's bytes, to be looked at like a file. */
-static mr_status look_up_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
+/*
+ * The size that a pack's index says. MR_PENDING: the sample is a file's bytes, to be looked at like
+ * a file.
+ */
+static mr_status look_up_head(const struct probe *probe, int64_t index,
+                              struct mr_image_head *head_out, mr_error *error)
 {
     struct mr_packed_image image;
     mr_status status = mr_catalog_packed(probe->catalog, index, &image, error);
@@ -58,7 +63,8 @@ static mr_status look_up_head(const struct probe *probe, int64_t index, struct m
     return MR_OK;
 }
 
-static mr_status find_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out, mr_error *error)
+static mr_status find_head(const struct probe *probe, int64_t index, struct mr_image_head *head_out,
+                           mr_error *error)
 {
     mr_status status = MR_PENDING;
     if (mr_catalog_is_described(probe->catalog))
@@ -66,10 +72,12 @@ static mr_status find_head(const struct probe *probe, int64_t index, struct mr_i
     return status == MR_PENDING ? read_head(probe, index, head_out, error) : status;
 }
 
-static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t max_file_bytes, mr_error *error)
+static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t max_file_bytes,
+                             mr_error *error)
 {
     struct mr_image_head head;
-    struct mr_reader_options reader_options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = max_file_bytes};
+    struct mr_reader_options reader_options = {
+        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = max_file_bytes};
     mr_status status = mr_reader_create(probe->catalog, &reader_options, &probe->reader, error);
     if (status != MR_OK)
         return status;
@@ -83,17 +91,18 @@ static mr_status probe_table(struct probe *probe, struct mr_plan *plan, uint64_t
     if (status != MR_OK)
         return status;
     bool turned = plan->use_exif && head.orientation >= 5;
-    return mr_plan_compile_fix_size(plan, turned ? head.height : head.width, turned ? head.width : head.height, error);
+    return mr_plan_compile_fix_size(plan, turned ? head.height : head.width,
+                                    turned ? head.width : head.height, error);
 }
 
-mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options,
-                            mr_error *error)
+mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan,
+                            const mr_loader_options *options, mr_error *error)
 {
     struct probe probe = {.catalog = mr_dataset_catalog(dataset)};
     if (!probe.catalog)
-        return mr_error_set(
-            error, MR_ERR_INVALID,
-            "the transform does not fix the size of encoded images from callbacks; add a resize or crop");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the transform does not fix the size of encoded images from callbacks; "
+                            "add a resize or crop");
     struct mr_codec_limits limits = {.max_pixels = options->max_pixels};
     probe.limits = mr_codec_limits_resolve(&limits);
     mr_status status = mr_codec_create(&limits, &probe.codec, error);

@@ -9,10 +9,10 @@
 #include <millrace/loader.h>
 
 /*
- * Where the output's size follows the image's (transform none on files, say), read the first image's header and fix it.
- * Looks at up to 16 samples for one that is not damaged.
+ * Where the output's size follows the image's (transform none on files, say), read the first
+ * image's header and fix it. Looks at up to 16 samples for one that is not damaged.
  */
-mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan, const mr_loader_options *options,
-                            mr_error *error);
+mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan,
+                            const mr_loader_options *options, mr_error *error);
 
 #endif

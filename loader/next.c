@@ -2,8 +2,9 @@
 /*
  * The consumer's side: the next batch, epochs, positions, the descriptor for event loops.
  *
- * Invariant: the wait for a batch ends with the batch, the time-out, a cancel, or the loader's failure. Each event that
- * ends it changes filled_word. So does a release, if the loader waits for one (wait_when_lent).
+ * Invariant: the wait for a batch ends with the batch, the time-out, a cancel, or the loader's
+ * failure. Each event that ends it changes filled_word. So does a release, if the loader waits for
+ * one (wait_when_lent).
  */
 #include <string.h>
 #include <unistd.h>
@@ -40,13 +41,17 @@ static mr_status refuse_stuck(mr_loader *loader)
 {
     const mr_loader_options *o = &loader->host->options;
     if (loader->host->placement.lends_slots)
-        return mr_error_set(&loader->error, MR_ERR_STATE, "all %u slots are lent; release a batch or raise n_slots",
-                            o->n_slots);
-    return mr_error_set(&loader->error, MR_ERR_STATE, "all %u buffers are lent; release a batch or raise n_buffers",
+        return mr_error_set(&loader->error, MR_ERR_STATE,
+                            "all %u slots are lent; release a batch or raise n_slots", o->n_slots);
+    return mr_error_set(&loader->error, MR_ERR_STATE,
+                        "all %u buffers are lent; release a batch or raise n_buffers",
                         o->n_buffers);
 }
 
-/* With the lock held: MR_OK when the head batch is there, MR_PENDING when it is worth waiting, else the outcome. */
+/*
+ * With the lock held: MR_OK when the head batch is there, MR_PENDING when it is worth waiting, else
+ * the outcome.
+ */
 static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 {
     struct mr_host *host = loader->host;
@@ -64,26 +69,35 @@ static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 }
 
 /*
- * Without the lock: sleep until something may have changed since `seen`, or work for it in this thread. Without
- * workers, a slot that is lent has no work: only its release ends the sleep, or the end of the copies from it.
+ * Without the lock: sleep until something may have changed since `seen`, or work for it in this
+ * thread. Without workers, a slot that is lent has no work: only its release ends the sleep, or the
+ * end of the copies from it.
  */
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
     struct mr_host *host = loader->host;
-    bool sleeps = !host->placement.lends_slots || host->options.wait_when_lent || host->slot_streams;
+    bool sleeps =
+        !host->placement.lends_slots || host->options.wait_when_lent || host->slot_streams;
     if (loader->worker && (mr_worker_step(loader->worker) || !sleeps))
         return;
     if (left_ms > 0)
-        mr_futex_wait(&host->shared.control->filled_word, seen, left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
+        mr_futex_wait(&host->shared.control->filled_word, seen,
+                      left_ms < MR_FOREVER ? (uint32_t)left_ms : MR_FOREVER);
 }
 
-/* With the lock held: how long to sleep. The end of a capture, which owed batches wait for, wakes nobody. */
+/*
+ * With the lock held: how long to sleep. The end of a capture, which owed batches wait for, wakes
+ * nobody.
+ */
 static uint64_t limit_nap(const struct mr_host *host, uint64_t left_ms)
 {
     return host->n_deferred > 0 && left_ms > MR_OWED_NAP_MS ? MR_OWED_NAP_MS : left_ms;
 }
 
-/* Wait, with the lock held on entry and on return, until look_at_head() has more to say than MR_PENDING. */
+/*
+ * Wait, with the lock held on entry and on return, until look_at_head() has more to say than
+ * MR_PENDING.
+ */
 static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
 {
     struct mr_host *host = loader->host;
@@ -126,7 +140,8 @@ static void leave_head(mr_loader *loader)
 
 static void collect_damage(mr_loader *loader, const struct mr_slot_view *view)
 {
-    mr_damage_collect(&loader->damage, loader->host->shared.control, view, mr_dataset_catalog(loader->dataset));
+    mr_damage_collect(&loader->damage, loader->host->shared.control, view,
+                      mr_dataset_catalog(loader->dataset));
 }
 
 /* With the lock held: a filled slot whose batch is an error. */
@@ -137,10 +152,13 @@ static mr_status give_failure(mr_loader *loader, uint32_t slot)
     mr_error error;
     collect_damage(loader, &view);
     loader->n_warnings += atomic_load_explicit(&view.slot->n_warnings, memory_order_relaxed);
-    if (!mr_damage_first_failure(host->shared.control, &view, mr_dataset_catalog(loader->dataset), &error))
-        mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is", slot);
+    if (!mr_damage_first_failure(host->shared.control, &view, mr_dataset_catalog(loader->dataset),
+                                 &error))
+        mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is",
+                     slot);
     if (error.status == MR_ERR_UNSUPPORTED && !host->fatal.status)
-        host->fatal = error; /* what this machine cannot decode it cannot decode in the next batch either */
+        /* what this machine cannot decode it cannot decode in the next batch either */
+        host->fatal = error;
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
     leave_head(loader);
     mr_host_publish(host);
@@ -153,7 +171,10 @@ static void count_lent(mr_loader *loader, const struct mr_batch *batch)
     loader->n_samples += batch->n_rows;
 }
 
-/* With the lock held: a stream was refused. A failed device may be found out later elsewhere, or never. */
+/*
+ * With the lock held: a stream was refused. A failed device may be found out later elsewhere, or
+ * never.
+ */
 static mr_status refuse_stream(mr_loader *loader, const mr_error *error)
 {
     if (error->status == MR_ERR_DEVICE && !loader->host->fatal.status)
@@ -162,8 +183,8 @@ static mr_status refuse_stream(mr_loader *loader, const mr_error *error)
 }
 
 /*
- * With the lock held: lend the filled head slot as it lies, or report its failure. A stream that is refused leaves it
- * at the head; on pageable slots streams mean nothing.
+ * With the lock held: lend the filled head slot as it lies, or report its failure. A stream that is
+ * refused leaves it at the head; on pageable slots streams mean nothing.
  */
 static mr_status take_slot(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
@@ -202,7 +223,10 @@ static void collect_copied(mr_loader *loader, struct mr_batch *batch)
     mr_host_publish(loader->host);
 }
 
-/* With the lock held: lend the head batch from its buffer. A stream that is refused leaves it at the head. */
+/*
+ * With the lock held: lend the head batch from its buffer. A stream that is refused leaves it at
+ * the head.
+ */
 static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
 {
     struct mr_host *host = loader->host;
@@ -224,7 +248,10 @@ static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch 
     return MR_OK;
 }
 
-/* Of batches that are on the device when the host gets them, the host's waiting says whether they were ready. */
+/*
+ * Of batches that are on the device when the host gets them, the host's waiting says whether they
+ * were ready.
+ */
 static void count_step(mr_loader *loader, const struct ask *ask, bool waited)
 {
     struct mr_host *host = loader->host;
@@ -245,7 +272,8 @@ static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **
     if (waited)
         status = wait_for_head(loader, ask);
     if (status == MR_OK)
-        status = host->placement.lends_slots ? take_slot(loader, ask, batch_out) : take_buffer(loader, ask, batch_out);
+        status = host->placement.lends_slots ? take_slot(loader, ask, batch_out)
+                                             : take_buffer(loader, ask, batch_out);
     if (status == MR_OK)
         count_step(loader, ask, waited);
     host->end_returned |= status == MR_END;
@@ -274,7 +302,8 @@ mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batc
     return next_batch(loader, &ask, batch_out);
 }
 
-mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out)
+mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream,
+                            mr_batch **batch_out)
 {
     struct ask ask = {.how = MR_HEAD_ISSUED, .stream = stream, .timeout_ms = timeout_ms};
     return next_batch(loader, &ask, batch_out);
@@ -293,7 +322,8 @@ mr_status mr_loader_fd(mr_loader *loader, int *fd_out)
         return refuse_fork(loader);
     if (loader->worker)
         return mr_error_set(&loader->error, MR_ERR_UNSUPPORTED,
-                            "without workers batches are made inside mr_loader_next(): there is nothing to wait for");
+                            "without workers batches are made inside mr_loader_next(): there is "
+                            "nothing to wait for");
     mr_status status = mr_ready_fd_open(loader->host, fd_out, &error);
     return status == MR_OK ? MR_OK : keep_error(loader, &error);
 }
@@ -329,26 +359,28 @@ mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch)
     return loader ? begin_epoch(loader, &start) : MR_ERR_INVALID;
 }
 
-mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n)
+mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices,
+                                    int64_t n)
 {
     return mr_loader_resume_epoch_order(loader, epoch, indices, n, 0);
 }
 
-mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n,
-                                       int64_t n_used)
+mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices,
+                                       int64_t n, int64_t n_used)
 {
     static const int64_t none[1];
     if (!loader)
         return MR_ERR_INVALID;
     if (n < 0 || (n > 0 && !indices))
-        return mr_error_set(&loader->error, MR_ERR_INVALID, "%lld indices at %p are not an order", (long long)n,
-                            (const void *)indices);
+        return mr_error_set(&loader->error, MR_ERR_INVALID, "%lld indices at %p are not an order",
+                            (long long)n, (const void *)indices);
     const mr_loader_options *options = &loader->host->options;
     if (n_used < 0 || n_used > n || (n_used < n && n_used % options->batch_size != 0))
         return mr_error_set(&loader->error, MR_ERR_INVALID,
-                            "%lld used samples of an order of %lld do not end on a batch of %u", (long long)n_used,
-                            (long long)n, options->batch_size);
-    bool short_one = n_used % options->batch_size != 0 && !options->drop_last; /* was the last batch */
+                            "%lld used samples of an order of %lld do not end on a batch of %u",
+                            (long long)n_used, (long long)n, options->batch_size);
+    /* was the last batch */
+    bool short_one = n_used % options->batch_size != 0 && !options->drop_last;
     struct mr_epoch_start start = {.epoch = epoch,
                                    .indices = indices ? indices : none,
                                    .n = n,
@@ -370,7 +402,8 @@ void mr_loader_cancel(mr_loader *loader)
 
 mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
 {
-    static_assert(sizeof(struct mr_position) <= sizeof(mr_loader_state), "a position fits the public state");
+    static_assert(sizeof(struct mr_position) <= sizeof(mr_loader_state),
+                  "a position fits the public state");
     if (!loader || !state_out)
         return MR_ERR_INVALID;
     struct mr_host *host = loader->host;
@@ -382,7 +415,8 @@ mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
     if (host->own_order)
         status = MR_ERR_UNSUPPORTED;
     else
-        mr_position_save(host->sampler, host->options.batch_size, host->options.drop_last, host->n_returned, &position);
+        mr_position_save(host->sampler, host->options.batch_size, host->options.drop_last,
+                         host->n_returned, &position);
     pthread_mutex_unlock(&host->lock);
     if (status != MR_OK)
         return status;
@@ -404,8 +438,8 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
         return refuse_fork(loader);
     memcpy(&position, state->bytes, sizeof position);
     pthread_mutex_lock(&host->lock);
-    mr_status status = mr_position_restore(&position, host->sampler, host->options.batch_size, host->options.drop_last,
-                                           &epoch, &batches, &error);
+    mr_status status = mr_position_restore(&position, host->sampler, host->options.batch_size,
+                                           host->options.drop_last, &epoch, &batches, &error);
     pthread_mutex_unlock(&host->lock);
     if (status != MR_OK)
         return keep_error(loader, &error);

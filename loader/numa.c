@@ -2,8 +2,8 @@
 /*
  * The kernel's lists of nodes and CPUs, and the placement of memory and workers by them.
  *
- * Invariant: memory is placed before it is reserved and before the first batch, because pages that were touched before
- * stay where they are.
+ * Invariant: memory is placed before it is reserved and before the first batch, because pages that
+ * were touched before stay where they are.
  */
 #include "loader/numa.h"
 
@@ -99,8 +99,12 @@ void mr_numa_prefer_memory(const char *nodes, const struct mr_slab *slab, int32_
     if (node < 0 || node >= MAX_NODES || mr_numa_n_nodes(nodes) < 2)
         return;
     bits[(size_t)node / word] = 1UL << ((size_t)node % word);
-    /* The kernel uses one bit less than this number. The policy of a shared mapping is that of the memory itself. */
-    syscall(SYS_mbind, slab->base, slab->len_bytes, MPOL_PREFERRED, bits, (unsigned long)MAX_NODES + 1, 0U);
+    /*
+     * The kernel uses one bit less than this number. The policy of a shared mapping is that of the
+     * memory itself.
+     */
+    syscall(SYS_mbind, slab->base, slab->len_bytes, MPOL_PREFERRED, bits,
+            (unsigned long)MAX_NODES + 1, 0U);
 }
 
 void mr_numa_place_workers(const char *nodes, const struct mr_shared *shared, int32_t node)
@@ -128,7 +132,8 @@ void mr_numa_describe_cpus(const cpu_set_t *cpus, char *text_out, size_t size)
             continue;
         while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, cpus))
             last++;
-        int n = snprintf(range, sizeof range, cpu == last ? "%s%zu" : "%s%zu-%zu", len > 0 ? "," : "", cpu, last);
+        int n = snprintf(range, sizeof range, cpu == last ? "%s%zu" : "%s%zu-%zu",
+                         len > 0 ? "," : "", cpu, last);
         if (len + (size_t)n + sizeof ",..." > size) {
             snprintf(text_out + len, size - len, ",...");
             return;
@@ -149,14 +154,17 @@ void mr_numa_describe_mask(uint32_t n_workers, const cpu_set_t *mask, const cpu_
     mr_numa_describe_cpus(mask, cpus, sizeof cpus);
     mr_numa_describe_cpus(online, all, sizeof all);
     CPU_AND(&both, mask, online);
-    int len = snprintf(text_out, MR_NUMA_TEXT, "%u workers share %d usable CPU%s: ", n_workers, n, n == 1 ? "" : "s");
+    int len = snprintf(text_out, MR_NUMA_TEXT, "%u workers share %d usable CPU%s: ", n_workers, n,
+                       n == 1 ? "" : "s");
     text_out += len;
     size_t left = MR_NUMA_TEXT - (size_t)len;
     if (CPU_EQUAL(&both, online))
-        snprintf(text_out, left, "the machine has no CPUs but %s; num_workers %d is enough", cpus, n);
+        snprintf(text_out, left, "the machine has no CPUs but %s; num_workers %d is enough", cpus,
+                 n);
     else
         snprintf(text_out, left,
-                 "this process is bound to CPU %s of %s; start it with mpirun --bind-to none, srun --cpus-per-task=%u "
+                 "this process is bound to CPU %s of %s; start it with mpirun --bind-to none, srun "
+                 "--cpus-per-task=%u "
                  "or --cpu-bind=none, taskset -c %s, or another cpuset of the container",
                  cpus, all, n_workers + 1, all);
 }

@@ -5,49 +5,58 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TYPE_OF(field)                                                                                                 \
-    _Generic(((mr_loader_options *)NULL)->field,                                                                       \
-        bool: MR_OPTION_BOOL,                                                                                          \
-        int32_t: MR_OPTION_I32,                                                                                        \
-        uint32_t: MR_OPTION_U32,                                                                                       \
-        uint64_t: MR_OPTION_U64,                                                                                       \
-        const char *: MR_OPTION_TEXT,                                                                                  \
+#define TYPE_OF(field)                                                                             \
+    _Generic(((mr_loader_options *)NULL)->field,                                                   \
+        bool: MR_OPTION_BOOL,                                                                      \
+        int32_t: MR_OPTION_I32,                                                                    \
+        uint32_t: MR_OPTION_U32,                                                                   \
+        uint64_t: MR_OPTION_U64,                                                                   \
+        const char *: MR_OPTION_TEXT,                                                              \
         default: MR_OPTION_LIST)
 #define PLACE(field) .name = #field, .offset = offsetof(mr_loader_options, field)
 #define OPTION(field) PLACE(field), .type = TYPE_OF(field)
 /* Of the list before it. */
 #define LENGTH(field) PLACE(field), .type = MR_OPTION_LIST
 
-static const struct mr_option_word dtypes[] = {{"u8", MR_U8},   {"f32", MR_F32}, {"f16", MR_F16}, {"bf16", MR_BF16},
-                                               {"f64", MR_F64}, {"i8", MR_I8},   {"u16", MR_U16}, {"i16", MR_I16},
-                                               {"i32", MR_I32}, {"i64", MR_I64}, {NULL, 0}};
-static const struct mr_option_alias dtype_aliases[] = {{"float32", "f32"}, {"float", "f32"},     {"fp32", "f32"},
-                                                       {"float16", "f16"}, {"half", "f16"},      {"fp16", "f16"},
-                                                       {"uint8", "u8"},    {"bfloat16", "bf16"}, {NULL, NULL}};
+static const struct mr_option_word dtypes[] = {{"u8", MR_U8},     {"f32", MR_F32}, {"f16", MR_F16},
+                                               {"bf16", MR_BF16}, {"f64", MR_F64}, {"i8", MR_I8},
+                                               {"u16", MR_U16},   {"i16", MR_I16}, {"i32", MR_I32},
+                                               {"i64", MR_I64},   {NULL, 0}};
+static const struct mr_option_alias dtype_aliases[] = {
+    {"float32", "f32"}, {"float", "f32"}, {"fp32", "f32"},      {"float16", "f16"}, {"half", "f16"},
+    {"fp16", "f16"},    {"uint8", "u8"},  {"bfloat16", "bf16"}, {NULL, NULL}};
 static const struct mr_option_word layouts[] = {{"nchw", MR_NCHW}, {"nhwc", MR_NHWC}, {NULL, 0}};
 static const struct mr_option_word paddings[] = {{"0", 0}, {"4", 4}, {"8", 8}, {NULL, 0}};
 static const struct mr_option_word tails[] = {
     {"pad", MR_TAIL_PAD}, {"drop", MR_TAIL_DROP}, {"exact", MR_TAIL_EXACT}, {NULL, 0}};
-static const struct mr_option_word orders[] = {{"torch", MR_ORDER_TORCH}, {"keyed", MR_ORDER_KEYED}, {NULL, 0}};
+static const struct mr_option_word orders[] = {
+    {"torch", MR_ORDER_TORCH}, {"keyed", MR_ORDER_KEYED}, {NULL, 0}};
 static const struct mr_option_word repeats[] = {
     {"torchvision", MR_REPEAT_TORCHVISION}, {"timm", MR_REPEAT_TIMM}, {NULL, 0}};
 static const struct mr_option_word no_workers[] = {{"none", MR_NO_WORKERS}, {NULL, 0}};
 static const struct mr_option_word starts[] = {
     {"exec", MR_START_EXEC}, {"fork", MR_START_FORK}, {"thread", MR_START_THREAD}, {NULL, 0}};
-static const struct mr_option_word affinities[] = {
-    {"none", MR_AFFINITY_NONE}, {"spread", MR_AFFINITY_SPREAD}, {"list", MR_AFFINITY_LIST}, {NULL, 0}};
+static const struct mr_option_word affinities[] = {{"none", MR_AFFINITY_NONE},
+                                                   {"spread", MR_AFFINITY_SPREAD},
+                                                   {"list", MR_AFFINITY_LIST},
+                                                   {NULL, 0}};
 static const struct mr_option_word readers[] = {
     {"auto", MR_READER_AUTO}, {"uring", MR_READER_URING}, {"pread", MR_READER_PREAD}, {NULL, 0}};
-static const struct mr_option_word decoders[] = {{"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
+static const struct mr_option_word decoders[] = {
+    {"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
 static const struct mr_option_word policies[] = {
     {"fail", MR_ON_ERROR_FAIL}, {"skip", MR_ON_ERROR_SKIP}, {"zero", MR_ON_ERROR_ZERO}, {NULL, 0}};
-static const struct mr_option_word forms[] = {
-    {"auto", MR_CACHE_FORM_AUTO}, {"index", MR_CACHE_FORM_INDEX}, {"dct", MR_CACHE_FORM_DCT}, {NULL, 0}};
+static const struct mr_option_word forms[] = {{"auto", MR_CACHE_FORM_AUTO},
+                                              {"index", MR_CACHE_FORM_INDEX},
+                                              {"dct", MR_CACHE_FORM_DCT},
+                                              {NULL, 0}};
 static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL, 0}};
 
 const struct mr_option mr_option_table[] = {
     {OPTION(batch_size), .lo = 1, .hi = 65535, .standard = 64},
-    /* Of the others each is only for raw samples that have it: images are made as the first four. */
+    /*
+     * Of the others each is only for raw samples that have it: images are made as the first four.
+     */
     {OPTION(dtype), .words = dtypes, .n_named = 4, .aliases = dtype_aliases},
     {OPTION(layout), .words = layouts},
     {OPTION(pad_channels), .words = paddings},
@@ -77,7 +86,8 @@ const struct mr_option mr_option_table[] = {
     {OPTION(verify_packs)},
     {OPTION(on_error), .words = policies},
     {OPTION(time_limit_ms), .lo = 1, .hi = INT32_MAX, .standard = 60000},
-    {OPTION(max_file_bytes), .lo = 1, .hi = UINT64_MAX, .standard = UINT64_C(1) << 30, .is_bytes = true},
+    {OPTION(max_file_bytes), .lo = 1, .hi = UINT64_MAX, .standard = UINT64_C(1) << 30,
+     .is_bytes = true},
     {OPTION(max_pixels), .lo = 1, .hi = UINT64_MAX, .standard = 178956970},
     {OPTION(device)},
     {OPTION(devices)},
@@ -135,18 +145,19 @@ static mr_status refuse_value(const struct mr_option *option, uint64_t value, mr
 {
     char values[128] = "0";
     if (option->hi > 0 && value > option->hi)
-        return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu", option->name,
-                            (unsigned long long)value, (unsigned long long)option->hi);
+        return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu",
+                            option->name, (unsigned long long)value,
+                            (unsigned long long)option->hi);
     if (option->hi > 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s %llu is below %llu", option->name, (unsigned long long)value,
-                            (unsigned long long)option->lo);
+        return mr_error_set(error, MR_ERR_INVALID, "%s %llu is below %llu", option->name,
+                            (unsigned long long)value, (unsigned long long)option->lo);
     for (const struct mr_option_word *w = option->words; w->word; w++) {
         size_t used = strlen(values);
         if (w->value != 0)
             snprintf(values + used, sizeof values - used, ", %u", w->value);
     }
-    return mr_error_set(error, MR_ERR_INVALID, "%s %llu is none of %s", option->name, (unsigned long long)value,
-                        values);
+    return mr_error_set(error, MR_ERR_INVALID, "%s %llu is none of %s", option->name,
+                        (unsigned long long)value, values);
 }
 
 /* Zero is always good: it is the default, or the first of an enum. */
@@ -174,8 +185,8 @@ mr_status mr_option_table_resolve(mr_loader_options *options, mr_error *error)
         } else if (option->type == MR_OPTION_I32) {
             int32_t value = *(int32_t *)field;
             if (value < (int64_t)option->lo || value > (int64_t)option->hi)
-                status = mr_error_set(error, MR_ERR_INVALID, "%s %d is not from %d to %d", option->name, value,
-                                      (int)option->lo, (int)option->hi);
+                status = mr_error_set(error, MR_ERR_INVALID, "%s %d is not from %d to %d",
+                                      option->name, value, (int)option->lo, (int)option->hi);
         }
     }
     return status;

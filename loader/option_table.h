@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a loader as one table: names, types, limits, defaults, and the words of those that are enums. */
+/*
+ * The options of a loader as one table: names, types, limits, defaults, and the words of those that
+ * are enums.
+ */
 #ifndef LOADER_OPTION_TABLE_H
 #define LOADER_OPTION_TABLE_H
 
@@ -34,7 +37,8 @@ struct mr_option {
     bool is_bytes;                         /* K, M, G or T may follow the number */
     uint64_t lo, hi;                       /* limits of a number; hi 0: words only */
     uint64_t standard;                     /* default of a number; 0: decided later, or zero */
-    const struct mr_option_word *words;    /* all values of an enum, or what may stand for a number; NULL: none */
+    const struct mr_option_word *words;    /* all values of an enum, or what may stand for a
+                                              number; NULL: none */
     uint32_t n_named;                      /* of words: an error names these; 0: all */
     const struct mr_option_alias *aliases; /* an error suggests our word for theirs; NULL: none */
 };
@@ -47,7 +51,10 @@ extern const size_t mr_option_table_n;
 /* The option of this name. NULL: MR_ERR_INVALID, with the one that was perhaps meant. */
 const struct mr_option *mr_option_table_find(const char *name, mr_error *error);
 
-/* Check each option against its limits, and fill in the defaults that the table knows. MR_ERR_INVALID. */
+/*
+ * Check each option against its limits, and fill in the defaults that the table knows.
+ * MR_ERR_INVALID.
+ */
 mr_status mr_option_table_resolve(mr_loader_options *options, mr_error *error);
 
 #endif

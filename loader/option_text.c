@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options by name: reads and writes a value's text by the table, for bindings, configuration files and the command.
+ * Options by name: reads and writes a value's text by the table, for bindings, configuration files
+ * and the command.
  *
  * Invariant: the caller's struct is written last, when nothing can fail any more.
  */
@@ -12,7 +13,10 @@
 #include "base/words.h"
 #include "loader/option_table.h"
 
-/* Our word for one of another library, with or without the library's name in front ("torch.float32"); or NULL. */
+/*
+ * Our word for one of another library, with or without the library's name in front
+ * ("torch.float32"); or NULL.
+ */
 static const char *find_alias(const struct mr_option *option, const char *text)
 {
     const char *dot = strrchr(text, '.');
@@ -25,25 +29,29 @@ static const char *find_alias(const struct mr_option *option, const char *text)
 static mr_status refuse_number(const struct mr_option *option, const char *text, mr_error *error)
 {
     if (option->is_bytes)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "%s: '%s' is not a number of bytes of at least %llu (K, M, G or T may follow it)",
-                            option->name, text, (unsigned long long)option->lo);
-    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is not a number from %llu to %llu%s%s%s, nor 'default'",
-                        option->name, text, (unsigned long long)option->lo, (unsigned long long)option->hi,
-                        option->words ? ", nor '" : "", option->words ? option->words->word : "",
-                        option->words ? "'" : "");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "%s: '%s' is not a number of bytes of at least %llu (K, M, G or T may follow it)",
+            option->name, text, (unsigned long long)option->lo);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s: '%s' is not a number from %llu to %llu%s%s%s, nor 'default'",
+                        option->name, text, (unsigned long long)option->lo,
+                        (unsigned long long)option->hi, option->words ? ", nor '" : "",
+                        option->words ? option->words->word : "", option->words ? "'" : "");
 }
 
 static mr_status refuse_word(const struct mr_option *option, const char *text, mr_error *error)
 {
     char words[128] = "";
     const char *ours = find_alias(option, text);
-    for (uint32_t i = 0; option->words[i].word && (option->n_named == 0 || i < option->n_named); i++) {
+    for (uint32_t i = 0; option->words[i].word && (option->n_named == 0 || i < option->n_named);
+         i++) {
         size_t used = strlen(words);
-        snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? ", " : "", option->words[i].word);
+        snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? ", " : "",
+                 option->words[i].word);
     }
-    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s%s%s%s", option->name, text, words,
-                        ours ? "; did you mean '" : "", ours ? ours : "", ours ? "'?" : "");
+    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of %s%s%s%s", option->name, text,
+                        words, ours ? "; did you mean '" : "", ours ? ours : "", ours ? "'?" : "");
 }
 
 /* strtoull() would accept " 7" and "-1". */
@@ -65,7 +73,8 @@ static bool parse_number(const char *text, bool is_bytes, uint64_t *value_out)
     return true;
 }
 
-static mr_status parse_value(const struct mr_option *option, const char *text, uint64_t *value_out, mr_error *error)
+static mr_status parse_value(const struct mr_option *option, const char *text, uint64_t *value_out,
+                             mr_error *error)
 {
     for (const struct mr_option_word *w = option->words; w && w->word; w++) {
         if (mr_word_is(text, w->word)) {
@@ -78,12 +87,14 @@ static mr_status parse_value(const struct mr_option *option, const char *text, u
         return MR_OK;
     if (option->hi == 0)
         return refuse_word(option, text, error);
-    if (!parse_number(text, option->is_bytes, value_out) || *value_out < option->lo || *value_out > option->hi)
+    if (!parse_number(text, option->is_bytes, value_out) || *value_out < option->lo ||
+        *value_out > option->hi)
         return refuse_number(option, text, error);
     return MR_OK;
 }
 
-static mr_status parse_switch(const struct mr_option *option, const char *text, bool *on_out, mr_error *error)
+static mr_status parse_switch(const struct mr_option *option, const char *text, bool *on_out,
+                              mr_error *error)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
@@ -92,13 +103,15 @@ static mr_status parse_switch(const struct mr_option *option, const char *text, 
             return MR_OK;
         }
     }
-    return mr_error_set(error, MR_ERR_INVALID, "%s: '%s' is none of true, false, yes, no, on, off, 1, 0", option->name,
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s: '%s' is none of true, false, yes, no, on, off, 1, 0", option->name,
                         text);
 }
 
 static mr_status refuse_list(const struct mr_option *option, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_INVALID, "%s: a list has no text form; use the field of mr_loader_options",
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s: a list has no text form; use the field of mr_loader_options",
                         option->name);
 }
 
@@ -113,12 +126,14 @@ union field {
 static size_t size_field(enum mr_option_type type)
 {
     static const size_t sizes[] = {
-        [MR_OPTION_BOOL] = sizeof(bool),    [MR_OPTION_I32] = sizeof(uint32_t),      [MR_OPTION_U32] = sizeof(uint32_t),
-        [MR_OPTION_U64] = sizeof(uint64_t), [MR_OPTION_TEXT] = sizeof(const char *), [MR_OPTION_LIST] = 0};
+        [MR_OPTION_BOOL] = sizeof(bool),         [MR_OPTION_I32] = sizeof(uint32_t),
+        [MR_OPTION_U32] = sizeof(uint32_t),      [MR_OPTION_U64] = sizeof(uint64_t),
+        [MR_OPTION_TEXT] = sizeof(const char *), [MR_OPTION_LIST] = 0};
     return sizes[type];
 }
 
-static mr_status parse_field(const struct mr_option *option, const char *text, union field *field_out, mr_error *error)
+static mr_status parse_field(const struct mr_option *option, const char *text,
+                             union field *field_out, mr_error *error)
 {
     uint64_t number = 0;
     mr_status status = MR_OK;
@@ -136,10 +151,14 @@ static mr_status parse_field(const struct mr_option *option, const char *text, u
     return refuse_list(option, error);
 }
 
-mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value, mr_error *error)
+mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value,
+                                mr_error *error)
 {
     if (!options || !name || !value)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", !options ? "options" : !name ? "name" : "value");
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL",
+                            !options ? "options"
+                            : !name  ? "name"
+                                     : "value");
     const struct mr_option *option = mr_option_table_find(name, error);
     if (!option)
         return MR_ERR_INVALID;
@@ -149,14 +168,16 @@ mr_status mr_loader_options_set(mr_loader_options *options, const char *name, co
     if (status != MR_OK)
         return status;
     if (options->struct_size < option->offset + len)
-        return mr_error_set(error, MR_ERR_INVALID, "%s: the struct_size %zu of the options ends before it", name,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s: the struct_size %zu of the options ends before it", name,
                             options->struct_size);
     memcpy((char *)options + option->offset, &field, len);
     return MR_OK;
 }
 
 /* A number of the table's words is that word; zero is "default" where zero itself is no value. */
-static const char *format_number(const struct mr_option *option, uint64_t value, char digits_out[24])
+static const char *format_number(const struct mr_option *option, uint64_t value,
+                                 char digits_out[24])
 {
     for (const struct mr_option_word *w = option->words; w && w->word; w++)
         if (w->value == value)
@@ -168,7 +189,8 @@ static const char *format_number(const struct mr_option *option, uint64_t value,
 }
 
 /* The text of a field, which may lie in the field or in digits_out; NULL for a list. */
-static const char *format_field(const struct mr_option *option, const union field *field, char digits_out[24])
+static const char *format_field(const struct mr_option *option, const union field *field,
+                                char digits_out[24])
 {
     switch (option->type) {
     case MR_OPTION_BOOL: return field->on ? "true" : "false";
@@ -181,8 +203,8 @@ static const char *format_field(const struct mr_option *option, const union fiel
     return NULL;
 }
 
-mr_status mr_loader_options_get(const mr_loader_options *options, const char *name, char *text_out, size_t size,
-                                size_t *len_out, mr_error *error)
+mr_status mr_loader_options_get(const mr_loader_options *options, const char *name, char *text_out,
+                                size_t size, size_t *len_out, mr_error *error)
 {
     if (!options || !name)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", !options ? "options" : "name");
@@ -192,7 +214,8 @@ mr_status mr_loader_options_get(const mr_loader_options *options, const char *na
     union field field = {0};
     char digits[24];
     size_t len = size_field(option->type);
-    if (options->struct_size >= option->offset + len) /* otherwise the caller's version has the default */
+    /* otherwise the caller's version has the default */
+    if (options->struct_size >= option->offset + len)
         memcpy(&field, (const char *)options + option->offset, len);
     const char *text = format_field(option, &field, digits);
     if (!text)

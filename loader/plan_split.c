@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts one transform in two. Pixels are u8 up to the last step, so the device can do that step. It uses the plan's
- * numbers, on the host and on a device.
+ * Cuts one transform in two. Pixels are u8 up to the last step, so the device can do that step. It
+ * uses the plan's numbers, on the host and on a device.
  */
 #include "loader/plan_split.h"
 
@@ -16,7 +16,8 @@
 #include "transforms/transform.h"
 
 /* Images ahead of the output are made in memory where image operations change them. */
-static mr_status check_images(const struct mr_plan *plan, const mr_loader_options *o, mr_error *error)
+static mr_status check_images(const struct mr_plan *plan, const mr_loader_options *o,
+                              mr_error *error)
 {
     const struct mr_codec_limits limits =
         mr_codec_limits_resolve(&(struct mr_codec_limits){.max_pixels = o->max_pixels});
@@ -28,10 +29,12 @@ static mr_status check_images(const struct mr_plan *plan, const mr_loader_option
                         (unsigned long long)most, (unsigned long long)limits.max_pixels);
 }
 
-static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *o,
-                              mr_layout layout, struct mr_plan *plan_out, mr_error *error)
+static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform,
+                              const mr_loader_options *o, mr_layout layout,
+                              struct mr_plan *plan_out, mr_error *error)
 {
-    mr_status status = mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
+    mr_status status =
+        mr_plan_compile(transform, mr_dataset_kind(dataset), o->dtype, layout, plan_out, error);
     if (status == MR_OK)
         status = check_images(plan_out, o, error);
     if (status == MR_OK && !plan_out->out_known)
@@ -40,10 +43,12 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
 }
 
 /* Does a device have something to do for these samples? */
-static bool is_left_to_device(const struct mr_host *host, const struct mr_sample_kind *kind, bool mixes)
+static bool is_left_to_device(const struct mr_host *host, const struct mr_sample_kind *kind,
+                              bool mixes)
 {
     const mr_loader_options *o = &host->options;
-    bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 || o->pad_channels != 0 || mixes;
+    bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 ||
+                   o->pad_channels != 0 || mixes;
     return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes;
 }
 
@@ -98,25 +103,29 @@ static mr_status refuse_padding(const struct mr_host *host, bool picture, mr_err
     if (!picture)
         return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: these samples are no pictures",
                             host->options.pad_channels);
-    return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u needs a device with buffers of its own, not host",
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "pad_channels %u needs a device with buffers of its own, not host",
                         host->options.pad_channels);
 }
 
-static mr_status check_mixing(const struct mr_host *host, mr_dataset *dataset, const struct mr_plan *plan,
-                              mr_error *error)
+static mr_status check_mixing(const struct mr_host *host, mr_dataset *dataset,
+                              const struct mr_plan *plan, mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = &plan->kind;
     const char *name = mr_transform_op_name(&plan->mix);
     if (kind->label_ndim != 0 || kind->label_dtype != MR_I64)
-        return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: labels are not one i64 number each", name);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s cannot be applied: labels are not one i64 number each", name);
     if (!host->placement.lends_slots && host->placement.n_parts > 1)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s cannot be applied: batches are split over %u devices, and a row's partner may be on "
+                            "%s cannot be applied: batches are split over %u devices, and a row's "
+                            "partner may be on "
                             "another one",
                             name, host->placement.n_parts);
     if (mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES && o->batch_size % 2 != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s needs an even batch_size, not %u", name, o->batch_size);
+        return mr_error_set(error, MR_ERR_INVALID, "%s needs an even batch_size, not %u", name,
+                            o->batch_size);
     if (o->soft_labels != 0 && mr_dataset_n_classes(dataset) > o->soft_labels)
         return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the dataset has %u classes",
                             (unsigned long long)o->soft_labels, mr_dataset_n_classes(dataset));
@@ -135,8 +144,9 @@ static void cut_mixing(struct mr_plan *plan)
     memcpy(plan->out_shape, pixels, sizeof pixels);
 }
 
-mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset, const mr_transform *transform,
-                                struct mr_plan *plan_out, struct mr_plan *mixed_out, mr_error *error)
+mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
+                                const mr_transform *transform, struct mr_plan *plan_out,
+                                struct mr_plan *mixed_out, mr_error *error)
 {
     const mr_loader_options *o = &host->options;
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);

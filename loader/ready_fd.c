@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_loader_fd(): an eventfd that is readable while next() has an answer. Workers wake the host by a futex, which an
- * event loop cannot wait for. So a thread sleeps on that word while the descriptor is not readable, and looks after
- * each wake-up. What the program's own calls change, they tell the descriptor themselves.
+ * mr_loader_fd(): an eventfd that is readable while next() has an answer. Workers wake the host by
+ * a futex, which an event loop cannot wait for. So a thread sleeps on that word while the
+ * descriptor is not readable, and looks after each wake-up. What the program's own calls change,
+ * they tell the descriptor themselves.
  *
- * Invariant: the descriptor is written and read under the host's lock only, so it never differs from `readable`.
+ * Invariant: the descriptor is written and read under the host's lock only, so it never differs
+ * from `readable`.
  */
 #include "loader/ready_fd.h"
 
@@ -17,8 +19,9 @@
 #include "loader/batch.h"
 
 /*
- * With the lock held on entry and return: sleep until something may have changed. The word is read before the look, so
- * nothing is missed in between. The end of a capture, which owed batches wait for, wakes nobody.
+ * With the lock held on entry and return: sleep until something may have changed. The word is read
+ * before the look, so nothing is missed in between. The end of a capture, which owed batches wait
+ * for, wakes nobody.
  */
 static void watch_word(struct mr_host *host)
 {
@@ -37,7 +40,10 @@ static void watch_word(struct mr_host *host)
     pthread_mutex_lock(&host->lock);
 }
 
-/* A batch that is there stays until the program takes it. A failure may still give way to batches on their way. */
+/*
+ * A batch that is there stays until the program takes it. A failure may still give way to batches
+ * on their way.
+ */
 static void *watch_main(void *arg)
 {
     struct mr_host *host = arg;
@@ -64,7 +70,8 @@ static mr_status open_fd(struct mr_host *host, mr_error *error)
     if (failed != 0) {
         pthread_cond_destroy(&ready->cleared);
         close(ready->fd);
-        return mr_error_os(error, MR_ERR_WORKER, failed, "cannot start the thread of the loader's descriptor");
+        return mr_error_os(error, MR_ERR_WORKER, failed,
+                           "cannot start the thread of the loader's descriptor");
     }
     ready->is_open = true;
     mr_host_update_fd(host);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills in and checks the options: each by itself as option_table.c says, and here what they mean together. */
+/*
+ * Fills in and checks the options: each by itself as option_table.c says, and here what they mean
+ * together.
+ */
 #include "loader/resolve.h"
 
 #include <sched.h>
@@ -15,23 +18,27 @@ enum { WORKERS_PER_DEVICE = 4, MIN_DEFAULT_SLOTS = 4 };
 static mr_status check_sampling(const mr_loader_options *o, mr_error *error)
 {
     if (o->rank >= o->world_size)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u", o->rank, o->world_size);
+        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u", o->rank,
+                            o->world_size);
     if (o->tail == MR_TAIL_EXACT && o->drop_last)
-        return mr_error_set(error, MR_ERR_INVALID, "the exact tail and drop_last exclude each other");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the exact tail and drop_last exclude each other");
     if (o->epoch > UINT64_MAX - o->n_epochs)
-        return mr_error_set(error, MR_ERR_INVALID, "epoch %llu and n_epochs %llu are together above 2^64 - 1",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "epoch %llu and n_epochs %llu are together above 2^64 - 1",
                             (unsigned long long)o->epoch, (unsigned long long)o->n_epochs);
     return MR_OK;
 }
 
 /*
- * Default depth: a consumer that takes a batch at full speed holds one or two, one more lies ready, and every worker
- * may have a sample in decoding and read_ahead more in sight without waiting for a release. A slot more than that is
- * memory that is no faster.
+ * Default depth: a consumer that takes a batch at full speed holds one or two, one more lies ready,
+ * and every worker may have a sample in decoding and read_ahead more in sight without waiting for a
+ * release. A slot more than that is memory that is no faster.
  */
 static uint32_t default_slots(const mr_loader_options *o)
 {
-    uint64_t in_sight = (uint64_t)(o->num_workers == MR_NO_WORKERS ? 0 : o->num_workers) * (1 + o->read_ahead);
+    uint64_t in_sight =
+        (uint64_t)(o->num_workers == MR_NO_WORKERS ? 0 : o->num_workers) * (1 + o->read_ahead);
     uint64_t n = 3 + (in_sight + o->batch_size - 1) / o->batch_size;
     if (n < MIN_DEFAULT_SLOTS)
         return MIN_DEFAULT_SLOTS;
@@ -76,20 +83,22 @@ static mr_status check_affinity(const mr_loader_options *o, mr_error *error)
         return mr_error_set(error, MR_ERR_INVALID, "affinity list without affinity_cpus");
     cpu_set_t set;
     bool known =
-        sched_getaffinity(0, sizeof set, &set) == 0; /* false where the kernel's set is larger than cpu_set_t */
+        /* false where the kernel's set is larger than cpu_set_t */
+        sched_getaffinity(0, sizeof set, &set) == 0;
     for (uint32_t i = 0; i < o->n_affinity_cpus; i++) {
         int32_t cpu = o->affinity_cpus[i];
         if (cpu < 0 || cpu >= CPU_SETSIZE)
-            return mr_error_set(error, MR_ERR_INVALID, "affinity_cpus[%u] %d is not from 0 to %d", i, cpu,
-                                CPU_SETSIZE - 1);
+            return mr_error_set(error, MR_ERR_INVALID, "affinity_cpus[%u] %d is not from 0 to %d",
+                                i, cpu, CPU_SETSIZE - 1);
         if (known && !CPU_ISSET((size_t)cpu, &set))
-            return mr_error_set(error, MR_ERR_INVALID, "affinity_cpus[%u] %d is not among this process's CPUs", i, cpu);
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "affinity_cpus[%u] %d is not among this process's CPUs", i, cpu);
     }
     return MR_OK;
 }
 
-mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks, mr_loader_options *resolved_out,
-                             mr_error *error)
+mr_status mr_resolve_options(const mr_loader_options *options, bool has_callbacks,
+                             mr_loader_options *resolved_out, mr_error *error)
 {
     mr_loader_options *o = resolved_out;
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_loader_options", error);
@@ -102,7 +111,8 @@ mr_status mr_resolve_options(const mr_loader_options *options, bool has_callback
     if (status == MR_OK)
         status = check_affinity(o, error);
     if (status == MR_OK && o->pad_channels != 0 && o->finish_on_host)
-        status = mr_error_set(error, MR_ERR_INVALID, "pad_channels and finish_on_host exclude each other");
+        status = mr_error_set(error, MR_ERR_INVALID,
+                              "pad_channels and finish_on_host exclude each other");
     if (status == MR_OK && o->cache && o->cache[0] == '\0')
         o->cache = NULL;
     if (status == MR_OK && o->weights && o->weights[0] == '\0')

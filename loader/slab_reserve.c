@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reserves the slab's pages, so that a machine that runs out of memory later causes no SIGBUS in the middle of an
- * epoch. The limits were checked when the slab was created.
+ * Reserves the slab's pages, so that a machine that runs out of memory later causes no SIGBUS in
+ * the middle of an epoch. The limits were checked when the slab was created.
  */
 #include "loader/slab_reserve.h"
 
@@ -22,7 +22,8 @@ static bool is_closed(struct mr_host *host)
     return closed;
 }
 
-typedef mr_status piece_fn(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error);
+typedef mr_status piece_fn(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes,
+                           mr_error *error);
 
 /* Piece by piece, because a loader that is destroyed does not wait for the rest: MR_END. */
 static mr_status take_pieces(struct mr_host *host, piece_fn *take_piece, mr_error *error)
@@ -30,8 +31,9 @@ static mr_status take_pieces(struct mr_host *host, piece_fn *take_piece, mr_erro
     mr_status status = MR_OK;
     for (uint64_t off = 0; status == MR_OK && off < host->slab.len_bytes; off += PIECE_BYTES) {
         uint64_t left = host->slab.len_bytes - off;
-        status =
-            is_closed(host) ? MR_END : take_piece(&host->slab, off, left < PIECE_BYTES ? left : PIECE_BYTES, error);
+        status = is_closed(host)
+                     ? MR_END
+                     : take_piece(&host->slab, off, left < PIECE_BYTES ? left : PIECE_BYTES, error);
     }
     return status;
 }

@@ -10,14 +10,15 @@
 mr_status mr_slab_reserve_now(struct mr_host *host, mr_error *error);
 
 /*
- * Populate them, in the calling thread, which page-locks the slots next. MR_END: the host was closed meanwhile; not all
- * are there.
+ * Populate them, in the calling thread, which page-locks the slots next. MR_END: the host was
+ * closed meanwhile; not all are there.
  */
 mr_status mr_slab_reserve_populate(struct mr_host *host, mr_error *error);
 
 /*
- * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure ends the loader. The
- * thread ends early when the host is closed. The thread is the caller's to join.
+ * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure
+ * ends the loader. The thread ends early when the host is closed. The thread is the caller's to
+ * join.
  */
 mr_status mr_slab_reserve_start(struct mr_host *host, struct mr_thread *thread, mr_error *error);
 

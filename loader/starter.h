@@ -2,7 +2,8 @@
 /*
  * The ways to start a worker: one table of functions each.
  *
- * Invariant: only the supervisor's thread calls them, because PR_SET_PDEATHSIG is tied to the thread that spawns.
+ * Invariant: only the supervisor's thread calls them, because PR_SET_PDEATHSIG is tied to the
+ * thread that spawns.
  */
 #ifndef LOADER_STARTER_H
 #define LOADER_STARTER_H
@@ -32,9 +33,11 @@ struct mr_starter;
 
 struct mr_starter_ops {
     const char *name;
-    mr_status (*create)(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out, mr_error *error);
+    mr_status (*create)(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
+                        mr_error *error);
     void (*destroy)(struct mr_starter *starter);
-    mr_status (*start)(struct mr_starter *starter, uint32_t id, struct mr_process *process_out, mr_error *error);
+    mr_status (*start)(struct mr_starter *starter, uint32_t id, struct mr_process *process_out,
+                       mr_error *error);
     /* End it now; false when that is impossible (a thread). */
     bool (*kill)(struct mr_process *process);
     /* After pidfd became readable: collect the status and close the descriptor. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts workers as small helper programs. The helper is carried inside the library, copied once per loader into a
- * memfd, and started from that descriptor, so no path is needed. If that is forbidden, an installed helper is used: one
- * beside the library or the program, where they are now, or the one of the installation prefix. The child shares this
- * process's memory until it execs (CLONE_VM and CLONE_VFORK, as posix_spawn does), so the cost of a start does not
- * depend on the program's size.
+ * Starts workers as small helper programs. The helper is carried inside the library, copied once
+ * per loader into a memfd, and started from that descriptor, so no path is needed. If that is
+ * forbidden, an installed helper is used: one beside the library or the program, where they are
+ * now, or the one of the installation prefix. The child shares this process's memory until it execs
+ * (CLONE_VM and CLONE_VFORK, as posix_spawn does), so the cost of a start does not depend on the
+ * program's size.
  *
- * Invariant: between clone and exec the child runs on this process's memory. It makes system calls only, and writes
- * nothing but which step failed, and its error number.
+ * Invariant: between clone and exec the child runs on this process's memory. It makes system calls
+ * only, and writes nothing but which step failed, and its error number.
  */
 #include "loader/starter.h"
 
@@ -41,13 +42,14 @@ struct mr_starter {
 };
 
 /*
- * glibc's other name for clone(). ThreadSanitizer takes clone() for a fork and breaks over CLONE_VM, so that a program
- * built with it could not start workers.
+ * glibc's other name for clone(). ThreadSanitizer takes clone() for a fork and breaks over
+ * CLONE_VM, so that a program built with it could not start workers.
  */
 extern int __clone(int (*main)(void *), void *stack, int flags, void *arg, ...);
 
 #ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U /* Linux 6.3: asked for explicitly where memfds are not executable by default */
+#define MFD_EXEC                                                                                   \
+    0x0010U /* Linux 6.3: asked for explicitly where memfds are not executable by default */
 #endif
 
 static bool write_all(int fd, const uint8_t *bytes, size_t len)
@@ -86,7 +88,9 @@ struct helper {
     char path[PATH_MAX + sizeof "/../../" HELPER];
 };
 
-/* "" for a relative name: what it meant at the start may be something else in the present folder. */
+/*
+ * "" for a relative name: what it meant at the start may be something else in the present folder.
+ */
 static void cut_folder(const char *file, char folder_out[PATH_MAX])
 {
     const char *slash = file[0] == '/' ? strrchr(file, '/') : NULL;
@@ -98,8 +102,9 @@ static void cut_folder(const char *file, char folder_out[PATH_MAX])
 }
 
 /*
- * The folder of the library, which is the program's if it is linked statically, and the program's. The linker names a
- * program as it was called, perhaps without a folder; the kernel knows it better.
+ * The folder of the library, which is the program's if it is linked statically, and the program's.
+ * The linker names a program as it was called, perhaps without a folder; the kernel knows it
+ * better.
  */
 static void find_folders(char folders[N_FOLDERS][PATH_MAX])
 {
@@ -130,13 +135,15 @@ static void find_helper(struct helper *helper_out)
 }
 
 /* Neither way is open; what is wrong with a descriptor, and what with an installed helper. */
-static mr_status fail_helper(const struct helper *helper, int failed, const char *what, mr_error *error)
+static mr_status fail_helper(const struct helper *helper, int failed, const char *what,
+                             mr_error *error)
 {
     const char *first = helper->folders[0], *second = helper->folders[1];
     if (helper->is_found)
         return mr_error_os(error, MR_ERR_UNSUPPORTED, failed, "%s, nor %s", what, helper->path);
     return mr_error_os(error, MR_ERR_UNSUPPORTED, failed,
-                       "%s, and no helper is installed: not as ../" HELPER " nor ../../" HELPER " of %s%s%s, nor as %s",
+                       "%s, and no helper is installed: not as ../" HELPER " nor ../../" HELPER
+                       " of %s%s%s, nor as %s",
                        what, first, first[0] && second[0] ? " and " : "", second, MR_WORKER_PATH);
 }
 
@@ -152,11 +159,13 @@ static mr_status open_image(struct mr_starter *s, mr_error *error)
         find_helper(&helper);
         s->image_fd = helper.is_found ? open(helper.path, O_RDONLY | O_CLOEXEC) : -1;
     }
-    return s->image_fd >= 0 ? MR_OK : fail_helper(&helper, -carried, "no memfd for the worker helper", error);
+    return s->image_fd >= 0
+               ? MR_OK
+               : fail_helper(&helper, -carried, "no memfd for the worker helper", error);
 }
 
-static mr_status exec_create(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
-                             mr_error *error)
+static mr_status exec_create(struct mr_host *host, mr_dataset *dataset,
+                             struct mr_starter **starter_out, mr_error *error)
 {
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
@@ -166,8 +175,10 @@ static mr_status exec_create(struct mr_host *host, mr_dataset *dataset, struct m
     for (int i = 0; i < MR_CATALOG_N_FDS; i++)
         s->fds[MR_WORKER_FD_CATALOG + i] = catalog_fds[i];
     s->image_fd = -1;
-    s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    mr_status status = s->stack == MAP_FAILED ? mr_error_memory(error, STACK_BYTES) : open_image(s, error);
+    s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    mr_status status =
+        s->stack == MAP_FAILED ? mr_error_memory(error, STACK_BYTES) : open_image(s, error);
     if (status != MR_OK) {
         mr_starter_exec.destroy(s);
         return status;
@@ -195,7 +206,10 @@ struct child {
     bool null_failed; /* that step was to open /dev/null */
 };
 
-/* A copy of a descriptor at first or above, or a negative errno. A limit on descriptors below first is EINVAL here. */
+/*
+ * A copy of a descriptor at first or above, or a negative errno. A limit on descriptors below first
+ * is EINVAL here.
+ */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static int copy_fd(int fd, int first)
 {
     int copy = fcntl(fd, F_DUPFD, first);
@@ -205,8 +219,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int copy_f
 }
 
 /* Descriptors 0 and 1 on /dev/null, 2 as inherited, then those of worker_image.h, nothing else. */
-__attribute__((no_sanitize("address", "thread", "undefined"))) static int arrange_fds(struct child *child,
-                                                                                      int *image_out)
+__attribute__((no_sanitize("address", "thread", "undefined"))) static int
+arrange_fds(struct child *child, int *image_out)
 {
     const struct mr_starter *s = child->starter;
     int above = MR_WORKER_FIRST_FD + MR_WORKER_N_FDS;
@@ -242,8 +256,10 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int arrang
     return 0;
 }
 
-/* Default dispositions first, then no blocked signals: the other way round a pending one could reach the host's
- * handler. */
+/*
+ * Default dispositions first, then no blocked signals: the other way round a pending one could
+ * reach the host's handler.
+ */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset_signals(void)
 {
     struct sigaction action;
@@ -259,12 +275,14 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset
 }
 
 /*
- * By the descriptor; by its name in /proc where execveat cannot find it, as under valgrind. Leaves the first errno,
- * because a refusal is what the caller goes by.
+ * By the descriptor; by its name in /proc where execveat cannot find it, as under valgrind. Leaves
+ * the first errno, because a refusal is what the caller goes by.
  */
-__attribute__((no_sanitize("address", "thread", "undefined"))) static void exec_image(int image, char **argv)
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void exec_image(int image,
+                                                                                      char **argv)
 {
-    static_assert(MR_WORKER_FIRST_FD + MR_WORKER_N_FDS < 10, "the image's descriptor has one digit");
+    static_assert(MR_WORKER_FIRST_FD + MR_WORKER_N_FDS < 10,
+                  "the image's descriptor has one digit");
     char name[] = "/proc/self/fd/0";
     name[sizeof name - 2] = (char)('0' + image);
     syscall(SYS_execveat, image, "", argv, environ, AT_EMPTY_PATH);
@@ -301,8 +319,8 @@ static int spawn_child(struct mr_starter *s, struct child *child, struct mr_proc
     int pidfd = -1;
     child->failed = 0;
     child->null_failed = false;
-    pid_t pid = __clone(child_main, (uint8_t *)s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
-                        child, &pidfd);
+    pid_t pid = __clone(child_main, (uint8_t *)s->stack + STACK_BYTES,
+                        CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, child, &pidfd);
     if (pid < 0)
         return errno;
     fcntl(pidfd, F_SETFD, FD_CLOEXEC);
@@ -316,7 +334,8 @@ static int spawn_child(struct mr_starter *s, struct child *child, struct mr_proc
     return 0;
 }
 
-static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
+static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out,
+                            mr_error *error)
 {
     struct child child = {.starter = s, .host_pid = getpid()};
     struct helper helper;
@@ -341,7 +360,8 @@ static bool exec_kill(struct mr_process *process)
 {
     if (syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0) == 0)
         return true;
-    return errno == ENOSYS && kill(process->pid, SIGKILL) == 0; /* valgrind does not know the former */
+    /* valgrind does not know the former */
+    return errno == ENOSYS && kill(process->pid, SIGKILL) == 0;
 }
 
 static struct mr_exit exec_reap(struct mr_starter *s, struct mr_process *process)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forks workers from a template: a copy of the program, forked once when the loader is created, before any device is
- * opened. The template only forks workers on request, so the program itself is never forked again. For callbacks.
+ * Forks workers from a template: a copy of the program, forked once when the loader is created,
+ * before any device is opened. The template only forks workers on request, so the program itself is
+ * never forked again. For callbacks.
  *
- * Invariant: the workers are the template's children, not ours. The template passes their pidfds back and reaps them on
- * request; they die with it. A worker whose pidfd did not arrive is ended at once: nobody would learn of its death, and
- * its number is given to another one.
+ * Invariant: the workers are the template's children, not ours. The template passes their pidfds
+ * back and reaps them on request; they die with it. A worker whose pidfd did not arrive is ended at
+ * once: nobody would learn of its death, and its number is given to another one.
  */
 #include "loader/starter.h"
 
@@ -25,7 +26,10 @@
 #include "loader/workers/worker.h"
 #include "loader/workers/worker_setup.h"
 
-/* A template that does not answer for 50 ticks is given up; in ticks, so that a stopped program gives nobody up. */
+/*
+ * A template that does not answer for 50 ticks is given up; in ticks, so that a stopped program
+ * gives nobody up.
+ */
 enum { ANSWER_TICKS = 50, TICK_MS = 100 };
 
 struct mr_starter {
@@ -153,8 +157,10 @@ static bool receive_reply(int socket, struct reply *reply, int *pidfd_out)
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = {0};
     struct iovec io = {.iov_base = reply, .iov_len = sizeof *reply};
-    struct msghdr message = {
-        .msg_iov = &io, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &io,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
     *pidfd_out = -1;
     if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof *reply)
         return false;
@@ -182,11 +188,12 @@ static void give_up_template(struct mr_starter *s)
     s->socket = -1;
 }
 
-static bool ask_template(struct mr_starter *s, enum op op, int32_t value, struct reply *reply_out, int *pidfd_out)
+static bool ask_template(struct mr_starter *s, enum op op, int32_t value, struct reply *reply_out,
+                         int *pidfd_out)
 {
     struct request request = {op, value};
-    if (send(s->socket, &request, sizeof request, MSG_NOSIGNAL) == sizeof request && await_reply(s->socket) &&
-        receive_reply(s->socket, reply_out, pidfd_out))
+    if (send(s->socket, &request, sizeof request, MSG_NOSIGNAL) == sizeof request &&
+        await_reply(s->socket) && receive_reply(s->socket, reply_out, pidfd_out))
         return true;
     give_up_template(s);
     return false;
@@ -216,16 +223,17 @@ static mr_status fork_template(struct mr_starter *s, mr_error *error)
     return MR_OK;
 }
 
-static mr_status fork_create(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
-                             mr_error *error)
+static mr_status fork_create(struct mr_host *host, mr_dataset *dataset,
+                             struct mr_starter **starter_out, mr_error *error)
 {
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
     s->socket = -1;
     s->template_fd = -1;
-    s->job = (struct mr_worker_job){
-        .shared = host->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
+    s->job = (struct mr_worker_job){.shared = host->shared,
+                                    .catalog = mr_dataset_catalog(dataset),
+                                    .callbacks = mr_dataset_callbacks(dataset)};
     mr_status status = fork_template(s, error);
     if (status != MR_OK) {
         mr_starter_fork.destroy(s);
@@ -257,11 +265,13 @@ static bool fork_is_lost(const struct mr_starter *s, mr_error *error_out)
 {
     if (s->socket >= 0)
         return false;
-    mr_error_set(error_out, MR_ERR_WORKER, "the worker template (process %d) is gone", (int)s->template_pid);
+    mr_error_set(error_out, MR_ERR_WORKER, "the worker template (process %d) is gone",
+                 (int)s->template_pid);
     return true;
 }
 
-static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
+static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out,
+                            mr_error *error)
 {
     struct reply reply;
     int pidfd;
@@ -270,7 +280,8 @@ static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process
         return MR_ERR_WORKER;
     }
     if (reply.failed != 0)
-        return mr_error_os(error, MR_ERR_WORKER, reply.failed, "the template cannot fork worker %u", id);
+        return mr_error_os(error, MR_ERR_WORKER, reply.failed, "the template cannot fork worker %u",
+                           id);
     if (pidfd < 0) { /* there was no descriptor left here to receive it with */
         ask_template(s, OP_REAP, reply.pid, &reply, &pidfd);
         return mr_error_os(error, MR_ERR_WORKER, EMFILE, "no descriptor for worker %u", id);
@@ -288,7 +299,8 @@ static struct mr_exit fork_reap(struct mr_starter *s, struct mr_process *process
 {
     struct reply reply;
     int unused;
-    struct mr_exit end = {.known = ask_template(s, OP_REAP, process->pid, &reply, &unused) && reply.failed == 0};
+    struct mr_exit end = {.known = ask_template(s, OP_REAP, process->pid, &reply, &unused) &&
+                                   reply.failed == 0};
     close(process->pidfd);
     if (end.known && reply.code == CLD_EXITED)
         end.code = reply.status;

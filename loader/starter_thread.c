@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts workers as threads of the program, for callbacks that need its memory. A crash ends the program. A stuck
- * sample cannot be ended; the error names it.
+ * Starts workers as threads of the program, for callbacks that need its memory. A crash ends the
+ * program. A stuck sample cannot be ended; the error names it.
  */
 #include "loader/starter.h"
 
@@ -33,14 +33,15 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static mr_status thread_create(struct mr_host *host, mr_dataset *dataset, struct mr_starter **starter_out,
-                               mr_error *error)
+static mr_status thread_create(struct mr_host *host, mr_dataset *dataset,
+                               struct mr_starter **starter_out, mr_error *error)
 {
     struct mr_starter *s = calloc(1, sizeof *s);
     if (!s)
         return mr_error_memory(error, sizeof *s);
-    s->job = (struct mr_worker_job){
-        .shared = host->shared, .catalog = mr_dataset_catalog(dataset), .callbacks = mr_dataset_callbacks(dataset)};
+    s->job = (struct mr_worker_job){.shared = host->shared,
+                                    .catalog = mr_dataset_catalog(dataset),
+                                    .callbacks = mr_dataset_callbacks(dataset)};
     *starter_out = s;
     return MR_OK;
 }
@@ -50,7 +51,8 @@ static void thread_destroy(struct mr_starter *s)
     free(s);
 }
 
-static mr_status thread_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out, mr_error *error)
+static mr_status thread_start(struct mr_starter *s, uint32_t id, struct mr_process *process_out,
+                              mr_error *error)
 {
     struct thread_job *job = malloc(sizeof *job);
     if (!job)

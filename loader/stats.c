@@ -9,7 +9,10 @@
 #include "dataset/dataset.h"
 #include "loader/loader.h"
 
-/* A forked child has the host's state at the fork to itself; the lock may have been another thread's then. */
+/*
+ * A forked child has the host's state at the fork to itself; the lock may have been another
+ * thread's then.
+ */
 static bool lock_core(const mr_loader *loader)
 {
     return loader->host->pid == getpid() && pthread_mutex_lock(&loader->host->lock) == 0;
@@ -63,7 +66,8 @@ static double busy_share(const struct mr_worker_record *record, uint64_t elapsed
     return share > 1 ? 1 : share; /* workers begin a little before the first call of next() */
 }
 
-static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s, uint32_t n_workers)
+static void add_worker(const struct mr_worker_record *record, mr_loader_stats *s,
+                       uint32_t n_workers)
 {
     s->read_ns += atomic_load(&record->read_ns);
     s->decode_ns += atomic_load(&record->decode_ns);
@@ -115,7 +119,9 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
     }
     const struct mr_cache_region *cache = mr_control_cache(shared);
     s->n_packed = cache ? atomic_load(&cache->n_made) : 0;
-    const char *reader = mr_dataset_callbacks(loader->dataset) ? "none" : uring ? "io_uring" : "pread";
+    const char *reader = mr_dataset_callbacks(loader->dataset) ? "none"
+                         : uring                               ? "io_uring"
+                                                               : "pread";
     snprintf(s->reader, sizeof s->reader, "%s", reader);
     if (loader->supervisor) {
         s->num_workers = mr_supervisor_n_alive(loader->supervisor);
@@ -133,7 +139,8 @@ static void fill_waits(const mr_loader *loader, mr_loader_stats *s)
 
 mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out)
 {
-    if (!loader || !stats_out || mr_out_struct_check(stats_out, sizeof *stats_out, "mr_loader_stats", NULL) != MR_OK)
+    if (!loader || !stats_out ||
+        mr_out_struct_check(stats_out, sizeof *stats_out, "mr_loader_stats", NULL) != MR_OK)
         return MR_ERR_INVALID;
     struct mr_host *host = loader->host;
     if (host->pid != getpid())
@@ -171,7 +178,8 @@ size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size)
     else if (waited >= 10)
         len = snprintf(text_out, size, "loader-bound: consumer waited %.0f %% of the time", waited);
     else
-        len = snprintf(text_out, size, "consumer-bound: consumer waited only %.0f %% of the time", waited);
+        len = snprintf(text_out, size, "consumer-bound: consumer waited only %.0f %% of the time",
+                       waited);
     return len > 0 ? (size_t)len : 0;
 }
 

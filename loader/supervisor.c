@@ -2,8 +2,8 @@
 /*
  * The supervisor's thread: starts the workers, waits for deaths and ticks, and ends the workers.
  *
- * Invariant: a worker is dead when its pidfd says so, never by a clock. Only then are its samples given back
- * (deaths.c).
+ * Invariant: a worker is dead when its pidfd says so, never by a clock. Only then are its samples
+ * given back (deaths.c).
  */
 #include "loader/supervisor.h"
 
@@ -48,7 +48,10 @@ static mr_status start_worker(struct mr_supervisor *s, uint32_t i, mr_error *err
     return MR_OK;
 }
 
-/* A loader at its end needs no workers; a restart that stayed due would keep the supervisor from sleeping. */
+/*
+ * A loader at its end needs no workers; a restart that stayed due would keep the supervisor from
+ * sleeping.
+ */
 static void forget_restarts(struct mr_supervisor *s)
 {
     for (uint32_t i = 0; i < s->n_workers; i++)
@@ -109,8 +112,9 @@ static bool has_failed(struct mr_supervisor *s)
 }
 
 /*
- * Sleep until a worker ends, the supervisor is to end, or the time is over; then take the deaths. Descriptors that the
- * program closed under us, or a limit on them that it lowered, would leave us blind: the loader ends.
+ * Sleep until a worker ends, the supervisor is to end, or the time is over; then take the deaths.
+ * Descriptors that the program closed under us, or a limit on them that it lowered, would leave us
+ * blind: the loader ends.
  */
 static void await_deaths(struct mr_supervisor *s, int timeout_ms)
 {
@@ -118,7 +122,8 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
     if (poll(s->polls, 1 + s->n_workers, timeout_ms) < 0) {
         if (errno == EINTR)
             return;
-        mr_error_os(&error, MR_ERR_WORKER, errno, "cannot poll the descriptors of %u workers", s->n_workers);
+        mr_error_os(&error, MR_ERR_WORKER, errno, "cannot poll the descriptors of %u workers",
+                    s->n_workers);
         mr_host_fail(s->host, &error);
         mr_clock_sleep_ms((uint32_t)timeout_ms);
         return;
@@ -130,7 +135,8 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
             mr_deaths_take(s, i);
             continue;
         }
-        mr_error_set(&error, MR_ERR_WORKER, "the descriptor of worker %u was closed by the program", i);
+        mr_error_set(&error, MR_ERR_WORKER, "the descriptor of worker %u was closed by the program",
+                     i);
         mr_host_fail(s->host, &error);
         s->polls[1 + i].fd = -1;
     }
@@ -160,7 +166,8 @@ static void watch_workers(struct mr_supervisor *s)
         if (passed_ms < (uint64_t)tick_ms)
             continue;
         last = mr_clock_now_ns();
-        mr_time_limit_tick(s, passed_ms < 2 * (uint64_t)tick_ms ? passed_ms : 2 * (uint64_t)tick_ms);
+        mr_time_limit_tick(s,
+                           passed_ms < 2 * (uint64_t)tick_ms ? passed_ms : 2 * (uint64_t)tick_ms);
     }
 }
 
@@ -172,7 +179,10 @@ static void keep_alive(struct mr_supervisor *s)
     mr_dataset_retain(s->dataset);
 }
 
-/* Wait for the worker's end until then. One that does not end keeps what it works on alive for good. */
+/*
+ * Wait for the worker's end until then. One that does not end keeps what it works on alive for
+ * good.
+ */
 static void await_end(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 {
     struct mr_supervised *worker = &s->workers[i];
@@ -198,7 +208,8 @@ static void end_workers(struct mr_supervisor *s)
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
             s->ops->kill(&s->workers[i].process);
-    uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_SUPERVISED_END_MS; /* of all of them together */
+    /* of all of them together */
+    uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_SUPERVISED_END_MS;
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
             await_end(s, i, until_ns);
@@ -241,11 +252,12 @@ static void free_supervisor(struct mr_supervisor *s)
     free(s);
 }
 
-static mr_status alloc_supervisor(struct mr_host *host, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
-                                  mr_error *error)
+static mr_status alloc_supervisor(struct mr_host *host, mr_dataset *dataset,
+                                  struct mr_supervisor **supervisor_out, mr_error *error)
 {
-    static const struct mr_starter_ops *const tables[] = {
-        [MR_START_EXEC] = &mr_starter_exec, [MR_START_FORK] = &mr_starter_fork, [MR_START_THREAD] = &mr_starter_thread};
+    static const struct mr_starter_ops *const tables[] = {[MR_START_EXEC] = &mr_starter_exec,
+                                                          [MR_START_FORK] = &mr_starter_fork,
+                                                          [MR_START_THREAD] = &mr_starter_thread};
     uint32_t n = host->shared.control->n_workers;
     struct mr_supervisor *s = calloc(1, sizeof *s);
     if (!s)
@@ -256,8 +268,9 @@ static mr_status alloc_supervisor(struct mr_host *host, mr_dataset *dataset, str
     s->polls = calloc(1 + n, sizeof *s->polls);
     s->wake = eventfd(0, EFD_CLOEXEC);
     if (!s->workers || !s->polls || s->wake < 0) {
-        mr_status status = s->wake < 0 ? mr_error_os(error, MR_ERR_IO, errno, "eventfd for the supervisor")
-                                       : mr_error_memory(error, n * sizeof *s->workers);
+        mr_status status = s->wake < 0
+                               ? mr_error_os(error, MR_ERR_IO, errno, "eventfd for the supervisor")
+                               : mr_error_memory(error, n * sizeof *s->workers);
         free_supervisor(s);
         return status;
     }
@@ -272,8 +285,8 @@ static mr_status alloc_supervisor(struct mr_host *host, mr_dataset *dataset, str
     return MR_OK;
 }
 
-mr_status mr_supervisor_create(struct mr_host *host, mr_dataset *dataset, struct mr_supervisor **supervisor_out,
-                               mr_error *error)
+mr_status mr_supervisor_create(struct mr_host *host, mr_dataset *dataset,
+                               struct mr_supervisor **supervisor_out, mr_error *error)
 {
     struct mr_supervisor *s = NULL;
     mr_status status = alloc_supervisor(host, dataset, &s, error);

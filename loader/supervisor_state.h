@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor knows about its workers; for supervisor.c, deaths.c and time_limit.c. All of it belongs to the
- * supervisor's thread, except what the lock guards.
+ * What the supervisor knows about its workers; for supervisor.c, deaths.c and time_limit.c. All of
+ * it belongs to the supervisor's thread, except what the lock guards.
  */
 #ifndef LOADER_SUPERVISOR_STATE_H
 #define LOADER_SUPERVISOR_STATE_H
@@ -47,10 +47,12 @@ struct mr_supervisor {
     mr_error failed;
     uint32_t early_deaths;   /* thread only */
     uint32_t n_logged;       /* thread only; deaths written to the log */
-    uint32_t start_failures; /* thread only; passes in a row in which a worker could not be started */
+    uint32_t start_failures; /* thread only; passes in a row in which a worker could not be
+                                started */
 };
 
-static inline struct mr_worker_record *mr_supervised_record(const struct mr_supervisor *s, uint32_t i)
+static inline struct mr_worker_record *mr_supervised_record(const struct mr_supervisor *s,
+                                                            uint32_t i)
 {
     return &s->host->shared.records[i];
 }

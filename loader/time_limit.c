@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time limit: ends a worker that has work and makes no progress. Its beat in shared memory shows progress. Time is
- * counted in ticks of the supervisor, so no worker times out while the program is stopped.
+ * The time limit: ends a worker that has work and makes no progress. Its beat in shared memory
+ * shows progress. Time is counted in ticks of the supervisor, so no worker times out while the
+ * program is stopped.
  */
 #include "loader/time_limit.h"
 
@@ -35,13 +36,14 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
     uint32_t limit_ms = s->host->options.time_limit_ms;
     uint32_t doing = atomic_load(&record->doing);
     if (doing == MR_DOING_PACKING || doing == MR_DOING_MIXING) { /* no sample is at fault */
-        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that %s", limit_ms,
-                     doing == MR_DOING_PACKING ? "packs for the cache" : "mixes rows");
+        mr_error_set(&error, MR_ERR_WORKER, "stuck for more than %u ms in a worker thread that %s",
+                     limit_ms, doing == MR_DOING_PACKING ? "packs for the cache" : "mixes rows");
     } else {
         char which[MR_CATALOG_DESCRIPTION];
         int64_t index = atomic_load(&record->index);
         mr_catalog_describe(mr_dataset_catalog(s->dataset), index, which);
-        mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread", which, limit_ms);
+        mr_error_set(&error, MR_ERR_WORKER, "%s: stuck for more than %u ms in a worker thread",
+                     which, limit_ms);
         error.index = index;
     }
     mr_host_fail(s->host, &error);
@@ -58,7 +60,8 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
     if (worker->killed_ns != 0) {
         if (mr_clock_now_ns() - worker->killed_ns > UINT64_C(1000000) * MR_SUPERVISED_END_MS) {
             mr_error error;
-            mr_error_set(&error, MR_ERR_WORKER, "worker process %d cannot be killed", (int)worker->process.pid);
+            mr_error_set(&error, MR_ERR_WORKER, "worker process %d cannot be killed",
+                         (int)worker->process.pid);
             mr_host_fail(s->host, &error);
         }
         return;
@@ -71,7 +74,8 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
     uint64_t before = worker->stuck_ms;
     uint32_t limit_ms = s->host->options.time_limit_ms;
     worker->stuck_ms += tick_ms;
-    if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2) /* asleep while others work? It answers by a beat */
+    /* asleep while others work? It answers by a beat */
+    if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2)
         mr_control_wake_workers(&s->host->shared);
     if (worker->stuck_ms >= limit_ms)
         end_for_limit(s, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace's rows and its thread. Spans of one row must lie beside or inside each other in this format. Reads and lent
- * batches overlap, so they are written as asynchronous events.
+ * The trace's rows and its thread. Spans of one row must lie beside or inside each other in this
+ * format. Reads and lent batches overlap, so they are written as asynchronous events.
  */
 #include "loader/trace.h"
 
@@ -84,22 +84,26 @@ mr_status mr_trace_create(const char *path, struct mr_trace **trace_out, mr_erro
 #define US_FORMAT "%llu.%03u"
 #define US(ns) (unsigned long long)((ns) / 1000), (unsigned)((ns) % 1000)
 
-static void write_async(struct mr_trace *trace, const struct row *row, const struct mr_trace_event *event)
+static void write_async(struct mr_trace *trace, const struct row *row,
+                        const struct mr_trace_event *event)
 {
     const char *name = kinds[event->kind].name;
     unsigned long long id = ++trace->n_async;
     mr_trace_file_put(&trace->file,
                       "{\"ph\":\"b\",\"pid\":%d,\"tid\":%u,\"ts\":" US_FORMAT
                       ",\"cat\":\"%s\",\"name\":\"%s\",\"id\":\"0x%llx\",\"args\":{\"%s\":%lld}}",
-                      trace->pid, row->tid, US(event->begin_ns), name, name, id, kinds[event->kind].value,
-                      (long long)event->value);
+                      trace->pid, row->tid, US(event->begin_ns), name, name, id,
+                      kinds[event->kind].value, (long long)event->value);
     mr_trace_file_put(&trace->file,
                       "{\"ph\":\"e\",\"pid\":%d,\"tid\":%u,\"ts\":" US_FORMAT
                       ",\"cat\":\"%s\",\"name\":\"%s\",\"id\":\"0x%llx\"}",
                       trace->pid, row->tid, US(event->end_ns), name, name, id);
 }
 
-/* When a copy has ended is known when the host has seen it, perhaps late; the next one may seem to begin before. */
+/*
+ * When a copy has ended is known when the host has seen it, perhaps late; the next one may seem to
+ * begin before.
+ */
 static void keep_copies_apart(struct row *row, struct mr_trace_event *event)
 {
     if (event->begin_ns < row->copied_ns)
@@ -121,8 +125,9 @@ static void write_event(struct mr_trace *trace, struct row *row, struct mr_trace
     mr_trace_file_put(&trace->file,
                       "{\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":" US_FORMAT ",\"dur\":" US_FORMAT
                       ",\"cat\":\"%s\",\"name\":\"%s\",\"args\":{\"%s\":%lld}}",
-                      trace->pid, row->tid, US(event->begin_ns), US(event->end_ns - event->begin_ns), name, name,
-                      kinds[event->kind].value, (long long)event->value);
+                      trace->pid, row->tid, US(event->begin_ns),
+                      US(event->end_ns - event->begin_ns), name, name, kinds[event->kind].value,
+                      (long long)event->value);
 }
 
 static void drain_rings(struct mr_trace *trace)
@@ -150,12 +155,14 @@ static void *trace_main(void *arg)
 }
 
 /* A row, and its metadata. */
-static void add_row(struct mr_trace *trace, struct mr_trace_ring *ring, uint32_t tid, const char *name)
+static void add_row(struct mr_trace *trace, struct mr_trace_ring *ring, uint32_t tid,
+                    const char *name)
 {
     trace->rows[trace->n_rows++] = (struct row){.ring = ring, .tid = tid};
-    mr_trace_file_put(&trace->file,
-                      "{\"ph\":\"M\",\"pid\":%d,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
-                      trace->pid, tid, name);
+    mr_trace_file_put(
+        &trace->file,
+        "{\"ph\":\"M\",\"pid\":%d,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
+        trace->pid, tid, name);
     mr_trace_file_put(&trace->file,
                       "{\"ph\":\"M\",\"pid\":%d,\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":"
                       "{\"sort_index\":%u}}",
@@ -167,9 +174,11 @@ static void add_rows(struct mr_trace *trace, const struct mr_trace_rows *rows)
     char name[32];
     add_row(trace, &trace->host_rings[MR_TRACE_CONSUMER], FIRST_HOST_TID, "consumer");
     if (rows->n_devices > 0)
-        add_row(trace, &trace->host_rings[MR_TRACE_COPIER], FIRST_HOST_TID + MR_TRACE_COPIER, "copier");
+        add_row(trace, &trace->host_rings[MR_TRACE_COPIER], FIRST_HOST_TID + MR_TRACE_COPIER,
+                "copier");
     for (uint32_t i = MR_TRACE_DEVICE; i < trace->n_host_rings; i++)
-        add_row(trace, &trace->host_rings[i], FIRST_HOST_TID + i, rows->devices[i - MR_TRACE_DEVICE]);
+        add_row(trace, &trace->host_rings[i], FIRST_HOST_TID + i,
+                rows->devices[i - MR_TRACE_DEVICE]);
     for (uint32_t i = 0; i < rows->n_workers; i++) {
         snprintf(name, sizeof name, "worker %u", i);
         add_row(trace, &rows->workers[i], FIRST_WORKER_TID + i, name);
@@ -183,10 +192,11 @@ mr_status mr_trace_start(struct mr_trace *trace, const struct mr_trace_rows *row
     uint32_t n_host = rows->n_devices > 0 ? MR_TRACE_DEVICE + rows->n_devices : 1;
     trace->events = malloc(MR_TRACE_RING_EVENTS * sizeof *trace->events);
     trace->rows = calloc((size_t)n_host + rows->n_workers, sizeof *trace->rows);
-    trace->host_rings = aligned_alloc(alignof(struct mr_trace_ring), n_host * sizeof *trace->host_rings);
+    trace->host_rings =
+        aligned_alloc(alignof(struct mr_trace_ring), n_host * sizeof *trace->host_rings);
     if (!trace->events || !trace->rows || !trace->host_rings)
-        return mr_error_memory(error,
-                               (MR_TRACE_RING_EVENTS * sizeof *trace->events) + n_host * sizeof *trace->host_rings);
+        return mr_error_memory(error, (MR_TRACE_RING_EVENTS * sizeof *trace->events) +
+                                          n_host * sizeof *trace->host_rings);
     memset(trace->host_rings, 0, n_host * sizeof *trace->host_rings);
     trace->n_host_rings = n_host;
     add_rows(trace, rows);
@@ -210,7 +220,8 @@ static void report_dropped(const struct mr_trace *trace)
     for (uint32_t r = 0; r < trace->n_rows; r++)
         n += atomic_load_explicit(&trace->rows[r].ring->n_dropped, memory_order_relaxed);
     if (n > 0)
-        mr_log_line(MR_LOG_WARNING, "trace %s lacks %llu spans: they came faster than they were written",
+        mr_log_line(MR_LOG_WARNING,
+                    "trace %s lacks %llu spans: they came faster than they were written",
                     trace->file.path, (unsigned long long)n);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loader's trace in Chrome's trace event format: a row per worker and device, one for the copier, one for the
- * consumer. A thread of the host empties the rings into the file every 10 ms.
+ * A loader's trace in Chrome's trace event format: a row per worker and device, one for the copier,
+ * one for the consumer. A thread of the host empties the rings into the file every 10 ms.
  *
  * Everything here accepts a trace of NULL, which is a loader without one.
  */
@@ -13,15 +13,18 @@
 
 struct mr_trace;
 
-/* Rows of the host. Each is one producer's: the consumer's under the host's lock, the others the copying thread's. */
+/*
+ * Rows of the host. Each is one producer's: the consumer's under the host's lock, the others the
+ * copying thread's.
+ */
 enum { MR_TRACE_CONSUMER, MR_TRACE_COPIER, MR_TRACE_DEVICE /* and the devices after it */ };
 
 /*
  * Make the file, if one is asked for.
  *
  * path  of the options; NULL: the environment's MR_TRACE; "": none.
- * Returns MR_OK, with *trace_out NULL when there is to be none; MR_ERR_IO when path cannot be made, where the
- * environment's only warns; MR_ERR_NO_MEMORY.
+ * Returns MR_OK, with *trace_out NULL when there is to be none; MR_ERR_IO when path cannot be made,
+ * where the environment's only warns; MR_ERR_NO_MEMORY.
  */
 mr_status mr_trace_create(const char *path, struct mr_trace **trace_out, mr_error *error);
 

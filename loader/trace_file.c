@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a trace's file. A file in use is found by a lock, which the kernel drops when its holder dies, and by the
- * first line, which names the process.
+ * Writes a trace's file. A file in use is found by a lock, which the kernel drops when its holder
+ * dies, and by the first line, which names the process.
  *
  * Invariant: the file is opened without truncation, since another loader may be writing it.
  */
@@ -23,7 +23,10 @@
 
 enum { MAX_OBJECT = 1024, MAX_END = 3, MAX_HEAD = 192, MAX_FILES = 9999 };
 
-/* Written by this process, unlike the file of an earlier run: process numbers come again, this does not. */
+/*
+ * Written by this process, unlike the file of an earlier run: process numbers come again, this does
+ * not.
+ */
 static uint64_t process_stamp(void)
 {
     static _Atomic uint64_t stamp;
@@ -35,7 +38,8 @@ static uint64_t process_stamp(void)
 static void write_head(char head[MAX_HEAD])
 {
     snprintf(head, MAX_HEAD,
-             "[\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"millrace loader\",\"run\":"
+             "[\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"millrace "
+             "loader\",\"run\":"
              "\"%llx\"}}",
              (int)getpid(), (unsigned long long)process_stamp());
 }
@@ -54,7 +58,8 @@ static int try_path(const char *path, const char *head, int *fd_out)
     if (fd < 0)
         return fd;
     int rc = 0;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* other failures: no locks here */
+    /* other failures: no locks here */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         rc = 1;
     else if (is_of_this_run(fd, head))
         rc = 1;
@@ -80,11 +85,13 @@ mr_status mr_trace_file_open(struct mr_trace_file *file, const char *path, mr_er
         rc = len < (int)sizeof file->path ? try_path(file->path, head, &file->fd) : -ENAMETOOLONG;
     }
     if (rc == 1)
-        return mr_error_set(error, MR_ERR_IO, "trace %s: this and all others up to .%d are in use", path, MAX_FILES);
+        return mr_error_set(error, MR_ERR_IO, "trace %s: this and all others up to .%d are in use",
+                            path, MAX_FILES);
     if (rc != 0)
         return mr_regular_file_fail(error, -rc, "trace %s", file->path);
     if (strcmp(file->path, path) != 0)
-        mr_log_line(MR_LOG_INFO, "trace %s is in use by another loader; this one is written to %s", path, file->path);
+        mr_log_line(MR_LOG_INFO, "trace %s is in use by another loader; this one is written to %s",
+                    path, file->path);
     file->len = strlen(head);
     memcpy(file->buffer, head, file->len);
     mr_trace_file_flush(file); /* who comes next must find the head */
@@ -124,7 +131,8 @@ void mr_trace_file_close(struct mr_trace_file *file)
     file->len += MAX_END;
     mr_trace_file_flush(file);
     if (file->os_error)
-        mr_log_line(MR_LOG_WARNING, "trace %s is incomplete: %s", file->path, strerror(file->os_error));
+        mr_log_line(MR_LOG_WARNING, "trace %s is incomplete: %s", file->path,
+                    strerror(file->os_error));
     flock(file->fd, LOCK_UN); /* a forked child may hold the descriptor */
     close(file->fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of a trace: an array of JSON objects in Chrome's trace event format. It is readable without the closing
- * bracket, so a program that crashes leaves a trace too.
+ * The file of a trace: an array of JSON objects in Chrome's trace event format. It is readable
+ * without the closing bracket, so a program that crashes leaves a trace too.
  */
 #ifndef LOADER_TRACE_FILE_H
 #define LOADER_TRACE_FILE_H
@@ -21,8 +21,9 @@ struct mr_trace_file {
 };
 
 /*
- * Make the file, replacing that of an earlier run. What another loader writes, or this process has written, is left
- * alone: the file is then path.2, path.3, ..., and a log line says so. Returns MR_OK or MR_ERR_IO.
+ * Make the file, replacing that of an earlier run. What another loader writes, or this process has
+ * written, is left alone: the file is then path.2, path.3, ..., and a log line says so. Returns
+ * MR_OK or MR_ERR_IO.
  */
 mr_status mr_trace_file_open(struct mr_trace_file *file, const char *path, mr_error *error);
 

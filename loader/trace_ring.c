@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of a trace. The reading side runs in the host and checks what it finds, because a worker may have left
- * anything in shared memory.
+ * The ring of a trace. The reading side runs in the host and checks what it finds, because a worker
+ * may have left anything in shared memory.
  */
 #include "loader/trace_ring.h"
 
@@ -9,22 +9,24 @@
 
 static_assert(sizeof(struct mr_trace_event) == 32, "two events to a cache line");
 static_assert(sizeof(struct mr_trace_ring) % 64 == 0, "rings lie side by side");
-static_assert((MR_TRACE_RING_EVENTS & (MR_TRACE_RING_EVENTS - 1)) == 0, "places are found by a mask");
+static_assert((MR_TRACE_RING_EVENTS & (MR_TRACE_RING_EVENTS - 1)) == 0,
+              "places are found by a mask");
 
-void mr_trace_ring_write(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns, uint64_t end_ns,
-                         int64_t value)
+void mr_trace_ring_write(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns,
+                         uint64_t end_ns, int64_t value)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (head - atomic_load_explicit(&ring->tail, memory_order_acquire) >= MR_TRACE_RING_EVENTS) {
         atomic_fetch_add_explicit(&ring->n_dropped, 1, memory_order_relaxed);
         return;
     }
-    ring->events[head % MR_TRACE_RING_EVENTS] =
-        (struct mr_trace_event){.begin_ns = begin_ns, .end_ns = end_ns, .value = value, .kind = kind};
+    ring->events[head % MR_TRACE_RING_EVENTS] = (struct mr_trace_event){
+        .begin_ns = begin_ns, .end_ns = end_ns, .value = value, .kind = kind};
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
-uint32_t mr_trace_ring_take(struct mr_trace_ring *ring, struct mr_trace_event *events_out, uint32_t max)
+uint32_t mr_trace_ring_take(struct mr_trace_ring *ring, struct mr_trace_event *events_out,
+                            uint32_t max)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t n = atomic_load_explicit(&ring->head, memory_order_acquire) - tail;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans of time on their way to a trace: a ring with one producer (a worker, by its number; or a thread of the host)
- * and one consumer, the trace's own thread. The workers' rings lie in the slab, if there is a trace.
+ * Spans of time on their way to a trace: a ring with one producer (a worker, by its number; or a
+ * thread of the host) and one consumer, the trace's own thread. The workers' rings lie in the slab,
+ * if there is a trace.
  *
- * Invariant: a worker may die at any instruction and its successor continues in the same ring, so an event counts only
- * once head has moved past it. A full ring drops the new event and counts it; nobody ever waits.
+ * Invariant: a worker may die at any instruction and its successor continues in the same ring, so
+ * an event counts only once head has moved past it. A full ring drops the new event and counts it;
+ * nobody ever waits.
  */
 #ifndef LOADER_TRACE_RING_H
 #define LOADER_TRACE_RING_H
@@ -16,7 +18,10 @@
 
 #include "base/clock.h"
 
-/* What the time went to. The value is a dataset index for the first three, a batch's number for the others. */
+/*
+ * What the time went to. The value is a dataset index for the first three, a batch's number for the
+ * others.
+ */
 enum mr_trace_kind {
     MR_TRACE_READ,      /* worker: from submit to reap; several at a time */
     MR_TRACE_DECODE,    /* worker */
@@ -48,11 +53,15 @@ struct mr_trace_ring {
 };
 
 /* The producer's; use mr_trace_ring_put(). */
-void mr_trace_ring_write(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns, uint64_t end_ns,
-                         int64_t value);
+void mr_trace_ring_write(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns,
+                         uint64_t end_ns, int64_t value);
 
-/* Take up to max events, oldest first; returns how many. The kinds are valid, and no span ends before it begins. */
-uint32_t mr_trace_ring_take(struct mr_trace_ring *ring, struct mr_trace_event *events_out, uint32_t max);
+/*
+ * Take up to max events, oldest first; returns how many. The kinds are valid, and no span ends
+ * before it begins.
+ */
+uint32_t mr_trace_ring_take(struct mr_trace_ring *ring, struct mr_trace_event *events_out,
+                            uint32_t max);
 
 /* Without a trace the ring is NULL, and a span costs two branches that always go the same way. */
 static inline uint64_t mr_trace_ring_begin(const struct mr_trace_ring *ring)
@@ -61,16 +70,16 @@ static inline uint64_t mr_trace_ring_begin(const struct mr_trace_ring *ring)
 }
 
 /* The span from begin_ns to now. */
-static inline void mr_trace_ring_put(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns,
-                                     int64_t value)
+static inline void mr_trace_ring_put(struct mr_trace_ring *ring, enum mr_trace_kind kind,
+                                     uint64_t begin_ns, int64_t value)
 {
     if (ring)
         mr_trace_ring_write(ring, kind, begin_ns, mr_clock_now_ns(), value);
 }
 
 /* The same with an end of its own. */
-static inline void mr_trace_ring_put_span(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns,
-                                          uint64_t end_ns, int64_t value)
+static inline void mr_trace_ring_put_span(struct mr_trace_ring *ring, enum mr_trace_kind kind,
+                                          uint64_t begin_ns, uint64_t end_ns, int64_t value)
 {
     if (ring)
         mr_trace_ring_write(ring, kind, begin_ns, end_ns, value);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_dataset_check(): compares every byte of a pack with its checksums, its marks with marks made again, and decodes
- * every sample of any dataset.
+ * mr_dataset_check(): compares every byte of a pack with its checksums, its marks with marks made
+ * again, and decodes every sample of any dataset.
  *
- * A damaged sample is what the call looks for: it is reported and counted. Only failures of the work itself end the
- * call.
+ * A damaged sample is what the call looks for: it is reported and counted. Only failures of the
+ * work itself end the call.
  */
 #include <stdlib.h>
 
@@ -47,7 +47,8 @@ static void close_worker(void *worker)
     free(w);
 }
 
-static mr_status check_packed(struct worker *w, const struct mr_read *read, struct checked *checked, mr_error *error)
+static mr_status check_packed(struct worker *w, const struct mr_read *read, struct checked *checked,
+                              mr_error *error)
 {
     struct mr_packed_image image;
     mr_status status = mr_pack_job_verify(w->job, read, &image, error);
@@ -56,7 +57,8 @@ static mr_status check_packed(struct worker *w, const struct mr_read *read, stru
     checked->image = image;
     status = mr_packer_try(w->packer, &image, read->bytes, error);
     if (status == MR_OK && image.encoding == MR_PACKED_MARKED)
-        status = mr_packer_check_marks(w->packer, &image, read->bytes, read->marks, read->marks_len, error);
+        status = mr_packer_check_marks(w->packer, &image, read->bytes, read->marks, read->marks_len,
+                                       error);
     return status;
 }
 
@@ -65,15 +67,16 @@ static mr_status check_file(struct worker *w, const struct mr_read *read, mr_err
 {
     const uint8_t *bytes;
     size_t len;
-    mr_status status =
-        mr_catalog_split(w->job->catalog, read->index, read->bytes, read->len, &bytes, &len, w->label, error);
+    mr_status status = mr_catalog_split(w->job->catalog, read->index, read->bytes, read->len,
+                                        &bytes, &len, w->label, error);
     if (status != MR_OK || !w->job->kind->encoded)
         return status;
     const struct mr_packed_image image = {.encoding = MR_PACKED_JPEG, .orientation = 1, .len = len};
     return mr_packer_try(w->packer, &image, bytes, error);
 }
 
-static mr_status check_sample(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
+static mr_status check_sample(void *worker, const struct mr_read *read,
+                              struct mr_pipeline_item *item)
 {
     struct worker *w = worker;
     return mr_catalog_is_pack(w->job->catalog) ? check_packed(w, read, item->result, &item->error)
@@ -104,8 +107,8 @@ static mr_status take_sample(void *user, struct mr_pipeline_item *item, mr_error
     return MR_OK;
 }
 
-mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options, mr_pack_report *report_out,
-                           mr_error *error)
+mr_status mr_dataset_check(mr_dataset *dataset, const mr_pack_options *options,
+                           mr_pack_report *report_out, mr_error *error)
 {
     struct checking checking;
     struct mr_pipeline_work work = {.marks = true,

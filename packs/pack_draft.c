@@ -50,8 +50,8 @@ void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_FILE_NAME])
     snprintf(name_out, MR_PACK_FILE_NAME, MR_PACK_SHARD, shard);
 }
 
-mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
-                             mr_error *error)
+mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what,
+                             const char *name, mr_error *error)
 {
     return mr_regular_file_fail(error, os_error, "cannot %s %s/%s", what, draft->dir, name);
 }

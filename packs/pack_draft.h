@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a pack that is being written: its folder, and the sums over the samples that it holds so far.
- * pack_resume.c fills it in from the disk, pack_writer.c appends to it, pack_index_save.c makes the index of it.
+ * The state of a pack that is being written: its folder, and the sums over the samples that it
+ * holds so far. pack_resume.c fills it in from the disk, pack_writer.c appends to it,
+ * pack_index_save.c makes the index of it.
  */
 #ifndef PACKS_PACK_DRAFT_H
 #define PACKS_PACK_DRAFT_H
@@ -21,14 +22,17 @@ struct mr_pack_draft {
     bool wants_marks;
     struct mr_bytes begin; /* struct mr_pack_begin, class names, origin */
     struct mr_pack_templates templates;
-    struct mr_bytes shards;                       /* u64: bytes of each that count; the last one grows */
-    struct mr_bytes sections[MR_PACK_N_SECTIONS]; /* of the shard that is being written, as its part will have them */
+    struct mr_bytes shards;                       /* u64: bytes of each that count; the last one
+                                                     grows */
+    struct mr_bytes sections[MR_PACK_N_SECTIONS]; /* of the shard that is being written, as its
+                                                     part will have them */
     uint64_t n_done;                              /* samples */
     uint64_t n_rows;                              /* entries of their row tables */
     uint64_t n_sums;                              /* checksums of their rows */
     uint64_t names_len;
     uint64_t n_marked;  /* samples with marks */
-    uint64_t marks_len; /* bytes of the file of marks that count; it exists only if there are some */
+    uint64_t marks_len; /* bytes of the file of marks that count; it exists only if there are
+                           some */
     uint64_t bytes;     /* in shards and marks */
 };
 
@@ -42,8 +46,8 @@ uint32_t mr_pack_draft_n_shards(const struct mr_pack_draft *draft);
 /* Bytes of the shard that is being written. Only while one is. */
 uint64_t *mr_pack_draft_shard_len(const struct mr_pack_draft *draft);
 /* MR_ERR_IO: "cannot <what> DIR/<name>". */
-mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what, const char *name,
-                             mr_error *error);
+mr_status mr_pack_draft_fail(const struct mr_pack_draft *draft, int os_error, const char *what,
+                             const char *name, mr_error *error);
 void mr_pack_draft_shard_name(uint32_t shard, char name_out[MR_PACK_FILE_NAME]);
 
 #endif

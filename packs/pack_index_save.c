@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the index from the parts of all shards, with one walk over them for each section, so a pack of many million
- * samples needs no memory for them.
+ * Makes the index from the parts of all shards, with one walk over them for each section, so a pack
+ * of many million samples needs no memory for them.
  *
  * Invariant: the folder is synced after the rename, or a power failure may undo it.
  */
@@ -66,10 +66,12 @@ static void begin_section(struct output *output, enum mr_pack_section which)
 
 static void end_section(struct output *output, enum mr_pack_section which)
 {
-    output->header.sections[which].len = output->at + output->used - output->header.sections[which].off;
+    output->header.sections[which].len =
+        output->at + output->used - output->header.sections[which].off;
 }
 
-static void put_section(struct output *output, enum mr_pack_section which, const void *bytes, size_t len)
+static void put_section(struct output *output, enum mr_pack_section which, const void *bytes,
+                        size_t len)
 {
     begin_section(output, which);
     put_bytes(output, bytes, len);
@@ -77,7 +79,8 @@ static void put_section(struct output *output, enum mr_pack_section which, const
 }
 
 /* A section of a part, piece by piece. */
-static mr_status put_part(struct output *output, uint32_t shard, enum mr_pack_section which, mr_error *error)
+static mr_status put_part(struct output *output, uint32_t shard, enum mr_pack_section which,
+                          mr_error *error)
 {
     uint8_t piece[PIECE_BYTES];
     uint64_t at, len;
@@ -107,7 +110,8 @@ static mr_status put_parts(struct output *output, enum mr_pack_section which, mr
 }
 
 /* Starts of texts that follow each other, then the texts. */
-static mr_status put_classes(struct output *output, const char *names, uint64_t len, mr_error *error)
+static mr_status put_classes(struct output *output, const char *names, uint64_t len,
+                             mr_error *error)
 {
     struct mr_bytes starts = {0};
     mr_status status = MR_OK;
@@ -134,7 +138,8 @@ static mr_status put_all(struct output *output, mr_error *error)
         status = put_parts(output, MR_PACK_NAMES, error);
     if (status == MR_OK)
         status = put_classes(output, names, begin->class_names_len, error);
-    put_section(output, MR_PACK_TEMPLATES, draft->templates.items, draft->templates.n * sizeof *draft->templates.items);
+    put_section(output, MR_PACK_TEMPLATES, draft->templates.items,
+                draft->templates.n * sizeof *draft->templates.items);
     put_section(output, MR_PACK_SHARDS, draft->shards.data, draft->shards.len);
     put_section(output, MR_PACK_ORIGIN, origin, strlen(origin) + 1);
     if (status == MR_OK && draft->n_marked > 0)
@@ -193,10 +198,14 @@ mr_status mr_pack_index_save(struct mr_pack_draft *draft, mr_error *error)
     struct output output = {.draft = draft, .buffer = malloc(BUFFER_BYTES)};
     if (!output.buffer)
         return mr_error_memory(error, BUFFER_BYTES);
-    output.fd = mr_regular_file_open(draft->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, NULL);
-    mr_status status = output.fd >= 0 ? write_index(&output, error)
-                                      : mr_pack_draft_fail(draft, -output.fd, "create", TEMPORARY, error);
-    int rc = status == MR_OK ? mr_regular_file_publish(draft->root, output.fd, TEMPORARY, MR_PACK_INDEX) : 0;
+    output.fd =
+        mr_regular_file_open(draft->root, TEMPORARY, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, NULL);
+    mr_status status = output.fd >= 0
+                           ? write_index(&output, error)
+                           : mr_pack_draft_fail(draft, -output.fd, "create", TEMPORARY, error);
+    int rc = status == MR_OK
+                 ? mr_regular_file_publish(draft->root, output.fd, TEMPORARY, MR_PACK_INDEX)
+                 : 0;
     if (rc < 0)
         status = mr_pack_draft_fail(draft, -rc, "write", MR_PACK_INDEX, error);
     else if (status < 0)

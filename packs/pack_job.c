@@ -2,8 +2,8 @@
 /*
  * The common part of mr_dataset_pack(), mr_dataset_check() and mr_pack_unpack().
  *
- * A sample's error may begin with the sample's name already. A notice gives the name beside the text, so there it is
- * cut off; an error that is returned gets it where it is missing.
+ * A sample's error may begin with the sample's name already. A notice gives the name beside the
+ * text, so there it is cut off; an error that is returned gets it where it is missing.
  */
 #include "packs/pack_job.h"
 
@@ -25,8 +25,8 @@ static mr_status check_below(const char *name, uint64_t value, uint64_t limit, m
 {
     if (value <= limit)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu", name, (unsigned long long)value,
-                        (unsigned long long)limit);
+    return mr_error_set(error, MR_ERR_INVALID, "%s %llu is above the limit of %llu", name,
+                        (unsigned long long)value, (unsigned long long)limit);
 }
 
 static mr_status check_together(const mr_pack_options *o, mr_error *error)
@@ -34,16 +34,18 @@ static mr_status check_together(const mr_pack_options *o, mr_error *error)
     if (o->max_side > 0 && o->resize > 0)
         return mr_error_set(error, MR_ERR_INVALID, "max_side and resize exclude each other");
     if (o->no_index && o->encoding != MR_PACK_JPEG)
-        return mr_error_set(error, MR_ERR_INVALID, "no_index is for the encoding jpeg; the others have none");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "no_index is for the encoding jpeg; the others have none");
     if (o->quality > 0 && o->encoding == MR_PACK_RAW)
         return mr_error_set(error, MR_ERR_INVALID, "quality applies to JPEGs, not to raw pixels");
     if (o->shard_size < MIN_SHARD_BYTES)
-        return mr_error_set(error, MR_ERR_INVALID, "shard_size %llu is below %llu", (unsigned long long)o->shard_size,
-                            (unsigned long long)MIN_SHARD_BYTES);
+        return mr_error_set(error, MR_ERR_INVALID, "shard_size %llu is below %llu",
+                            (unsigned long long)o->shard_size, (unsigned long long)MIN_SHARD_BYTES);
     return MR_OK;
 }
 
-static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *options, mr_error *error)
+static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *options,
+                                 mr_error *error)
 {
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_pack_options", error);
     if (status == MR_OK)
@@ -71,8 +73,9 @@ static mr_status resolve_options(mr_pack_options *o, const mr_pack_options *opti
     return check_together(o, error);
 }
 
-mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset, const mr_pack_options *options,
-                            const mr_pack_report *report_out, mr_error *error)
+mr_status mr_pack_job_begin(struct mr_pack_job *job, const mr_dataset *dataset,
+                            const mr_pack_options *options, const mr_pack_report *report_out,
+                            mr_error *error)
 {
     *job = (struct mr_pack_job){.start_ns = mr_clock_now_ns(), .progress = MR_PACK_PROGRESS_INIT};
     mr_status status = mr_out_struct_check(report_out, sizeof *report_out, "mr_pack_report", error);
@@ -115,8 +118,8 @@ mr_status mr_pack_job_run(struct mr_pack_job *job, struct mr_pipeline_work *work
     work->first = job->progress.n_done;
     work->end = job->progress.n_samples;
     work->tick = report_progress;
-    mr_status status =
-        report_progress(job) ? mr_error_set(error, MR_ERR_CANCELED, "canceled") : mr_pipeline_run(work, error);
+    mr_status status = report_progress(job) ? mr_error_set(error, MR_ERR_CANCELED, "canceled")
+                                            : mr_pipeline_run(work, error);
     if (status == MR_OK)
         report_progress(job); /* the last word; what it returns comes too late */
     return status;
@@ -152,7 +155,8 @@ void mr_pack_job_count(struct mr_pack_job *job, const struct mr_pipeline_item *i
 static const char *without_name(const char *which, const char *text)
 {
     size_t len = strlen(which);
-    return strncmp(text, which, len) == 0 && strncmp(text + len, ": ", 2) == 0 ? text + len + 2 : text;
+    return strncmp(text, which, len) == 0 && strncmp(text + len, ": ", 2) == 0 ? text + len + 2
+                                                                               : text;
 }
 
 void mr_pack_job_notice(const struct mr_pack_job *job, int64_t index, const char *text)
@@ -183,11 +187,13 @@ void mr_pack_job_name(const struct mr_catalog *catalog, int64_t index, mr_error 
     error->index = index;
 }
 
-mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out, mr_error *error)
+mr_status mr_pack_job_packer(const struct mr_pack_job *job, struct mr_packer **packer_out,
+                             mr_error *error)
 {
     const struct mr_packer_options options = {.encoding = MR_PACKED_JPEG,
                                               .limits = {.max_pixels = job->options.max_pixels},
-                                              .stock_jpeg = job->options.jpeg_decoder == MR_JPEG_STOCK};
+                                              .stock_jpeg =
+                                                  job->options.jpeg_decoder == MR_JPEG_STOCK};
     return mr_packer_create(&options, packer_out, error);
 }
 
@@ -207,8 +213,9 @@ mr_status mr_pack_job_verify(const struct mr_pack_job *job, const struct mr_read
     return status;
 }
 
-mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image, const struct mr_read *read,
-                              const uint8_t **file_out, size_t *len_out, mr_error *error)
+mr_status mr_pack_job_restore(struct mr_packer *packer, const struct mr_packed_image *image,
+                              const struct mr_read *read, const uint8_t **file_out, size_t *len_out,
+                              mr_error *error)
 {
     return mr_packer_restore(packer, image, read->bytes, file_out, len_out, error);
 }

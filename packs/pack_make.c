@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_dataset_pack(): workers read and pack the samples, the caller's thread writes them in the order of the pack.
+ * mr_dataset_pack(): workers read and pack the samples, the caller's thread writes them in the
+ * order of the pack.
  *
- * Invariant: an interrupted pack is continued only by the same call. So everything that changes a byte of the pack is
- * in the origin text: where the samples come from, a digest of their names and labels, every option except the number
- * of workers and the decoder of JPEGs, and whether marks are made.
+ * Invariant: an interrupted pack is continued only by the same call. So everything that changes a
+ * byte of the pack is in the origin text: where the samples come from, a digest of their names and
+ * labels, every option except the number of workers and the decoder of JPEGs, and whether marks are
+ * made.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -37,12 +39,15 @@ struct packing {
 struct worker {
     struct packing *packing;
     struct mr_packer *packer;
-    struct mr_packer *restorer; /* where the dataset is a pack; a packer of its own, as both lend their memory */
+    struct mr_packer *restorer; /* where the dataset is a pack; a packer of its own, as both lend
+                                   their memory */
     void *label;
 };
 
-/* What a worker hands over: descriptions here; row table, checksums of rows, label, bytes and marks in the item's
- * bytes. */
+/*
+ * What a worker hands over: descriptions here; row table, checksums of rows, label, bytes and marks
+ * in the item's bytes.
+ */
 struct packed {
     struct mr_packed_image image;
     struct mr_packed_template template;
@@ -84,13 +89,13 @@ static void close_worker(void *worker)
 }
 
 /* The file's bytes, and its label to w->label. */
-static mr_status get_file(struct worker *w, const struct mr_read *read, const uint8_t **bytes_out, size_t *len_out,
-                          mr_error *error)
+static mr_status get_file(struct worker *w, const struct mr_read *read, const uint8_t **bytes_out,
+                          size_t *len_out, mr_error *error)
 {
     const struct mr_pack_job *job = &w->packing->job;
     struct mr_packed_image image;
-    mr_status status =
-        mr_catalog_split(job->catalog, read->index, read->bytes, read->len, bytes_out, len_out, w->label, error);
+    mr_status status = mr_catalog_split(job->catalog, read->index, read->bytes, read->len,
+                                        bytes_out, len_out, w->label, error);
     if (status != MR_OK || !w->restorer)
         return status;
     status = mr_pack_job_verify(job, read, &image, error);
@@ -107,11 +112,13 @@ static bool lay_out(struct packed *packed, size_t rows_len, size_t label_len, si
            mr_checked_add(packed->marks_at, packed->image.marks_len, len_out);
 }
 
-static mr_status hand_over(const struct worker *w, const struct mr_packed_sample *sample, struct mr_pipeline_item *item)
+static mr_status hand_over(const struct worker *w, const struct mr_packed_sample *sample,
+                           struct mr_pipeline_item *item)
 {
     struct packed *packed = item->result;
     size_t label_len = (size_t)w->packing->job.kind->label_bytes;
-    size_t rows_len = sample->image.rows ? ((size_t)sample->image.n_rows + 1) * sizeof(uint32_t) : 0;
+    size_t rows_len =
+        sample->image.rows ? ((size_t)sample->image.n_rows + 1) * sizeof(uint32_t) : 0;
     size_t sums_len = sample->image.sums ? sample->image.n_rows * sizeof(uint32_t) : 0;
     size_t len;
     *packed = (struct packed){.image = sample->image,
@@ -136,7 +143,8 @@ static mr_status hand_over(const struct worker *w, const struct mr_packed_sample
     return MR_OK;
 }
 
-static mr_status pack_sample(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
+static mr_status pack_sample(void *worker, const struct mr_read *read,
+                             struct mr_pipeline_item *item)
 {
     struct worker *w = worker;
     struct mr_packed_sample sample;
@@ -153,16 +161,20 @@ static mr_status pack_sample(void *worker, const struct mr_read *read, struct mr
 static int64_t index_at(const void *user, uint64_t position)
 {
     const struct packing *packing = user;
-    return (int64_t)(packing->job.options.shuffle ? mr_keyed_at(&packing->keyed, position) : position);
+    return (int64_t)(packing->job.options.shuffle ? mr_keyed_at(&packing->keyed, position)
+                                                  : position);
 }
 
 /* Such a sample is no longer the file of its name, and its encoding does not say so. */
 static const char *ending_for(const struct packed *packed)
 {
-    return packed->made_anew && mr_packed_image_is_file(packed->image.encoding) ? MR_PACK_SAMPLE_NAME_JPEG : NULL;
+    return packed->made_anew && mr_packed_image_is_file(packed->image.encoding)
+               ? MR_PACK_SAMPLE_NAME_JPEG
+               : NULL;
 }
 
-static mr_status write_sample(struct packing *packing, const struct mr_pipeline_item *item, mr_error *error)
+static mr_status write_sample(struct packing *packing, const struct mr_pipeline_item *item,
+                              mr_error *error)
 {
     const struct packed *packed = item->result;
     char name[MR_CATALOG_PATH];
@@ -224,9 +236,12 @@ static uint64_t digest_samples(const struct mr_pack_job *job, void *label)
 static void print_options(FILE *out, const mr_pack_options *o, bool marks)
 {
     static const char *const encodings[] = {"default", "jpeg", "raw", "dct"};
-    fprintf(out, "encoding %s%s, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
-            encodings[o->encoding], marks ? " with marks" : "", o->align, o->max_side, o->resize, o->quality);
-    fprintf(out, ", shard_size %" PRIu64 ", max_pixels %" PRIu64 ", arrange ", o->shard_size, o->max_pixels);
+    fprintf(out,
+            "encoding %s%s, align %d, max_side %" PRIu32 ", resize %" PRIu32 ", quality %" PRIu32,
+            encodings[o->encoding], marks ? " with marks" : "", o->align, o->max_side, o->resize,
+            o->quality);
+    fprintf(out, ", shard_size %" PRIu64 ", max_pixels %" PRIu64 ", arrange ", o->shard_size,
+            o->max_pixels);
     if (o->shuffle)
         fprintf(out, "shuffle seed %" PRIu64, o->seed);
     else
@@ -243,9 +258,11 @@ static mr_status describe_origin(const struct packing *packing, char **origin_ou
         free(label);
         return mr_error_memory(error, label_bytes);
     }
-    print_options(out, &job->options, packing->packer.marks); /* first: a message may cut a long path off */
-    fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s", mr_catalog_count(job->catalog),
-            digest_samples(job, label), mr_catalog_absolute_root(job->catalog));
+    /* first: a message may cut a long path off */
+    print_options(out, &job->options, packing->packer.marks);
+    fprintf(out, "; %" PRId64 " samples (names and labels %016" PRIx64 ") of %s",
+            mr_catalog_count(job->catalog), digest_samples(job, label),
+            mr_catalog_absolute_root(job->catalog));
     free(label);
     if (fclose(out) == 0)
         return MR_OK;
@@ -281,7 +298,8 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
     free(origin);
     if (status < 0)
         return status;
-    job->progress.n_done = job->progress.n_resumed = status == MR_END ? job->progress.n_samples : n_done;
+    job->progress.n_done = job->progress.n_resumed =
+        status == MR_END ? job->progress.n_samples : n_done;
     if (status == MR_OK)
         packing->written_before = mr_pack_writer_bytes(packing->writer);
     return status;
@@ -289,7 +307,10 @@ static mr_status open_writer(struct packing *packing, const char *dir, mr_error 
 
 /* The whole. */
 
-/* From the index that was written, because an interrupted call's samples count too; and so it has been opened once. */
+/*
+ * From the index that was written, because an interrupted call's samples count too; and so it has
+ * been opened once.
+ */
 static mr_status count_pack(struct packing *packing, const char *dir, mr_error *error)
 {
     mr_dataset *pack = NULL;
@@ -355,7 +376,8 @@ mr_status mr_dataset_pack(mr_dataset *dataset, const char *dir, const mr_pack_op
         status = mr_error_set(error, MR_ERR_INVALID, "the dataset's samples are not image files");
     if (status == MR_OK && packing.job.kind->n_extra > 0)
         status = mr_error_set(error, MR_ERR_UNSUPPORTED,
-                              "a pack holds images and labels, not the byte array '%s': open the dataset without keep",
+                              "a pack holds images and labels, not the byte array '%s': open the "
+                              "dataset without keep",
                               packing.job.kind->extra[0].name);
     if (status != MR_OK)
         return status;

@@ -2,8 +2,8 @@
 /*
  * Saves and loads the parts of finished shards.
  *
- * Invariant: a part is renamed into place after its shard and the marks were synced. What it says of them is therefore
- * believed, also after the machine has lost power.
+ * Invariant: a part is renamed into place after its shard and the marks were synced. What it says
+ * of them is therefore believed, also after the machine has lost power.
  */
 #include "packs/pack_part.h"
 
@@ -47,7 +47,8 @@ static mr_status sync_shard(const struct mr_pack_draft *draft, mr_error *error)
 static struct mr_pack_part_head describe_part(const struct mr_pack_draft *draft)
 {
     struct mr_pack_part_head head = {.magic = MR_PACK_PART_MAGIC,
-                                     .n_samples = draft->sections[MR_PACK_SAMPLES].len / sizeof(struct mr_pack_sample),
+                                     .n_samples = draft->sections[MR_PACK_SAMPLES].len /
+                                                  sizeof(struct mr_pack_sample),
                                      .shard_bytes = *mr_pack_draft_shard_len(draft),
                                      .marks_bytes = draft->marks_len};
     const struct mr_pack_marks *marks = (const void *)draft->sections[MR_PACK_MARKS].data;
@@ -55,7 +56,8 @@ static struct mr_pack_part_head describe_part(const struct mr_pack_draft *draft)
         head.n_marked += marks[i].len > 0;
     for (int which = 0; which < MR_PACK_N_SECTIONS; which++) {
         head.sections[which].len = draft->sections[which].len;
-        head.sections[which].checksum = mr_xxh3(draft->sections[which].data, draft->sections[which].len);
+        head.sections[which].checksum =
+            mr_xxh3(draft->sections[which].data, draft->sections[which].len);
     }
     head.checksum = head_checksum(head);
     return head;
@@ -81,7 +83,8 @@ mr_status mr_pack_part_save(struct mr_pack_draft *draft, mr_error *error)
     if (status < 0)
         return status;
     name_part(mr_pack_draft_n_shards(draft) - 1, name);
-    int fd = mr_regular_file_open(draft->root, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, NULL);
+    int fd = mr_regular_file_open(draft->root, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+                                  NULL);
     int rc = fd >= 0 ? write_part(draft, fd) : fd;
     if (rc == 0)
         rc = mr_regular_file_publish(draft->root, fd, TEMPORARY, name);
@@ -111,19 +114,23 @@ static bool part_fits(const struct mr_pack_draft *draft, const struct mr_pack_pa
 {
     char shard[MR_PACK_FILE_NAME];
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
-    uint64_t n = head->n_samples, marks_len = draft->wants_marks ? n * sizeof(struct mr_pack_marks) : 0;
+    uint64_t n = head->n_samples,
+             marks_len = draft->wants_marks ? n * sizeof(struct mr_pack_marks) : 0;
     mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft), shard);
-    return n > 0 && n <= begin->n_samples - draft->n_done && head->shard_bytes == file_bytes(draft, shard) &&
-           head->marks_bytes >= draft->marks_len &&
-           (head->marks_bytes == draft->marks_len || head->marks_bytes <= file_bytes(draft, MR_PACK_MARKS_FILE)) &&
+    return n > 0 && n <= begin->n_samples - draft->n_done &&
+           head->shard_bytes == file_bytes(draft, shard) && head->marks_bytes >= draft->marks_len &&
+           (head->marks_bytes == draft->marks_len ||
+            head->marks_bytes <= file_bytes(draft, MR_PACK_MARKS_FILE)) &&
            head->sections[MR_PACK_SAMPLES].len == n * sizeof(struct mr_pack_sample) &&
            head->sections[MR_PACK_LABELS].len == n * begin->label_bytes &&
            head->sections[MR_PACK_MARKS].len == marks_len;
 }
 
-/* A section's bytes. Ownership: *bytes_out is the caller's. MR_END: they are not as the head says. */
-static mr_status read_section(int fd, uint64_t at, uint64_t len, uint64_t checksum, uint8_t **bytes_out,
-                              mr_error *error)
+/*
+ * A section's bytes. Ownership: *bytes_out is the caller's. MR_END: they are not as the head says.
+ */
+static mr_status read_section(int fd, uint64_t at, uint64_t len, uint64_t checksum,
+                              uint8_t **bytes_out, mr_error *error)
 {
     size_t n = 0;
     *bytes_out = malloc(len > 0 ? (size_t)len : 1);
@@ -134,15 +141,17 @@ static mr_status read_section(int fd, uint64_t at, uint64_t len, uint64_t checks
 }
 
 /* Check all sections, then take the templates. */
-static mr_status take_sections(struct mr_pack_draft *draft, int fd, const struct mr_pack_part_head *head,
-                               mr_error *error)
+static mr_status take_sections(struct mr_pack_draft *draft, int fd,
+                               const struct mr_pack_part_head *head, mr_error *error)
 {
     struct mr_packed_template *templates = NULL;
-    uint64_t at = sizeof *head, n_templates = head->sections[MR_PACK_TEMPLATES].len / sizeof *templates;
+    uint64_t at = sizeof *head,
+             n_templates = head->sections[MR_PACK_TEMPLATES].len / sizeof *templates;
     mr_status status = MR_OK;
     for (int which = 0; status == MR_OK && which < MR_PACK_N_SECTIONS; which++) {
         uint8_t *bytes;
-        status = read_section(fd, at, head->sections[which].len, head->sections[which].checksum, &bytes, error);
+        status = read_section(fd, at, head->sections[which].len, head->sections[which].checksum,
+                              &bytes, error);
         if (which == MR_PACK_TEMPLATES)
             templates = (void *)bytes;
         else
@@ -155,7 +164,8 @@ static mr_status take_sections(struct mr_pack_draft *draft, int fd, const struct
     return status;
 }
 
-static mr_status count_part(struct mr_pack_draft *draft, const struct mr_pack_part_head *head, mr_error *error)
+static mr_status count_part(struct mr_pack_draft *draft, const struct mr_pack_part_head *head,
+                            mr_error *error)
 {
     mr_status status = mr_bytes_append_u64(&draft->shards, head->shard_bytes, error);
     if (status < 0)
@@ -180,15 +190,17 @@ static bool length_fits(const struct mr_pack_part_head *head, uint64_t file_byte
     return file_bytes == len;
 }
 
-static int open_part(const struct mr_pack_draft *draft, uint32_t shard, struct mr_pack_part_head *head_out)
+static int open_part(const struct mr_pack_draft *draft, uint32_t shard,
+                     struct mr_pack_part_head *head_out)
 {
     char name[MR_PACK_FILE_NAME];
     size_t n = 0;
     name_part(shard, name);
     struct stat st;
     int fd = mr_regular_file_open(draft->root, name, O_RDONLY | O_NOFOLLOW, &st);
-    bool good = fd >= 0 && mr_file_read_at(fd, 0, head_out, sizeof *head_out, &n) == 0 && n == sizeof *head_out &&
-                head_out->magic == MR_PACK_PART_MAGIC && head_out->checksum == head_checksum(*head_out) &&
+    bool good = fd >= 0 && mr_file_read_at(fd, 0, head_out, sizeof *head_out, &n) == 0 &&
+                n == sizeof *head_out && head_out->magic == MR_PACK_PART_MAGIC &&
+                head_out->checksum == head_checksum(*head_out) &&
                 length_fits(head_out, (uint64_t)st.st_size);
     if (fd >= 0 && !good) {
         close(fd);
@@ -208,15 +220,17 @@ mr_status mr_pack_part_load(struct mr_pack_draft *draft, mr_error *error)
     return status == MR_OK ? count_part(draft, &head, error) : status;
 }
 
-mr_status mr_pack_part_open(const struct mr_pack_draft *draft, uint32_t shard, enum mr_pack_section which, int *fd_out,
-                            uint64_t *off_out, uint64_t *len_out, mr_error *error)
+mr_status mr_pack_part_open(const struct mr_pack_draft *draft, uint32_t shard,
+                            enum mr_pack_section which, int *fd_out, uint64_t *off_out,
+                            uint64_t *len_out, mr_error *error)
 {
     struct mr_pack_part_head head;
     char name[MR_PACK_FILE_NAME];
     *fd_out = open_part(draft, shard, &head);
     if (*fd_out < 0) {
         name_part(shard, name);
-        return mr_error_set(error, MR_ERR_IO, "%s/%s was altered while it was in use", draft->dir, name);
+        return mr_error_set(error, MR_ERR_IO, "%s/%s was altered while it was in use", draft->dir,
+                            name);
     }
     *off_out = sizeof head;
     for (int before = 0; before < (int)which; before++)
@@ -225,7 +239,8 @@ mr_status mr_pack_part_open(const struct mr_pack_draft *draft, uint32_t shard, e
     return MR_OK;
 }
 
-mr_status mr_pack_part_remove(const struct mr_pack_draft *draft, uint32_t first, bool parts_only, mr_error *error)
+mr_status mr_pack_part_remove(const struct mr_pack_draft *draft, uint32_t first, bool parts_only,
+                              mr_error *error)
 {
     for (uint32_t i = first;; i++) {
         char part[MR_PACK_FILE_NAME], shard[MR_PACK_FILE_NAME];

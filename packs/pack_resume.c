@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out how far an interrupted pack is. Shards with a part count, up to the first without one. What follows them is
- * removed, the marks are cut, and packing continues after them as if it had never been interrupted.
+ * Finds out how far an interrupted pack is. Shards with a part count, up to the first without one.
+ * What follows them is removed, the marks are cut, and packing continues after them as if it had
+ * never been interrupted.
  *
- * Invariant: `unfinished` is on the disk before the first shard is made. A shard without it is therefore not ours.
+ * Invariant: `unfinished` is on the disk before the first shard is made. A shard without it is
+ * therefore not ours.
  */
 #include "packs/pack_resume.h"
 
@@ -22,19 +24,20 @@
 #include "packs/pack_part.h"
 
 /* Does this section of a complete pack's index hold these bytes? */
-static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pack_section which, const void *bytes,
-                        size_t len)
+static bool has_section(int fd, const struct mr_pack_header *header, enum mr_pack_section which,
+                        const void *bytes, size_t len)
 {
     size_t n = 0;
     char *found = header->sections[which].len == len ? malloc(len + 1) : NULL;
-    bool same = found && mr_file_read_at(fd, header->sections[which].off, found, len, &n) == 0 && n == len &&
-                memcmp(found, bytes, len) == 0;
+    bool same = found && mr_file_read_at(fd, header->sections[which].off, found, len, &n) == 0 &&
+                n == len && memcmp(found, bytes, len) == 0;
     free(found);
     return same;
 }
 
 /* Is it what this draft would become? The origin says what is packed and how. */
-static bool is_of_draft(int fd, const struct mr_pack_header *header, const struct mr_pack_draft *draft)
+static bool is_of_draft(int fd, const struct mr_pack_header *header,
+                        const struct mr_pack_draft *draft)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     const char *names = (const char *)(begin + 1), *origin = names + begin->class_names_len;
@@ -49,10 +52,12 @@ static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *e
     struct stat st;
     size_t n = 0;
     if (fstatat(draft->root, MR_PACK_INDEX, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? MR_OK : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
+        return errno == ENOENT ? MR_OK
+                               : mr_pack_draft_fail(draft, errno, "look at", MR_PACK_INDEX, error);
     int fd = mr_regular_file_open(draft->root, MR_PACK_INDEX, O_RDONLY, NULL);
-    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, sizeof header, &n) == 0 && n == sizeof header &&
-                   header.magic == MR_PACK_MAGIC && header.version == MR_PACK_VERSION;
+    bool is_pack = fd >= 0 && mr_file_read_at(fd, 0, &header, sizeof header, &n) == 0 &&
+                   n == sizeof header && header.magic == MR_PACK_MAGIC &&
+                   header.version == MR_PACK_VERSION;
     bool is_same = is_pack && is_of_draft(fd, &header, draft);
     if (fd >= 0)
         close(fd);
@@ -60,10 +65,11 @@ static mr_status check_incomplete(const struct mr_pack_draft *draft, mr_error *e
         mr_pack_resume_clean(draft);
     if (is_same)
         return MR_END;
-    return mr_error_set(error, MR_ERR_INVALID,
-                        is_pack ? "%s holds a complete pack of another dataset, or made with other options"
-                                : "%s holds a file called index",
-                        draft->dir);
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        is_pack ? "%s holds a complete pack of another dataset, or made with other options"
+                : "%s holds a file called index",
+        draft->dir);
 }
 
 void mr_pack_resume_clean(const struct mr_pack_draft *draft)
@@ -83,7 +89,8 @@ static mr_status lock_folder(struct mr_pack_draft *draft, bool *is_new_out, mr_e
 {
     struct stat st;
     const int flags = O_RDWR | O_NOFOLLOW;
-    draft->lock_fd = mr_regular_file_open(draft->root, MR_PACK_UNFINISHED, flags | O_CREAT | O_EXCL, NULL);
+    draft->lock_fd =
+        mr_regular_file_open(draft->root, MR_PACK_UNFINISHED, flags | O_CREAT | O_EXCL, NULL);
     *is_new_out = draft->lock_fd >= 0;
     if (draft->lock_fd == -EEXIST)
         draft->lock_fd = mr_regular_file_open(draft->root, MR_PACK_UNFINISHED, flags, NULL);
@@ -95,11 +102,15 @@ static mr_status lock_folder(struct mr_pack_draft *draft, bool *is_new_out, mr_e
     if (fstat(draft->lock_fd, &st) != 0)
         return fail_lock(draft, "look at", error);
     if (!is_locked || st.st_nlink == 0) /* the other process has just completed the pack */
-        return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s", draft->dir);
+        return mr_error_set(error, MR_ERR_INVALID, "another process is packing into %s",
+                            draft->dir);
     return MR_OK;
 }
 
-/* The text after the class names; NULL if these are not the bytes of `unfinished`, or not all of them. */
+/*
+ * The text after the class names; NULL if these are not the bytes of `unfinished`, or not all of
+ * them.
+ */
 static const char *origin_of(const uint8_t *bytes, size_t len)
 {
     struct mr_pack_begin begin;
@@ -115,34 +126,40 @@ static const char *origin_of(const uint8_t *bytes, size_t len)
 }
 
 /* The interrupted call against this one. */
-static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t *bytes, size_t len, mr_error *error)
+static mr_status compare_begin(const struct mr_pack_draft *draft, const uint8_t *bytes, size_t len,
+                               mr_error *error)
 {
     if (len == draft->begin.len && memcmp(bytes, draft->begin.data, len) == 0)
         return MR_OK;
     const struct mr_pack_begin *now = mr_pack_draft_begin(draft);
-    const char *origin = origin_of(bytes, len), *new_origin = origin_of(draft->begin.data, draft->begin.len);
+    const char *origin = origin_of(bytes, len),
+               *new_origin = origin_of(draft->begin.data, draft->begin.len);
     struct mr_pack_begin then;
     memcpy(&then, bytes, sizeof then);
     if (strcmp(origin, new_origin) != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of another pack: \"%.350s\", now \"%.350s\"",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s holds a part of another pack: \"%.350s\", now \"%.350s\"",
                             draft->dir, origin, new_origin);
     if (then.n_samples != now->n_samples)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s holds a part of a pack of %" PRIu64 " samples, now there are %" PRIu64, draft->dir,
-                            then.n_samples, now->n_samples);
+                            "%s holds a part of a pack of %" PRIu64
+                            " samples, now there are %" PRIu64,
+                            draft->dir, then.n_samples, now->n_samples);
     if (then.shard_bytes != now->shard_bytes || then.align != now->align)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s holds a part of a pack with shards of %" PRIu64 " bytes, aligned to %" PRIu32
-                            "; now %" PRIu64 " and %" PRIu32,
+                            "%s holds a part of a pack with shards of %" PRIu64
+                            " bytes, aligned to %" PRIu32 "; now %" PRIu64 " and %" PRIu32,
                             draft->dir, then.shard_bytes, then.align, now->shard_bytes, now->align);
-    return mr_error_set(error, MR_ERR_INVALID, "%s holds a part of a pack with other labels or classes", draft->dir);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s holds a part of a pack with other labels or classes", draft->dir);
 }
 
 /*
- * Compare the file's content. *has_begun_out: it has one. A crash may leave it cut off or full of zeros; anything else
- * is not ours.
+ * Compare the file's content. *has_begun_out: it has one. A crash may leave it cut off or full of
+ * zeros; anything else is not ours.
  */
-static mr_status check_begin(const struct mr_pack_draft *draft, bool *has_begun_out, mr_error *error)
+static mr_status check_begin(const struct mr_pack_draft *draft, bool *has_begun_out,
+                             mr_error *error)
 {
     struct stat st;
     const uint64_t ours = MR_PACK_BEGIN_MAGIC;
@@ -152,13 +169,14 @@ static mr_status check_begin(const struct mr_pack_draft *draft, bool *has_begun_
     if (n < 0 || fstat(draft->lock_fd, &st) != 0)
         return fail_lock(draft, "read", error);
     if (magic != 0 && memcmp(&magic, &ours, (size_t)n) != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_UNFINISHED " is not of a pack", draft->dir);
+        return mr_error_set(error, MR_ERR_INVALID, "%s/" MR_PACK_UNFINISHED " is not of a pack",
+                            draft->dir);
     uint8_t *bytes = malloc((size_t)st.st_size + 1);
     if (!bytes)
         return mr_error_memory(error, (size_t)st.st_size);
     int rc = mr_file_read_at(draft->lock_fd, 0, bytes, (size_t)st.st_size, &len);
     *has_begun_out = rc == 0 && origin_of(bytes, len);
-    mr_status status = rc < 0           ? mr_pack_draft_fail(draft, -rc, "read", MR_PACK_UNFINISHED, error)
+    mr_status status = rc < 0 ? mr_pack_draft_fail(draft, -rc, "read", MR_PACK_UNFINISHED, error)
                        : *has_begun_out ? compare_begin(draft, bytes, len, error)
                                         : MR_OK;
     free(bytes);
@@ -183,8 +201,8 @@ static mr_status refuse_file(const struct mr_pack_draft *draft, const char *name
 {
     if (faccessat(draft->root, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "%s holds %s, but no index and no " MR_PACK_UNFINISHED, draft->dir,
-                        name);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s holds %s, but no index and no " MR_PACK_UNFINISHED, draft->dir, name);
 }
 
 static mr_status begin_pack(const struct mr_pack_draft *draft, mr_error *error)

@@ -2,8 +2,8 @@
 /*
  * Makes and checks the names of samples in packs.
  *
- * Invariant: an index may come from anywhere, so a name is checked again before a file gets it. A folder's path may
- * hold any byte, also one that means something in a SPEC.
+ * Invariant: an index may come from anywhere, so a name is checked again before a file gets it. A
+ * folder's path may hold any byte, also one that means something in a SPEC.
  */
 #include "packs/pack_sample_name.h"
 
@@ -15,7 +15,8 @@
 #include "base/words.h"
 #include "dataset/pack_index.h"
 
-static const char *const jpeg_endings[] = {MR_PACK_SAMPLE_NAME_JPEG, ".jpeg", ".jpe", ".jfif", NULL};
+static const char *const jpeg_endings[] = {MR_PACK_SAMPLE_NAME_JPEG, ".jpeg", ".jpe", ".jfif",
+                                           NULL};
 static const char *const png_endings[] = {MR_PACK_SAMPLE_NAME_PNG, NULL};
 
 static bool ends_in(const char *name, const char *const *endings)
@@ -54,10 +55,12 @@ static const char *inside_part(const char *path)
 }
 
 /* The path as the dataset has it; false where it is not known. */
-static bool find_path(const struct mr_catalog *catalog, int64_t index, char path_out[MR_CATALOG_PATH])
+static bool find_path(const struct mr_catalog *catalog, int64_t index,
+                      char path_out[MR_CATALOG_PATH])
 {
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    if (!mr_catalog_is_pack(catalog) && !mr_catalog_loose_files(catalog)) { /* a member: the shard, then its name */
+    /* a member: the shard, then its name */
+    if (!mr_catalog_is_pack(catalog) && !mr_catalog_loose_files(catalog)) {
         mr_catalog_relative_name(catalog, index, path_out, MR_CATALOG_PATH);
         return true;
     }
@@ -71,8 +74,8 @@ static bool find_path(const struct mr_catalog *catalog, int64_t index, char path
     return true;
 }
 
-void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
-                                 char name_out[MR_CATALOG_PATH])
+void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index,
+                                 const char *ending, char name_out[MR_CATALOG_PATH])
 {
     char path[MR_CATALOG_PATH];
     const char *name = find_path(catalog, index, path) ? inside_part(path) : "";
@@ -103,7 +106,9 @@ const char *mr_pack_sample_name_ending(const char *name, const struct mr_packed_
 {
     if (image->encoding == MR_PACKED_RAW)
         return ends_in(name, png_endings) ? "" : MR_PACK_SAMPLE_NAME_PNG;
-    return mr_packed_image_is_file(image->encoding) || ends_in(name, jpeg_endings) ? "" : MR_PACK_SAMPLE_NAME_JPEG;
+    return mr_packed_image_is_file(image->encoding) || ends_in(name, jpeg_endings)
+               ? ""
+               : MR_PACK_SAMPLE_NAME_JPEG;
 }
 
 static bool is_safe(unsigned char c)

@@ -10,12 +10,12 @@
 #define MR_PACK_SAMPLE_NAME_PNG ".png"
 
 /*
- * The name by which a sample is packed: its file's path without what would lead out of a folder, that is a slash at the
- * start and everything up to the last "..", as tar does. ending: NULL, or one that the name gets where it has none of
- * that kind.
+ * The name by which a sample is packed: its file's path without what would lead out of a folder,
+ * that is a slash at the start and everything up to the last "..", as tar does. ending: NULL, or
+ * one that the name gets where it has none of that kind.
  */
-void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index, const char *ending,
-                                 char name_out[MR_CATALOG_PATH]);
+void mr_pack_sample_name_in_pack(const struct mr_catalog *catalog, int64_t index,
+                                 const char *ending, char name_out[MR_CATALOG_PATH]);
 
 /* Does the path stay below the folder it is used in, and end with the name of a file? */
 bool mr_pack_sample_name_is_safe(const char *name);

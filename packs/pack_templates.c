@@ -14,7 +14,8 @@
 enum { FIRST_SLOTS = 64 };
 
 /* Where it stands, or the free slot where it would. */
-static uint32_t *slot_of(const struct mr_pack_templates *templates, const struct mr_packed_template *wanted)
+static uint32_t *slot_of(const struct mr_pack_templates *templates,
+                         const struct mr_packed_template *wanted)
 {
     uint32_t mask = templates->n_slots - 1, at = (uint32_t)mr_xxh3(wanted, sizeof *wanted) & mask;
     while (templates->slots[at] != 0 &&
@@ -23,8 +24,8 @@ static uint32_t *slot_of(const struct mr_pack_templates *templates, const struct
     return &templates->slots[at];
 }
 
-bool mr_pack_templates_find(const struct mr_pack_templates *templates, const struct mr_packed_template *wanted,
-                            uint32_t *number_out)
+bool mr_pack_templates_find(const struct mr_pack_templates *templates,
+                            const struct mr_packed_template *wanted, uint32_t *number_out)
 {
     uint32_t slot = templates->n_slots ? *slot_of(templates, wanted) : 0;
     if (slot != 0)
@@ -37,7 +38,8 @@ static mr_status grow_slots(struct mr_pack_templates *templates, mr_error *error
     size_t n_slots = templates->n_slots ? (size_t)templates->n_slots * 2 : FIRST_SLOTS;
     size_t n_items = n_slots / 2;
     uint32_t *slots = n_slots <= UINT32_MAX ? calloc(n_slots, sizeof *slots) : NULL;
-    struct mr_packed_template *items = slots ? realloc(templates->items, n_items * sizeof *items) : NULL;
+    struct mr_packed_template *items =
+        slots ? realloc(templates->items, n_items * sizeof *items) : NULL;
     if (!items) {
         free(slots);
         return mr_error_memory(error, n_items * sizeof *items);
@@ -51,10 +53,11 @@ static mr_status grow_slots(struct mr_pack_templates *templates, mr_error *error
     return MR_OK;
 }
 
-mr_status mr_pack_templates_add(struct mr_pack_templates *templates, const struct mr_packed_template *added,
-                                mr_error *error)
+mr_status mr_pack_templates_add(struct mr_pack_templates *templates,
+                                const struct mr_packed_template *added, mr_error *error)
 {
-    mr_status status = templates->n >= templates->n_slots / 2 ? grow_slots(templates, error) : MR_OK;
+    mr_status status =
+        templates->n >= templates->n_slots / 2 ? grow_slots(templates, error) : MR_OK;
     if (status < 0)
         return status;
     templates->items[templates->n++] = *added;

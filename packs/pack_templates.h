@@ -16,11 +16,11 @@ struct mr_pack_templates {
 };
 
 /* The number of a template that is there. */
-bool mr_pack_templates_find(const struct mr_pack_templates *templates, const struct mr_packed_template *wanted,
-                            uint32_t *number_out);
+bool mr_pack_templates_find(const struct mr_pack_templates *templates,
+                            const struct mr_packed_template *wanted, uint32_t *number_out);
 /* Append one; its number is the n of before. MR_ERR_NO_MEMORY leaves them as they were. */
-mr_status mr_pack_templates_add(struct mr_pack_templates *templates, const struct mr_packed_template *added,
-                                mr_error *error);
+mr_status mr_pack_templates_add(struct mr_pack_templates *templates,
+                                const struct mr_packed_template *added, mr_error *error);
 void mr_pack_templates_fini(struct mr_pack_templates *templates);
 
 #endif

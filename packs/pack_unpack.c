@@ -4,7 +4,8 @@
  *
  * One damaged sample does not end the call: it is reported, and the other files are written.
  *
- * Invariant: a name comes from the index, which may come from anywhere, so it is checked before a file gets it.
+ * Invariant: a name comes from the index, which may come from anywhere, so it is checked before a
+ * file gets it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static void close_worker(void *worker)
     free(w);
 }
 
-static mr_status restore_sample(void *worker, const struct mr_read *read, struct mr_pipeline_item *item)
+static mr_status restore_sample(void *worker, const struct mr_read *read,
+                                struct mr_pipeline_item *item)
 {
     struct worker *w = worker;
     struct unpacked *unpacked = item->result;
@@ -76,14 +78,17 @@ static mr_status file_name(const struct unpacking *unpacking, const struct mr_pi
                            char name_out[MR_CATALOG_PATH], mr_error *error)
 {
     const struct unpacked *unpacked = item->result;
-    const char *name = mr_pack_index_name(mr_catalog_pack(unpacking->job.catalog), (uint64_t)item->index);
+    const char *name =
+        mr_pack_index_name(mr_catalog_pack(unpacking->job.catalog), (uint64_t)item->index);
     if (!name)
         return mr_error_set(error, MR_ERR_DAMAGED, "it has no name");
     if (!mr_pack_sample_name_is_safe(name))
-        return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is not a name of a file below the folder", name);
+        return mr_error_set(error, MR_ERR_DAMAGED, "'%s' is not a name of a file below the folder",
+                            name);
     const char *ending = mr_pack_sample_name_ending(name, &unpacked->image);
     if (strlen(name) + strlen(ending) >= MR_CATALOG_PATH)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending", name);
+        return mr_error_set(error, MR_ERR_DAMAGED, "the name '%s' is too long for another ending",
+                            name);
     strcpy(stpcpy(name_out, name), ending);
     return MR_OK;
 }
@@ -104,7 +109,8 @@ static mr_status write_file(struct unpacking *unpacking, struct mr_pipeline_item
     bool written = false;
     mr_status status = file_name(unpacking, item, name, &item->error);
     if (status == MR_OK)
-        status = mr_pack_unpack_file_write(&unpacking->folder, name, item->bytes, item->len, &written, &item->error);
+        status = mr_pack_unpack_file_write(&unpacking->folder, name, item->bytes, item->len,
+                                           &written, &item->error);
     unpacking->job.progress.bytes_written += written ? item->len : 0;
     return status;
 }
@@ -152,8 +158,8 @@ static mr_status run_unpacking(struct unpacking *unpacking, const char *dir, mr_
     return status;
 }
 
-mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options, mr_pack_report *report_out,
-                         mr_error *error)
+mr_status mr_pack_unpack(mr_dataset *pack, const char *dir, const mr_pack_options *options,
+                         mr_pack_report *report_out, mr_error *error)
 {
     struct unpacking unpacking = {.folder.fd = -1};
     if (!dir || !*dir)

@@ -2,9 +2,9 @@
 /*
  * Writes files below a folder and never replaces one.
  *
- * Invariant: the system call that gives a file its name decides whether the name is free; a check before it would not.
- * So two processes that unpack into one folder do not replace each other's files. Where the file system has no
- * renameat2() with RENAME_NOREPLACE, link() decides.
+ * Invariant: the system call that gives a file its name decides whether the name is free; a check
+ * before it would not. So two processes that unpack into one folder do not replace each other's
+ * files. Where the file system has no renameat2() with RENAME_NOREPLACE, link() decides.
  */
 #include "packs/pack_unpack_file.h"
 
@@ -23,17 +23,19 @@ enum { TRIES = 100, MAX_PATH = 4200, PIECE_BYTES = 65536 };
 /* Is it the name that cannot be had here? Another file may well be written then. */
 static bool is_of_name(int os_error)
 {
-    return os_error == ENAMETOOLONG || os_error == ENOTDIR || os_error == EILSEQ || os_error == EINVAL;
+    return os_error == ENAMETOOLONG || os_error == ENOTDIR || os_error == EILSEQ ||
+           os_error == EINVAL;
 }
 
-static mr_status fail_at(const struct mr_pack_unpack_folder *folder, int os_error, const char *what, const char *name,
-                         mr_error *error)
+static mr_status fail_at(const struct mr_pack_unpack_folder *folder, int os_error, const char *what,
+                         const char *name, mr_error *error)
 {
     mr_status status = is_of_name(os_error) ? MR_ERR_DAMAGED : MR_ERR_IO;
     return mr_error_os(error, status, os_error, "cannot %s %s/%s", what, folder->path, name);
 }
 
-mr_status mr_pack_unpack_file_begin(const char *path, struct mr_pack_unpack_folder *folder_out, mr_error *error)
+mr_status mr_pack_unpack_file_begin(const char *path, struct mr_pack_unpack_folder *folder_out,
+                                    mr_error *error)
 {
     *folder_out = (struct mr_pack_unpack_folder){.fd = -1, .path = path};
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
@@ -59,7 +61,8 @@ void mr_pack_unpack_file_end(struct mr_pack_unpack_folder *folder)
 }
 
 /* Each folder on the way to the file. */
-static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const char *name, mr_error *error)
+static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const char *name,
+                              mr_error *error)
 {
     char path[MAX_PATH];
     snprintf(path, sizeof path, "%s", name);
@@ -73,13 +76,16 @@ static mr_status make_parents(const struct mr_pack_unpack_folder *folder, const 
 }
 
 /* A new file beside the one to be. Returns its descriptor or a negative errno. */
-static int create_temporary(const struct mr_pack_unpack_folder *folder, const char *name, char temporary_out[MAX_PATH])
+static int create_temporary(const struct mr_pack_unpack_folder *folder, const char *name,
+                            char temporary_out[MAX_PATH])
 {
     const char *slash = strrchr(name, '/');
     int parent_len = slash ? (int)(slash - name) + 1 : 0;
     for (int i = 0; i < TRIES; i++) {
-        snprintf(temporary_out, MAX_PATH, "%.*s.unpack-%ld-%d.tmp", parent_len, name, (long)getpid(), i);
-        int fd = openat(folder->fd, temporary_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        snprintf(temporary_out, MAX_PATH, "%.*s.unpack-%ld-%d.tmp", parent_len, name,
+                 (long)getpid(), i);
+        int fd = openat(folder->fd, temporary_out,
+                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd >= 0 ? fd : -errno;
     }
@@ -102,7 +108,10 @@ static int write_all(int fd, const void *bytes, size_t len)
     return 0;
 }
 
-/* Give the file its name unless something has it. Returns 0 or a negative errno, -EEXIST among them. */
+/*
+ * Give the file its name unless something has it. Returns 0 or a negative errno, -EEXIST among
+ * them.
+ */
 static int rename_new(int fd, const char *temporary, const char *name)
 {
     if (renameat2(fd, temporary, fd, name, RENAME_NOREPLACE) == 0)
@@ -132,7 +141,8 @@ static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
         n = read(file, piece, sizeof piece);
         if (n < 0 && errno != EINTR)
             rc = -errno;
-        if (n > 0 && ((size_t)n > len - done || memcmp(piece, (const char *)bytes + done, (size_t)n) != 0))
+        if (n > 0 &&
+            ((size_t)n > len - done || memcmp(piece, (const char *)bytes + done, (size_t)n) != 0))
             rc = 0;
         done += n > 0 ? (size_t)n : 0;
     }
@@ -141,19 +151,20 @@ static int has_bytes(int fd, const char *name, const void *bytes, size_t len)
 }
 
 /* What was there first. */
-static mr_status compare_file(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes,
-                              size_t len, mr_error *error)
+static mr_status compare_file(const struct mr_pack_unpack_folder *folder, const char *name,
+                              const void *bytes, size_t len, mr_error *error)
 {
     int rc = has_bytes(folder->fd, name, bytes, len);
     if (rc < 0)
         return fail_at(folder, -rc, "read", name, error);
     if (rc == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "%s/%s exists already, with other content", folder->path, name);
+        return mr_error_set(error, MR_ERR_INVALID, "%s/%s exists already, with other content",
+                            folder->path, name);
     return MR_OK;
 }
 
-static mr_status write_new(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes, size_t len,
-                           int *rc_out, mr_error *error)
+static mr_status write_new(const struct mr_pack_unpack_folder *folder, const char *name,
+                           const void *bytes, size_t len, int *rc_out, mr_error *error)
 {
     char temporary[MAX_PATH];
     int fd = create_temporary(folder, name, temporary);
@@ -169,8 +180,9 @@ static mr_status write_new(const struct mr_pack_unpack_folder *folder, const cha
     return rc == 0 || rc == -EEXIST ? MR_OK : fail_at(folder, -rc, "write", name, error);
 }
 
-mr_status mr_pack_unpack_file_write(const struct mr_pack_unpack_folder *folder, const char *name, const void *bytes,
-                                    size_t len, bool *written_out, mr_error *error)
+mr_status mr_pack_unpack_file_write(const struct mr_pack_unpack_folder *folder, const char *name,
+                                    const void *bytes, size_t len, bool *written_out,
+                                    mr_error *error)
 {
     struct stat st;
     int rc = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends samples to shards. What the index will say of a shard's samples is kept in memory until the shard is full,
- * and then saved as its part (pack_part.h); the index is made from the parts at the end.
+ * Appends samples to shards. What the index will say of a shard's samples is kept in memory until
+ * the shard is full, and then saved as its part (pack_part.h); the index is made from the parts at
+ * the end.
  */
 #include "packs/pack_writer.h"
 
@@ -41,18 +42,20 @@ static mr_status begin_shard(struct mr_pack_draft *draft, mr_error *error)
         return status;
     mr_pack_draft_shard_name(mr_pack_draft_n_shards(draft) - 1, name);
     draft->shard_fd = mr_regular_file_open(draft->root, name, O_RDWR | O_CREAT | O_EXCL, NULL);
-    return draft->shard_fd >= 0 ? MR_OK : mr_pack_draft_fail(draft, -draft->shard_fd, "create", name, error);
+    return draft->shard_fd >= 0
+               ? MR_OK
+               : mr_pack_draft_fail(draft, -draft->shard_fd, "create", name, error);
 }
 
 static mr_status too_long(const struct mr_pack_entry *entry, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " bytes are too many for a shard", entry->name,
-                        entry->image.len);
+    return mr_error_set(error, MR_ERR_INVALID, "%s: %" PRIu64 " bytes are too many for a shard",
+                        entry->name, entry->image.len);
 }
 
 /* Where the next sample will begin, in the last shard, which may be a new one. */
-static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t *offset_out,
-                              mr_error *error)
+static mr_status place_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                              uint64_t *offset_out, mr_error *error)
 {
     const struct mr_pack_begin *begin = mr_pack_draft_begin(draft);
     uint64_t len = draft->shard_fd >= 0 ? *mr_pack_draft_shard_len(draft) : 0, end;
@@ -85,16 +88,18 @@ static mr_status write_marks(struct mr_pack_draft *draft, const struct mr_packed
         return MR_OK;
     assert(draft->wants_marks && image->marks_len > 0);
     if (draft->marks_fd < 0)
-        draft->marks_fd = mr_regular_file_open(draft->root, MR_PACK_MARKS_FILE, O_RDWR | O_CREAT | O_EXCL, NULL);
+        draft->marks_fd =
+            mr_regular_file_open(draft->root, MR_PACK_MARKS_FILE, O_RDWR | O_CREAT | O_EXCL, NULL);
     if (draft->marks_fd < 0)
         return mr_pack_draft_fail(draft, -draft->marks_fd, "create", MR_PACK_MARKS_FILE, error);
-    *marks_out = (struct mr_pack_marks){mr_align_up(draft->marks_len, MARKS_ALIGN), image->marks_len};
+    *marks_out =
+        (struct mr_pack_marks){mr_align_up(draft->marks_len, MARKS_ALIGN), image->marks_len};
     int rc = mr_file_write_at(draft->marks_fd, image->marks, image->marks_len, marks_out->offset);
     return rc < 0 ? mr_pack_draft_fail(draft, -rc, "write", MR_PACK_MARKS_FILE, error) : MR_OK;
 }
 
-static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
-                             struct mr_pack_marks *marks_out, mr_error *error)
+static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                             uint64_t offset, struct mr_pack_marks *marks_out, mr_error *error)
 {
     int rc = mr_file_write_at(draft->shard_fd, entry->bytes, entry->image.len, offset);
     char name[MR_PACK_FILE_NAME];
@@ -107,18 +112,21 @@ static mr_status write_bytes(struct mr_pack_draft *draft, const struct mr_pack_e
 }
 
 /* The number of a template, which may be new. */
-static mr_status number_template(struct mr_pack_draft *draft, const struct mr_packed_template *wanted,
-                                 uint32_t *number_out, mr_error *error)
+static mr_status number_template(struct mr_pack_draft *draft,
+                                 const struct mr_packed_template *wanted, uint32_t *number_out,
+                                 mr_error *error)
 {
     if (mr_pack_templates_find(&draft->templates, wanted, number_out))
         return MR_OK;
     *number_out = draft->templates.n;
     mr_status status = mr_pack_templates_add(&draft->templates, wanted, error);
-    return status < 0 ? status : mr_bytes_append(&draft->sections[MR_PACK_TEMPLATES], wanted, sizeof *wanted, error);
+    return status < 0 ? status
+                      : mr_bytes_append(&draft->sections[MR_PACK_TEMPLATES], wanted, sizeof *wanted,
+                                        error);
 }
 
-static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
-                                             uint64_t offset)
+static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft,
+                                             const struct mr_pack_entry *entry, uint64_t offset)
 {
     const struct mr_packed_image *image = &entry->image;
     bool has_rows = mr_packed_image_has_rows(image->encoding);
@@ -140,8 +148,8 @@ static struct mr_pack_sample describe_sample(const struct mr_pack_draft *draft, 
 }
 
 /* What the index will say of a sample whose bytes were written. */
-static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, uint64_t offset,
-                             const struct mr_pack_marks *marks, mr_error *error)
+static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                             uint64_t offset, const struct mr_pack_marks *marks, mr_error *error)
 {
     struct mr_bytes *sections = draft->sections;
     struct mr_pack_sample sample = describe_sample(draft, entry, offset);
@@ -149,14 +157,16 @@ static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_e
     uint64_t n_rows = has_rows ? (uint64_t)entry->image.n_rows + 1 : 0;
     uint64_t n_sums = entry->image.sums ? entry->image.n_rows : 0;
     size_t name_len = strlen(entry->name) + 1;
-    mr_status status = has_rows ? number_template(draft, entry->image.template, &sample.template, error) : MR_OK;
+    mr_status status =
+        has_rows ? number_template(draft, entry->image.template, &sample.template, error) : MR_OK;
     if (status == MR_OK)
         status = mr_bytes_append(&sections[MR_PACK_SAMPLES], &sample, sizeof sample, error);
     if (status == MR_OK)
-        status = mr_bytes_append(&sections[MR_PACK_ROWS], entry->image.rows, (size_t)n_rows * sizeof(uint32_t), error);
+        status = mr_bytes_append(&sections[MR_PACK_ROWS], entry->image.rows,
+                                 (size_t)n_rows * sizeof(uint32_t), error);
     if (status == MR_OK)
-        status =
-            mr_bytes_append(&sections[MR_PACK_ROW_SUMS], entry->image.sums, (size_t)n_sums * sizeof(uint32_t), error);
+        status = mr_bytes_append(&sections[MR_PACK_ROW_SUMS], entry->image.sums,
+                                 (size_t)n_sums * sizeof(uint32_t), error);
     if (status == MR_OK)
         status = mr_bytes_append(&sections[MR_PACK_LABELS], entry->label,
                                  (size_t)mr_pack_draft_begin(draft)->label_bytes, error);
@@ -171,7 +181,8 @@ static mr_status note_sample(struct mr_pack_draft *draft, const struct mr_pack_e
     return status;
 }
 
-static void count_bytes(struct mr_pack_draft *draft, uint64_t end, const struct mr_pack_marks *marks)
+static void count_bytes(struct mr_pack_draft *draft, uint64_t end,
+                        const struct mr_pack_marks *marks)
 {
     uint64_t *shard_len = mr_pack_draft_shard_len(draft);
     draft->bytes += end - *shard_len;
@@ -183,7 +194,8 @@ static void count_bytes(struct mr_pack_draft *draft, uint64_t end, const struct 
     draft->n_marked++;
 }
 
-static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry, mr_error *error)
+static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack_entry *entry,
+                               mr_error *error)
 {
     struct mr_pack_marks marks = {0};
     uint64_t offset = 0;
@@ -198,16 +210,19 @@ static mr_status append_sample(struct mr_pack_draft *draft, const struct mr_pack
 
 static mr_status refuse_after_failure(const struct mr_pack_writer *writer, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_STATE, "%s: after a failure the pack must be opened again", writer->draft.dir);
+    return mr_error_set(error, MR_ERR_STATE, "%s: after a failure the pack must be opened again",
+                        writer->draft.dir);
 }
 
-mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry, mr_error *error)
+mr_status mr_pack_writer_add(struct mr_pack_writer *writer, const struct mr_pack_entry *entry,
+                             mr_error *error)
 {
     uint64_t n_samples = mr_pack_draft_begin(&writer->draft)->n_samples;
     if (writer->has_failed)
         return refuse_after_failure(writer, error);
     if (writer->draft.n_done >= n_samples)
-        return mr_error_set(error, MR_ERR_INVALID, "%s: all of the %" PRIu64 " samples are there already",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s: all of the %" PRIu64 " samples are there already",
                             writer->draft.dir, n_samples);
     mr_status status = append_sample(&writer->draft, entry, error);
     writer->has_failed = status < 0;
@@ -220,9 +235,10 @@ mr_status mr_pack_writer_finish(struct mr_pack_writer *writer, mr_error *error)
     if (writer->has_failed)
         return refuse_after_failure(writer, error);
     if (writer->draft.n_done != n_samples)
-        return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples", writer->draft.dir,
-                            writer->draft.n_done, n_samples);
-    mr_status status = writer->draft.shard_fd >= 0 ? mr_pack_part_save(&writer->draft, error) : MR_OK;
+        return mr_error_set(error, MR_ERR_INVALID, "%s holds %" PRIu64 " of %" PRIu64 " samples",
+                            writer->draft.dir, writer->draft.n_done, n_samples);
+    mr_status status =
+        writer->draft.shard_fd >= 0 ? mr_pack_part_save(&writer->draft, error) : MR_OK;
     if (status == MR_OK)
         status = mr_pack_index_save(&writer->draft, error);
     if (status == MR_OK)
@@ -243,21 +259,25 @@ void mr_pack_writer_close(struct mr_pack_writer *writer)
     free(writer);
 }
 
-static mr_status check_options(const struct mr_pack_writer_options *options, uint32_t align, mr_error *error)
+static mr_status check_options(const struct mr_pack_writer_options *options, uint32_t align,
+                               mr_error *error)
 {
     if (align > MR_PACK_MAX_ALIGN || (align & (align - 1)) != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "align %" PRIu32 " is not a power of two up to %u", align,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "align %" PRIu32 " is not a power of two up to %u", align,
                             MR_PACK_MAX_ALIGN);
     if (options->shard_bytes == 0)
         return mr_error_set(error, MR_ERR_INVALID, "shards of 0 bytes");
     if (options->kind->label_bytes == 0 || options->kind->label_bytes > MR_PACK_MAX_LABEL_BYTES)
-        return mr_error_set(error, MR_ERR_INVALID, "labels of %" PRIu64 " bytes are above a pack's limit of %" PRIu64,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "labels of %" PRIu64 " bytes are above a pack's limit of %" PRIu64,
                             options->kind->label_bytes, MR_PACK_MAX_LABEL_BYTES);
     return MR_OK;
 }
 
 /* What the file `unfinished` will hold, so that another run can compare. */
-static mr_status make_begin(const struct mr_pack_writer_options *options, struct mr_bytes *bytes, mr_error *error)
+static mr_status make_begin(const struct mr_pack_writer_options *options, struct mr_bytes *bytes,
+                            mr_error *error)
 {
     const struct mr_sample_kind *kind = options->kind;
     uint32_t align = options->align ? options->align : 1;
@@ -286,7 +306,8 @@ static mr_status make_begin(const struct mr_pack_writer_options *options, struct
     if (status < 0)
         return status;
     memcpy(bytes->data, &begin, sizeof begin);
-    begin.checksum = mr_xxh3(bytes->data + MR_PACK_BEGIN_CHECKED, bytes->len - MR_PACK_BEGIN_CHECKED);
+    begin.checksum =
+        mr_xxh3(bytes->data + MR_PACK_BEGIN_CHECKED, bytes->len - MR_PACK_BEGIN_CHECKED);
     memcpy(bytes->data, &begin, sizeof begin);
     return MR_OK;
 }
@@ -302,11 +323,14 @@ static mr_status open_folder(struct mr_pack_draft *draft, const char *dir, mr_er
     if (mkdir(draft->dir, 0777) != 0 && errno != EEXIST)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s", draft->dir);
     draft->root = open(draft->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return draft->root >= 0 ? MR_OK : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", draft->dir);
+    return draft->root >= 0
+               ? MR_OK
+               : mr_error_os(error, MR_ERR_IO, errno, "cannot open the folder %s", draft->dir);
 }
 
 mr_status mr_pack_writer_open(const char *dir, const struct mr_pack_writer_options *options,
-                              struct mr_pack_writer **writer_out, uint64_t *n_done_out, mr_error *error)
+                              struct mr_pack_writer **writer_out, uint64_t *n_done_out,
+                              mr_error *error)
 {
     *writer_out = NULL;
     struct mr_pack_writer *writer = calloc(1, sizeof *writer);

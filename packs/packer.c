@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides what a file becomes in a pack: coefficients, pixels, a new JPEG, or its bytes as they are.
+ * Decides what a file becomes in a pack: coefficients, pixels, a new JPEG, or its bytes as they
+ * are.
  *
- * Invariant: statuses mean more here than elsewhere. MR_ERR_DAMAGED: the file cannot be decoded without an error or a
- * warning. MR_ERR_UNSUPPORTED: it can be decoded, but not packed as asked. After both the file is kept as it is, with
- * the message. Only other failures, all for lack of memory, reach the caller.
+ * Invariant: statuses mean more here than elsewhere. MR_ERR_DAMAGED: the file cannot be decoded
+ * without an error or a warning. MR_ERR_UNSUPPORTED: it can be decoded, but not packed as asked.
+ * After both the file is kept as it is, with the message. Only other failures, all for lack of
+ * memory, reach the caller.
  */
 #include "packs/packer.h"
 
@@ -48,7 +50,8 @@ struct input {
     bool made_anew;
 };
 
-mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_packer **packer_out, mr_error *error)
+mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_packer **packer_out,
+                           mr_error *error)
 {
     *packer_out = NULL;
     size_t len = mr_align_up(sizeof(struct mr_packer), MR_KERNELS_ALIGN);
@@ -61,7 +64,8 @@ mr_status mr_packer_create(const struct mr_packer_options *options, struct mr_pa
     mr_status status = mr_packer_decode_init(&packer->decode, &options->limits, error);
     if (status == MR_OK && packer->stock_jpeg)
         mr_codec_use_stock_jpeg(packer->decode.codec);
-    packer->options.marks = options->marks && status == MR_OK && mr_codec_reads_marks(packer->decode.codec);
+    packer->options.marks =
+        options->marks && status == MR_OK && mr_codec_reads_marks(packer->decode.codec);
     if (status == MR_OK)
         *packer_out = packer;
     else
@@ -90,23 +94,28 @@ bool mr_packer_makes_marks(const struct mr_packer *packer)
 /* ---- Coefficients ---- */
 
 /* The sample as a pack's reader will see it, against the full decode in pixels. */
-static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed_image *image, mr_error *error)
+static mr_status compare_pixels(struct mr_packer *packer, const struct mr_packed_image *image,
+                                mr_error *error)
 {
     bool same = false;
-    mr_status status = mr_packer_decode_sample(&packer->decode, image, packer->tiles.bytes.data, &same, error);
+    mr_status status =
+        mr_packer_decode_sample(&packer->decode, image, packer->tiles.bytes.data, &same, error);
     if (status == MR_ERR_NO_MEMORY)
         return status;
     if (status != MR_OK) /* the file is good all the same */
         return MR_ERR_UNSUPPORTED;
-    return same ? MR_OK : mr_error_set(error, MR_ERR_UNSUPPORTED, "its coefficients do not decode to the same pixels");
+    return same ? MR_OK
+                : mr_error_set(error, MR_ERR_UNSUPPORTED,
+                               "its coefficients do not decode to the same pixels");
 }
 
 /* Tiles, and pixels if they come with them. */
-static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head *head, struct mr_packed_image *image,
-                           bool *has_pixels_out, mr_error *error)
+static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head *head,
+                           struct mr_packed_image *image, bool *has_pixels_out, mr_error *error)
 {
     struct mr_packer_tiles *tiles = &packer->tiles;
-    mr_status status = mr_packer_jpeg_start(packer->decode.jpeg, &packer->template, has_pixels_out, error);
+    mr_status status =
+        mr_packer_jpeg_start(packer->decode.jpeg, &packer->template, has_pixels_out, error);
     if (status != MR_OK)
         return status;
     image->template = &packer->template;
@@ -115,18 +124,21 @@ static mr_status read_jpeg(struct mr_packer *packer, const struct mr_image_head 
     if (status == MR_OK)
         status = mr_packer_tiles_begin(tiles, image, error);
     if (status == MR_OK)
-        status = mr_packer_jpeg_run(packer->decode.jpeg, tiles, packer->decode.pixels.memory, error);
+        status =
+            mr_packer_jpeg_run(packer->decode.jpeg, tiles, packer->decode.pixels.memory, error);
     if (status == MR_OK)
         mr_packer_tiles_end(tiles, image);
     return status;
 }
 
 /* From opening the file to closing it. *image starts as zeros. */
-static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *input, enum mr_packer_jpeg_way way,
-                                struct mr_packed_image *image, bool *has_pixels_out, mr_error *error)
+static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *input,
+                                enum mr_packer_jpeg_way way, struct mr_packed_image *image,
+                                bool *has_pixels_out, mr_error *error)
 {
     struct mr_image_head head;
-    mr_status status = mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, way, &head, error);
+    mr_status status =
+        mr_packer_jpeg_open(packer->decode.jpeg, input->bytes, input->len, way, &head, error);
     if (status != MR_OK)
         return status;
     *image = (struct mr_packed_image){.encoding = packer->options.encoding,
@@ -138,25 +150,28 @@ static mr_status read_jpeg_file(struct mr_packer *packer, const struct input *in
     return status;
 }
 
-static mr_status pack_coefficients(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
-                                   mr_error *error)
+static mr_status pack_coefficients(struct mr_packer *packer, const struct input *input,
+                                   struct mr_packed_sample *sample, mr_error *error)
 {
     struct mr_packed_image *image = &sample->image;
     struct mr_image_head head;
     bool has_pixels = false;
     if (!input->is_jpeg) {
-        mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, false, &head, error);
+        mr_status status =
+            mr_packer_decode_file(&packer->decode, input->bytes, input->len, false, &head, error);
         return status == MR_OK ? mr_error_set(error, MR_ERR_UNSUPPORTED, "not a JPEG") : status;
     }
     mr_status status = mr_packed_selftest_check(error);
     if (status != MR_OK)
         return status;
-    enum mr_packer_jpeg_way way = packer->stock_jpeg ? MR_PACKER_JPEG_STOCK : MR_PACKER_JPEG_ONE_PASS;
+    enum mr_packer_jpeg_way way =
+        packer->stock_jpeg ? MR_PACKER_JPEG_STOCK : MR_PACKER_JPEG_ONE_PASS;
     status = read_jpeg_file(packer, input, way, image, &has_pixels, error);
     if (status != MR_OK && mr_packer_jpeg_gave_up(packer->decode.jpeg))
         status = read_jpeg_file(packer, input, MR_PACKER_JPEG_STOCK, image, &has_pixels, error);
     if (status == MR_OK && !has_pixels)
-        status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, &head, error);
+        status =
+            mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, &head, error);
     if (status == MR_OK)
         status = compare_pixels(packer, image, error);
     sample->bytes = packer->tiles.bytes.data;
@@ -167,14 +182,17 @@ static mr_status pack_coefficients(struct mr_packer *packer, const struct input 
 /* ---- Pixels, and JPEGs made anew ---- */
 
 /* Decode, and resize where that is wanted: width x height x 3 pixels with slack behind. */
-static mr_status make_pixels(struct mr_packer *packer, const struct input *input, struct mr_image_head *head,
-                             uint8_t **pixels_out, bool *resized_out, mr_error *error)
+static mr_status make_pixels(struct mr_packer *packer, const struct input *input,
+                             struct mr_image_head *head, uint8_t **pixels_out, bool *resized_out,
+                             mr_error *error)
 {
     const struct mr_packer_options *options = &packer->options;
     uint32_t width, height;
-    mr_status status = mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, head, error);
+    mr_status status =
+        mr_packer_decode_file(&packer->decode, input->bytes, input->len, true, head, error);
     if (status == MR_OK)
-        status = mr_packer_resize_begin(&packer->resize, head->width, head->height, options->max_side, options->resize,
+        status = mr_packer_resize_begin(&packer->resize, head->width, head->height,
+                                        options->max_side, options->resize,
                                         packer->decode.limits.max_pixels, &width, &height, error);
     if (status != MR_OK)
         return status;
@@ -182,7 +200,8 @@ static mr_status make_pixels(struct mr_packer *packer, const struct input *input
     *resized_out = width != head->width || height != head->height;
     if (!*resized_out)
         return MR_OK;
-    status = mr_scratch_reserve(&packer->resized, (size_t)width * height + MR_TILE_SLACK, CHANNELS, error);
+    status = mr_scratch_reserve(&packer->resized, (size_t)width * height + MR_TILE_SLACK, CHANNELS,
+                                error);
     if (status == MR_OK)
         status = mr_packer_resize_run(&packer->resize, packer->decode.pixels.memory, head->width,
                                       packer->resized.memory, error);
@@ -192,8 +211,8 @@ static mr_status make_pixels(struct mr_packer *packer, const struct input *input
     return status;
 }
 
-static mr_status pack_pixels(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
-                             mr_error *error)
+static mr_status pack_pixels(struct mr_packer *packer, const struct input *input,
+                             struct mr_packed_sample *sample, mr_error *error)
 {
     struct mr_image_head head;
     uint8_t *pixels = NULL;
@@ -212,7 +231,8 @@ static mr_status pack_pixels(struct mr_packer *packer, const struct input *input
 }
 
 /* Does the size, or a wish for a quality, ask for another JPEG in the file's place? */
-static bool wants_anew(const struct mr_packer *packer, const struct input *input, const struct mr_image_head *head)
+static bool wants_anew(const struct mr_packer *packer, const struct input *input,
+                       const struct mr_image_head *head)
 {
     const struct mr_packer_options *options = &packer->options;
     uint32_t longest = head->width > head->height ? head->width : head->height;
@@ -233,30 +253,34 @@ static mr_status make_anew(struct mr_packer *packer, struct input *input, mr_err
     bool resized = false;
     if (options->max_side == 0 && options->resize == 0 && options->quality == 0)
         return MR_OK;
-    mr_status status = mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
+    mr_status status =
+        mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
     if (status != MR_OK)
         return status;
     if (!wants_anew(packer, input, &head))
         return MR_OK;
     status = make_pixels(packer, input, &head, &pixels, &resized, error);
     if (status == MR_OK)
-        status =
-            mr_packer_jpeg_write(pixels, head.width, head.height, options->quality ? options->quality : DEFAULT_QUALITY,
-                                 head.orientation, &packer->anew, error);
+        status = mr_packer_jpeg_write(pixels, head.width, head.height,
+                                      options->quality ? options->quality : DEFAULT_QUALITY,
+                                      head.orientation, &packer->anew, error);
     if (status == MR_OK)
-        *input =
-            (struct input){.bytes = packer->anew.data, .len = packer->anew.len, .is_jpeg = true, .made_anew = true};
+        *input = (struct input){.bytes = packer->anew.data,
+                                .len = packer->anew.len,
+                                .is_jpeg = true,
+                                .made_anew = true};
     return status;
 }
 
 /* ---- Files as they are ---- */
 
 /* Size and orientation, as far as the header can be read. */
-static mr_status keep_file(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
-                           mr_error *error)
+static mr_status keep_file(struct mr_packer *packer, const struct input *input,
+                           struct mr_packed_sample *sample, mr_error *error)
 {
     struct mr_image_head head = {.orientation = 1};
-    mr_status status = mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
+    mr_status status =
+        mr_packer_decode_head(&packer->decode, input->bytes, input->len, &head, error);
     sample->image = (struct mr_packed_image){.encoding = MR_PACKED_JPEG,
                                              .width = head.width,
                                              .height = head.height,
@@ -267,8 +291,8 @@ static mr_status keep_file(struct mr_packer *packer, const struct input *input, 
 }
 
 /* The same with marks. MR_ERR_UNSUPPORTED or MR_ERR_DAMAGED: the file can have none. */
-static mr_status mark_file(struct mr_packer *packer, const struct input *input, struct mr_packed_sample *sample,
-                           mr_error *error)
+static mr_status mark_file(struct mr_packer *packer, const struct input *input,
+                           struct mr_packed_sample *sample, mr_error *error)
 {
     struct mr_packed_image image;
     mr_status status = mr_codec_mark(packer->decode.codec, input->bytes, input->len, &image, error);
@@ -280,8 +304,8 @@ static mr_status mark_file(struct mr_packer *packer, const struct input *input, 
     return MR_OK;
 }
 
-static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input, struct mr_packed_sample *sample,
-                                mr_error *error)
+static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input,
+                                struct mr_packed_sample *sample, mr_error *error)
 {
     if (packer->options.encoding == MR_PACKED_RAW)
         return pack_pixels(packer, input, sample, error);
@@ -292,7 +316,8 @@ static mr_status pack_as_wanted(struct mr_packer *packer, struct input *input, s
     if (packer->options.encoding != MR_PACKED_JPEG)
         return pack_coefficients(packer, input, sample, error);
     status = packer->options.marks ? mark_file(packer, input, sample, error) : MR_ERR_UNSUPPORTED;
-    return status == MR_OK || status == MR_ERR_NO_MEMORY ? status : keep_file(packer, input, sample, error);
+    return status == MR_OK || status == MR_ERR_NO_MEMORY ? status
+                                                         : keep_file(packer, input, sample, error);
 }
 
 mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t len,
@@ -305,7 +330,8 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
     mr_status status = pack_as_wanted(packer, &input, sample_out, &words);
     if (status == MR_ERR_DAMAGED || status == MR_ERR_UNSUPPORTED) {
         sample_out->damaged = status == MR_ERR_DAMAGED;
-        snprintf(sample_out->why, sizeof sample_out->why, "%.*s", (int)sizeof sample_out->why - 1, words.text);
+        snprintf(sample_out->why, sizeof sample_out->why, "%.*s", (int)sizeof sample_out->why - 1,
+                 words.text);
         status = keep_file(packer, &input, sample_out, &words);
         if (status == MR_ERR_DAMAGED)
             status = MR_OK;
@@ -317,8 +343,9 @@ mr_status mr_packer_pack(struct mr_packer *packer, const uint8_t *bytes, size_t 
 
 /* ---- The other way ---- */
 
-mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
-                            const uint8_t **file_out, size_t *len_out, mr_error *error)
+mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_image *image,
+                            const uint8_t *bytes, const uint8_t **file_out, size_t *len_out,
+                            mr_error *error)
 {
     struct mr_bytes *file = &packer->file;
     image = mr_packed_copy(&packer->packed, image);
@@ -331,7 +358,8 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
         return MR_OK;
     }
     if (image->encoding == MR_PACKED_RAW)
-        status = mr_packer_png_write(bytes, image->width, image->height, image->orientation, file, error);
+        status = mr_packer_png_write(bytes, image->width, image->height, image->orientation, file,
+                                     error);
     else
         status = mr_packer_jpeg_write_coefficients(image, bytes, packer->tiles.blocks, file, error);
     *file_out = file->data;
@@ -339,40 +367,46 @@ mr_status mr_packer_restore(struct mr_packer *packer, const struct mr_packed_ima
     return status == MR_ERR_UNSUPPORTED ? MR_ERR_DAMAGED : status;
 }
 
-mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
-                        mr_error *error)
+mr_status mr_packer_try(struct mr_packer *packer, const struct mr_packed_image *image,
+                        const uint8_t *bytes, mr_error *error)
 {
     struct mr_image_head head;
     if (mr_packed_image_is_file(image->encoding))
         return mr_packer_decode_file(&packer->decode, bytes, image->len, false, &head, error);
-    return mr_packer_decode_sample(&packer->decode, mr_packed_copy(&packer->packed, image), bytes, NULL, error);
+    return mr_packer_decode_sample(&packer->decode, mr_packed_copy(&packer->packed, image), bytes,
+                                   NULL, error);
 }
 
 static bool same_description(const struct mr_packed_image *a, const struct mr_packed_image *b)
 {
-    return a->width == b->width && a->height == b->height && a->orientation == b->orientation && a->flags == b->flags &&
-           a->n_rows == b->n_rows && memcmp(a->template, b->template, sizeof *a->template) == 0 &&
+    return a->width == b->width && a->height == b->height && a->orientation == b->orientation &&
+           a->flags == b->flags && a->n_rows == b->n_rows &&
+           memcmp(a->template, b->template, sizeof *a->template) == 0 &&
            memcmp(a->rows, b->rows, ((size_t)a->n_rows + 1) * sizeof *a->rows) == 0;
 }
 
-mr_status mr_packer_check_marks(struct mr_packer *packer, const struct mr_packed_image *image, const uint8_t *bytes,
-                                const uint8_t *marks, size_t marks_len, mr_error *error)
+mr_status mr_packer_check_marks(struct mr_packer *packer, const struct mr_packed_image *image,
+                                const uint8_t *bytes, const uint8_t *marks, size_t marks_len,
+                                mr_error *error)
 {
     struct mr_packed_image made;
     struct mr_jpeg_marks parsed;
     mr_error why;
     if (!mr_jpeg_marks_parse(marks, marks_len, &parsed))
-        return mr_error_set(error, MR_ERR_DAMAGED, "its marks were altered: their checksum is wrong");
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "its marks were altered: their checksum is wrong");
     if (!mr_codec_reads_marks(packer->decode.codec))
         return MR_OK;
     mr_status status = mr_codec_mark(packer->decode.codec, bytes, (size_t)image->len, &made, &why);
     if (status == MR_ERR_NO_MEMORY)
         mr_error_copy(error, &why);
     else if (status != MR_OK)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "it has marks, but its file can have none: %.150s", why.text);
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "it has marks, but its file can have none: %.150s", why.text);
     else if (made.marks_len != marks_len || memcmp(made.marks, marks, marks_len) != 0)
         status = mr_error_set(error, MR_ERR_DAMAGED, "its marks are not those of its bytes");
     else if (!same_description(&made, mr_packed_copy(&packer->packed, image)))
-        status = mr_error_set(error, MR_ERR_DAMAGED, "its entry in the index is not that of its bytes");
+        status =
+            mr_error_set(error, MR_ERR_DAMAGED, "its entry in the index is not that of its bytes");
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes whole images. The codec counts warnings but drops their messages, so the message of the first warning takes a
- * second pass.
+ * Decodes whole images. The codec counts warnings but drops their messages, so the message of the
+ * first warning takes a second pass.
  */
 #include "packs/packer_decode.h"
 
@@ -18,7 +18,8 @@
 /* What becomes of rows. */
 enum use { USE_NOT, USE_COPY, USE_COMPARE };
 
-mr_status mr_packer_decode_init(struct mr_packer_decode *decode, const struct mr_codec_limits *limits, mr_error *error)
+mr_status mr_packer_decode_init(struct mr_packer_decode *decode,
+                                const struct mr_codec_limits *limits, mr_error *error)
 {
     decode->limits = mr_codec_limits_resolve(limits);
     mr_status status = mr_codec_create(&decode->limits, &decode->codec, error);
@@ -34,14 +35,19 @@ void mr_packer_decode_fini(struct mr_packer_decode *decode)
     mr_scratch_fini(&decode->pixels);
 }
 
-mr_status mr_packer_decode_reserve(struct mr_packer_decode *decode, const struct mr_image_head *head, mr_error *error)
+mr_status mr_packer_decode_reserve(struct mr_packer_decode *decode,
+                                   const struct mr_image_head *head, mr_error *error)
 {
-    return mr_scratch_reserve(&decode->pixels, (size_t)head->width * head->height + MR_TILE_SLACK, CHANNELS, error);
+    return mr_scratch_reserve(&decode->pixels, (size_t)head->width * head->height + MR_TILE_SLACK,
+                              CHANNELS, error);
 }
 
-/* All rows of the open image. same_out is written only where they are compared; then the first difference ends it. */
-static mr_status read_rows(struct mr_codec *codec, const struct mr_image_head *head, enum use use, uint8_t *pixels,
-                           bool *same_out, mr_error *error)
+/*
+ * All rows of the open image. same_out is written only where they are compared; then the first
+ * difference ends it.
+ */
+static mr_status read_rows(struct mr_codec *codec, const struct mr_image_head *head, enum use use,
+                           uint8_t *pixels, bool *same_out, mr_error *error)
 {
     const uint8_t *rows[MR_CODEC_ROWS];
     size_t stride = (size_t)head->width * CHANNELS;
@@ -72,13 +78,14 @@ mr_status mr_packer_decode_head(struct mr_packer_decode *decode, const uint8_t *
     return status;
 }
 
-static mr_status find_warning(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len, uint32_t n_warnings,
-                              mr_error *error)
+static mr_status find_warning(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len,
+                              uint32_t n_warnings, mr_error *error)
 {
     struct mr_image_head head;
     struct mr_packed_template template;
     bool gives_pixels;
-    mr_status status = mr_packer_jpeg_open(decode->jpeg, bytes, len, MR_PACKER_JPEG_WHOLE, &head, error);
+    mr_status status =
+        mr_packer_jpeg_open(decode->jpeg, bytes, len, MR_PACKER_JPEG_WHOLE, &head, error);
     if (status == MR_OK) {
         status = mr_packer_jpeg_start(decode->jpeg, &template, &gives_pixels, error);
         mr_packer_jpeg_close(decode->jpeg);
@@ -88,8 +95,8 @@ static mr_status find_warning(struct mr_packer_decode *decode, const uint8_t *by
     return mr_error_set(error, MR_ERR_DAMAGED, "libjpeg warns %" PRIu32 " times", n_warnings);
 }
 
-mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len, bool to_pixels,
-                                struct mr_image_head *head_out, mr_error *error)
+mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *bytes, size_t len,
+                                bool to_pixels, struct mr_image_head *head_out, mr_error *error)
 {
     mr_status status = mr_codec_open(decode->codec, bytes, len, head_out, error);
     if (status != MR_OK)
@@ -97,15 +104,18 @@ mr_status mr_packer_decode_file(struct mr_packer_decode *decode, const uint8_t *
     if (to_pixels)
         status = mr_packer_decode_reserve(decode, head_out, error);
     if (status == MR_OK)
-        status = read_rows(decode->codec, head_out, to_pixels ? USE_COPY : USE_NOT, decode->pixels.memory, NULL, error);
+        status = read_rows(decode->codec, head_out, to_pixels ? USE_COPY : USE_NOT,
+                           decode->pixels.memory, NULL, error);
     uint32_t n_warnings = mr_codec_close(decode->codec);
-    if (status == MR_OK && n_warnings > 0 && strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) == 0)
+    if (status == MR_OK && n_warnings > 0 &&
+        strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) == 0)
         status = find_warning(decode, bytes, len, n_warnings, error);
     return status;
 }
 
-mr_status mr_packer_decode_sample(struct mr_packer_decode *decode, const struct mr_packed_image *image,
-                                  const uint8_t *bytes, bool *same_out, mr_error *error)
+mr_status mr_packer_decode_sample(struct mr_packer_decode *decode,
+                                  const struct mr_packed_image *image, const uint8_t *bytes,
+                                  bool *same_out, mr_error *error)
 {
     struct mr_image_head head;
     mr_status status = mr_packed_check(image, &decode->limits, error);
@@ -114,7 +124,8 @@ mr_status mr_packer_decode_sample(struct mr_packer_decode *decode, const struct 
     status = mr_codec_open_packed(decode->codec, image, bytes, image->len, 0, &head, error);
     if (status != MR_OK)
         return status;
-    status = read_rows(decode->codec, &head, same_out ? USE_COMPARE : USE_NOT, decode->pixels.memory, same_out, error);
+    status = read_rows(decode->codec, &head, same_out ? USE_COMPARE : USE_NOT,
+                       decode->pixels.memory, same_out, error);
     mr_codec_close(decode->codec);
     return status;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is done once, for the
- * tiles and for the pixels. Our decoder of scans feeds both (jpeg_feed.h). Where something is odd about the codes,
- * libjpeg decodes them, and a function in front of its decode_mcu passes each MCU's blocks to the tiles. All other
- * JPEGs are read by jpeg_read_coefficients().
+ * Most JPEGs have one scan of Huffman codes. Decoding these codes takes most of the time, so it is
+ * done once, for the tiles and for the pixels. Our decoder of scans feeds both (jpeg_feed.h). Where
+ * something is odd about the codes, libjpeg decodes them, and a function in front of its decode_mcu
+ * passes each MCU's blocks to the tiles. All other JPEGs are read by jpeg_read_coefficients().
  *
  * The pixels are the proof of what is packed, so their inverse DCT is always libjpeg's.
  *
- * Invariant: blocks beyond the image's edge are packed unchanged. They fill up the last MCUs and change no pixel, but
- * restoring the file byte for byte needs them.
+ * Invariant: blocks beyond the image's edge are packed unchanged. They fill up the last MCUs and
+ * change no pixel, but restoring the file byte for byte needs them.
  */
 #include "packs/packer_jpeg.h"
 
@@ -27,7 +27,10 @@
 
 #include <jerror.h>
 
-/* The start of libjpeg's private struct jpeg_entropy_decoder; mr_packed_selftest_check() has tried it. */
+/*
+ * The start of libjpeg's private struct jpeg_entropy_decoder; mr_packed_selftest_check() has tried
+ * it.
+ */
 struct entropy_decoder {
     void (*start_pass)(j_decompress_ptr cinfo);
     boolean (*decode_mcu)(j_decompress_ptr cinfo, JBLOCKROW *mcu);
@@ -72,7 +75,8 @@ static void on_data_end(struct mr_jpeg_file *file)
 
 /* Create, destroy. */
 
-mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits, struct mr_packer_jpeg **jpeg_out, mr_error *error)
+mr_status mr_packer_jpeg_create(const struct mr_codec_limits *limits,
+                                struct mr_packer_jpeg **jpeg_out, mr_error *error)
 {
     size_t len = mr_align_up(sizeof(struct mr_packer_jpeg), _Alignof(struct mr_packer_jpeg));
     struct mr_packer_jpeg *jpeg = aligned_alloc(_Alignof(struct mr_packer_jpeg), len);
@@ -104,14 +108,16 @@ void mr_packer_jpeg_close(struct mr_packer_jpeg *jpeg)
 /* One scan, with its components in the order of the header? */
 static bool can_stream(const struct jpeg_decompress_struct *cinfo)
 {
-    bool streams = !cinfo->progressive_mode && !cinfo->arith_code && cinfo->comps_in_scan == cinfo->num_components;
+    bool streams = !cinfo->progressive_mode && !cinfo->arith_code &&
+                   cinfo->comps_in_scan == cinfo->num_components;
     for (int i = 0; streams && i < cinfo->num_components; i++)
         streams = cinfo->cur_comp_info[i] == &cinfo->comp_info[i];
     return streams;
 }
 
 mr_status mr_packer_jpeg_open(struct mr_packer_jpeg *jpeg, const uint8_t *bytes, size_t len,
-                              enum mr_packer_jpeg_way way, struct mr_image_head *head_out, mr_error *error)
+                              enum mr_packer_jpeg_way way, struct mr_image_head *head_out,
+                              mr_error *error)
 {
     jpeg->gave_up = false;
     const enum mr_codec_jpeg_decoder decoder = mr_packed_selftest_decoder();
@@ -167,7 +173,8 @@ static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
         mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);
     }
     assert(row == jpeg->tiles->row && column == jpeg->tiles->column);
-    pass_on(jpeg, mr_packer_tiles_add(jpeg->tiles, n, (const int16_t(*)[64])feed->blocks, &error), &error);
+    pass_on(jpeg, mr_packer_tiles_add(jpeg->tiles, n, (const int16_t(*)[64])feed->blocks, &error),
+            &error);
     return n;
 }
 
@@ -194,7 +201,10 @@ static void start_stream(struct mr_jpeg_box *box)
     entropy->decode_mcu = record_mcu;
 }
 
-/* Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's decoder does not. */
+/*
+ * Where a progressive file ends with bits missing, libjpeg smooths between blocks, which a pack's
+ * decoder does not.
+ */
 static void read_scans(struct mr_jpeg_box *box)
 {
     struct mr_packer_jpeg *jpeg = of_box(box);
@@ -208,9 +218,11 @@ static void read_scans(struct mr_jpeg_box *box)
 mr_status mr_packer_jpeg_start(struct mr_packer_jpeg *jpeg, struct mr_packed_template *template_out,
                                bool *gives_pixels_out, mr_error *error)
 {
-    mr_status status = mr_jpeg_box_guard(&jpeg->file.box, jpeg->streams ? start_stream : read_scans, error);
+    mr_status status =
+        mr_jpeg_box_guard(&jpeg->file.box, jpeg->streams ? start_stream : read_scans, error);
     *gives_pixels_out = jpeg->streams;
-    return status == MR_OK ? mr_packed_header_describe(&jpeg->file.box.cinfo, template_out, error) : status;
+    return status == MR_OK ? mr_packed_header_describe(&jpeg->file.box.cinfo, template_out, error)
+                           : status;
 }
 
 /* Run. */
@@ -230,7 +242,8 @@ static mr_status run_stream(struct mr_packer_jpeg *jpeg, uint8_t *pixels, mr_err
     }
     if (jpeg->tiles->row == jpeg->tiles->layout.n_rows)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "libjpeg gave %" PRIu32 " of %" PRIu32 " rows of its blocks",
+    return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                        "libjpeg gave %" PRIu32 " of %" PRIu32 " rows of its blocks",
                         jpeg->tiles->row, jpeg->tiles->layout.n_rows);
 }
 
@@ -240,11 +253,13 @@ static void pass_row(struct mr_packer_jpeg *jpeg, uint32_t row)
     j_decompress_ptr cinfo = &jpeg->file.box.cinfo;
     struct mr_packer_tiles *tiles = jpeg->tiles;
     JBLOCKARRAY rows[MR_PACKED_MAX_COMPONENTS];
-    uint32_t n = (uint32_t)cinfo->num_components, h[MR_PACKED_MAX_COMPONENTS], v[MR_PACKED_MAX_COMPONENTS];
+    uint32_t n = (uint32_t)cinfo->num_components, h[MR_PACKED_MAX_COMPONENTS],
+             v[MR_PACKED_MAX_COMPONENTS];
     for (uint32_t c = 0; c < n; c++) {
         h[c] = n == 1 ? 1 : (uint32_t)cinfo->comp_info[c].h_samp_factor;
         v[c] = n == 1 ? 1 : (uint32_t)cinfo->comp_info[c].v_samp_factor;
-        rows[c] = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, jpeg->arrays[c], row * v[c], v[c], FALSE);
+        rows[c] = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, jpeg->arrays[c], row * v[c],
+                                                 v[c], FALSE);
     }
     for (uint32_t column = 0; column < tiles->layout.n_columns; column++) {
         int16_t(*block)[64] = mr_packer_tiles_next(tiles);
@@ -262,8 +277,8 @@ static void pass_arrays(struct mr_jpeg_box *box)
         pass_row(jpeg, row);
 }
 
-mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles *tiles, uint8_t *pixels,
-                             mr_error *error)
+mr_status mr_packer_jpeg_run(struct mr_packer_jpeg *jpeg, struct mr_packer_tiles *tiles,
+                             uint8_t *pixels, mr_error *error)
 {
     jpeg->tiles = tiles;
     if (jpeg->streams)

@@ -2,8 +2,8 @@
 /*
  * Writes new JPEG files from pixels or from coefficients, with libjpeg.
  *
- * Invariant: libjpeg calls back for memory in the middle of its work, so a failure there leaves by longjmp, as
- * libjpeg's own failures do.
+ * Invariant: libjpeg calls back for memory in the middle of its work, so a failure there leaves by
+ * longjmp, as libjpeg's own failures do.
  */
 #include "packs/packer_jpeg_write.h"
 
@@ -47,7 +47,8 @@ static _Noreturn void on_error(j_common_ptr cinfo)
 {
     struct writer *writer = cinfo->client_data;
     cinfo->err->format_message(cinfo, writer->words);
-    writer->status = cinfo->err->msg_code == JERR_OUT_OF_MEMORY ? MR_ERR_NO_MEMORY : MR_ERR_UNSUPPORTED;
+    writer->status =
+        cinfo->err->msg_code == JERR_OUT_OF_MEMORY ? MR_ERR_NO_MEMORY : MR_ERR_UNSUPPORTED;
     longjmp(writer->escape, 1);
 }
 
@@ -107,7 +108,8 @@ static void write_row(struct writer *writer, uint32_t y)
     const uint8_t *row = writer->pixels + (size_t)y * writer->width * 3;
     for (uint32_t x = 0; writer->grey && x < writer->width; x++)
         writer->grey[x] = row[3 * (size_t)x];
-    JSAMPROW line = writer->grey ? writer->grey : (JSAMPROW)(uintptr_t)row; /* libjpeg only reads it */
+    /* libjpeg only reads it */
+    JSAMPROW line = writer->grey ? writer->grey : (JSAMPROW)(uintptr_t)row;
     jpeg_write_scanlines(&writer->cinfo, &line, 1);
 }
 
@@ -149,7 +151,8 @@ static J_COLOR_SPACE colour_space(uint32_t colour)
 static int quantisation_of(const struct mr_packed_template *template, int component)
 {
     int same = 0;
-    while (memcmp(template->quant[same], template->quant[component], sizeof template->quant[same]) != 0)
+    while (memcmp(template->quant[same], template->quant[component],
+                  sizeof template->quant[same]) != 0)
         same++;
     return same;
 }
@@ -183,8 +186,8 @@ static void request_arrays(struct writer *writer, const struct mr_packed_layout 
     j_compress_ptr cinfo = &writer->cinfo;
     for (int c = 0; c < cinfo->num_components; c++) {
         JDIMENSION h = writer->template->h[c], v = writer->template->v[c];
-        writer->arrays[c] = cinfo->mem->request_virt_barray((j_common_ptr)cinfo, JPOOL_IMAGE, FALSE,
-                                                            layout->n_columns * h, layout->n_rows * v, v);
+        writer->arrays[c] = cinfo->mem->request_virt_barray(
+            (j_common_ptr)cinfo, JPOOL_IMAGE, FALSE, layout->n_columns * h, layout->n_rows * v, v);
     }
 }
 
@@ -196,7 +199,8 @@ static void fill_mcus(struct writer *writer, uint32_t row, uint32_t column, uint
     JBLOCKARRAY rows[MR_PACKED_MAX_COMPONENTS];
     for (int c = 0; c < cinfo->num_components; c++) {
         JDIMENSION v = writer->template->v[c];
-        rows[c] = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, writer->arrays[c], row * v, v, TRUE);
+        rows[c] = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, writer->arrays[c], row * v, v,
+                                                 TRUE);
     }
     for (uint32_t i = column; i < column + n; i++)
         for (int c = 0; c < cinfo->num_components; c++) {
@@ -220,7 +224,8 @@ static void write_coefficients(struct writer *writer)
         uint32_t row = reading->row, column = reading->tile * MR_PACKED_TILE_MCUS;
         writer->status = mr_packer_tiles_read_next(reading, &n, &error);
         if (writer->status != MR_OK) {
-            snprintf(writer->words, sizeof writer->words, "%.*s", (int)sizeof writer->words - 1, error.text);
+            snprintf(writer->words, sizeof writer->words, "%.*s", (int)sizeof writer->words - 1,
+                     error.text);
             longjmp(writer->escape, 1);
         }
         if (n > 0)
@@ -229,7 +234,8 @@ static void write_coefficients(struct writer *writer)
     jpeg_finish_compress(cinfo);
 }
 
-static mr_status write_guarded(struct writer *writer, void (*write)(struct writer *writer), mr_error *error)
+static mr_status write_guarded(struct writer *writer, void (*write)(struct writer *writer),
+                               mr_error *error)
 {
     if (setjmp(writer->escape) != 0)
         return mr_error_set(error, writer->status, "%s", writer->words);
@@ -268,12 +274,14 @@ static bool is_grey(const uint8_t *pixels, size_t n)
     return true;
 }
 
-mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t quality,
-                               uint32_t orientation, struct mr_bytes *out, mr_error *error)
+mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t height,
+                               uint32_t quality, uint32_t orientation, struct mr_bytes *out,
+                               mr_error *error)
 {
     if (width > MAX_SIDE || height > MAX_SIDE)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%" PRIu32 " x %" PRIu32 " pixels are too many for a JPEG",
-                            width, height);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "%" PRIu32 " x %" PRIu32 " pixels are too many for a JPEG", width,
+                            height);
     struct writer *writer = create_writer(out, error);
     if (!writer)
         return MR_ERR_NO_MEMORY;
@@ -295,8 +303,9 @@ mr_status mr_packer_jpeg_write(const uint8_t *pixels, uint32_t width, uint32_t h
     return status;
 }
 
-mr_status mr_packer_jpeg_write_coefficients(const struct mr_packed_image *image, const uint8_t *bytes,
-                                            int16_t (*blocks)[64], struct mr_bytes *out, mr_error *error)
+mr_status mr_packer_jpeg_write_coefficients(const struct mr_packed_image *image,
+                                            const uint8_t *bytes, int16_t (*blocks)[64],
+                                            struct mr_bytes *out, mr_error *error)
 {
     struct writer *writer = create_writer(out, error);
     if (!writer)

@@ -2,7 +2,8 @@
 /*
  * Writes PNG files from pixels, with libpng.
  *
- * Invariant: libpng leaves by longjmp, so its memory is freed by the caller of the function that it leaves.
+ * Invariant: libpng leaves by longjmp, so its memory is freed by the caller of the function that it
+ * leaves.
  */
 #include "packs/packer_png.h"
 
@@ -81,8 +82,8 @@ static void write_all(struct png_writing *writing)
     png_structp png = writing->png;
     png_set_write_fn(png, writing, append_bytes, ignore_flush);
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    png_set_IHDR(png, writing->info, writing->width, writing->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, writing->info, writing->width, writing->height, 8, PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     if (writing->orientation >= 2)
         put_orientation(writing);
     png_write_info(png, writing->info);
@@ -94,9 +95,10 @@ static void write_all(struct png_writing *writing)
 static mr_status write_guarded(struct png_writing *writing, mr_error *error)
 {
     if (setjmp(writing->escape) != 0)
-        return mr_error_set(error, writing->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "%s", writing->words);
-    writing->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, writing, on_error, on_warning, writing,
-                                             allocate_memory, release_memory);
+        return mr_error_set(error, writing->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "%s",
+                            writing->words);
+    writing->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, writing, on_error, on_warning,
+                                             writing, allocate_memory, release_memory);
     writing->info = writing->png ? png_create_info_struct(writing->png) : NULL;
     if (!writing->info)
         return mr_error_set(error, MR_ERR_NO_MEMORY, "libpng cannot start");
@@ -104,8 +106,8 @@ static mr_status write_guarded(struct png_writing *writing, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_packer_png_write(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t orientation,
-                              struct mr_bytes *out, mr_error *error)
+mr_status mr_packer_png_write(const uint8_t *pixels, uint32_t width, uint32_t height,
+                              uint32_t orientation, struct mr_bytes *out, mr_error *error)
 {
     struct png_writing writing = {
         .out = out, .pixels = pixels, .width = width, .height = height, .orientation = orientation};

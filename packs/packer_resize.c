@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resizes whole images with the geometry and the resampler of a loader's transform, for one operation.
+ * Resizes whole images with the geometry and the resampler of a loader's transform, for one
+ * operation.
  *
- * Invariant: images are resized as they are stored, before EXIF turns them. The options name the longer and the shorter
- * side, not width and height, so a turn changes nothing.
+ * Invariant: images are resized as they are stored, before EXIF turns them. The options name the
+ * longer and the shorter side, not width and height, so a turn changes nothing.
  */
 #include "packs/packer_resize.h"
 
@@ -17,7 +18,10 @@ void mr_packer_resize_fini(struct mr_packer_resize *resize)
     mr_resample_fini(&resize->resample);
 }
 
-/* value * of / in, to the nearest, halves up; at least 1. All are below 2^32, so 64 bits are enough. */
+/*
+ * value * of / in, to the nearest, halves up; at least 1. All are below 2^32, so 64 bits are
+ * enough.
+ */
 static uint32_t scale_side(uint64_t value, uint64_t of, uint64_t in)
 {
     uint64_t scaled = (2 * value * of + in) / (2 * in);
@@ -36,9 +40,9 @@ static struct mr_op choose_op(uint32_t width, uint32_t height, uint32_t max_side
                           .height = scale_side(height, max_side, longest)};
 }
 
-mr_status mr_packer_resize_begin(struct mr_packer_resize *resize, uint32_t width, uint32_t height, uint32_t max_side,
-                                 uint32_t shortest, uint64_t max_pixels, uint32_t *width_out, uint32_t *height_out,
-                                 mr_error *error)
+mr_status mr_packer_resize_begin(struct mr_packer_resize *resize, uint32_t width, uint32_t height,
+                                 uint32_t max_side, uint32_t shortest, uint64_t max_pixels,
+                                 uint32_t *width_out, uint32_t *height_out, mr_error *error)
 {
     struct mr_geometry *g = &resize->geometry;
     resize->plan.n_ops = 1;
@@ -50,15 +54,16 @@ mr_status mr_packer_resize_begin(struct mr_packer_resize *resize, uint32_t width
     /* Sides are below 2^31. */
     if ((uint64_t)made->width * (uint64_t)made->height > max_pixels)
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "resized it has %" PRId64 " x %" PRId64 " pixels, above the limit of %" PRIu64, made->width,
-                            made->height, max_pixels);
+                            "resized it has %" PRId64 " x %" PRId64
+                            " pixels, above the limit of %" PRIu64,
+                            made->width, made->height, max_pixels);
     *width_out = (uint32_t)made->width;
     *height_out = (uint32_t)made->height;
     return MR_OK;
 }
 
-mr_status mr_packer_resize_run(struct mr_packer_resize *resize, const uint8_t *pixels, uint32_t width, uint8_t *out,
-                               mr_error *error)
+mr_status mr_packer_resize_run(struct mr_packer_resize *resize, const uint8_t *pixels,
+                               uint32_t width, uint8_t *out, mr_error *error)
 {
     const struct mr_stage *stage = &resize->geometry.stages[0];
     struct mr_resample *resample = &resize->resample;

@@ -2,8 +2,8 @@
 /*
  * Writes and reads rows of tiles.
  *
- * Invariant: the sizes of a row's tiles precede the tiles, so they are filled in afterwards; growing the bytes moves
- * them.
+ * Invariant: the sizes of a row's tiles precede the tiles, so they are filled in afterwards;
+ * growing the bytes moves them.
  */
 #include "packs/packer_tiles.h"
 
@@ -18,15 +18,16 @@ void mr_packer_tiles_fini(struct mr_packer_tiles *tiles)
     mr_scratch_fini(&tiles->table);
 }
 
-mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image, mr_error *error)
+mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
+                                mr_error *error)
 {
     mr_packed_layout(image, &tiles->layout);
     if (!tiles->kernels)
         tiles->kernels = mr_kernels_best();
     tiles->row = tiles->column = tiles->n_held = 0;
     mr_bytes_clear(&tiles->bytes, MR_SCRATCH_KEEP_BYTES);
-    mr_status status =
-        mr_scratch_reserve(&tiles->table, 2 * (size_t)tiles->layout.n_rows + 1, sizeof *tiles->rows, error);
+    mr_status status = mr_scratch_reserve(&tiles->table, 2 * (size_t)tiles->layout.n_rows + 1,
+                                          sizeof *tiles->rows, error);
     if (status < 0)
         return status;
     tiles->rows = tiles->table.memory;
@@ -46,8 +47,8 @@ static mr_status begin_row(struct mr_packer_tiles *tiles, mr_error *error)
     return MR_OK;
 }
 
-static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
-                            mr_error *error)
+static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus,
+                            const int16_t (*blocks)[64], mr_error *error)
 {
     struct mr_bytes *bytes = &tiles->bytes;
     uint32_t n_blocks = n_mcus * tiles->layout.n_blocks;
@@ -58,7 +59,8 @@ static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus, cons
         return status;
     uint8_t *at = bytes->data + bytes->len;
     size_t len = tiles->kernels->encode_dct(blocks, n_blocks, at);
-    uint8_t *size = bytes->data + tiles->rows[tiles->row] + (size_t)(tiles->column / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
+    uint8_t *size = bytes->data + tiles->rows[tiles->row] +
+                    (size_t)(tiles->column / MR_PACKED_TILE_MCUS) * SIZE_BYTES;
     size[0] = (uint8_t)len;
     size[1] = (uint8_t)(len >> 8);
     bytes->len += len;
@@ -67,8 +69,8 @@ static mr_status write_tile(struct mr_packer_tiles *tiles, uint32_t n_mcus, cons
     return MR_OK;
 }
 
-mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
-                              mr_error *error)
+mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus,
+                              const int16_t (*blocks)[64], mr_error *error)
 {
     mr_status status = write_tile(tiles, n_mcus, blocks, error);
     if (status != MR_OK)
@@ -97,8 +99,8 @@ void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *
     memset(bytes->data + bytes->len, 0, MR_TILE_SLACK);
     tiles->rows[tiles->layout.n_rows] = (uint32_t)bytes->len;
     for (uint32_t row = 0; row < tiles->layout.n_rows; row++)
-        tiles->sums[row] =
-            (uint32_t)tiles->kernels->xxh3(bytes->data + tiles->rows[row], tiles->rows[row + 1] - tiles->rows[row]);
+        tiles->sums[row] = (uint32_t)tiles->kernels->xxh3(bytes->data + tiles->rows[row],
+                                                          tiles->rows[row + 1] - tiles->rows[row]);
     image->rows = tiles->rows;
     image->sums = tiles->sums;
     image->n_rows = tiles->layout.n_rows;
@@ -107,11 +109,12 @@ void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *
 
 /* Reading. */
 
-void mr_packer_tiles_read_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
-                                const uint8_t *bytes, int16_t (*blocks)[64])
+void mr_packer_tiles_read_begin(struct mr_packer_reading *reading,
+                                const struct mr_packed_image *image, const uint8_t *bytes,
+                                int16_t (*blocks)[64])
 {
-    *reading =
-        (struct mr_packer_reading){.image = image, .kernels = mr_kernels_best(), .bytes = bytes, .blocks = blocks};
+    *reading = (struct mr_packer_reading){
+        .image = image, .kernels = mr_kernels_best(), .bytes = bytes, .blocks = blocks};
     mr_packed_layout(image, &reading->layout);
 }
 
@@ -142,7 +145,8 @@ static bool read_tile(struct mr_packer_reading *reading, uint32_t n_mcus)
     return reading->kernels->expand_dct(tile, len, n_blocks, 0, n_blocks, reading->blocks);
 }
 
-mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error)
+mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out,
+                                    mr_error *error)
 {
     const struct mr_packed_layout *layout = &reading->layout;
     *n_mcus_out = 0;
@@ -151,7 +155,8 @@ mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t 
     uint32_t left = layout->n_columns - reading->tile * MR_PACKED_TILE_MCUS;
     uint32_t n_mcus = left < MR_PACKED_TILE_MCUS ? left : MR_PACKED_TILE_MCUS;
     if (!read_tile(reading, n_mcus))
-        return mr_error_set(error, MR_ERR_DAMAGED, "row %" PRIu32 " of the pack's sample is damaged", reading->row);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "row %" PRIu32 " of the pack's sample is damaged", reading->row);
     if (++reading->tile == layout->n_tiles) {
         reading->tile = 0;
         reading->row++;

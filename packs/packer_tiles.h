@@ -11,7 +11,9 @@
 
 #include <stdalign.h>
 
-/* MCUs go in, row by row, from the left; bytes and the row table come out. It starts as zeros, and its memory is kept.
+/*
+ * MCUs go in, row by row, from the left; bytes and the row table come out. It starts as zeros, and
+ * its memory is kept. /
  */
 struct mr_packer_tiles {
     struct mr_packed_layout layout;
@@ -29,7 +31,8 @@ struct mr_packer_tiles {
 void mr_packer_tiles_fini(struct mr_packer_tiles *tiles);
 
 /* Start a sample; image has sizes, encoding and a template whose factors have been checked. */
-mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image, mr_error *error);
+mr_status mr_packer_tiles_begin(struct mr_packer_tiles *tiles, const struct mr_packed_image *image,
+                                mr_error *error);
 
 /* Where to put the blocks of the next MCU ... */
 static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
@@ -37,12 +40,14 @@ static inline int16_t (*mr_packer_tiles_next(struct mr_packer_tiles *tiles))[64]
     return tiles->blocks + (size_t)tiles->n_held * tiles->layout.n_blocks;
 }
 
-/* ... and, once they are there, on to the one after it. MR_ERR_UNSUPPORTED: the sample is too long. */
+/*
+ * ... and, once they are there, on to the one after it. MR_ERR_UNSUPPORTED: the sample is too long.
+ */
 mr_status mr_packer_tiles_commit(struct mr_packer_tiles *tiles, mr_error *error);
 
 /* Or a whole tile at once, whose blocks are somewhere else. MR_ERR_UNSUPPORTED as above. */
-mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus, const int16_t (*blocks)[64],
-                              mr_error *error);
+mr_status mr_packer_tiles_add(struct mr_packer_tiles *tiles, uint32_t n_mcus,
+                              const int16_t (*blocks)[64], mr_error *error);
 
 /* After the last MCU: the bytes have their slack, image its rows, sums, n_rows and len. */
 void mr_packer_tiles_end(struct mr_packer_tiles *tiles, struct mr_packed_image *image);
@@ -60,10 +65,15 @@ struct mr_packer_reading {
 };
 
 /* bytes: the whole sample, with MR_TILE_SLACK after it; blocks: scratch. */
-void mr_packer_tiles_read_begin(struct mr_packer_reading *reading, const struct mr_packed_image *image,
-                                const uint8_t *bytes, int16_t (*blocks)[64]);
+void mr_packer_tiles_read_begin(struct mr_packer_reading *reading,
+                                const struct mr_packed_image *image, const uint8_t *bytes,
+                                int16_t (*blocks)[64]);
 
-/* The next tile's blocks to reading->blocks, *n_mcus_out of them; 0 after the last tile. MR_ERR_DAMAGED. */
-mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out, mr_error *error);
+/*
+ * The next tile's blocks to reading->blocks, *n_mcus_out of them; 0 after the last tile.
+ * MR_ERR_DAMAGED.
+ */
+mr_status mr_packer_tiles_read_next(struct mr_packer_reading *reading, uint32_t *n_mcus_out,
+                                    mr_error *error);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ordered pipeline: a ring of items under one lock. A worker claims the next position, the caller's thread takes
- * the oldest.
+ * The ordered pipeline: a ring of items under one lock. A worker claims the next position, the
+ * caller's thread takes the oldest.
  *
- * Invariant: a worker that holds claimed positions never waits for room, because the room may depend on exactly these
- * positions. Only bytes behind the oldest position are counted as held; that position is claimed by then, so a wait for
- * room ends.
+ * Invariant: a worker that holds claimed positions never waits for room, because the room may
+ * depend on exactly these positions. Only bytes behind the oldest position are counted as held;
+ * that position is claimed by then, so a wait for room ends.
  */
 #include "packs/pipeline.h"
 
@@ -131,8 +131,10 @@ static void run_on(struct worker *w, const struct mr_read *read)
     struct pipeline *p = w->pipeline;
     struct mr_pipeline_item *item = &slot_of(p, read->tag)->item;
     void *result = item->result;
-    *item = (struct mr_pipeline_item){
-        .position = read->tag, .index = read->index, .read_bytes = read->len + read->marks_len, .result = result};
+    *item = (struct mr_pipeline_item){.position = read->tag,
+                                      .index = read->index,
+                                      .read_bytes = read->len + read->marks_len,
+                                      .result = result};
     memset(result, 0, p->work->result_bytes);
     item->status = read->status;
     if (read->status == MR_OK)
@@ -244,7 +246,10 @@ static mr_status make_slots(struct pipeline *p, mr_error *error)
     return MR_OK;
 }
 
-/* All readers are in one process, which needs descriptors for other things too: they share what one might have. */
+/*
+ * All readers are in one process, which needs descriptors for other things too: they share what one
+ * might have.
+ */
 static uint32_t files_per_reader(const struct pipeline *p)
 {
     uint32_t limit = mr_file_cache_limit();

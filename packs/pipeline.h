@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a function on every sample of a dataset in threads; the caller's thread takes the results in order. Used for
- * packing, checking and unpacking. Each worker has its own reader with a few reads in flight. The number and the bytes
- * of results that wait are bounded.
+ * Runs a function on every sample of a dataset in threads; the caller's thread takes the results in
+ * order. Used for packing, checking and unpacking. Each worker has its own reader with a few reads
+ * in flight. The number and the bytes of results that wait are bounded.
  */
 #ifndef PACKS_PIPELINE_H
 #define PACKS_PIPELINE_H
@@ -35,8 +35,9 @@ struct mr_pipeline_work {
     mr_status (*open)(void *user, void **worker_out, mr_error *error);
     void (*close)(void *worker);
     /*
-     * In a worker, on a sample that was read whole (of a pack: with what stands beside it). It copies the bytes that it
-     * needs later. Its return value becomes the item's status; item->error is set where that is negative.
+     * In a worker, on a sample that was read whole (of a pack: with what stands beside it). It
+     * copies the bytes that it needs later. Its return value becomes the item's status; item->error
+     * is set where that is negative.
      */
     mr_status (*run)(void *worker, const struct mr_read *read, struct mr_pipeline_item *item);
     /* In the caller's thread, in order, each item once. Anything but MR_OK ends the work. */
@@ -45,7 +46,10 @@ struct mr_pipeline_work {
     bool (*tick)(void *user);
 };
 
-/* Returns MR_OK when all were taken; what take() returned; MR_ERR_CANCELED, MR_ERR_NO_MEMORY. No thread is left. */
+/*
+ * Returns MR_OK when all were taken; what take() returned; MR_ERR_CANCELED, MR_ERR_NO_MEMORY. No
+ * thread is left.
+ */
 mr_status mr_pipeline_run(const struct mr_pipeline_work *work, mr_error *error);
 
 /* Room for len bytes in a new item. MR_ERR_NO_MEMORY, with the item's error set. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copier: opens the devices, owns the buffers, and puts each filled slot on the copy streams. Everything that a
- * batch needs is taken at creation. After that nothing is allocated, and only await sleeps.
+ * The copier: opens the devices, owns the buffers, and puts each filled slot on the copy streams.
+ * Everything that a batch needs is taken at creation. After that nothing is allocated, and only
+ * await sleeps.
  *
- * Invariant: a copy stream goes on after the call that failed, so destroy waits until it is empty before it frees
- * memory.
+ * Invariant: a copy stream goes on after the call that failed, so destroy waits until it is empty
+ * before it frees memory.
  */
 #include "pinned/copier.h"
 
@@ -18,7 +19,8 @@
 struct mr_copier {
     struct mr_buffer_shape shape;
     uint8_t *slab;
-    uint32_t order[MR_PLACEMENT_DEVICES]; /* of issuing: hosts last, whose copies take this thread's time */
+    uint32_t order[MR_PLACEMENT_DEVICES]; /* of issuing: hosts last, whose copies take this
+                                             thread's time */
     uint32_t n_buffers;
     struct mr_buffer *buffers;
 };
@@ -52,10 +54,13 @@ static mr_status measure_rows(struct mr_buffer_shape *shape, mr_error *error)
 {
     uint32_t first;
     uint64_t unused;
-    mr_placement_split(shape->layout->batch_size, shape->placement.n_parts, 0, &first, &shape->n_rows);
-    shape->row_bytes = shape->finish.needed ? mr_finish_out_bytes(&shape->finish) : shape->layout->sample_bytes;
+    mr_placement_split(shape->layout->batch_size, shape->placement.n_parts, 0, &first,
+                       &shape->n_rows);
+    shape->row_bytes =
+        shape->finish.needed ? mr_finish_out_bytes(&shape->finish) : shape->layout->sample_bytes;
     if (!mr_checked_mul_u64(shape->n_rows, shape->row_bytes, &unused))
-        return mr_error_set(error, MR_ERR_NO_MEMORY, "%u samples of %llu bytes are more than 2^64 bytes", shape->n_rows,
+        return mr_error_set(error, MR_ERR_NO_MEMORY,
+                            "%u samples of %llu bytes are more than 2^64 bytes", shape->n_rows,
                             (unsigned long long)shape->row_bytes);
     return MR_OK;
 }
@@ -83,16 +88,20 @@ static mr_status take_normals(struct mr_buffer_device *device, mr_error *error)
     void *normals = NULL;
     mr_status status = handle->ops->alloc(handle, sizeof mr_normal_nodes, &normals, error);
     device->normals = normals;
-    return status ? status : handle->ops->copy_in(handle, normals, mr_normal_nodes, sizeof mr_normal_nodes, error);
+    return status ? status
+                  : handle->ops->copy_in(handle, normals, mr_normal_nodes, sizeof mr_normal_nodes,
+                                         error);
 }
 
-static mr_status take_staging(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, mr_error *error)
+static mr_status take_staging(const struct mr_buffer_shape *shape, struct mr_buffer_device *device,
+                              mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
     mr_status status = MR_OK;
     for (uint32_t t = 0; t < (handle->finish_stream ? 2 : 1) && !status; t++) {
         void *memory = NULL;
-        status = handle->ops->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &memory, error);
+        status =
+            handle->ops->alloc(handle, shape->n_rows * shape->layout->sample_bytes, &memory, error);
         device->staging[t].memory = memory;
         if (!status && handle->finish_stream)
             status = handle->ops->event_create(handle, &device->staging[t].was_read, error);
@@ -100,8 +109,8 @@ static mr_status take_staging(const struct mr_buffer_shape *shape, struct mr_buf
     return status;
 }
 
-static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_buffer_device *device, bool overlaps,
-                                mr_error *error)
+static mr_status take_finishing(const struct mr_buffer_shape *shape,
+                                struct mr_buffer_device *device, bool overlaps, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
     void *tables = NULL;
@@ -112,7 +121,8 @@ static mr_status take_finishing(const struct mr_buffer_shape *shape, struct mr_b
         status = handle->ops->alloc(handle, sizeof shape->finish.table, &tables, error);
     device->tables = tables;
     if (!status)
-        status = handle->ops->copy_in(handle, tables, shape->finish.table, sizeof shape->finish.table, error);
+        status = handle->ops->copy_in(handle, tables, shape->finish.table,
+                                      sizeof shape->finish.table, error);
     if (!status && shape->finish.erases)
         status = take_normals(device, error);
     return status ? status : drain_device(device, error);
@@ -146,7 +156,8 @@ static mr_status create_buffers(struct mr_copier *copier, uint32_t n_buffers, mr
     return status;
 }
 
-mr_status mr_copier_create(const struct mr_copier_options *options, struct mr_copier **copier_out, mr_error *error)
+mr_status mr_copier_create(const struct mr_copier_options *options, struct mr_copier **copier_out,
+                           mr_error *error)
 {
     *copier_out = NULL;
     struct mr_copier *copier = calloc(1, sizeof *copier);
@@ -235,14 +246,16 @@ mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error)
         struct mr_device_handle *handle = device->handle;
         if (kind_is_pinned(copier, handle->ops))
             continue;
-        status = handle->ops->pin(handle, copier->slab + layout->data_off, layout->data_bytes, layout->n_slots, error);
+        status = handle->ops->pin(handle, copier->slab + layout->data_off, layout->data_bytes,
+                                  layout->n_slots, error);
         device->is_pinned = !status;
     }
     return status;
 }
 
 /* At most two copies: the rows of this device's part, and the small block. */
-static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d,
+                            mr_error *error)
 {
     const struct mr_slot_layout *layout = copier->shape.layout;
     const struct mr_buffer_device *device = &copier->shape.devices[d];
@@ -258,25 +271,29 @@ static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, 
         buffer->bytes += len;
     }
     if (!status && device->has_small) {
-        status = handle->ops->copy_in(handle, share->small, buffer->slot.data + layout->label_off, layout->small_bytes,
-                                      error);
+        status = handle->ops->copy_in(handle, share->small, buffer->slot.data + layout->label_off,
+                                      layout->small_bytes, error);
         buffer->bytes += layout->small_bytes;
     }
     return status;
 }
 
-static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d,
+                              mr_error *error)
 {
     const struct mr_slot_layout *layout = copier->shape.layout;
     struct mr_buffer_device *device = &copier->shape.devices[d];
     const struct mr_buffer_share *share = &buffer->shares[d];
     struct mr_device_handle *handle = device->handle;
     struct mr_buffer_staging *staging = &device->staging[device->turn];
-    if (!staging->memory || device->part >= buffer->n_parts || buffer->parts[device->part].n_rows == 0)
+    if (!staging->memory || device->part >= buffer->n_parts ||
+        buffer->parts[device->part].n_rows == 0)
         return MR_OK;
     const struct mr_buffer_part *part = &buffer->parts[device->part];
-    const struct mr_descriptor *descriptors = (void *)(share->small + (layout->descriptor_off - layout->label_off));
-    const struct mr_erase *erases = (void *)(share->small + (layout->erase_off - layout->label_off));
+    const struct mr_descriptor *descriptors =
+        (void *)(share->small + (layout->descriptor_off - layout->label_off));
+    const struct mr_erase *erases =
+        (void *)(share->small + (layout->erase_off - layout->label_off));
     const struct mr_finish_job job = {
         .finish = &copier->shape.finish,
         .tables = device->tables,
@@ -290,7 +307,8 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
         .staging_len = part->n_rows * layout->sample_bytes,
         .out = share->image,
         .status = share->status,
-        .mix = copier->shape.finish.mixes ? *buffer->slot.mix : (struct mr_mix){.kind = MR_MIX_NONE},
+        .mix =
+            copier->shape.finish.mixes ? *buffer->slot.mix : (struct mr_mix){.kind = MR_MIX_NONE},
     };
     mr_status status = handle->ops->finish(handle, &job, error);
     if (!status && staging->was_read) {
@@ -303,7 +321,10 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
                                  part->n_rows * sizeof *share->status, error);
 }
 
-/* Where the finish has a stream of its own: this batch's copy waits for the finish of the batch before the last one. */
+/*
+ * Where the finish has a stream of its own: this batch's copy waits for the finish of the batch
+ * before the last one.
+ */
 static mr_status take_turn(struct mr_buffer_device *device, mr_error *error)
 {
     struct mr_device_handle *handle = device->handle;
@@ -311,11 +332,17 @@ static mr_status take_turn(struct mr_buffer_device *device, mr_error *error)
         return MR_OK;
     device->turn ^= 1;
     const struct mr_buffer_staging *staging = &device->staging[device->turn];
-    return staging->was_recorded ? handle->ops->wait(handle, handle->copy_stream, staging->was_read, error) : MR_OK;
+    return staging->was_recorded
+               ? handle->ops->wait(handle, handle->copy_stream, staging->was_read, error)
+               : MR_OK;
 }
 
-/* All that one device does for a batch, in the order of its copy stream, and from the copy's end on of the finish's. */
-static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d, mr_error *error)
+/*
+ * All that one device does for a batch, in the order of its copy stream, and from the copy's end on
+ * of the finish's.
+ */
+static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d,
+                            mr_error *error)
 {
     struct mr_buffer_share *share = &buffer->shares[d];
     struct mr_device_handle *handle = copier->shape.devices[d].handle;
@@ -333,14 +360,15 @@ static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, 
     if (!status)
         status = finish_share(copier, buffer, d, error);
     if (!status)
-        status = handle->ops->record(handle, share->filled[buffer->turn], mr_device_finish_stream(handle), error);
+        status = handle->ops->record(handle, share->filled[buffer->turn],
+                                     mr_device_finish_stream(handle), error);
     if (!status)
         share->was_filled[buffer->turn] = true;
     return status;
 }
 
-mr_status mr_copier_issue(struct mr_copier *copier, uint32_t buffer, const struct mr_slot_view *slot, uint32_t n_rows,
-                          mr_error *error)
+mr_status mr_copier_issue(struct mr_copier *copier, uint32_t buffer,
+                          const struct mr_slot_view *slot, uint32_t n_rows, mr_error *error)
 {
     assert(buffer < copier->n_buffers && n_rows <= copier->shape.layout->batch_size);
     struct mr_buffer *b = &copier->buffers[buffer];
@@ -366,7 +394,10 @@ mr_status mr_copier_issue(struct mr_copier *copier, uint32_t buffer, const struc
     return MR_OK;
 }
 
-/* Every device is waited for, also when another one has failed: then nothing reads the slot any more. */
+/*
+ * Every device is waited for, also when another one has failed: then nothing reads the slot any
+ * more.
+ */
 static mr_status await_shares(struct mr_copier *copier, const struct mr_buffer *b, mr_error *error)
 {
     mr_status first = MR_OK;
@@ -374,15 +405,16 @@ static mr_status await_shares(struct mr_copier *copier, const struct mr_buffer *
         struct mr_device_handle *handle = copier->shape.devices[d].handle;
         if (!mr_buffer_has(b, d))
             continue;
-        mr_status status = handle->ops->sync(handle, b->shares[d].filled[b->turn], first ? NULL : error);
+        mr_status status =
+            handle->ops->sync(handle, b->shares[d].filled[b->turn], first ? NULL : error);
         first = first ? first : status;
     }
     return first;
 }
 
 /* Of the batch before, whose events have ended: this batch's copy has waited for its release. */
-static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffer *b, struct mr_copy_report *report,
-                                 mr_error *error)
+static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffer *b,
+                                 struct mr_copy_report *report, mr_error *error)
 {
     uint32_t before = !b->turn;
     struct mr_device_handle *handle = first_device(copier);
@@ -392,16 +424,19 @@ static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffe
     report->was_ready = -1;
     if (!b->was_asked[before])
         return MR_OK;
-    mr_status status = handle->ops->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
-    if (!status && early_ns == 0) /* nobody has promised that a time that runs backwards is negative */
-        status = handle->ops->elapsed(handle, b->arrives[before], share->filled[before], &late_ns, error);
+    mr_status status =
+        handle->ops->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
+    /* nobody has promised that a time that runs backwards is negative */
+    if (!status && early_ns == 0)
+        status = handle->ops->elapsed(handle, b->arrives[before], share->filled[before], &late_ns,
+                                      error);
     if (!status)
         report->was_ready = early_ns > 0 || (early_ns == 0 && late_ns <= 0);
     return status;
 }
 
-static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer *b, struct mr_copy_report *report,
-                                mr_error *error)
+static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer *b,
+                                struct mr_copy_report *report, mr_error *error)
 {
     report->bytes = b->bytes;
     report->ns = 0;
@@ -410,7 +445,8 @@ static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer
         int64_t ns = 0;
         if (!mr_buffer_has(b, d))
             continue;
-        mr_status status = handle->ops->elapsed(handle, b->shares[d].begin, b->shares[d].end, &ns, error);
+        mr_status status =
+            handle->ops->elapsed(handle, b->shares[d].begin, b->shares[d].end, &ns, error);
         if (status)
             return status;
         if (ns > 0 && (uint64_t)ns > report->ns)
@@ -435,7 +471,8 @@ static mr_status check_rows(const struct mr_buffer *b, mr_error *error)
         uint32_t word = b->slot.status[row];
         if (word == MR_FINISHED_OK || !b->slot.mask[row])
             continue;
-        (void)mr_error_set(error, MR_ERR_DEVICE, "row %u of the batch %s (status %u)", row, finished_words(word), word);
+        (void)mr_error_set(error, MR_ERR_DEVICE, "row %u of the batch %s (status %u)", row,
+                           finished_words(word), word);
         if (error)
             error->index = b->slot.index[row];
         return MR_ERR_DEVICE;
@@ -443,7 +480,8 @@ static mr_status check_rows(const struct mr_buffer *b, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_copier_await(struct mr_copier *copier, uint32_t buffer, struct mr_copy_report *report_out, mr_error *error)
+mr_status mr_copier_await(struct mr_copier *copier, uint32_t buffer,
+                          struct mr_copy_report *report_out, mr_error *error)
 {
     assert(buffer < copier->n_buffers && copier->buffers[buffer].is_issued);
     struct mr_buffer *b = &copier->buffers[buffer];
@@ -485,18 +523,22 @@ struct mr_copied_part mr_copier_part(const struct mr_copier *copier, uint32_t bu
     };
 }
 
-mr_status mr_copier_use(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, bool arrives,
-                        mr_error *error)
+mr_status mr_copier_use(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream,
+                        bool arrives, mr_error *error)
 {
-    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, MR_BUFFER_IMAGE, stream, arrives, error);
+    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, MR_BUFFER_IMAGE, stream,
+                         arrives, error);
 }
 
-mr_status mr_copier_use_label(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error)
+mr_status mr_copier_use_label(struct mr_copier *copier, uint32_t buffer, uint32_t part,
+                              void *stream, mr_error *error)
 {
-    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, MR_BUFFER_LABEL, stream, false, error);
+    return mr_buffer_use(&copier->shape, &copier->buffers[buffer], part, MR_BUFFER_LABEL, stream,
+                         false, error);
 }
 
-mr_status mr_copier_remember(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream, mr_error *error)
+mr_status mr_copier_remember(struct mr_copier *copier, uint32_t buffer, uint32_t part, void *stream,
+                             mr_error *error)
 {
     return mr_buffer_remember(&copier->shape, &copier->buffers[buffer], part, stream, error);
 }

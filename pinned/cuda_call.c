@@ -2,12 +2,13 @@
 /*
  * What surrounds each call of the CUDA runtime.
  *
- * Invariant: after a fault on the device every call fails with that fault, the calls in here too. What begin changed is
- * undone all the same.
+ * Invariant: after a fault on the device every call fails with that fault, the calls in here too.
+ * What begin changed is undone all the same.
  *
- * Nearly every call of the runtime makes a context where the thread has none, on the thread's device, which is 0 if it
- * never chose: hundreds of MB of another rank's GPU. Whether it has one only the driver says. Its context is borrowed
- * by the driver too, because the runtime would remember a cudaSetDevice() as the thread's choice.
+ * Nearly every call of the runtime makes a context where the thread has none, on the thread's
+ * device, which is 0 if it never chose: hundreds of MB of another rank's GPU. Whether it has one
+ * only the driver says. Its context is borrowed by the driver too, because the runtime would
+ * remember a cudaSetDevice() as the thread's choice.
  */
 #include "pinned/cuda_call.h"
 
@@ -25,7 +26,9 @@ static bool keep_result(struct mr_cuda_call *call, cudaError_t code, const char 
     return code == cudaSuccess;
 }
 
-/* Functions of the driver, which is there when a device is, with the types of cuda.h that the runtime's header lacks.
+/*
+ * Functions of the driver, which is there when a device is, with the types of cuda.h that the
+ * runtime's header lacks. /
  */
 static struct {
     int (*get_current)(void **context);
@@ -42,7 +45,8 @@ static bool find_function(const char *symbol, void *function_out)
     void *function = NULL;
     enum cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
-    cudaError_t code = cudaGetDriverEntryPointByVersion(symbol, &function, 12000, cudaEnableDefault, &result);
+    cudaError_t code =
+        cudaGetDriverEntryPointByVersion(symbol, &function, 12000, cudaEnableDefault, &result);
 #else
     cudaError_t code = cudaGetDriverEntryPoint(symbol, &function, cudaEnableDefault, &result);
 #endif
@@ -65,13 +69,16 @@ static bool find_driver(void)
     return driver.found;
 }
 
-/* A thread without a context is in no capture, so nothing here can be forbidden. False: it has one, or gets none. */
+/*
+ * A thread without a context is in no capture, so nothing here can be forbidden. False: it has one,
+ * or gets none.
+ */
 static bool borrow_context(int32_t ordinal)
 {
     void *context = NULL;
     int device;
-    if (!find_driver() || driver.get_current(&context) != 0 || context || driver.get_device(&device, ordinal) != 0 ||
-        driver.retain(&context, device) != 0)
+    if (!find_driver() || driver.get_current(&context) != 0 || context ||
+        driver.get_device(&device, ordinal) != 0 || driver.retain(&context, device) != 0)
         return false;
     if (driver.set_current(context) == 0)
         return true;
@@ -96,8 +103,8 @@ static struct mr_cuda_call begin(int32_t device, bool needs_it)
                                 .borrowed = MR_CUDA_ANY_DEVICE};
     if (device != MR_CUDA_ANY_DEVICE && borrow_context(device))
         call.borrowed = device;
-    call.relaxed =
-        keep_result(&call, cudaThreadExchangeStreamCaptureMode(&call.mode), "cudaThreadExchangeStreamCaptureMode");
+    call.relaxed = keep_result(&call, cudaThreadExchangeStreamCaptureMode(&call.mode),
+                               "cudaThreadExchangeStreamCaptureMode");
     int current;
     if (!call.relaxed || !needs_it || call.borrowed == device ||
         !keep_result(&call, cudaGetDevice(&current), "cudaGetDevice"))
@@ -138,7 +145,8 @@ static void undo_changes(const struct mr_cuda_call *call)
         (void)cudaGetLastError();
 }
 
-mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_error *error, const char *format, ...)
+mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_error *error,
+                           const char *format, ...)
 {
     undo_changes(call);
     if (call->code == cudaSuccess)
@@ -149,7 +157,7 @@ mr_status mr_cuda_call_end(const struct mr_cuda_call *call, int32_t device, mr_e
     (void)vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     mr_status status = call->code == cudaErrorMemoryAllocation ? MR_ERR_NO_MEMORY : MR_ERR_DEVICE;
-    return mr_error_set(error, status, "cuda:%d: %s%s%s: %s (%s)", (int)device, call->failed ? call->failed : "",
-                        call->failed ? " before " : "", what, cudaGetErrorString(call->code),
-                        cudaGetErrorName(call->code));
+    return mr_error_set(error, status, "cuda:%d: %s%s%s: %s (%s)", (int)device,
+                        call->failed ? call->failed : "", call->failed ? " before " : "", what,
+                        cudaGetErrorString(call->code), cudaGetErrorName(call->code));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the GPUs. Without a driver nearly every function of the runtime fails, so until a driver is found only the two
- * functions that work without one are called.
+ * Finds the GPUs. Without a driver nearly every function of the runtime fails, so until a driver is
+ * found only the two functions that work without one are called.
  */
 #include "pinned/cuda_find.h"
 
@@ -13,14 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The runtime says the same of no driver and of one that is too old. Drivers serve every runtime of their major
- * version. */
+/*
+ * The runtime says the same of no driver and of one that is too old. Drivers serve every runtime of
+ * their major version.
+ */
 static mr_status driver_error(mr_error *error)
 {
     int version = 0;
     if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0)
         return mr_error_set(error, MR_ERR_NO_DEVICE, "no NVIDIA driver");
-    return mr_error_set(error, MR_ERR_NO_DEVICE, "the NVIDIA driver supports CUDA %d.%d, this program needs %d.0",
+    return mr_error_set(error, MR_ERR_NO_DEVICE,
+                        "the NVIDIA driver supports CUDA %d.%d, this program needs %d.0",
                         version / 1000, version % 1000 / 10, CUDART_VERSION / 1000);
 }
 
@@ -28,8 +31,10 @@ static mr_status none_error(mr_error *error)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (!visible)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "no CUDA device (CUDA_VISIBLE_DEVICES is not set)");
-    return mr_error_set(error, MR_ERR_NO_DEVICE, "no CUDA device is visible (CUDA_VISIBLE_DEVICES=%.200s)", visible);
+        return mr_error_set(error, MR_ERR_NO_DEVICE,
+                            "no CUDA device (CUDA_VISIBLE_DEVICES is not set)");
+    return mr_error_set(error, MR_ERR_NO_DEVICE,
+                        "no CUDA device is visible (CUDA_VISIBLE_DEVICES=%.200s)", visible);
 }
 
 mr_status mr_cuda_find_count(uint32_t *n_out, mr_error *error)
@@ -43,8 +48,8 @@ mr_status mr_cuda_find_count(uint32_t *n_out, mr_error *error)
     else if (code == cudaErrorNoDevice || (code == cudaSuccess && n <= 0))
         status = none_error(error);
     else if (code != cudaSuccess)
-        status = mr_error_set(error, MR_ERR_NO_DEVICE, "cudaGetDeviceCount: %s (%s)", cudaGetErrorString(code),
-                              cudaGetErrorName(code));
+        status = mr_error_set(error, MR_ERR_NO_DEVICE, "cudaGetDeviceCount: %s (%s)",
+                              cudaGetErrorString(code), cudaGetErrorName(code));
     if (pending == cudaSuccess)
         (void)cudaGetLastError();
     if (status == MR_OK)
@@ -57,16 +62,19 @@ static mr_status local_rank(uint32_t n, int32_t *ordinal_out, mr_error *error)
 {
     const char *text = getenv("LOCAL_RANK");
     if (!text)
-        return mr_error_set(error, MR_ERR_NO_DEVICE,
-                            "cuda:local: %u GPUs are visible and LOCAL_RANK is not set: which one is meant?",
-                            (unsigned)n);
+        return mr_error_set(
+            error, MR_ERR_NO_DEVICE,
+            "cuda:local: %u GPUs are visible and LOCAL_RANK is not set: which one is meant?",
+            (unsigned)n);
     char *end;
     unsigned long rank = strtoul(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: LOCAL_RANK is '%.100s', which is not a number", text);
+        return mr_error_set(error, MR_ERR_NO_DEVICE,
+                            "cuda:local: LOCAL_RANK is '%.100s', which is not a number", text);
     if (rank >= n)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: LOCAL_RANK is %lu, but only %u GPUs are visible",
-                            rank, (unsigned)n);
+        return mr_error_set(error, MR_ERR_NO_DEVICE,
+                            "cuda:local: LOCAL_RANK is %lu, but only %u GPUs are visible", rank,
+                            (unsigned)n);
     *ordinal_out = (int32_t)rank;
     return MR_OK;
 }
@@ -82,8 +90,8 @@ mr_status mr_cuda_find_ordinal(int32_t id, int32_t *ordinal_out, mr_error *error
     if (id == MR_DEVICE_LOCAL)
         id = 0;
     if (id < 0 || (uint32_t)id >= n)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "device 'cuda:%d' does not exist; %u visible", (int)id,
-                            (unsigned)n);
+        return mr_error_set(error, MR_ERR_NO_DEVICE, "device 'cuda:%d' does not exist; %u visible",
+                            (int)id, (unsigned)n);
     *ordinal_out = id;
     return MR_OK;
 }

@@ -8,7 +8,9 @@
 /* How many are visible, at least 1. MR_ERR_NO_DEVICE says why there is none. Makes no context. */
 mr_status mr_cuda_find_count(uint32_t *n_out, mr_error *error);
 
-/* The ordinal that id, which may be MR_DEVICE_LOCAL, means. MR_ERR_NO_DEVICE says what is missing. */
+/*
+ * The ordinal that id, which may be MR_DEVICE_LOCAL, means. MR_ERR_NO_DEVICE says what is missing.
+ */
 mr_status mr_cuda_find_ordinal(int32_t id, int32_t *ordinal_out, mr_error *error);
 
 /* The NUMA node that it hangs on; -1 when unknown. */

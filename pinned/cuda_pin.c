@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locks the slots. Some machines refuse one registration of many gigabytes and accept it in pieces.
+ * Page-locks the slots. Some machines refuse one registration of many gigabytes and accept it in
+ * pieces.
  *
  * Invariant: a copy across two registrations fails, so a piece ends where a slot ends.
  */
@@ -22,9 +23,11 @@ struct pin_job {
 /* Is this an answer about the memory, and not of a device or system that has failed? */
 static bool is_refusal(const struct mr_cuda_call *call)
 {
-    return !call->failed && (call->code == cudaErrorMemoryAllocation || call->code == cudaErrorInvalidValue ||
-                             call->code == cudaErrorOperatingSystem || call->code == cudaErrorNotPermitted ||
-                             call->code == cudaErrorNotSupported || call->code == cudaErrorHostMemoryAlreadyRegistered);
+    return !call->failed &&
+           (call->code == cudaErrorMemoryAllocation || call->code == cudaErrorInvalidValue ||
+            call->code == cudaErrorOperatingSystem || call->code == cudaErrorNotPermitted ||
+            call->code == cudaErrorNotSupported ||
+            call->code == cudaErrorHostMemoryAlreadyRegistered);
 }
 
 static mr_status pin_piece(const struct pin_job *job, uint32_t first, uint32_t n, bool *refused_out)
@@ -38,8 +41,9 @@ static mr_status pin_piece(const struct pin_job *job, uint32_t first, uint32_t n
         job->pins->pieces[job->pins->n++] = job->base + off;
     *refused_out = is_refusal(&call);
     mr_status status = mr_cuda_call_end(
-        &call, job->ordinal, job->error, "cudaHostRegister of %llu bytes at %llu of the slots' %llu bytes",
-        (unsigned long long)len, (unsigned long long)off, (unsigned long long)(job->n_slots * job->slot_bytes));
+        &call, job->ordinal, job->error,
+        "cudaHostRegister of %llu bytes at %llu of the slots' %llu bytes", (unsigned long long)len,
+        (unsigned long long)off, (unsigned long long)(job->n_slots * job->slot_bytes));
     if (!*refused_out)
         return status;
     if (job->error)
@@ -47,7 +51,10 @@ static mr_status pin_piece(const struct pin_job *job, uint32_t first, uint32_t n
     return MR_ERR_UNSUPPORTED;
 }
 
-/* At most log2(n_slots) deep. The left half first: where single slots are refused it ends after as many calls. */
+/*
+ * At most log2(n_slots) deep. The left half first: where single slots are refused it ends after as
+ * many calls.
+ */
 static mr_status pin_range(const struct pin_job *job, uint32_t first, uint32_t n)
 {
     bool refused;
@@ -58,15 +65,19 @@ static mr_status pin_range(const struct pin_job *job, uint32_t first, uint32_t n
     return status == MR_OK ? pin_range(job, first + n / 2, n - n / 2) : status;
 }
 
-mr_status mr_cuda_pin_slots(struct mr_cuda_pins *pins, int32_t ordinal, void *base, uint64_t slot_bytes,
-                            uint32_t n_slots, mr_error *error)
+mr_status mr_cuda_pin_slots(struct mr_cuda_pins *pins, int32_t ordinal, void *base,
+                            uint64_t slot_bytes, uint32_t n_slots, mr_error *error)
 {
     pins->n = 0;
     pins->pieces = calloc(n_slots, sizeof *pins->pieces);
     if (!pins->pieces)
         return mr_error_memory(error, n_slots * sizeof *pins->pieces);
-    struct pin_job job = {
-        .pins = pins, .ordinal = ordinal, .base = base, .slot_bytes = slot_bytes, .n_slots = n_slots, .error = error};
+    struct pin_job job = {.pins = pins,
+                          .ordinal = ordinal,
+                          .base = base,
+                          .slot_bytes = slot_bytes,
+                          .n_slots = n_slots,
+                          .error = error};
     mr_status status = pin_range(&job, 0, n_slots);
     if (status != MR_OK)
         mr_cuda_pin_undo(pins, ordinal);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Describes one sample in a slot, so that a device can finish it. The worker that made the sample writes it; it is
- * copied with the batch's small block. Pixels are the first encoding. Another encoding is one more number here and one
- * more case in the finishing functions.
+ * Describes one sample in a slot, so that a device can finish it. The worker that made the sample
+ * writes it; it is copied with the batch's small block. Pixels are the first encoding. Another
+ * encoding is one more number here and one more case in the finishing functions.
  */
 #ifndef PINNED_DESCRIPTOR_H
 #define PINNED_DESCRIPTOR_H
@@ -17,15 +17,17 @@ enum mr_encoding {
 
 struct mr_descriptor {
     uint32_t encoding;
-    uint32_t
-        flip; /* mirror on the way out: 1 horizontally, 2 vertically, 3 both; workers have flipped pixels already */
+    uint32_t flip;   /* mirror on the way out: 1 horizontally, 2 vertically, 3 both; workers have
+                        flipped pixels already */
     uint64_t offset; /* of the sample's bytes from the start of the slot's data */
     uint64_t len;
     uint32_t place; /* row of the batch that it becomes */
     uint32_t spare;
-    int32_t box[4]; /* x, y, width, height of the output within what is encoded; of pixels: all of them */
+    int32_t box[4]; /* x, y, width, height of the output within what is encoded; of pixels: all
+                       of them */
 };
-static_assert(sizeof(struct mr_descriptor) == 48, "descriptors are shared between workers, host and devices");
+static_assert(sizeof(struct mr_descriptor) == 48,
+              "descriptors are shared between workers, host and devices");
 
 /* What comes back for each row. */
 enum mr_finished {

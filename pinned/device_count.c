@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts devices. CUDA is asked in a child process, so that this process can still fork; the answer comes through a
- * pipe.
+ * Counts devices. CUDA is asked in a child process, so that this process can still fork; the answer
+ * comes through a pipe.
  *
- * Invariant: the child is watched and killed through a pidfd, which never means another process. The program may ignore
- * SIGCHLD or reap children that are not its own.
+ * Invariant: the child is watched and killed through a pidfd, which never means another process.
+ * The program may ignore SIGCHLD or reap children that are not its own.
  */
 #include "pinned/device_count.h"
 
@@ -50,7 +50,10 @@ static _Noreturn void run_child(const struct mr_device_ops *ops, int pipe)
     _exit(write(pipe, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
-/* With all signals blocked, so that no handler of the host's runs in the child; a SIGKILL and a crash still end it. */
+/*
+ * With all signals blocked, so that no handler of the host's runs in the child; a SIGKILL and a
+ * crash still end it.
+ */
 static pid_t fork_quietly(void)
 {
     sigset_t all, before;
@@ -64,7 +67,8 @@ static pid_t fork_quietly(void)
     return pid;
 }
 
-static mr_status start_child(const struct mr_device_ops *ops, struct child *child_out, mr_error *error)
+static mr_status start_child(const struct mr_device_ops *ops, struct child *child_out,
+                             mr_error *error)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -78,7 +82,8 @@ static mr_status start_child(const struct mr_device_ops *ops, struct child *chil
         close(ends[0]);
         return mr_error_os(error, MR_ERR_IO, failed, "fork for counting devices");
     }
-    *child_out = (struct child){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .pipe = ends[0]};
+    *child_out =
+        (struct child){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .pipe = ends[0]};
     return MR_OK;
 }
 
@@ -88,7 +93,10 @@ static void end_child(struct child *child)
         syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
     else
         kill(child->pid, SIGKILL);
-    /* ECHILD: the host has taken it, or ignores SIGCHLD. A child that hangs in its driver is left unreaped. */
+    /*
+     * ECHILD: the host has taken it, or ignores SIGCHLD. A child that hangs in its driver is left
+     * unreaped.
+     */
     for (uint32_t waited_ms = 0; waited_ms < REAP_MS; waited_ms += 5) {
         pid_t reaped = waitpid(child->pid, NULL, WNOHANG);
         if (reaped > 0 || (reaped < 0 && errno != EINTR))
@@ -103,7 +111,8 @@ static void end_child(struct child *child)
 /* Until there is an answer or the child is gone; false when the time runs out. */
 static bool wait_for(const struct child *child, uint64_t until_ns)
 {
-    struct pollfd polls[2] = {{.fd = child->pipe, .events = POLLIN}, {.fd = child->pidfd, .events = POLLIN}};
+    struct pollfd polls[2] = {{.fd = child->pipe, .events = POLLIN},
+                              {.fd = child->pidfd, .events = POLLIN}};
     for (;;) {
         uint64_t now_ns = mr_clock_now_ns();
         int left_ms = now_ns < until_ns ? (int)((until_ns - now_ns + 999999) / 1000000) : 0;
@@ -113,7 +122,10 @@ static bool wait_for(const struct child *child, uint64_t until_ns)
     }
 }
 
-/* A write end may live on in a process that another thread has forked: the read must not wait for it. */
+/*
+ * A write end may live on in a process that another thread has forked: the read must not wait for
+ * it.
+ */
 static bool read_answer(const struct child *child, struct answer *answer_out)
 {
     fcntl(child->pipe, F_SETFL, O_NONBLOCK);
@@ -132,20 +144,25 @@ static bool ask_child(const struct child *child, uint32_t timeout_ms, struct ans
         return true;
     answer_out->n = 0;
     answer_out->status =
-        in_time ? mr_error_set(&answer_out->error, MR_ERR_DEVICE, "the process that was to count the devices died")
-                : mr_error_set(&answer_out->error, MR_ERR_DEVICE, "counting devices took more than %u ms",
-                               (unsigned)timeout_ms);
+        in_time ? mr_error_set(&answer_out->error, MR_ERR_DEVICE,
+                               "the process that was to count the devices died")
+                : mr_error_set(&answer_out->error, MR_ERR_DEVICE,
+                               "counting devices took more than %u ms", (unsigned)timeout_ms);
     return false;
 }
 
-/* What CUDA says in the child of a process that uses it already: then there is nothing to keep uninitialised here. */
+/*
+ * What CUDA says in the child of a process that uses it already: then there is nothing to keep
+ * uninitialised here.
+ */
 static bool is_of_a_fork(const struct answer *answer)
 {
     return answer->status != MR_OK && (strstr(answer->error.text, "cudaErrorInitializationError") ||
                                        strstr(answer->error.text, "initialization error"));
 }
 
-uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout_ms, mr_error *error)
+uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout_ms,
+                               mr_error *error)
 {
     struct child child = {.pidfd = -1, .pipe = -1};
     if (start_child(ops, &child, error) != MR_OK)

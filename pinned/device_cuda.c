@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPUs with the CUDA runtime: the table "cuda". Each function makes its calls between mr_cuda_call_begin() and
- * mr_cuda_call_end().
+ * GPUs with the CUDA runtime: the table "cuda". Each function makes its calls between
+ * mr_cuda_call_begin() and mr_cuda_call_end().
  *
- * Invariant: functions that give something back are also called on failed devices, and try everything once. A stream of
- * the caller's may belong to another device; that is the caller's mistake and no failure of the device.
+ * Invariant: functions that give something back are also called on failed devices, and try
+ * everything once. A stream of the caller's may belong to another device; that is the caller's
+ * mistake and no failure of the device.
  */
 #include "pinned/device.h"
 
@@ -27,7 +28,10 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
 {
     int32_t id = handle->device.id;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    /* In this order: to exchange the mode makes a context on the current device, which is 0 in a new thread. */
+    /*
+     * In this order: to exchange the mode makes a context on the current device, which is 0 in a
+     * new thread.
+     */
     struct mr_cuda_call call = {.code = cudaSetDevice(id),
                                 .failed = "cudaSetDevice",
                                 .previous = MR_CUDA_ANY_DEVICE,
@@ -40,8 +44,9 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
 }
 
 /*
- * The finishing kernel goes ahead of the consumer's where the GPU offers that; to copies it makes no difference.
- * MR_CUDA_PRIORITY=default leaves that out, to measure what it does to the consumer's.
+ * The finishing kernel goes ahead of the consumer's where the GPU offers that; to copies it makes
+ * no difference. MR_CUDA_PRIORITY=default leaves that out, to measure what it does to the
+ * consumer's.
  */
 static mr_status make_stream(struct mr_device_handle *handle, void **stream_out, mr_error *error)
 {
@@ -127,8 +132,8 @@ static void *set_up_main(void *arg)
 }
 
 /*
- * In a thread of its own, because the caller's may never have chosen a device: it could not be set back without a
- * context of its own on device 0.
+ * In a thread of its own, because the caller's may never have chosen a device: it could not be set
+ * back without a context of its own on device 0.
  */
 static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
 {
@@ -136,14 +141,16 @@ static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, m
     struct handle *own = calloc(1, sizeof *own);
     if (!own)
         return mr_error_memory(error, sizeof *own);
-    own->base = (struct mr_device_handle){.ops = &mr_device_cuda, .device = {.kind = MR_DEVICE_CUDA, .id = id}};
+    own->base = (struct mr_device_handle){.ops = &mr_device_cuda,
+                                          .device = {.kind = MR_DEVICE_CUDA, .id = id}};
     struct opening opening = {.id = id, .handle = &own->base, .error = error};
     pthread_t thread;
     int rc = mr_thread_start(&thread, set_up_main, &opening);
     if (rc == 0)
         (void)pthread_join(thread, NULL);
     else
-        opening.status = mr_error_os(error, MR_ERR_NO_MEMORY, rc, "a thread to open cuda:%d", (int)id);
+        opening.status =
+            mr_error_os(error, MR_ERR_NO_MEMORY, rc, "a thread to open cuda:%d", (int)id);
     if (rc != 0)
         free(own);
     else if (opening.status == MR_OK)
@@ -151,8 +158,8 @@ static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, m
     return opening.status;
 }
 
-static mr_status pin_slots(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
-                           mr_error *error)
+static mr_status pin_slots(struct mr_device_handle *handle, void *base, uint64_t slot_bytes,
+                           uint32_t n_slots, mr_error *error)
 {
     struct handle *own = (struct handle *)handle;
     return mr_cuda_pin_slots(&own->pins, handle->device.id, base, slot_bytes, n_slots, error);
@@ -163,12 +170,14 @@ static void unpin_slots(struct mr_device_handle *handle)
     mr_cuda_pin_undo(&((struct handle *)handle)->pins, handle->device.id);
 }
 
-static mr_status alloc_memory(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+static mr_status alloc_memory(struct mr_device_handle *handle, uint64_t len_bytes,
+                              void **memory_out, mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaMalloc(memory_out, len_bytes);
-    return mr_cuda_call_end(&call, handle->device.id, error, "cudaMalloc of %llu bytes", (unsigned long long)len_bytes);
+    return mr_cuda_call_end(&call, handle->device.id, error, "cudaMalloc of %llu bytes",
+                            (unsigned long long)len_bytes);
 }
 
 static void free_memory(struct mr_device_handle *handle, void *memory)
@@ -178,36 +187,42 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
     (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaFree");
 }
 
-static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
-                            enum cudaMemcpyKind kind, void *stream, mr_error *error)
+static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from,
+                            uint64_t len_bytes, enum cudaMemcpyKind kind, void *stream,
+                            mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
         call.code = cudaMemcpyAsync(to, from, len_bytes, kind, stream);
-    return mr_cuda_call_end(&call, handle->device.id, error, "cudaMemcpyAsync of %llu bytes %s the device",
-                            (unsigned long long)len_bytes, kind == cudaMemcpyHostToDevice ? "to" : "from");
+    return mr_cuda_call_end(
+        &call, handle->device.id, error, "cudaMemcpyAsync of %llu bytes %s the device",
+        (unsigned long long)len_bytes, kind == cudaMemcpyHostToDevice ? "to" : "from");
 }
 
-static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
-                         mr_error *error)
+static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host,
+                         uint64_t len_bytes, mr_error *error)
 {
-    return copy_bytes(handle, device, host, len_bytes, cudaMemcpyHostToDevice, handle->copy_stream, error);
+    return copy_bytes(handle, device, host, len_bytes, cudaMemcpyHostToDevice, handle->copy_stream,
+                      error);
 }
 
-static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
-                          mr_error *error)
+static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
+                          uint64_t len_bytes, mr_error *error)
 {
-    return copy_bytes(handle, host, device, len_bytes, cudaMemcpyDeviceToHost, mr_device_finish_stream(handle), error);
+    return copy_bytes(handle, host, device, len_bytes, cudaMemcpyDeviceToHost,
+                      mr_device_finish_stream(handle), error);
 }
 
-static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job,
+                             mr_error *error)
 {
     if (job->n == 0)
         return MR_OK;
     struct mr_cuda_call call = mr_cuda_call_begin(handle->device.id);
     if (call.code == cudaSuccess)
         call.code = (cudaError_t)mr_finish_cuda_launch(job, mr_device_finish_stream(handle));
-    return mr_cuda_call_end(&call, handle->device.id, error, "cudaLaunchKernel of the finishing kernel for %u samples",
+    return mr_cuda_call_end(&call, handle->device.id, error,
+                            "cudaLaunchKernel of the finishing kernel for %u samples",
                             (unsigned)job->n);
 }
 
@@ -230,18 +245,22 @@ static void event_destroy(struct mr_device_handle *handle, void *event)
 }
 
 /* As mr_cuda_call_end(), but a stream that is not of this device is the caller's mistake. */
-static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device_handle *handle, const void *stream,
-                               const char *name, mr_error *error)
+static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device_handle *handle,
+                               const void *stream, const char *name, mr_error *error)
 {
     mr_status status = mr_cuda_call_end(call, handle->device.id, error, "%s", name);
-    bool refused = call->code == cudaErrorInvalidResourceHandle || call->code == cudaErrorInvalidValue;
-    if (!refused || call->failed || !stream || stream == handle->copy_stream || stream == handle->finish_stream)
+    bool refused =
+        call->code == cudaErrorInvalidResourceHandle || call->code == cudaErrorInvalidValue;
+    if (!refused || call->failed || !stream || stream == handle->copy_stream ||
+        stream == handle->finish_stream)
         return status;
-    return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)", (int)handle->device.id,
-                        name, cudaGetErrorString(call->code), cudaGetErrorName(call->code));
+    return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)",
+                        (int)handle->device.id, name, cudaGetErrorString(call->code),
+                        cudaGetErrorName(call->code));
 }
 
-static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream,
+                              mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin_on(stream, handle->device.id);
     if (call.code == cudaSuccess)
@@ -249,7 +268,8 @@ static mr_status record_event(struct mr_device_handle *handle, void *event, void
     return end_of_stream(&call, handle, stream, "cudaEventRecord", error);
 }
 
-static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event,
+                          mr_error *error)
 {
     struct mr_cuda_call call = mr_cuda_call_begin_on(stream, handle->device.id);
     if (call.code == cudaSuccess)
@@ -265,7 +285,8 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
     return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventSynchronize");
 }
 
-static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end,
+                             int64_t *ns_out, mr_error *error)
 {
     float ms = 0;
     struct mr_cuda_call call = mr_cuda_call_begin_any(handle->device.id);
@@ -276,7 +297,10 @@ static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void 
     return mr_cuda_call_end(&call, handle->device.id, error, "cudaEventElapsedTime");
 }
 
-/* cudaErrorStreamCaptureImplicit: asked about the default stream while a blocking stream is in a capture. */
+/*
+ * cudaErrorStreamCaptureImplicit: asked about the default stream while a blocking stream is in a
+ * capture.
+ */
 static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -285,29 +309,33 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
         call.code = cudaStreamIsCapturing(stream, &capture);
     mr_status status = end_of_stream(&call, handle, stream, "cudaStreamIsCapturing", error);
     if (!call.failed && call.code == cudaErrorStreamCaptureImplicit)
-        return mr_error_set(error, MR_ERR_STATE,
-                            "cuda:%d: the default stream cannot be used while another stream is in a capture",
-                            (int)handle->device.id);
+        return mr_error_set(
+            error, MR_ERR_STATE,
+            "cuda:%d: the default stream cannot be used while another stream is in a capture",
+            (int)handle->device.id);
     if (status == MR_OK && capture != cudaStreamCaptureStatusNone)
-        return mr_error_set(error, MR_ERR_STATE, "cuda:%d: the stream is in a capture", (int)handle->device.id);
+        return mr_error_set(error, MR_ERR_STATE, "cuda:%d: the stream is in a capture",
+                            (int)handle->device.id);
     return status;
 }
 
 /*
- * CUDA can say so since 12.8. Before, and with an older driver, the stream is taken for one of the current device;
- * recording an event on it finds out whether it is.
+ * CUDA can say so since 12.8. Before, and with an older driver, the stream is taken for one of the
+ * current device; recording an event on it finds out whether it is.
  */
-static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream, int32_t *id_out,
-                                    mr_error *error)
+static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream,
+                                    int32_t *id_out, mr_error *error)
 {
     int id = 0;
     bool is_default = mr_stream_is_default(stream);
-    struct mr_cuda_call call = mr_cuda_call_begin_any(near && !is_default ? near->device.id : MR_CUDA_ANY_DEVICE);
+    struct mr_cuda_call call =
+        mr_cuda_call_begin_any(near && !is_default ? near->device.id : MR_CUDA_ANY_DEVICE);
     if (call.code == cudaSuccess)
         call.code = cudaGetDevice(&id);
 #if CUDART_VERSION >= 12080
     int own = 0;
-    if (call.code == cudaSuccess && !is_default && cudaStreamGetDevice((cudaStream_t)stream, &own) == cudaSuccess)
+    if (call.code == cudaSuccess && !is_default &&
+        cudaStreamGetDevice((cudaStream_t)stream, &own) == cudaSuccess)
         id = own;
 #endif
     *id_out = id;

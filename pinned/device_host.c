@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host as a device: host:N has its own memory and no streams, and everything has ended when its call returns. This
- * file shows what the functions of the table mean, without the waiting.
+ * The host as a device: host:N has its own memory and no streams, and everything has ended when its
+ * call returns. This file shows what the functions of the table mean, without the waiting.
  *
- * Invariant: events and the copy stream are never NULL, and a thread may look at an event that another thread recorded.
+ * Invariant: events and the copy stream are never NULL, and a thread may look at an event that
+ * another thread recorded.
  */
 #include "pinned/device.h"
 
@@ -34,12 +35,14 @@ static mr_status open_host(int32_t id, struct mr_device_handle **handle_out, mr_
     if (id == MR_DEVICE_LOCAL)
         return mr_error_set(error, MR_ERR_INVALID, "host:local is not a device");
     if (id < 0 || id >= N_DEVICES)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "device 'host:%d' does not exist; there are %d", (int)id,
+        return mr_error_set(error, MR_ERR_NO_DEVICE,
+                            "device 'host:%d' does not exist; there are %d", (int)id,
                             (int)N_DEVICES);
     struct mr_device_handle *handle = malloc(sizeof *handle);
     if (!handle)
         return mr_error_memory(error, sizeof *handle);
-    *handle = (struct mr_device_handle){.ops = &mr_device_host, .device = {.kind = MR_DEVICE_HOST, .id = id}};
+    *handle = (struct mr_device_handle){.ops = &mr_device_host,
+                                        .device = {.kind = MR_DEVICE_HOST, .id = id}};
     handle->copy_stream = handle; /* a name, nothing lies there */
     *handle_out = handle;
     return MR_OK;
@@ -56,8 +59,8 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
     return MR_OK;
 }
 
-static mr_status pin_slots(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
-                           mr_error *error)
+static mr_status pin_slots(struct mr_device_handle *handle, void *base, uint64_t slot_bytes,
+                           uint32_t n_slots, mr_error *error)
 {
     (void)handle, (void)base, (void)slot_bytes, (void)n_slots, (void)error;
     return MR_OK;
@@ -76,7 +79,8 @@ static mr_status split_streams(struct mr_device_handle *handle, mr_error *error)
 }
 
 /* Whole pages, at least one. */
-static mr_status alloc_memory(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+static mr_status alloc_memory(struct mr_device_handle *handle, uint64_t len_bytes,
+                              void **memory_out, mr_error *error)
 {
     (void)handle;
     bool fits = len_bytes <= SIZE_MAX / 2;
@@ -90,8 +94,8 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
     free(memory);
 }
 
-static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from, uint64_t len_bytes,
-                            mr_error *error)
+static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const void *from,
+                            uint64_t len_bytes, mr_error *error)
 {
     (void)handle, (void)error;
     if (len_bytes)
@@ -99,7 +103,8 @@ static mr_status copy_bytes(struct mr_device_handle *handle, void *to, const voi
     return MR_OK;
 }
 
-static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+static mr_status finish_rows(struct mr_device_handle *handle, const struct mr_finish_job *job,
+                             mr_error *error)
 {
     (void)handle, (void)error;
     mr_finish_run(job);
@@ -123,7 +128,8 @@ static void event_destroy(struct mr_device_handle *handle, void *event)
     free(event);
 }
 
-static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
+static mr_status record_event(struct mr_device_handle *handle, void *event, void *stream,
+                              mr_error *error)
 {
     (void)handle, (void)stream, (void)error;
     struct event *e = event;
@@ -132,7 +138,8 @@ static mr_status record_event(struct mr_device_handle *handle, void *event, void
 }
 
 /* Who reads the event sees what was done before it was recorded. */
-static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event,
+                          mr_error *error)
 {
     (void)handle, (void)stream, (void)error;
     struct event *e = event;
@@ -145,7 +152,8 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
     return wait_for(handle, handle->copy_stream, event, error);
 }
 
-static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void *end,
+                             int64_t *ns_out, mr_error *error)
 {
     (void)handle;
     struct event *b = begin, *e = end;
@@ -165,8 +173,8 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
     return MR_OK;
 }
 
-static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream, int32_t *id_out,
-                                    mr_error *error)
+static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream,
+                                    int32_t *id_out, mr_error *error)
 {
     (void)near, (void)stream, (void)error;
     *id_out = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishes samples on the host, one after the other: each channel's 256 values are computed once per batch and then
- * looked up.
+ * Finishes samples on the host, one after the other: each channel's 256 values are computed once
+ * per batch and then looked up.
  *
  * Invariant: descriptors are written by workers, so nothing in them is used before it is checked.
  */
@@ -38,8 +38,8 @@ static void put_zeros(const struct mr_finish_view *view, uint32_t row)
 }
 
 /* Those that the pixels lack are zero already. */
-static void put_channel(const struct mr_finish_view *view, const struct lookup *lookup, uint32_t row, uint32_t c,
-                        const struct mr_descriptor *descriptor)
+static void put_channel(const struct mr_finish_view *view, const struct lookup *lookup,
+                        uint32_t row, uint32_t c, const struct mr_descriptor *descriptor)
 {
     const uint8_t *source = mr_finish_source(view, descriptor) + c;
     uint64_t to = row * view->row_elements + c * view->channel_stride;
@@ -49,7 +49,8 @@ static void put_channel(const struct mr_finish_view *view, const struct lookup *
     }
 }
 
-static void erase_boxes(const struct mr_finish_view *view, const struct mr_erase *erase, uint32_t row)
+static void erase_boxes(const struct mr_finish_view *view, const struct mr_erase *erase,
+                        uint32_t row)
 {
     uint64_t row_bytes = view->row_elements * mr_dtype_size((mr_dtype)view->dtype);
     const struct mr_erasing_tensor tensor = {.data = (uint8_t *)view->out + row * row_bytes,
@@ -69,7 +70,8 @@ static void mix_row(const struct mr_finish_view *view, const struct mr_finish_sa
         mr_finish_pixel(view, sample, pixel);
 }
 
-static uint32_t finish_one(const struct mr_finish_view *view, const struct lookup *lookup, uint32_t i)
+static uint32_t finish_one(const struct mr_finish_view *view, const struct lookup *lookup,
+                           uint32_t i)
 {
     const struct mr_descriptor *descriptor = &view->descriptors[i];
     struct mr_finish_sample sample;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishing turns what was copied into what is lent: u8 pixels to u8, f32, f16 or bf16, normalised, NHWC or NCHW,
- * channels padded with zeros. The host finishes one sample after the other, a GPU all at once, with the same bits,
- * because both run finish_pixel.h.
+ * Finishing turns what was copied into what is lent: u8 pixels to u8, f32, f16 or bf16, normalised,
+ * NHWC or NCHW, channels padded with zeros. The host finishes one sample after the other, a GPU all
+ * at once, with the same bits, because both run finish_pixel.h.
  */
 #ifndef PINNED_FINISH_H
 #define PINNED_FINISH_H

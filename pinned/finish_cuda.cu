@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel: one launch for a whole batch. It runs the arithmetic of finish_pixel.h and adds only which
- * thread does what. A block row takes one sample after the other, and its threads write neighbouring elements, so that
- * the writes of a warp are contiguous. Planar output: a thread has a pixel and writes it to each plane. Interleaved
- * output: a thread has an element. It is written in plain C as far as possible, so that a test can run it on the host.
+ * The finishing kernel: one launch for a whole batch. It runs the arithmetic of finish_pixel.h and
+ * adds only which thread does what. A block row takes one sample after the other, and its threads
+ * write neighbouring elements, so that the writes of a warp are contiguous. Planar output: a thread
+ * has a pixel and writes it to each plane. Interleaved output: a thread has an element. It is
+ * written in plain C as far as possible, so that a test can run it on the host.
  *
  * Invariant: one sample may have more than 2^32 elements, and a grid has at most 65535 rows.
  */
@@ -15,12 +16,14 @@
 enum { THREADS = 256, ITEMS_PER_THREAD = 4, MAX_BLOCKS_X = 1 << 20, MAX_BLOCKS_Y = 65535 };
 
 /*
- * Kernels come in two kinds: those that erase and mix, and those for everything else, which need fewer registers.
+ * Kernels come in two kinds: those that erase and mix, and those for everything else, which need
+ * fewer registers.
  */
 
 /* The first thread of a block row also tells what became of the sample. */
-static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view *view, uint32_t i, bool tells,
-                                                    bool changes, struct mr_finish_sample *sample_out)
+static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view *view, uint32_t i,
+                                                    bool tells, bool changes,
+                                                    struct mr_finish_sample *sample_out)
 {
     if (tells)
         view->status[i] = mr_finish_check(view, &view->descriptors[i]);
@@ -43,7 +46,8 @@ static __device__ __forceinline__ void run_planar(const struct mr_finish_view *v
                 mr_finish_pixel(view, &sample, pixel);
 }
 
-static __device__ __forceinline__ void run_interleaved(const struct mr_finish_view *view, bool changes)
+static __device__ __forceinline__ void run_interleaved(const struct mr_finish_view *view,
+                                                       bool changes)
 {
     uint64_t begin = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
     uint64_t step = (uint64_t)gridDim.x * THREADS;
@@ -59,17 +63,20 @@ static __global__ void __launch_bounds__(THREADS) finish_planar(const struct mr_
     run_planar(&view, false);
 }
 
-static __global__ void __launch_bounds__(THREADS) finish_interleaved(const struct mr_finish_view view)
+static __global__ void __launch_bounds__(THREADS)
+    finish_interleaved(const struct mr_finish_view view)
 {
     run_interleaved(&view, false);
 }
 
-static __global__ void __launch_bounds__(THREADS) finish_planar_changed(const struct mr_finish_view view)
+static __global__ void __launch_bounds__(THREADS)
+    finish_planar_changed(const struct mr_finish_view view)
 {
     run_planar(&view, true);
 }
 
-static __global__ void __launch_bounds__(THREADS) finish_interleaved_changed(const struct mr_finish_view view)
+static __global__ void __launch_bounds__(THREADS)
+    finish_interleaved_changed(const struct mr_finish_view view)
 {
     run_interleaved(&view, true);
 }
@@ -77,7 +84,8 @@ static __global__ void __launch_bounds__(THREADS) finish_interleaved_changed(con
 static const void *choose_kernel(bool planar, bool changes)
 {
     if (changes)
-        return planar ? (const void *)finish_planar_changed : (const void *)finish_interleaved_changed;
+        return planar ? (const void *)finish_planar_changed
+                      : (const void *)finish_interleaved_changed;
     return planar ? (const void *)finish_planar : (const void *)finish_interleaved;
 }
 

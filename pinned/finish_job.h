@@ -25,7 +25,8 @@ struct mr_finish {
     uint32_t exact;                  /* floats come from the table, not from fma */
     uint32_t erases;                 /* boxes of the floats are overwritten */
     uint32_t mixes;                  /* rows are mixed */
-    float scale[MR_FINISH_CHANNELS]; /* fmaf(x, scale[c], bias[c]), rounded to nearest even for 16 bits */
+    float scale[MR_FINISH_CHANNELS]; /* fmaf(x, scale[c], bias[c]), rounded to nearest even for
+                                        16 bits */
     float bias[MR_FINISH_CHANNELS];
     float table[MR_FINISH_CHANNELS][256];
 };
@@ -34,7 +35,8 @@ struct mr_finish {
 struct mr_finish_job {
     const struct mr_finish *finish;
     const float *tables;                     /* a copy of finish->table on the device */
-    const float *normals;                    /* where finish->erases: a copy of mr_normal_nodes on the device */
+    const float *normals;                    /* where finish->erases: a copy of mr_normal_nodes
+                                                on the device */
     const struct mr_descriptor *descriptors; /* n of them */
     const struct mr_erase *erases;           /* as many, where finish->erases */
     uint32_t n;
@@ -44,7 +46,8 @@ struct mr_finish_job {
     uint64_t staging_len;
     void *out;
     uint32_t *status;  /* n words, enum mr_finished */
-    struct mr_mix mix; /* where finish->mixes: what was drawn; then the job has all rows of a batch, in their places */
+    struct mr_mix mix; /* where finish->mixes: what was drawn; then the job has all rows of a
+                          batch, in their places */
 };
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of finishing, one descriptor and one pixel at a time, for finish.c and the GPU's kernel alike (nvcc
- * compiles it for both).
+ * The arithmetic of finishing, one descriptor and one pixel at a time, for finish.c and the GPU's
+ * kernel alike (nvcc compiles it for both).
  *
- * Invariant: the product and the sum of a float are one fmaf(), never left to the compiler; indices have 64 bits,
- * because one sample may have more than 2^32 bytes.
+ * Invariant: the product and the sum of a float are one fmaf(), never left to the compiler; indices
+ * have 64 bits, because one sample may have more than 2^32 bytes.
  *
  * A caller takes a view of its job once, and then for each descriptor
- *   finds its row (none: BAD_RANGE and nothing is written), checks it (not OK, or a hole: zeros), writes its pixels or,
- *   in any order, its elements.
+ *   finds its row (none: BAD_RANGE and nothing is written), checks it (not OK, or a hole: zeros),
+ * writes its pixels or, in any order, its elements.
  */
 #ifndef PINNED_FINISH_PIXEL_H
 #define PINNED_FINISH_PIXEL_H
@@ -20,7 +20,10 @@
 
 #define MR_NO_ROW UINT32_MAX
 
-/* What a kernel gets of a job by value: no pointer into the host's memory. Sizes and strides are in elements. */
+/*
+ * What a kernel gets of a job by value: no pointer into the host's memory. Sizes and strides are in
+ * elements.
+ */
 struct mr_finish_view {
     uint32_t height;
     uint32_t width;
@@ -82,7 +85,8 @@ static inline void mr_finish_view_init(struct mr_finish_view *view, const struct
 }
 
 /* Row of the output that a descriptor fills; MR_NO_ROW when its place is not among this job's. */
-MR_HOST_DEVICE uint32_t mr_finish_row(const struct mr_finish_view *view, const struct mr_descriptor *descriptor)
+MR_HOST_DEVICE uint32_t mr_finish_row(const struct mr_finish_view *view,
+                                      const struct mr_descriptor *descriptor)
 {
     if (descriptor->place < view->first_place || descriptor->place - view->first_place >= view->n)
         return MR_NO_ROW;
@@ -90,16 +94,19 @@ MR_HOST_DEVICE uint32_t mr_finish_row(const struct mr_finish_view *view, const s
 }
 
 /* Do a sample's bytes lie in what was copied? Nothing is added, so that nothing overflows. */
-MR_HOST_DEVICE bool mr_finish_is_within(const struct mr_finish_view *view, const struct mr_descriptor *descriptor)
+MR_HOST_DEVICE bool mr_finish_is_within(const struct mr_finish_view *view,
+                                        const struct mr_descriptor *descriptor)
 {
-    if (descriptor->len != view->n_pixels * view->channels || descriptor->offset < view->staging_off)
+    if (descriptor->len != view->n_pixels * view->channels ||
+        descriptor->offset < view->staging_off)
         return false;
     uint64_t from = descriptor->offset - view->staging_off;
     return from <= view->staging_len && descriptor->len <= view->staging_len - from;
 }
 
 /* enum mr_finished. */
-MR_HOST_DEVICE uint32_t mr_finish_check(const struct mr_finish_view *view, const struct mr_descriptor *descriptor)
+MR_HOST_DEVICE uint32_t mr_finish_check(const struct mr_finish_view *view,
+                                        const struct mr_descriptor *descriptor)
 {
     if (mr_finish_row(view, descriptor) == MR_NO_ROW)
         return MR_FINISHED_BAD_RANGE;
@@ -110,17 +117,25 @@ MR_HOST_DEVICE uint32_t mr_finish_check(const struct mr_finish_view *view, const
     return mr_finish_is_within(view, descriptor) ? MR_FINISHED_OK : MR_FINISHED_BAD_RANGE;
 }
 
-/* The pixels of a descriptor; NULL where zeros come out: a hole, or one that mr_finish_check() refuses. */
+/*
+ * The pixels of a descriptor; NULL where zeros come out: a hole, or one that mr_finish_check()
+ * refuses.
+ */
 MR_HOST_DEVICE const uint8_t *mr_finish_source(const struct mr_finish_view *view,
                                                const struct mr_descriptor *descriptor)
 {
-    if (descriptor->encoding == MR_ENCODING_NONE || mr_finish_check(view, descriptor) != MR_FINISHED_OK)
+    if (descriptor->encoding == MR_ENCODING_NONE ||
+        mr_finish_check(view, descriptor) != MR_FINISHED_OK)
         return NULL;
     return view->staging + (descriptor->offset - view->staging_off);
 }
 
-/* The pixel of the source that becomes a pixel of the output; flips other than 1, 2 and 3 mean their low two bits. */
-MR_HOST_DEVICE uint64_t mr_finish_mirror(const struct mr_finish_view *view, uint32_t flip, uint64_t pixel)
+/*
+ * The pixel of the source that becomes a pixel of the output; flips other than 1, 2 and 3 mean
+ * their low two bits.
+ */
+MR_HOST_DEVICE uint64_t mr_finish_mirror(const struct mr_finish_view *view, uint32_t flip,
+                                         uint64_t pixel)
 {
     flip &= 3;
     if (flip == 0)
@@ -129,11 +144,13 @@ MR_HOST_DEVICE uint64_t mr_finish_mirror(const struct mr_finish_view *view, uint
         return view->n_pixels - 1 - pixel;
     uint64_t y = pixel / view->width;
     uint64_t x = pixel - y * view->width;
-    return flip == 1 ? y * view->width + (view->width - 1 - x) : (view->height - 1 - y) * view->width + x;
+    return flip == 1 ? y * view->width + (view->width - 1 - x)
+                     : (view->height - 1 - y) * view->width + x;
 }
 
 /* What a byte of a channel is as a float. */
-MR_HOST_DEVICE float mr_finish_float(const struct mr_finish_view *view, uint32_t channel, uint8_t byte)
+MR_HOST_DEVICE float mr_finish_float(const struct mr_finish_view *view, uint32_t channel,
+                                     uint8_t byte)
 {
     if (view->exact)
         return view->tables[channel * 256 + byte];
@@ -151,9 +168,11 @@ MR_HOST_DEVICE uint32_t mr_finish_encode(const struct mr_finish_view *view, floa
 }
 
 /* And those of the output element that a byte of a channel becomes. */
-MR_HOST_DEVICE uint32_t mr_finish_bits(const struct mr_finish_view *view, uint32_t channel, uint8_t byte)
+MR_HOST_DEVICE uint32_t mr_finish_bits(const struct mr_finish_view *view, uint32_t channel,
+                                       uint8_t byte)
 {
-    return view->dtype == MR_U8 ? byte : mr_finish_encode(view, mr_finish_float(view, channel, byte));
+    return view->dtype == MR_U8 ? byte
+                                : mr_finish_encode(view, mr_finish_float(view, channel, byte));
 }
 
 /* Write element i of the output, counted from its first row's first. */
@@ -181,7 +200,8 @@ struct mr_finish_sample {
     uint64_t first;                  /* element of the output at which it begins */
 };
 
-MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finish_view *view, uint32_t i)
+MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finish_view *view,
+                                                           uint32_t i)
 {
     const struct mr_descriptor *descriptor = &view->descriptors[i];
     struct mr_finish_source source = {mr_finish_source(view, descriptor), NULL, descriptor->flip};
@@ -190,21 +210,25 @@ MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finis
     return source;
 }
 
-/* The sample that descriptor i's is mixed with: that of a partner in its place, which is no hole, nor the row itself.
+/*
+ * The sample that descriptor i's is mixed with: that of a partner in its place, which is no hole,
+ * nor the row itself. /
  */
-MR_HOST_DEVICE struct mr_finish_source mr_finish_partner_of(const struct mr_finish_view *view, uint32_t i)
+MR_HOST_DEVICE struct mr_finish_source mr_finish_partner_of(const struct mr_finish_view *view,
+                                                            uint32_t i)
 {
     uint32_t k = mr_mix_partner(view->mix.rule, i, view->n);
     struct mr_finish_source none = {NULL, NULL, 0};
-    if (view->mix.kind == MR_MIX_NONE || k == i || k >= view->n || mr_finish_row(view, &view->descriptors[i]) != i ||
+    if (view->mix.kind == MR_MIX_NONE || k == i || k >= view->n ||
+        mr_finish_row(view, &view->descriptors[i]) != i ||
         mr_finish_row(view, &view->descriptors[k]) != k)
         return none;
     return mr_finish_source_at(view, k);
 }
 
 /* False where it has no row. */
-MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample, const struct mr_finish_view *view,
-                                          uint32_t i)
+MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample,
+                                          const struct mr_finish_view *view, uint32_t i)
 {
     uint32_t row = mr_finish_row(view, &view->descriptors[i]);
     sample->own = mr_finish_source_at(view, i);
@@ -229,8 +253,8 @@ struct mr_finish_mixed {
 };
 
 MR_HOST_DEVICE struct mr_finish_spot mr_finish_spot_at(const struct mr_finish_view *view,
-                                                       const struct mr_finish_source *source, uint64_t pixel,
-                                                       uint32_t y, uint32_t x)
+                                                       const struct mr_finish_source *source,
+                                                       uint64_t pixel, uint32_t y, uint32_t x)
 {
     struct mr_finish_spot spot = {source->pixels, NULL, 0};
     if (!source->pixels)
@@ -244,14 +268,19 @@ MR_HOST_DEVICE struct mr_finish_spot mr_finish_spot_at(const struct mr_finish_vi
     return spot;
 }
 
-/* Inside the box of MR_MIX_CUT the partner stands for the own row; its boxes do so only where floats are mixed. */
-MR_HOST_DEVICE void mr_finish_mix_in(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
-                                     uint64_t pixel, struct mr_finish_mixed *mixed)
+/*
+ * Inside the box of MR_MIX_CUT the partner stands for the own row; its boxes do so only where
+ * floats are mixed.
+ */
+MR_HOST_DEVICE void mr_finish_mix_in(const struct mr_finish_view *view,
+                                     const struct mr_finish_sample *sample, uint64_t pixel,
+                                     struct mr_finish_mixed *mixed)
 {
     bool is_inside = mr_mix_in_box(&view->mix, (int32_t)mixed->x, (int32_t)mixed->y);
     if (view->mix.kind == MR_MIX_CUT && !is_inside)
         return;
-    struct mr_finish_spot spot = mr_finish_spot_at(view, &sample->partner, pixel, mixed->y, mixed->x);
+    struct mr_finish_spot spot =
+        mr_finish_spot_at(view, &sample->partner, pixel, mixed->y, mixed->x);
     if (view->mix.kind == MR_MIX_UP)
         mixed->partner = spot;
     else if (view->mix.rule == MR_MIX_FLOATS)
@@ -261,12 +290,14 @@ MR_HOST_DEVICE void mr_finish_mix_in(const struct mr_finish_view *view, const st
 }
 
 MR_HOST_DEVICE struct mr_finish_mixed mr_finish_mixed_at(const struct mr_finish_view *view,
-                                                         const struct mr_finish_sample *sample, uint64_t pixel)
+                                                         const struct mr_finish_sample *sample,
+                                                         uint64_t pixel)
 {
     struct mr_finish_mixed mixed = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, 0};
     if (!sample->own.erase && !sample->partner.pixels) {
         if (sample->own.pixels)
-            mixed.own.from = sample->own.pixels + mr_finish_mirror(view, sample->own.flip, pixel) * view->channels;
+            mixed.own.from = sample->own.pixels +
+                             mr_finish_mirror(view, sample->own.flip, pixel) * view->channels;
         return mixed;
     }
     mixed.y = (uint32_t)(pixel / view->width);
@@ -278,33 +309,36 @@ MR_HOST_DEVICE struct mr_finish_mixed mr_finish_mixed_at(const struct mr_finish_
 }
 
 /* A channel of a pixel of one source, as a finished float. */
-MR_HOST_DEVICE float mr_finish_value(const struct mr_finish_view *view, const struct mr_finish_spot *spot, uint32_t y,
-                                     uint32_t x, uint32_t c)
+MR_HOST_DEVICE float mr_finish_value(const struct mr_finish_view *view,
+                                     const struct mr_finish_spot *spot, uint32_t y, uint32_t x,
+                                     uint32_t c)
 {
     if (spot->erase)
         return mr_erasing_value(spot->erase, spot->box, y, x, c, view->normals);
     return mr_finish_float(view, c, spot->from[c]);
 }
 
-MR_HOST_DEVICE uint32_t mr_finish_mixed_bits(const struct mr_finish_view *view, const struct mr_finish_mixed *mixed,
-                                             uint32_t c)
+MR_HOST_DEVICE uint32_t mr_finish_mixed_bits(const struct mr_finish_view *view,
+                                             const struct mr_finish_mixed *mixed, uint32_t c)
 {
     if (!mixed->own.from || c >= view->channels)
         return 0;
     bool adds = mixed->partner.from, of_floats = view->mix.rule == MR_MIX_FLOATS;
     if (!mixed->own.erase && !(adds && of_floats)) {
         uint8_t byte = mixed->own.from[c];
-        return mr_finish_bits(view, c, adds ? mr_mix_bytes(&view->mix, byte, mixed->partner.from[c]) : byte);
+        return mr_finish_bits(view, c,
+                              adds ? mr_mix_bytes(&view->mix, byte, mixed->partner.from[c]) : byte);
     }
     float value = mr_finish_value(view, &mixed->own, mixed->y, mixed->x, c);
     if (adds && of_floats)
-        value = mr_mix_floats(&view->mix, value, mr_finish_value(view, &mixed->partner, mixed->y, mixed->x, c));
+        value = mr_mix_floats(&view->mix, value,
+                              mr_finish_value(view, &mixed->partner, mixed->y, mixed->x, c));
     return mr_finish_encode(view, value);
 }
 
 /* One pixel, all its channels. */
-MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
-                                    uint64_t pixel)
+MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view,
+                                    const struct mr_finish_sample *sample, uint64_t pixel)
 {
     struct mr_finish_mixed mixed = mr_finish_mixed_at(view, sample, pixel);
     uint64_t to = sample->first + pixel * view->pixel_stride;
@@ -313,8 +347,8 @@ MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view, const str
 }
 
 /* One element of an interleaved output, counted in its row. */
-MR_HOST_DEVICE void mr_finish_element(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
-                                      uint64_t element)
+MR_HOST_DEVICE void mr_finish_element(const struct mr_finish_view *view,
+                                      const struct mr_finish_sample *sample, uint64_t element)
 {
     uint64_t pixel = element / view->out_channels;
     struct mr_finish_mixed mixed = mr_finish_mixed_at(view, sample, pixel);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the kernel's settings for huge pages. A free page of the pool may be promised to a mapping that has not touched
- * it yet. The setting for shared memory is not the one for private memory.
+ * Reads the kernel's settings for huge pages. A free page of the pool may be promised to a mapping
+ * that has not touched it yet. The setting for shared memory is not the one for private memory.
  */
 #include "pinned/huge_pages.h"
 
@@ -54,8 +54,8 @@ static bool is_chosen(const char *text, const char *word)
 
 static bool offers_pages(const char *text)
 {
-    return is_chosen(text, "always") || is_chosen(text, "within_size") || is_chosen(text, "advise") ||
-           is_chosen(text, "force");
+    return is_chosen(text, "always") || is_chosen(text, "within_size") ||
+           is_chosen(text, "advise") || is_chosen(text, "force");
 }
 
 bool mr_huge_pages_on_request(const char *root)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pages of 2 MiB the kernel offers for shared memory. root precedes every path; it is "" except in tests. */
+/*
+ * Which pages of 2 MiB the kernel offers for shared memory. root precedes every path; it is ""
+ * except in tests.
+ */
 #ifndef PINNED_HUGE_PAGES_H
 #define PINNED_HUGE_PAGES_H
 

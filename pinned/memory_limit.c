@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads limits on memory from /proc and /sys/fs/cgroup. Any enclosing cgroup may have a limit, not only the process's
- * own.
+ * Reads limits on memory from /proc and /sys/fs/cgroup. Any enclosing cgroup may have a limit, not
+ * only the process's own.
  */
 #include "pinned/memory_limit.h"
 
@@ -60,9 +60,12 @@ static void take_smaller(struct room *least, uint64_t bytes, const char *format,
     (void)snprintf(least->whose, sizeof least->whose, format, name);
 }
 
-/* One group's limit and use. The page cache that a group holds can be given back, so it does not count as used. */
-static void look_at_group(const char *dir, const char *limit_name, const char *used_name, const char *stat_key,
-                          struct room *least)
+/*
+ * One group's limit and use. The page cache that a group holds can be given back, so it does not
+ * count as used.
+ */
+static void look_at_group(const char *dir, const char *limit_name, const char *used_name,
+                          const char *stat_key, struct room *least)
 {
     char path[PATH_BYTES + 64];
     uint64_t limit;
@@ -86,16 +89,19 @@ static void look_at_group(const char *dir, const char *limit_name, const char *u
         fclose(file);
     used = used > cache ? used - cache : 0;
     const char *name = strrchr(dir, '/');
-    take_smaller(least, limit > used ? limit - used : 0, "the memory limit of cgroup %.80s", name ? name : dir);
+    take_smaller(least, limit > used ? limit - used : 0, "the memory limit of cgroup %.80s",
+                 name ? name : dir);
 }
 
 /* The group's directory below mount and every one above it up to mount itself. */
-static void look_upwards(const char *root, const char *mount, const char *group, const char *limit_name,
-                         const char *used_name, const char *stat_key, struct room *least)
+static void look_upwards(const char *root, const char *mount, const char *group,
+                         const char *limit_name, const char *used_name, const char *stat_key,
+                         struct room *least)
 {
     char dir[PATH_BYTES];
     size_t top = strlen(root) + strlen(mount);
-    int len = snprintf(dir, sizeof dir, "%s%s%s", root, mount, strcmp(group, "/") == 0 ? "" : group);
+    int len =
+        snprintf(dir, sizeof dir, "%s%s%s", root, mount, strcmp(group, "/") == 0 ? "" : group);
     if (len < 0 || (size_t)len >= sizeof dir)
         return;
     for (;;) {
@@ -116,7 +122,10 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* One line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory controller of version 1. */
+/*
+ * One line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory controller of
+ * version 1.
+ */
 static void look_at_line(const char *root, char *line, struct room *least)
 {
     line[strcspn(line, "\n")] = '\0';
@@ -127,10 +136,11 @@ static void look_at_line(const char *root, char *line, struct room *least)
     *group++ = '\0';
     controllers++;
     if (controllers[0] == '\0')
-        look_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file", least);
+        look_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file",
+                     least);
     else if (has_word(controllers, "memory"))
-        look_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                     "total_inactive_file", least);
+        look_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
+                     "memory.usage_in_bytes", "total_inactive_file", least);
 }
 
 static void look_at_groups(const char *root, struct room *least)
@@ -153,7 +163,8 @@ mr_status mr_memory_limit_check_below(const char *root, uint64_t len_bytes, mr_e
     if (len_bytes <= least.bytes)
         return MR_OK;
     return mr_error_set(error, MR_ERR_NO_MEMORY,
-                        "the slab needs %.1f MB, %s leaves %.1f MB: %.1f MB too little; lower batch_size or n_slots",
+                        "the slab needs %.1f MB, %s leaves %.1f MB: %.1f MB too little; lower "
+                        "batch_size or n_slots",
                         (double)len_bytes / 1e6, least.whose, (double)least.bytes / 1e6,
                         (double)(len_bytes - least.bytes) / 1e6);
 }

@@ -5,10 +5,10 @@
 #include "base/error.h"
 
 /*
- * Is there room for len_bytes more? Looks at available memory and at the limit of every enclosing cgroup (v2 and v1),
- * because reserving pages past them calls the out-of-memory killer instead of failing.
- * MR_ERR_NO_MEMORY names the size, the limit that leaves least, and by how much it is missed. Unreadable limits do not
- * count.
+ * Is there room for len_bytes more? Looks at available memory and at the limit of every enclosing
+ * cgroup (v2 and v1), because reserving pages past them calls the out-of-memory killer instead of
+ * failing. MR_ERR_NO_MEMORY names the size, the limit that leaves least, and by how much it is
+ * missed. Unreadable limits do not count.
  */
 mr_status mr_memory_limit_check(uint64_t len_bytes, mr_error *error);
 

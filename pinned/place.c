@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moves of a place. A worker that takes a place sees what was published, and a reader that sees DONE sees the
- * pixels; acquire and release would be enough for that.
+ * The moves of a place. A worker that takes a place sees what was published, and a reader that sees
+ * DONE sees the pixels; acquire and release would be enough for that.
  *
- * Invariant: moves are seq_cst. A host cancels a slot and then looks for BUSY words; a worker ends its BUSY word and
- * then looks whether the slot is canceled. They must not both miss the other.
+ * Invariant: moves are seq_cst. A host cancels a slot and then looks for BUSY words; a worker ends
+ * its BUSY word and then looks whether the slot is canceled. They must not both miss the other.
  */
 #include "pinned/place.h"
 
-static uint64_t make_word(enum mr_place_state state, uint32_t blame, uint32_t worker, uint64_t generation)
+static uint64_t make_word(enum mr_place_state state, uint32_t blame, uint32_t worker,
+                          uint64_t generation)
 {
-    return (uint64_t)state | (uint64_t)(blame & 63u) << 2 | (uint64_t)(worker & 0xffffu) << 8 | generation << 24;
+    return (uint64_t)state | (uint64_t)(blame & 63u) << 2 | (uint64_t)(worker & 0xffffu) << 8 |
+           generation << 24;
 }
 
 static bool swap_word(struct mr_place *place, uint64_t from, uint64_t to)
@@ -34,7 +36,8 @@ bool mr_place_take(struct mr_place *place, uint64_t seen, uint32_t worker, uint6
 {
     if (mr_place_state(seen) != MR_PLACE_OPEN)
         return false;
-    uint64_t held = make_word(MR_PLACE_BUSY, mr_place_blame(seen), worker, mr_place_generation(seen));
+    uint64_t held =
+        make_word(MR_PLACE_BUSY, mr_place_blame(seen), worker, mr_place_generation(seen));
     if (!swap_word(place, seen, held))
         return false;
     *held_out = held;
@@ -52,7 +55,8 @@ bool mr_place_absolve(struct mr_place *place, uint64_t *held)
 
 bool mr_place_finish(struct mr_place *place, uint64_t held)
 {
-    return swap_word(place, held, make_word(MR_PLACE_DONE, 0, mr_place_worker(held), mr_place_generation(held)));
+    return swap_word(place, held,
+                     make_word(MR_PLACE_DONE, 0, mr_place_worker(held), mr_place_generation(held)));
 }
 
 bool mr_place_reopen(struct mr_place *place, uint64_t held, uint32_t blame)

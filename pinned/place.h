@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One word per place of a slot: the only truth about who holds a sample. Where the rows of a batch are mixed, a second
- * one says who mixes the row; it makes the same moves.
+ * One word per place of a slot: the only truth about who holds a sample. Where the rows of a batch
+ * are mixed, a second one says who mixes the row; it makes the same moves.
  *
  *   CLOSED -> OPEN    the host publishes a batch, with a new generation
- *   OPEN   -> BUSY    a worker begins to decode; of the second word: to mix, once the first words of the row and of its
+ *   OPEN   -> BUSY    a worker begins to decode; of the second word: to mix, once the first words
+ *          of the row and of its
  *                     partner are DONE
  *   BUSY   -> DONE    the same worker has written the sample, or the mixed row
- *   BUSY   -> OPEN    the supervisor, after that worker is certainly dead; blame grows, but not of the second word
+ *   BUSY   -> OPEN    the supervisor, after that worker is certainly dead; blame grows, but not of
+ *          the second word
  *   OPEN   -> CLOSED  the host cancels the batch
  *   BUSY   -> CLOSED  the supervisor, after a death in a cancelled batch
  *   DONE   -> OPEN    the host publishes the next batch in this slot
  *
- * Every move is a compare-and-swap on the whole word, so a move by a process that slept through a generation fails.
+ * Every move is a compare-and-swap on the whole word, so a move by a process that slept through a
+ * generation fails.
  */
 #ifndef PINNED_PLACE_H
 #define PINNED_PLACE_H
@@ -32,7 +35,10 @@ static_assert(sizeof(struct mr_place) == 8, "a place is one word");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "words shared between processes must be lock-free");
 
 #define MR_PLACE_GENERATION_MASK ((UINT64_C(1) << 40) - 1)
-/* Blame at which a sample counts as damaged; a crash or a time limit counts 10, a SIGKILL that is not ours 1. */
+/*
+ * Blame at which a sample counts as damaged; a crash or a time limit counts 10, a SIGKILL that is
+ * not ours 1.
+ */
 #define MR_BLAME_LIMIT 20u
 #define MR_BLAME_CRASH 10u
 #define MR_BLAME_KILL 1u
@@ -65,7 +71,10 @@ void mr_place_shut(struct mr_place *place, uint64_t generation);
 
 /* OPEN -> BUSY for worker, if the word is still `seen`. On success *held_out is the new word. */
 bool mr_place_take(struct mr_place *place, uint64_t seen, uint32_t worker, uint64_t *held_out);
-/* Clear the blame of a place that the caller holds, because its candidate changes; *held becomes the new word. */
+/*
+ * Clear the blame of a place that the caller holds, because its candidate changes; *held becomes
+ * the new word.
+ */
 bool mr_place_absolve(struct mr_place *place, uint64_t *held);
 /* BUSY -> DONE, if the word is still `held`. */
 bool mr_place_finish(struct mr_place *place, uint64_t held);

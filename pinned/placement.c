@@ -2,8 +2,8 @@
 /*
  * Turns names of devices into places of images and labels.
  *
- * Invariant: plain "host" is not "host:0". Alone it lends the slots, without a copy. It becomes the memory of host:0
- * only if something else is on another device.
+ * Invariant: plain "host" is not "host:0". Alone it lends the slots, without a copy. It becomes the
+ * memory of host:0 only if something else is on another device.
  */
 #include "pinned/placement.h"
 
@@ -24,9 +24,10 @@ struct found {
 
 static mr_status refuse_name(const char *name, mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "device '%s' is none of host, host:N, cuda, cuda:N, cuda:local and auto, N at most %d", name,
-                        (int)MAX_ID);
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        "device '%s' is none of host, host:N, cuda, cuda:N, cuda:local and auto, N at most %d",
+        name, (int)MAX_ID);
 }
 
 /* Decimal digits and nothing else, at most MAX_ID; no sign, no space, no leading zero. */
@@ -78,12 +79,14 @@ static mr_status find_device(const char *name, struct found *found_out, mr_error
         return find_auto(found_out);
     mr_device_kind kind = strncmp(name, "cuda", 4) == 0 ? MR_DEVICE_CUDA : MR_DEVICE_HOST;
     int32_t id;
-    if ((kind == MR_DEVICE_HOST && strncmp(name, "host", 4) != 0) || !read_rest(name + 4, kind == MR_DEVICE_CUDA, &id))
+    if ((kind == MR_DEVICE_HOST && strncmp(name, "host", 4) != 0) ||
+        !read_rest(name + 4, kind == MR_DEVICE_CUDA, &id))
         return refuse_name(name, error);
     const struct mr_device_ops *ops = mr_device_find(kind);
     if (!ops)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "device '%s': this build has no CUDA", name);
-    *found_out = (struct found){.name = {ops, id}, .is_host_memory = kind == MR_DEVICE_HOST && !name[4]};
+    *found_out =
+        (struct found){.name = {ops, id}, .is_host_memory = kind == MR_DEVICE_HOST && !name[4]};
     return MR_OK;
 }
 
@@ -99,7 +102,8 @@ static uint32_t add_device(struct mr_placement *placement, struct mr_device_name
 }
 
 /* One part: images on device, labels with them or on label_device. */
-static mr_status place_whole(const struct mr_placement_names *names, struct mr_placement *placement, mr_error *error)
+static mr_status place_whole(const struct mr_placement_names *names, struct mr_placement *placement,
+                             mr_error *error)
 {
     struct found image, label;
     mr_status status = find_device(names->device ? names->device : "host", &image, error);
@@ -122,51 +126,56 @@ static mr_status place_whole(const struct mr_placement_names *names, struct mr_p
 static mr_status check_devices(const struct mr_placement_names *names, mr_error *error)
 {
     if (names->device)
-        return mr_error_set(error, MR_ERR_INVALID, "both device '%s' and %u devices are given", names->device,
-                            (unsigned)names->n_devices);
+        return mr_error_set(error, MR_ERR_INVALID, "both device '%s' and %u devices are given",
+                            names->device, (unsigned)names->n_devices);
     if (!names->devices)
-        return mr_error_set(error, MR_ERR_INVALID, "n_devices is %u and devices is NULL", (unsigned)names->n_devices);
+        return mr_error_set(error, MR_ERR_INVALID, "n_devices is %u and devices is NULL",
+                            (unsigned)names->n_devices);
     if (names->n_devices < 2 || names->n_devices > MR_MAX_DEVICES)
-        return mr_error_set(error, MR_ERR_INVALID, "n_devices %u is not between 2 and %d%s", (unsigned)names->n_devices,
-                            MR_MAX_DEVICES, names->n_devices == 1 ? "; device names a single one" : "");
+        return mr_error_set(error, MR_ERR_INVALID, "n_devices %u is not between 2 and %d%s",
+                            (unsigned)names->n_devices, MR_MAX_DEVICES,
+                            names->n_devices == 1 ? "; device names a single one" : "");
     if (names->label_device && strcmp(names->label_device, "host") != 0)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "label_device '%s': the labels of several devices lie with their images or on host",
-                            names->label_device);
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "label_device '%s': the labels of several devices lie with their images or on host",
+            names->label_device);
     return MR_OK;
 }
 
 /* Several devices are distinguished before they are opened, so each has its number. */
-static mr_status find_numbered(const char *const *devices, uint32_t i, struct found *found_out, mr_error *error)
+static mr_status find_numbered(const char *const *devices, uint32_t i, struct found *found_out,
+                               mr_error *error)
 {
     const char *name = devices[i];
     if (!name)
         return mr_error_set(error, MR_ERR_INVALID, "devices[%u] is NULL", (unsigned)i);
     if (strcmp(name, "auto") == 0 || strcmp(name, "cuda:local") == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] is '%s', which has no device number", (unsigned)i,
-                            name);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "devices[%u] is '%s', which has no device number", (unsigned)i, name);
     return find_device(name, found_out, error);
 }
 
-static mr_status add_part(const struct mr_placement_names *names, uint32_t i, struct mr_placement *placement,
-                          mr_error *error)
+static mr_status add_part(const struct mr_placement_names *names, uint32_t i,
+                          struct mr_placement *placement, mr_error *error)
 {
     struct found found;
     mr_status status = find_numbered(names->devices, i, &found, error);
     if (status != MR_OK)
         return status;
     if (i > 0 && found.name.ops != placement->devices[0].ops)
-        return mr_error_set(error, MR_ERR_INVALID, "devices '%s' and '%s' are of different kinds", names->devices[0],
-                            names->devices[i]);
+        return mr_error_set(error, MR_ERR_INVALID, "devices '%s' and '%s' are of different kinds",
+                            names->devices[0], names->devices[i]);
     placement->image[i] = placement->label[i] = add_device(placement, found.name);
     if (placement->image[i] != i)
-        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] '%s' is devices[%u] too", (unsigned)i,
-                            names->devices[i], (unsigned)placement->image[i]);
+        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] '%s' is devices[%u] too",
+                            (unsigned)i, names->devices[i], (unsigned)placement->image[i]);
     return MR_OK;
 }
 
 /* One part per device. */
-static mr_status place_parts(const struct mr_placement_names *names, struct mr_placement *placement, mr_error *error)
+static mr_status place_parts(const struct mr_placement_names *names, struct mr_placement *placement,
+                             mr_error *error)
 {
     mr_status status = check_devices(names, error);
     placement->n_parts = names->n_devices;
@@ -180,8 +189,8 @@ static mr_status place_parts(const struct mr_placement_names *names, struct mr_p
     return MR_OK;
 }
 
-mr_status mr_placement_resolve(const struct mr_placement_names *names, struct mr_placement *placement_out,
-                               mr_error *error)
+mr_status mr_placement_resolve(const struct mr_placement_names *names,
+                               struct mr_placement *placement_out, mr_error *error)
 {
     struct mr_placement placement = {0};
     mr_status status;
@@ -196,7 +205,8 @@ mr_status mr_placement_resolve(const struct mr_placement_names *names, struct mr
     return status;
 }
 
-uint32_t mr_placement_split(uint32_t n_rows, uint32_t n_parts, uint32_t i, uint32_t *first_out, uint32_t *n_out)
+uint32_t mr_placement_split(uint32_t n_rows, uint32_t n_parts, uint32_t i, uint32_t *first_out,
+                            uint32_t *n_out)
 {
     assert(n_parts > 0);
     uint32_t chunk = n_rows / n_parts + (n_rows % n_parts != 0);

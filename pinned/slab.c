@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab's memory. Its pages are reserved before a loader's creation returns, so a full machine is an error at the
- * start and not a SIGBUS in the middle of an epoch.
+ * The slab's memory. Its pages are reserved before a loader's creation returns, so a full machine
+ * is an error at the start and not a SIGBUS in the middle of an epoch.
  *
- * Invariant: a mapping has huge pages only where its address and its offset in the file are multiples of their size,
- * and fallocate() does not take any for a mapping: only a touch through the mapping does.
+ * Invariant: a mapping has huge pages only where its address and its offset in the file are
+ * multiples of their size, and fallocate() does not take any for a mapping: only a touch through
+ * the mapping does.
  */
 #include "pinned/slab.h"
 
@@ -25,18 +26,23 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Map at a multiple of a huge page: a larger piece of address space is taken first, and its ends are given back. */
+/*
+ * Map at a multiple of a huge page: a larger piece of address space is taken first, and its ends
+ * are given back.
+ */
 static void *map_aligned(int fd, uint64_t len_bytes)
 {
     const uint64_t step = MR_HUGE_PAGES_BYTES;
     uint64_t room = len_bytes + step;
-    uint8_t *free_room = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *free_room =
+        mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (free_room == MAP_FAILED)
         return MAP_FAILED;
     uint64_t before = (step - (uintptr_t)free_room % step) % step;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t used = (len_bytes + page - 1) / page * page;
-    void *base = mmap(free_room + before, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    void *base =
+        mmap(free_room + before, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
     if (base == MAP_FAILED) {
         munmap(free_room, room);
         return MAP_FAILED;
@@ -54,7 +60,8 @@ static mr_status map_slab(int fd, uint64_t len_bytes, struct mr_slab *slab_out, 
     if (base == MAP_FAILED)
         base = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map the slab of %.1f MB", (double)len_bytes / 1e6);
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map the slab of %.1f MB",
+                           (double)len_bytes / 1e6);
     *slab_out = (struct mr_slab){.fd = fd, .base = base, .len_bytes = len_bytes};
     return MR_OK;
 }
@@ -68,7 +75,8 @@ static int allocate_pages(int fd, uint64_t off, uint64_t len_bytes)
     return rc;
 }
 
-mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error)
+mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes,
+                          mr_error *error)
 {
     if (slab->pages == MR_SLAB_PAGES_POOL)
         return MR_OK;
@@ -76,12 +84,14 @@ mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len
     if (slab->pages == MR_SLAB_PAGES_ASKED)
         (void)madvise(slab->base + off, len_bytes, MADV_POPULATE_WRITE);
     if (allocate_pages(slab->fd, off, len_bytes) != 0)
-        return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot reserve the slab's %.1f MB, from byte %llu on",
+        return mr_error_os(error, MR_ERR_NO_MEMORY, errno,
+                           "cannot reserve the slab's %.1f MB, from byte %llu on",
                            (double)slab->len_bytes / 1e6, (unsigned long long)off);
     return MR_OK;
 }
 
-mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes, mr_error *error)
+mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes,
+                           mr_error *error)
 {
     if (madvise(slab->base + off, len_bytes, MADV_POPULATE_WRITE) == 0)
         return MR_OK;
@@ -98,17 +108,23 @@ static mr_status seal_slab(struct mr_slab *slab, mr_error *error)
     return mr_error_os(error, MR_ERR_IO, -rc, "cannot seal the slab");
 }
 
-/* From the pool of huge pages. Its limits are found out by taking all pages at once; false is no failure. */
+/*
+ * From the pool of huge pages. Its limits are found out by taking all pages at once; false is no
+ * failure.
+ */
 static bool create_of_pool(uint64_t len_bytes, struct mr_slab *slab_out)
 {
-    uint64_t rounded = (len_bytes + MR_HUGE_PAGES_BYTES - 1) / MR_HUGE_PAGES_BYTES * MR_HUGE_PAGES_BYTES;
-    if (len_bytes < MR_HUGE_PAGES_BYTES || len_bytes > INT64_MAX || mr_huge_pages_free("") < rounded)
+    uint64_t rounded =
+        (len_bytes + MR_HUGE_PAGES_BYTES - 1) / MR_HUGE_PAGES_BYTES * MR_HUGE_PAGES_BYTES;
+    if (len_bytes < MR_HUGE_PAGES_BYTES || len_bytes > INT64_MAX ||
+        mr_huge_pages_free("") < rounded)
         return false;
-    int fd = memfd_create("millrace-slab", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
+    int fd =
+        memfd_create("millrace-slab", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
     if (fd < 0)
         return false;
-    if (mr_shared_memory_resize(fd, "millrace-slab", rounded, NULL) != MR_OK || allocate_pages(fd, 0, rounded) != 0 ||
-        map_slab(fd, rounded, slab_out, NULL) != MR_OK) {
+    if (mr_shared_memory_resize(fd, "millrace-slab", rounded, NULL) != MR_OK ||
+        allocate_pages(fd, 0, rounded) != 0 || map_slab(fd, rounded, slab_out, NULL) != MR_OK) {
         close(fd);
         return false;
     }
@@ -122,7 +138,8 @@ void mr_slab_ask(struct mr_slab *slab)
         slab->pages = MR_SLAB_PAGES_ASKED;
 }
 
-mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_slab *slab_out, mr_error *error)
+mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_slab *slab_out,
+                         mr_error *error)
 {
     int fd;
     if (most == MR_SLAB_PAGES_POOL && create_of_pool(len_bytes, slab_out))
@@ -138,7 +155,8 @@ mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_
         close(fd);
         return status;
     }
-    if (most != MR_SLAB_PAGES_SMALL && len_bytes >= MR_HUGE_PAGES_BYTES && mr_huge_pages_on_request(""))
+    if (most != MR_SLAB_PAGES_SMALL && len_bytes >= MR_HUGE_PAGES_BYTES &&
+        mr_huge_pages_on_request(""))
         mr_slab_ask(slab_out);
     return seal_slab(slab_out, error);
 }
@@ -154,7 +172,10 @@ mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error)
     return status;
 }
 
-/* A process that was forked meanwhile may still map the slab, and hold its descriptor: its pages go nevertheless. */
+/*
+ * A process that was forked meanwhile may still map the slab, and hold its descriptor: its pages go
+ * nevertheless.
+ */
 static void free_pages(const struct mr_slab *slab)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -2,8 +2,8 @@
 /*
  * Slots: layout, legal moves, publishing, and recovery after a death.
  *
- * Invariant: the hint `missing` may be lower than the truth but must not stay higher, or nobody wakes the host; see
- * mr_slot_recover().
+ * Invariant: the hint `missing` may be lower than the truth but must not stay higher, or nobody
+ * wakes the host; see mr_slot_recover().
  */
 #include "pinned/slot.h"
 
@@ -15,7 +15,8 @@
 enum { BOOK_ALIGN = 64, GEOMETRY_BYTES = 8 * sizeof(int32_t) };
 
 /* Append count x bytes at *end, aligned; false on overflow. */
-static bool append_part(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align, uint64_t *off_out)
+static bool append_part(uint64_t *end, uint64_t count, uint64_t bytes, uint64_t align,
+                        uint64_t *off_out)
 {
     uint64_t start;
     uint64_t size;
@@ -29,13 +30,15 @@ static bool lay_out_book(struct mr_slot_layout *l)
 {
     uint64_t end = sizeof(struct mr_slot);
     return append_part(&end, l->batch_size, sizeof(struct mr_place), BOOK_ALIGN, &l->places_off) &&
-           append_part(&end, l->mixes ? l->batch_size : 0, sizeof(struct mr_place), 8, &l->mixes_off) &&
+           append_part(&end, l->mixes ? l->batch_size : 0, sizeof(struct mr_place), 8,
+                       &l->mixes_off) &&
            append_part(&end, l->mixes, sizeof(struct mr_mix), 8, &l->mix_off) &&
            append_part(&end, l->batch_size, sizeof(int64_t), 8, &l->want_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->occurrence_off) &&
            append_part(&end, l->batch_size, sizeof(uint32_t), 8, &l->skipped_off) &&
            append_part(&end, l->batch_size, sizeof(uint8_t), 8, &l->outcome_off) &&
-           append_part(&end, MR_SLOT_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8, &l->records_off) &&
+           append_part(&end, MR_SLOT_RECORDS + (uint64_t)l->n_workers, sizeof(struct mr_record), 8,
+                       &l->records_off) &&
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
@@ -44,7 +47,8 @@ static bool lay_out_extra(struct mr_slot_layout *l, uint64_t *end)
 {
     bool ok = true;
     for (uint32_t k = 0; ok && k < l->n_extra; k++)
-        ok = append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t), 64, &l->extra[k].offsets_off) &&
+        ok = append_part(end, (uint64_t)l->batch_size + 1, sizeof(int64_t), 64,
+                         &l->extra[k].offsets_off) &&
              append_part(end, l->batch_size, l->extra[k].max_bytes, 64, &l->extra[k].values_off);
     return ok;
 }
@@ -63,25 +67,29 @@ static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
     uint64_t end = 0;
     uint64_t unused;
     uint64_t n_mixed = l->mixes ? l->batch_size : 0;
-    bool ok = append_part(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
-              append_part(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
-              append_part(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
-              append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
-              append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
-              append_part(&end, n_mixed, sizeof(int64_t), 64, &l->mix_label_off) &&
-              append_part(&end, n_mixed, sizeof(float), 64, &l->mix_lambda_off) &&
-              append_part(&end, n_mixed, l->n_classes * sizeof(float), 64, &l->soft_label_off) &&
-              append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
-              append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) && lay_out_extra(l, &end);
+    bool ok =
+        append_part(&end, l->batch_size, l->sample_bytes, 1, &unused) &&
+        append_part(&end, l->batch_size, l->label_bytes, 64, &l->label_off) &&
+        append_part(&end, l->batch_size, sizeof(int64_t), 64, &l->index_off) &&
+        append_part(&end, l->batch_size, 1, 64, &l->mask_off) &&
+        append_part(&end, l->batch_size, GEOMETRY_BYTES, 64, &l->geometry_off) &&
+        append_part(&end, n_mixed, sizeof(int64_t), 64, &l->mix_label_off) &&
+        append_part(&end, n_mixed, sizeof(float), 64, &l->mix_lambda_off) &&
+        append_part(&end, n_mixed, l->n_classes * sizeof(float), 64, &l->soft_label_off) &&
+        append_part(&end, l->batch_size, sizeof(struct mr_descriptor), 64, &l->descriptor_off) &&
+        append_part(&end, l->n_erases, sizeof(struct mr_erase), 64, &l->erase_off) &&
+        lay_out_extra(l, &end);
     l->small_bytes = end - l->label_off;
-    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) && lay_out_lengths(l, &end);
+    ok = ok && append_part(&end, l->batch_size, sizeof(uint32_t), 64, &l->status_off) &&
+         lay_out_lengths(l, &end);
     if (l->source_bytes > 0)
         ok = ok && append_part(&end, l->batch_size, l->source_bytes, 64, &l->source_off);
     l->used_bytes = end;
     return ok && append_part(&end, 0, 0, page, &l->data_bytes);
 }
 
-mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape, mr_error *error)
+mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slot_shape *shape,
+                              mr_error *error)
 {
     assert(shape->n_extra <= MR_SLOT_MAX_EXTRA);
     *layout = (struct mr_slot_layout){.n_slots = shape->n_slots,
@@ -102,8 +110,10 @@ mr_status mr_slot_layout_init(struct mr_slot_layout *layout, const struct mr_slo
     if (!lay_out_book(layout) || !lay_out_data(layout, page) ||
         !append_part(&end, shape->n_slots, layout->book_bytes, page, &layout->book_off) ||
         !append_part(&end, shape->n_slots, layout->data_bytes, page, &layout->data_off))
-        return mr_error_set(error, MR_ERR_NO_MEMORY, "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
-                            shape->n_slots, shape->batch_size, (unsigned long long)shape->sample_bytes);
+        return mr_error_set(error, MR_ERR_NO_MEMORY,
+                            "%u slots of %u samples of %llu bytes are more than 2^62 bytes",
+                            shape->n_slots, shape->batch_size,
+                            (unsigned long long)shape->sample_bytes);
     layout->slab_bytes = end;
     return MR_OK;
 }
@@ -144,8 +154,10 @@ struct mr_slot_view mr_slot_at(const struct mr_slot_layout *layout, void *base, 
 static const bool legal[MR_SLOT_N_STATES][MR_SLOT_N_STATES] = {
     [MR_SLOT_FREE] = {[MR_SLOT_FILLING] = true},
     [MR_SLOT_FILLING] = {[MR_SLOT_FILLED] = true, [MR_SLOT_CANCELED] = true},
-    [MR_SLOT_FILLED] =
-        {[MR_SLOT_LENT] = true, [MR_SLOT_COPYING] = true, [MR_SLOT_FREE] = true, [MR_SLOT_CANCELED] = true},
+    [MR_SLOT_FILLED] = {[MR_SLOT_LENT] = true,
+                        [MR_SLOT_COPYING] = true,
+                        [MR_SLOT_FREE] = true,
+                        [MR_SLOT_CANCELED] = true},
     [MR_SLOT_LENT] = {[MR_SLOT_FREE] = true, [MR_SLOT_COPYING] = true},
     [MR_SLOT_COPYING] = {[MR_SLOT_FREE] = true, [MR_SLOT_FILLED] = true},
     [MR_SLOT_CANCELED] = {[MR_SLOT_FREE] = true},
@@ -160,7 +172,8 @@ void mr_slot_move(struct mr_slot *slot, enum mr_slot_state from, enum mr_slot_st
 {
     assert(legal[from][to]);
     uint32_t expected = from;
-    bool moved = atomic_compare_exchange_strong(&slot->state, &expected, to); /* seq_cst: see place.c */
+    /* seq_cst: see place.c */
+    bool moved = atomic_compare_exchange_strong(&slot->state, &expected, to);
     assert(moved);
     (void)moved;
 }
@@ -182,8 +195,8 @@ static void open_words(struct mr_place *words, uint32_t n, uint32_t batch_size, 
         mr_place_shut(&words[i], generation);
 }
 
-void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence, uint64_t epoch,
-                     uint64_t batch, uint32_t n_places)
+void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint64_t sequence,
+                     uint64_t epoch, uint64_t batch, uint32_t n_places)
 {
     struct mr_slot *slot = view->slot;
     uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
@@ -252,7 +265,9 @@ bool mr_slot_count_down(const struct mr_slot_view *view)
     return (before <= 1 && mr_slot_is_filled(view)) || mr_slot_is_canceled(view);
 }
 
-/* seq_cst: of two that finish a row and its partner at the same time, at least one has to see both. */
+/*
+ * seq_cst: of two that finish a row and its partner at the same time, at least one has to see both.
+ */
 static bool is_made(const struct mr_place *place, uint64_t generation)
 {
     uint64_t word = atomic_load(&place->word);
@@ -261,7 +276,8 @@ static bool is_made(const struct mr_place *place, uint64_t generation)
 
 bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen_out)
 {
-    uint64_t seen = mr_place_load(&view->mixes[i]); /* first: the number of places is not older than it */
+    /* first: the number of places is not older than it */
+    uint64_t seen = mr_place_load(&view->mixes[i]);
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     if (mr_place_state(seen) != MR_PLACE_OPEN || i >= n)
         return false;
@@ -279,8 +295,8 @@ static uint32_t weigh(uint32_t place, bool is_damage)
 }
 
 /*
- * The record for this error, with its weight; NULL: all others weigh more. What a dead worker was writing is only
- * written again by the place's next holder, who takes it as it lies.
+ * The record for this error, with its weight; NULL: all others weigh more. What a dead worker was
+ * writing is only written again by the place's next holder, who takes it as it lies.
  */
 static struct mr_record *take_record(const struct mr_slot_view *view, uint32_t weight)
 {
@@ -327,7 +343,8 @@ const mr_error *mr_slot_recorded(const struct mr_slot_view *view, uint32_t place
     return NULL;
 }
 
-static void give_up_candidate(const struct mr_slot_view *view, uint32_t i, const struct mr_death *death)
+static void give_up_candidate(const struct mr_slot_view *view, uint32_t i,
+                              const struct mr_death *death)
 {
     int64_t want = atomic_load_explicit(&view->want[i], memory_order_relaxed);
     uint32_t skipped = atomic_load_explicit(&view->skipped[i], memory_order_relaxed);
@@ -337,7 +354,8 @@ static void give_up_candidate(const struct mr_slot_view *view, uint32_t i, const
     atomic_store_explicit(&view->skipped[i], skipped + 1, memory_order_relaxed);
 }
 
-static void recover_place(const struct mr_slot_view *view, uint32_t i, uint64_t held, const struct mr_death *death)
+static void recover_place(const struct mr_slot_view *view, uint32_t i, uint64_t held,
+                          const struct mr_death *death)
 {
     if (mr_slot_state(view->slot) == MR_SLOT_CANCELED) {
         mr_place_abandon(&view->places[i], held);
@@ -363,7 +381,8 @@ static void recover_mix(const struct mr_slot_view *view, uint32_t i, uint32_t wo
         mr_place_reopen(&view->mixes[i], word, 0);
 }
 
-uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, const struct mr_death *death)
+uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size,
+                         const struct mr_death *death)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < batch_size; i++) {
@@ -376,9 +395,9 @@ uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size, c
             recover_mix(view, i, death->worker);
     }
     /*
-     * The dead worker may have finished a place without counting it down, so `missing` may be too high for ever. From 0
-     * on every finisher looks at the words itself. An exchange and not a store, so that a later finisher still sees the
-     * DONE of those who counted down before it.
+     * The dead worker may have finished a place without counting it down, so `missing` may be too
+     * high for ever. From 0 on every finisher looks at the words itself. An exchange and not a
+     * store, so that a later finisher still sees the DONE of those who counted down before it.
      */
     atomic_exchange_explicit(&view->slot->missing, 0, memory_order_acq_rel);
     return n;

@@ -9,8 +9,8 @@ static uint32_t *lengths_of(const struct mr_slot_view *view, const struct mr_slo
     return (void *)(view->data + extra->lengths_off);
 }
 
-void mr_slot_extra_put(const struct mr_slot_layout *layout, const struct mr_slot_view *view, uint32_t k, uint32_t place,
-                       const uint8_t *bytes, uint64_t len)
+void mr_slot_extra_put(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
+                       uint32_t k, uint32_t place, const uint8_t *bytes, uint64_t len)
 {
     const struct mr_slot_extra *extra = &layout->extra[k];
     uint64_t fits = len < extra->max_bytes ? len : extra->max_bytes;
@@ -36,13 +36,15 @@ static void join_rows(const struct mr_slot_layout *layout, const struct mr_slot_
         offsets[i] = (int64_t)at;
 }
 
-void mr_slot_extra_join(const struct mr_slot_layout *layout, const struct mr_slot_view *view, uint32_t n)
+void mr_slot_extra_join(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
+                        uint32_t n)
 {
     for (uint32_t k = 0; k < layout->n_extra; k++)
         join_rows(layout, view, &layout->extra[k], n);
 }
 
-const int64_t *mr_slot_extra_offsets(const struct mr_slot_layout *layout, const struct mr_slot_view *view, uint32_t k)
+const int64_t *mr_slot_extra_offsets(const struct mr_slot_layout *layout,
+                                     const struct mr_slot_view *view, uint32_t k)
 {
     return (const void *)(view->data + layout->extra[k].offsets_off);
 }

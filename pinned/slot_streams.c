@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams and events of page-locked slots. buffer.c does the same for buffers on a device, whose next copy waits on
- * the device; here the host waits, because workers write the slot next.
+ * The streams and events of page-locked slots. buffer.c does the same for buffers on a device,
+ * whose next copy waits on the device; here the host waits, because workers write the slot next.
  *
  * Invariant: a slot whose readers are not all known to have ended is never free again.
  */
@@ -34,11 +34,13 @@ struct mr_slot_streams {
 
 mr_status mr_slot_streams_find(struct mr_device_name *device_out, mr_error *error)
 {
-    *device_out = (struct mr_device_name){.ops = mr_device_find(MR_DEVICE_CUDA), .id = MR_DEVICE_LOCAL};
+    *device_out =
+        (struct mr_device_name){.ops = mr_device_find(MR_DEVICE_CUDA), .id = MR_DEVICE_LOCAL};
     uint32_t n = 0;
     if (!device_out->ops)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "this build has no CUDA");
-    mr_status status = device_out->ops->count(&n, error); /* without a driver nothing else may be asked */
+    /* without a driver nothing else may be asked */
+    mr_status status = device_out->ops->count(&n, error);
     if (status == MR_OK && n > 1 && !getenv("LOCAL_RANK"))
         status = device_out->ops->stream_device(NULL, NULL, &device_out->id, error);
     return status;
@@ -68,18 +70,19 @@ int32_t mr_slot_streams_numa_node(const struct mr_slot_streams *streams)
     return streams->handle->ops->numa_node(streams->handle);
 }
 
-mr_status mr_slot_streams_pin(struct mr_slot_streams *streams, const struct mr_slot_layout *layout, uint8_t *slab,
-                              mr_error *error)
+mr_status mr_slot_streams_pin(struct mr_slot_streams *streams, const struct mr_slot_layout *layout,
+                              uint8_t *slab, mr_error *error)
 {
-    mr_status status =
-        streams->handle->ops->pin(streams->handle, slab + layout->data_off, layout->data_bytes, layout->n_slots, error);
+    mr_status status = streams->handle->ops->pin(streams->handle, slab + layout->data_off,
+                                                 layout->data_bytes, layout->n_slots, error);
     streams->is_pinned = status == MR_OK;
     return status;
 }
 
 void mr_slot_streams_enter(struct mr_slot_streams *streams)
 {
-    (void)streams->handle->ops->enter(streams->handle, NULL); /* of a failed device: what follows fails too */
+    /* of a failed device: what follows fails too */
+    (void)streams->handle->ops->enter(streams->handle, NULL);
 }
 
 static void settle_slot(const struct mr_device_ops *ops, struct read_slot *slot)
@@ -107,16 +110,19 @@ void mr_slot_streams_destroy(struct mr_slot_streams *streams)
 }
 
 /* NULL names another stream on each device. */
-static bool is_remembered(const struct read_slot *slot, const struct mr_device_handle *device, const void *stream)
+static bool is_remembered(const struct read_slot *slot, const struct mr_device_handle *device,
+                          const void *stream)
 {
     for (uint32_t i = 0; i < slot->n_readers; i++)
-        if (slot->readers[i].stream == stream && slot->readers[i].device.device.id == device->device.id)
+        if (slot->readers[i].stream == stream &&
+            slot->readers[i].device.device.id == device->device.id)
             return true;
     return false;
 }
 
 /* An event belongs to one device. */
-static mr_status give_event(struct reader *reader, const struct mr_device_handle *device, mr_error *error)
+static mr_status give_event(struct reader *reader, const struct mr_device_handle *device,
+                            mr_error *error)
 {
     if (reader->event && reader->device.device.id == device->device.id)
         return MR_OK;
@@ -128,11 +134,12 @@ static mr_status give_event(struct reader *reader, const struct mr_device_handle
 }
 
 /* Recording tells whether the stream is the device's. */
-static mr_status add_reader(struct read_slot *slot, const struct mr_device_handle *device, void *stream,
-                            mr_error *error)
+static mr_status add_reader(struct read_slot *slot, const struct mr_device_handle *device,
+                            void *stream, mr_error *error)
 {
     if (slot->n_readers == MR_BUFFER_STREAMS)
-        return mr_error_set(error, MR_ERR_STATE, "%u streams use this batch already, which is the limit",
+        return mr_error_set(error, MR_ERR_STATE,
+                            "%u streams use this batch already, which is the limit",
                             MR_BUFFER_STREAMS);
     struct reader *reader = &slot->readers[slot->n_readers];
     mr_status status = give_event(reader, device, error);
@@ -155,7 +162,8 @@ static void lose_track(struct read_slot *slot, const mr_error *error)
     slot->unknown.status = MR_ERR_DEVICE;
 }
 
-mr_status mr_slot_streams_use(struct mr_slot_streams *streams, uint32_t slot, void *stream, mr_error *error)
+mr_status mr_slot_streams_use(struct mr_slot_streams *streams, uint32_t slot, void *stream,
+                              mr_error *error)
 {
     struct read_slot *s = &streams->slots[slot];
     const struct mr_device_ops *ops = streams->handle->ops;
@@ -173,7 +181,8 @@ void mr_slot_streams_lose(struct mr_slot_streams *streams, uint32_t slot, const 
     lose_track(&streams->slots[slot], error);
 }
 
-mr_status mr_slot_streams_release(struct mr_slot_streams *streams, uint32_t slot, bool *waits_out, mr_error *error)
+mr_status mr_slot_streams_release(struct mr_slot_streams *streams, uint32_t slot, bool *waits_out,
+                                  mr_error *error)
 {
     struct read_slot *s = &streams->slots[slot];
     const struct mr_device_ops *ops = streams->handle->ops;
@@ -187,7 +196,8 @@ mr_status mr_slot_streams_release(struct mr_slot_streams *streams, uint32_t slot
     }
     for (uint32_t i = 0; i < s->n_readers; i++) {
         struct reader *reader = &s->readers[i];
-        reader->was_recorded = ops->record(&reader->device, reader->event, reader->stream, &words) == MR_OK;
+        reader->was_recorded =
+            ops->record(&reader->device, reader->event, reader->stream, &words) == MR_OK;
         if (!reader->was_recorded)
             lose_track(s, &words);
     }
@@ -203,7 +213,8 @@ mr_status mr_slot_streams_await(struct mr_slot_streams *streams, uint32_t slot, 
     mr_error words;
     for (uint32_t i = 0; i < s->n_readers; i++) {
         struct reader *reader = &s->readers[i];
-        if (reader->was_recorded && reader->device.ops->sync(&reader->device, reader->event, &words) != MR_OK)
+        if (reader->was_recorded &&
+            reader->device.ops->sync(&reader->device, reader->event, &words) != MR_OK)
             lose_track(s, &words);
     }
     if (s->unknown.status != MR_OK)

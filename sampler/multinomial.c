@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch.multinomial: with replacement a search of a uniform number among the sums (at::native::multinomial_with_
- * replacement_kernel_impl), without replacement the largest of weight / exponential number (the exponential trick; so
- * also for one draw, as torch takes that way).
+ * torch.multinomial: with replacement a search of a uniform number among the sums
+ * (at::native::multinomial_with_ replacement_kernel_impl), without replacement the largest of
+ * weight / exponential number (the exponential trick; so also for one draw, as torch takes that
+ * way).
  *
- * Draws with replacement go through tables of many megabytes in no order. They are made in blocks, and each step of a
- * block asks for the memory of the next step, so that the misses of a block are under way together.
+ * Draws with replacement go through tables of many megabytes in no order. They are made in blocks,
+ * and each step of a block asks for the memory of the next step, so that the misses of a block are
+ * under way together.
  */
 #include "sampler/multinomial.h"
 
@@ -45,7 +47,8 @@ static uint32_t search_sums(const double *sums, uint32_t low, uint32_t high, dou
     return low;
 }
 
-mr_status mr_multinomial_counts_allocate(struct mr_multinomial_counts *counts_out, uint64_t n, mr_error *error)
+mr_status mr_multinomial_counts_allocate(struct mr_multinomial_counts *counts_out, uint64_t n,
+                                         mr_error *error)
 {
     *counts_out = (struct mr_multinomial_counts){.low = mr_weights_allocate_zeros(n, 1, error)};
     if (counts_out->low)
@@ -79,8 +82,8 @@ static uint32_t count_draw(struct mr_multinomial_counts *counts, uint32_t index)
     return FULL + counts->more[index]++;
 }
 
-static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, size_t n, const uint8_t *counts,
-                       uint32_t indices_out[BLOCK])
+static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, size_t n,
+                       const uint8_t *counts, uint32_t indices_out[BLOCK])
 {
     uint64_t mantissas[BLOCK];
     uint32_t low[BLOCK], high[BLOCK];
@@ -105,8 +108,9 @@ static void find_block(const struct mr_weights *weights, struct mr_mt19937 *mt, 
     }
 }
 
-static void draw_with_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
-                                  struct mr_multinomial_counts *counts, mr_multinomial_take take, void *user)
+static void draw_with_replacement(const struct mr_weights *weights, uint64_t n,
+                                  struct mr_mt19937 *mt, struct mr_multinomial_counts *counts,
+                                  mr_multinomial_take take, void *user)
 {
     uint32_t indices[BLOCK];
     clear_counts(counts, weights->n);
@@ -125,7 +129,8 @@ struct candidate {
 };
 
 /* Quotients are not negative, so their bits grow with them. */
-static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 *mt, struct candidate *candidates)
+static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 *mt,
+                            struct candidate *candidates)
 {
     for (uint64_t i = 0; i < weights->n; i++) {
         double quotient = weights->values[i] / -log1p(-((double)draw_mantissa(mt) * 0x1p-53));
@@ -135,7 +140,8 @@ static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 
     }
 }
 
-static void sort_digit(const struct candidate *from, struct candidate *to, uint64_t n, unsigned shift)
+static void sort_digit(const struct candidate *from, struct candidate *to, uint64_t n,
+                       unsigned shift)
 {
     uint32_t at[1 << DIGIT_BITS] = {0}, sum = 0; /* there are fewer than 2^32 */
     for (uint64_t i = 0; i < n; i++)
@@ -149,12 +155,14 @@ static void sort_digit(const struct candidate *from, struct candidate *to, uint6
         to[at[from[i].order >> shift & ((1 << DIGIT_BITS) - 1)]++] = from[i];
 }
 
-static mr_status draw_without_replacement(const struct mr_weights *weights, uint64_t n, struct mr_mt19937 *mt,
-                                          mr_multinomial_take take, void *user, mr_error *error)
+static mr_status draw_without_replacement(const struct mr_weights *weights, uint64_t n,
+                                          struct mr_mt19937 *mt, mr_multinomial_take take,
+                                          void *user, mr_error *error)
 {
     assert(n <= weights->n_positive);
     struct candidate *candidates = mr_weights_allocate(weights->n, sizeof *candidates, error);
-    struct candidate *sorted = candidates ? mr_weights_allocate(weights->n, sizeof *sorted, error) : NULL;
+    struct candidate *sorted =
+        candidates ? mr_weights_allocate(weights->n, sizeof *sorted, error) : NULL;
     if (sorted) {
         fill_candidates(weights, mt, candidates);
         for (unsigned digit = 0; digit < N_DIGITS; digit += 2) {
@@ -170,8 +178,8 @@ static mr_status draw_without_replacement(const struct mr_weights *weights, uint
 }
 
 mr_status mr_multinomial_draw(const struct mr_weights *weights, uint64_t n, uint64_t seed,
-                              struct mr_multinomial_counts *counts, mr_multinomial_take take, void *user,
-                              mr_error *error)
+                              struct mr_multinomial_counts *counts, mr_multinomial_take take,
+                              void *user, mr_error *error)
 {
     struct mr_mt19937 mt;
     mr_mt19937_init(&mt, seed);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saves and restores where a loader stands in an epoch. It saves the number of samples that all ranks together have
- * used, because only that keeps its meaning under another world size.
+ * Saves and restores where a loader stands in an epoch. It saves the number of samples that all
+ * ranks together have used, because only that keeps its meaning under another world size.
  *
- * Invariant: the end of an epoch is a flag of its own and not a number of samples, since the last batch may be short
- * and the last round padded.
+ * Invariant: the end of an epoch is a flag of its own and not a number of samples, since the last
+ * batch may be short and the last round padded.
  */
 #include "sampler/position.h"
 
@@ -40,15 +40,15 @@ static uint32_t check_of(const struct mr_position *position)
 static uint32_t flags_of(const mr_sampler_options *options, bool drop_last, bool ended)
 {
     return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
-           (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT | (ended ? ENDED : 0u) |
-           (options->weights || options->weight_values ? WEIGHTS : 0u) |
+           (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT |
+           (ended ? ENDED : 0u) | (options->weights || options->weight_values ? WEIGHTS : 0u) |
            (options->no_replacement ? NO_REPLACEMENT : 0u) |
            (options->repeat != 0 && options->repeat_form == MR_REPEAT_TIMM ? TIMM : 0u) |
            options->repeat << REPEAT_SHIFT;
 }
 
-void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last, uint64_t batches,
-                      struct mr_position *position_out)
+void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_last,
+                      uint64_t batches, struct mr_position *position_out)
 {
     assert(!mr_sampler_has_order(sampler));
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
@@ -74,14 +74,17 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
 static mr_status check_intact(const struct mr_position *position, mr_error *error)
 {
     if (position->magic != MR_POSITION_MAGIC)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "these bytes are not a saved position: they begin with 0x%08x, not 0x%08x", position->magic,
-                            MR_POSITION_MAGIC);
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "these bytes are not a saved position: they begin with 0x%08x, not 0x%08x",
+            position->magic, MR_POSITION_MAGIC);
     bool has_weights = (position->flags & WEIGHTS) != 0;
-    uint64_t repeat = position->flags >> REPEAT_SHIFT, longest = position->n_samples * (repeat ? repeat : 1);
+    uint64_t repeat = position->flags >> REPEAT_SHIFT,
+             longest = position->n_samples * (repeat ? repeat : 1);
     if (position->check != check_of(position) || has_weights != (position->digest != 0) ||
         (position->flags & 0xffff) > ALL_FLAGS || (!has_weights && position->used > longest))
-        return mr_error_set(error, MR_ERR_INVALID, "the saved position is damaged: its check is 0x%08x, not 0x%08x",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the saved position is damaged: its check is 0x%08x, not 0x%08x",
                             position->check, check_of(position));
     return MR_OK;
 }
@@ -102,46 +105,58 @@ static mr_status compare_flags(uint32_t saved, uint32_t mine, mr_error *error)
 {
     uint32_t differ = saved ^ mine;
     if (differ & NO_SHUFFLE)
-        return mr_error_set(error, MR_ERR_INVALID, "the position was saved %s shuffling, this loader is %s it",
-                            saved & NO_SHUFFLE ? "without" : "with", mine & NO_SHUFFLE ? "without" : "with");
+        return mr_error_set(
+            error, MR_ERR_INVALID, "the position was saved %s shuffling, this loader is %s it",
+            saved & NO_SHUFFLE ? "without" : "with", mine & NO_SHUFFLE ? "without" : "with");
     if (differ >> REPEAT_SHIFT || (differ & TIMM))
         return mr_error_set(
-            error, MR_ERR_INVALID, "the position was saved with repeat %u%s, this loader has %u%s; 0 is none",
-            saved >> REPEAT_SHIFT, saved & TIMM ? " of timm" : "", mine >> REPEAT_SHIFT, mine & TIMM ? " of timm" : "");
+            error, MR_ERR_INVALID,
+            "the position was saved with repeat %u%s, this loader has %u%s; 0 is none",
+            saved >> REPEAT_SHIFT, saved & TIMM ? " of timm" : "", mine >> REPEAT_SHIFT,
+            mine & TIMM ? " of timm" : "");
     if (differ & WEIGHTS)
-        return mr_error_set(error, MR_ERR_INVALID, "the position was saved %s weights, this loader is %s them",
-                            saved & WEIGHTS ? "with" : "without", mine & WEIGHTS ? "with" : "without");
+        return mr_error_set(
+            error, MR_ERR_INVALID, "the position was saved %s weights, this loader is %s them",
+            saved & WEIGHTS ? "with" : "without", mine & WEIGHTS ? "with" : "without");
     if (differ & NO_REPLACEMENT)
-        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with no_replacement %s, this loader has %s",
-                            saved & NO_REPLACEMENT ? "true" : "false", mine & NO_REPLACEMENT ? "true" : "false");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with no_replacement %s, this loader has %s",
+                            saved & NO_REPLACEMENT ? "true" : "false",
+                            mine & NO_REPLACEMENT ? "true" : "false");
     if (differ & DROP_LAST)
-        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with drop_last %s, this loader has %s",
-                            saved & DROP_LAST ? "true" : "false", mine & DROP_LAST ? "true" : "false");
+        return mr_error_set(
+            error, MR_ERR_INVALID, "the position was saved with drop_last %s, this loader has %s",
+            saved & DROP_LAST ? "true" : "false", mine & DROP_LAST ? "true" : "false");
     if (differ >> TAIL_SHIFT & 3)
-        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with tail %s, this loader has %s",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with tail %s, this loader has %s",
                             tail_name(saved >> TAIL_SHIFT), tail_name(mine >> TAIL_SHIFT));
     if ((differ >> ORDER_SHIFT & 3) && !(mine & NO_SHUFFLE))
-        return mr_error_set(error, MR_ERR_INVALID, "the position was saved with order %s, this loader has %s",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the position was saved with order %s, this loader has %s",
                             order_name(saved >> ORDER_SHIFT), order_name(mine >> ORDER_SHIFT));
     return MR_OK;
 }
 
-static mr_status compare_options(const struct mr_position *position, const mr_sampler_options *options, bool drop_last,
-                                 mr_error *error)
+static mr_status compare_options(const struct mr_position *position,
+                                 const mr_sampler_options *options, bool drop_last, mr_error *error)
 {
     if (position->n_samples != (uint64_t)options->n_samples)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the position was saved with %" PRIu64 " samples, this loader has %" PRId64,
+                            "the position was saved with %" PRIu64
+                            " samples, this loader has %" PRId64,
                             position->n_samples, options->n_samples);
     if (position->seed != options->seed)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the position was saved with seed %" PRIu64 ", this loader has %" PRIu64, position->seed,
-                            options->seed);
+                            "the position was saved with seed %" PRIu64
+                            ", this loader has %" PRIu64,
+                            position->seed, options->seed);
     return compare_flags(position->flags, flags_of(options, drop_last, false), error);
 }
 
-mr_status mr_position_restore(const struct mr_position *position, const mr_sampler *sampler, uint32_t batch_size,
-                              bool drop_last, uint64_t *epoch_out, uint64_t *batches_out, mr_error *error)
+mr_status mr_position_restore(const struct mr_position *position, const mr_sampler *sampler,
+                              uint32_t batch_size, bool drop_last, uint64_t *epoch_out,
+                              uint64_t *batches_out, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
     mr_status status = check_intact(position, error);
@@ -150,15 +165,19 @@ mr_status mr_position_restore(const struct mr_position *position, const mr_sampl
     if (status != MR_OK)
         return status;
     if (position->digest != mr_sampler_digest(sampler))
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "the position was saved with other weights or another n_draws than this loader's");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "the position was saved with other weights or another n_draws than this loader's");
     bool ended = (position->flags & ENDED) != 0;
     uint64_t step = (uint64_t)batch_size * options->world_size;
     if (!ended && position->used % step != 0)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "%" PRIu64 " samples were used, which is not a multiple of world_size %u x batch_size %u",
-                            position->used, options->world_size, batch_size);
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "%" PRIu64
+            " samples were used, which is not a multiple of world_size %u x batch_size %u",
+            position->used, options->world_size, batch_size);
     *epoch_out = position->epoch;
-    *batches_out = ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position->used / step;
+    *batches_out =
+        ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position->used / step;
     return MR_OK;
 }

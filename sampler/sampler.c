@@ -2,10 +2,11 @@
 /*
  * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index.
  *
- * There is one order of all samples, and rank r of W takes its positions r, r + W, ... A shuffled torch order is
- * computed once and only this rank's shard of it is kept; the other orders are arithmetic. Padding wraps around as
- * often as needed, since n may be below W. With `repeat` the order has each sample that many times in turn, and ranks
- * take no more of it than n / 256 * 256 positions together; with weights the order is one of draws.
+ * There is one order of all samples, and rank r of W takes its positions r, r + W, ... A shuffled
+ * torch order is computed once and only this rank's shard of it is kept; the other orders are
+ * arithmetic. Padding wraps around as often as needed, since n may be below W. With `repeat` the
+ * order has each sample that many times in turn, and ranks take no more of it than n / 256 * 256
+ * positions together; with weights the order is one of draws.
  */
 #include "sampler/sampler.h"
 
@@ -29,8 +30,10 @@ struct mr_sampler {
     mr_sampler_options options; /* resolved */
     uint64_t length;            /* of this rank */
     enum source source;
-    void *table;                /* this rank's indices, of 4 or 8 bytes; NULL for the other sources */
-    uint32_t *occurrences;      /* beside the table, where it is the caller's own order; else NULL */
+    void *table;                /* this rank's indices, of 4 or 8 bytes; NULL for the other
+                                   sources */
+    uint32_t *occurrences;      /* beside the table, where it is the caller's own order; else
+                                   NULL */
     struct mr_weights *weights; /* or NULL */
     struct mr_drawn drawn;      /* with weights; kept where an order is the caller's own */
     struct mr_keyed keyed;
@@ -39,12 +42,14 @@ struct mr_sampler {
 static mr_status check_repeat(const mr_sampler_options *options, mr_error *error)
 {
     if (options->repeat > MAX_REPEAT)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat %u is above the limit of %d", options->repeat, MAX_REPEAT);
+        return mr_error_set(error, MR_ERR_INVALID, "repeat %u is above the limit of %d",
+                            options->repeat, MAX_REPEAT);
     if ((unsigned)options->repeat_form > MR_REPEAT_TIMM)
         return mr_error_set(error, MR_ERR_INVALID, "repeat_form %u is not an mr_repeat_form",
                             (unsigned)options->repeat_form);
     if (options->tail != MR_TAIL_PAD)
-        return mr_error_set(error, MR_ERR_INVALID, "repeat has its own tail: ranks take as many samples each");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "repeat has its own tail: ranks take as many samples each");
     if (options->weights || options->weight_values)
         return mr_error_set(error, MR_ERR_INVALID, "repeat and weights exclude each other");
     return MR_OK;
@@ -62,12 +67,14 @@ static mr_status check_weights(const mr_sampler_options *options, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID, "weights and weight_values exclude each other");
     if (options->weight_values && options->n_weight_values != (uint64_t)options->n_samples)
         return mr_error_set(error, MR_ERR_INVALID, "%llu weight_values for %lld samples",
-                            (unsigned long long)options->n_weight_values, (long long)options->n_samples);
+                            (unsigned long long)options->n_weight_values,
+                            (long long)options->n_samples);
     if (options->no_shuffle || options->order != MR_ORDER_TORCH)
         return mr_error_set(error, MR_ERR_INVALID, "weights exclude %s",
                             options->no_shuffle ? "no_shuffle" : "the keyed order");
     if (options->n_draws > MR_KEYED_MAX_N)
-        return mr_error_set(error, MR_ERR_INVALID, "n_draws %llu is above 2^40", (unsigned long long)options->n_draws);
+        return mr_error_set(error, MR_ERR_INVALID, "n_draws %llu is above 2^40",
+                            (unsigned long long)options->n_draws);
     return MR_OK;
 }
 
@@ -77,12 +84,14 @@ static mr_status check_options(const mr_sampler_options *options, mr_error *erro
         return mr_error_set(error, MR_ERR_INVALID, "n_samples %lld is not between 0 and 2^40",
                             (long long)options->n_samples);
     if (options->rank >= options->world_size)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u", options->rank,
-                            options->world_size);
+        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u",
+                            options->rank, options->world_size);
     if ((unsigned)options->tail > MR_TAIL_EXACT)
-        return mr_error_set(error, MR_ERR_INVALID, "tail %u is not an mr_tail", (unsigned)options->tail);
+        return mr_error_set(error, MR_ERR_INVALID, "tail %u is not an mr_tail",
+                            (unsigned)options->tail);
     if ((unsigned)options->order > MR_ORDER_KEYED)
-        return mr_error_set(error, MR_ERR_INVALID, "order %u is not an mr_order", (unsigned)options->order);
+        return mr_error_set(error, MR_ERR_INVALID, "order %u is not an mr_order",
+                            (unsigned)options->order);
     if (options->repeat == 0 && options->repeat_form != MR_REPEAT_TORCHVISION)
         return mr_error_set(error, MR_ERR_INVALID, "repeat_form needs repeat");
     return options->repeat != 0 ? check_repeat(options, error) : check_weights(options, error);
@@ -140,7 +149,10 @@ static uint64_t sample_position(const mr_sampler *sampler, uint64_t p)
     return sampler->options.repeat != 0 ? at / sampler->options.repeat : at;
 }
 
-/* A table of n elements; refused where memory cannot hold it, because an overcommitting kernel would not refuse it. */
+/*
+ * A table of n elements; refused where memory cannot hold it, because an overcommitting kernel
+ * would not refuse it.
+ */
 static void *allocate_table(uint64_t n, size_t element, mr_error *error)
 {
     size_t len;
@@ -150,7 +162,8 @@ static void *allocate_table(uint64_t n, size_t element, mr_error *error)
     bool fits = pages <= 0 || page <= 0 || len / (size_t)page < (size_t)pages;
     void *table = fits ? malloc(len ? len : 1) : NULL;
     if (!table)
-        mr_error_set(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes for an order of %llu samples", len,
+        mr_error_set(error, MR_ERR_NO_MEMORY,
+                     "cannot allocate %zu bytes for an order of %llu samples", len,
                      (unsigned long long)n);
     return table;
 }
@@ -179,7 +192,8 @@ static size_t table_element(enum source source)
 }
 
 /* The whole order with one rank, else this rank's shard of it; NULL without memory. */
-static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t length, uint64_t seed, mr_error *error)
+static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t length,
+                         uint64_t seed, mr_error *error)
 {
     uint64_t n = (uint64_t)sampler->options.n_samples;
     void *all = allocate_table(n, table_element(source), error);
@@ -199,8 +213,8 @@ static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t
 }
 
 /* Put a new order in place of the old one. */
-static void take_order(mr_sampler *sampler, enum source source, void *table, uint32_t *occurrences, uint64_t length,
-                       uint64_t epoch)
+static void take_order(mr_sampler *sampler, enum source source, void *table, uint32_t *occurrences,
+                       uint64_t length, uint64_t epoch)
 {
     free(sampler->table);
     free(sampler->occurrences);
@@ -221,7 +235,8 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
 
     if (sampler->weights) {
         source = DRAWN;
-        mr_status status = mr_drawn_fill(&sampler->drawn, sampler->weights, options->seed + epoch, error);
+        mr_status status =
+            mr_drawn_fill(&sampler->drawn, sampler->weights, options->seed + epoch, error);
         if (status != MR_OK)
             return status;
     } else if (!options->no_shuffle && options->order == MR_ORDER_KEYED) {
@@ -253,24 +268,28 @@ static mr_status allocate_drawn(mr_sampler *sampler, mr_error *error)
 }
 
 /* The weights of the options; torch draws once as it does without replacement. */
-static mr_status take_weights(const mr_sampler_options *options, struct mr_weights **weights_out, mr_error *error)
+static mr_status take_weights(const mr_sampler_options *options, struct mr_weights **weights_out,
+                              mr_error *error)
 {
     uint64_t n = (uint64_t)options->n_samples;
     bool cumulate = !options->no_replacement && options->n_draws != 1;
-    mr_status status = options->weights ? mr_weights_load(options->weights, n, cumulate, weights_out, error)
-                                        : mr_weights_create(options->weight_values, n, cumulate, weights_out, error);
+    mr_status status =
+        options->weights
+            ? mr_weights_load(options->weights, n, cumulate, weights_out, error)
+            : mr_weights_create(options->weight_values, n, cumulate, weights_out, error);
     if (status != MR_OK)
         return status;
     uint64_t limit = cumulate && n > 0 ? options->n_draws : (*weights_out)->n_positive;
-    return options->n_draws <= limit ? MR_OK
-                                     : mr_error_set(error, MR_ERR_INVALID,
-                                                    "n_draws %llu is above the %llu samples that have a weight above 0",
-                                                    (unsigned long long)options->n_draws, (unsigned long long)limit);
+    return options->n_draws <= limit
+               ? MR_OK
+               : mr_error_set(error, MR_ERR_INVALID,
+                              "n_draws %llu is above the %llu samples that have a weight above 0",
+                              (unsigned long long)options->n_draws, (unsigned long long)limit);
 }
 
 /* weights may be NULL; the sampler keeps its own reference. */
-static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights, mr_sampler **sampler_out,
-                              mr_error *error)
+static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights,
+                              mr_sampler **sampler_out, mr_error *error)
 {
     mr_sampler *sampler = calloc(1, sizeof *sampler);
     if (!sampler)
@@ -287,13 +306,15 @@ static mr_status make_sampler(const mr_sampler_options *options, struct mr_weigh
     return status;
 }
 
-mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out, mr_error *error)
+mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out,
+                            mr_error *error)
 {
     if (!sampler_out)
         return mr_error_set(error, MR_ERR_INVALID, "sampler_out is NULL");
     *sampler_out = NULL;
     mr_sampler_options resolved;
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_sampler_options", error);
+    mr_status status =
+        mr_options_copy(&resolved, sizeof resolved, options, "mr_sampler_options", error);
     if (status != MR_OK)
         return status;
     if (resolved.world_size == 0)
@@ -310,7 +331,8 @@ mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **samp
     return status;
 }
 
-mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_sampler **sampler_out, mr_error *error)
+mr_status mr_sampler_create_like(const mr_sampler *like, uint64_t epoch, mr_sampler **sampler_out,
+                                 mr_error *error)
 {
     mr_sampler_options options = like->options;
     *sampler_out = NULL;
@@ -338,7 +360,8 @@ mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *er
     return build_order(sampler, epoch, error);
 }
 
-static mr_status check_indices(const mr_sampler *sampler, const int64_t *indices, int64_t n, mr_error *error)
+static mr_status check_indices(const mr_sampler *sampler, const int64_t *indices, int64_t n,
+                               mr_error *error)
 {
     int64_t n_samples = sampler->options.n_samples;
     if (n < 0 || (n > 0 && !indices))
@@ -346,16 +369,19 @@ static mr_status check_indices(const mr_sampler *sampler, const int64_t *indices
                             n < 0 ? "" : " is given as NULL");
     for (int64_t i = 0; i < n; i++)
         if (indices[i] < 0 || indices[i] >= n_samples)
-            return mr_error_set(error, MR_ERR_INVALID, "index %lld at position %lld of the order is not in 0 .. %lld",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "index %lld at position %lld of the order is not in 0 .. %lld",
                                 (long long)indices[i], (long long)i, (long long)n_samples - 1);
     return MR_OK;
 }
 
 /* How often the order has had each index before; NULL without memory. */
-static uint32_t *count_occurrences(const int64_t *indices, uint64_t n, uint64_t n_samples, mr_error *error)
+static uint32_t *count_occurrences(const int64_t *indices, uint64_t n, uint64_t n_samples,
+                                   mr_error *error)
 {
     uint32_t *occurrences = allocate_table(n, sizeof *occurrences, error);
-    uint32_t *counts = occurrences ? mr_weights_allocate_zeros(n_samples, sizeof *counts, error) : NULL;
+    uint32_t *counts =
+        occurrences ? mr_weights_allocate_zeros(n_samples, sizeof *counts, error) : NULL;
     if (!counts) {
         free(occurrences);
         return NULL;
@@ -366,13 +392,15 @@ static uint32_t *count_occurrences(const int64_t *indices, uint64_t n, uint64_t 
     return occurrences;
 }
 
-mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_t *indices, int64_t n, mr_error *error)
+mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_t *indices,
+                               int64_t n, mr_error *error)
 {
     mr_status status = check_indices(sampler, indices, n, error);
     if (status != MR_OK)
         return status;
     enum source source = table_source((uint64_t)sampler->options.n_samples);
-    uint32_t *occurrences = count_occurrences(indices, (uint64_t)n, (uint64_t)sampler->options.n_samples, error);
+    uint32_t *occurrences =
+        count_occurrences(indices, (uint64_t)n, (uint64_t)sampler->options.n_samples, error);
     void *table = occurrences ? allocate_table((uint64_t)n, table_element(source), error) : NULL;
     if (!table) {
         free(occurrences);
@@ -423,7 +451,9 @@ uint32_t mr_sampler_occurrence(const mr_sampler *sampler, int64_t position)
         return sampler->occurrences[p];
     if (sampler->drawn.occurrences)
         return sampler->drawn.occurrences[p];
-    return sampler->options.repeat != 0 ? (uint32_t)(global_position(sampler, p) % sampler->options.repeat) : 0;
+    return sampler->options.repeat != 0
+               ? (uint32_t)(global_position(sampler, p) % sampler->options.repeat)
+               : 0;
 }
 
 uint64_t mr_sampler_order_length(const mr_sampler *sampler)

@@ -2,8 +2,8 @@
 /*
  * Checks weights and makes of them what draws need.
  *
- * Invariant: sums and quotients are those of torch.multinomial on the CPU, one after the other in f64, because an index
- * depends on their last bits.
+ * Invariant: sums and quotients are those of torch.multinomial on the CPU, one after the other in
+ * f64, because an index depends on their last bits.
  */
 #include "sampler/weights.h"
 
@@ -35,13 +35,15 @@ static void *allocate(uint64_t n, size_t element, bool zeros, mr_error *error)
 {
     size_t len;
     if (!mr_checked_mul(n ? n : 1, element, &len) || len > SIZE_MAX / 2) {
-        mr_error_set(error, MR_ERR_NO_MEMORY, "%llu numbers of %zu bytes are more than memory can hold",
+        mr_error_set(error, MR_ERR_NO_MEMORY,
+                     "%llu numbers of %zu bytes are more than memory can hold",
                      (unsigned long long)n, element);
         return NULL;
     }
     bool is_large = len >= 4 * (size_t)HUGE_PAGE;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0 && len / (size_t)page >= (size_t)pages) { /* an overcommitting kernel would not refuse */
+    /* an overcommitting kernel would not refuse */
+    if (pages > 0 && page > 0 && len / (size_t)page >= (size_t)pages) {
         mr_error_memory(error, len);
         return NULL;
     }
@@ -70,13 +72,15 @@ static mr_status check_values(struct mr_weights *weights, mr_error *error)
     for (uint64_t i = 0; i < weights->n; i++) {
         double value = weights->values[i];
         if (!(value >= 0) || isinf(value))
-            return mr_error_set(error, MR_ERR_INVALID, "weight %g of sample %llu is not a finite number of 0 or more",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "weight %g of sample %llu is not a finite number of 0 or more",
                                 value, (unsigned long long)i);
         weights->n_positive += value > 0;
     }
     weights->digest = mr_xxh3(weights->values, weights->n * sizeof *weights->values);
     if (weights->n_positive == 0 && weights->n > 0)
-        return mr_error_set(error, MR_ERR_INVALID, "all of the %llu weights are 0", (unsigned long long)weights->n);
+        return mr_error_set(error, MR_ERR_INVALID, "all of the %llu weights are 0",
+                            (unsigned long long)weights->n);
     return MR_OK;
 }
 
@@ -86,7 +90,8 @@ static mr_status sum_values(struct mr_weights *weights, mr_error *error)
     for (uint64_t i = 0; i < weights->n; i++)
         values[i] = sum += values[i];
     if (isinf(sum))
-        return mr_error_set(error, MR_ERR_INVALID, "the sum of the weights is above the largest f64");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the sum of the weights is above the largest f64");
     for (uint64_t i = 0; i < weights->n; i++)
         values[i] /= sum;
     if (weights->n > 0)
@@ -116,8 +121,8 @@ static mr_status make_guide(struct mr_weights *weights, mr_error *error)
 }
 
 /* Takes the values over, also on failure. */
-static mr_status make_weights(double *values, uint64_t n, bool cumulate, struct mr_weights **weights_out,
-                              mr_error *error)
+static mr_status make_weights(double *values, uint64_t n, bool cumulate,
+                              struct mr_weights **weights_out, mr_error *error)
 {
     struct mr_weights *weights = calloc(1, sizeof *weights);
     if (!weights) {
@@ -140,12 +145,13 @@ static mr_status make_weights(double *values, uint64_t n, bool cumulate, struct 
 static mr_status check_count(uint64_t n, mr_error *error)
 {
     return n <= UINT32_MAX ? MR_OK
-                           : mr_error_set(error, MR_ERR_INVALID, "weights of %llu samples are above the limit of %u",
+                           : mr_error_set(error, MR_ERR_INVALID,
+                                          "weights of %llu samples are above the limit of %u",
                                           (unsigned long long)n, UINT32_MAX);
 }
 
-mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate, struct mr_weights **weights_out,
-                            mr_error *error)
+mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate,
+                            struct mr_weights **weights_out, mr_error *error)
 {
     mr_status status = check_count(n, error);
     double *copy = status == MR_OK ? mr_weights_allocate(n, sizeof *copy, error) : NULL;
@@ -156,7 +162,8 @@ mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate, str
     return make_weights(copy, n, cumulate, weights_out, error);
 }
 
-mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate, struct mr_weights **weights_out, mr_error *error)
+mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate,
+                          struct mr_weights **weights_out, mr_error *error)
 {
     mr_status status = check_count(n, error);
     double *values = status == MR_OK ? mr_weights_allocate(n, sizeof *values, error) : NULL;

@@ -13,21 +13,32 @@ struct mr_weights {
     uint64_t n_positive; /* of them above zero */
     uint64_t digest;     /* of the values as f64 */
     double *values;      /* as given; NULL if they became `cumulative` */
-    double *cumulative;  /* sums of the values up to and with each, divided by the last; NULL without replacement */
-    uint32_t *guide;     /* guide[b]: the first i with cumulative[i] >= b / 2^guide_bits; 2^guide_bits + 1 of them */
+    double *cumulative;  /* sums of the values up to and with each, divided by the last; NULL
+                            without replacement */
+    uint32_t *guide;     /* guide[b]: the first i with cumulative[i] >= b / 2^guide_bits;
+                            2^guide_bits + 1 of them */
     unsigned guide_bits;
 };
 
-/* Copy n weights, finite and not negative, at least one above zero. cumulate: for draws with replacement. */
-mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate, struct mr_weights **weights_out,
-                            mr_error *error);
-/* The same from a .npy file: one row of n values, <f8 or <f4. MR_ERR_IO where it cannot be read, MR_ERR_INVALID. */
-mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate, struct mr_weights **weights_out,
-                          mr_error *error);
+/*
+ * Copy n weights, finite and not negative, at least one above zero. cumulate: for draws with
+ * replacement.
+ */
+mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate,
+                            struct mr_weights **weights_out, mr_error *error);
+/*
+ * The same from a .npy file: one row of n values, <f8 or <f4. MR_ERR_IO where it cannot be read,
+ * MR_ERR_INVALID.
+ */
+mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate,
+                          struct mr_weights **weights_out, mr_error *error);
 struct mr_weights *mr_weights_ref(struct mr_weights *weights);
 void mr_weights_unref(struct mr_weights *weights); /* NULL does nothing */
 
-/* Memory for tables that are read in no order: in large pages where the kernel has them. free() frees it. */
+/*
+ * Memory for tables that are read in no order: in large pages where the kernel has them. free()
+ * frees it.
+ */
 void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error);
 /* The same, all zero. */
 void *mr_weights_allocate_zeros(uint64_t n, size_t element, mr_error *error);

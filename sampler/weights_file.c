@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a .npy file of one dimension. Its header is a dict of Python, which numpy writes in one way: three keys with
- * their values. The file may be damaged or not of this form, so nothing in it is believed before it is checked.
+ * Reads a .npy file of one dimension. Its header is a dict of Python, which numpy writes in one
+ * way: three keys with their values. The file may be damaged or not of this form, so nothing in it
+ * is believed before it is checked.
  */
 #include "sampler/weights_file.h"
 
@@ -26,14 +27,14 @@ static mr_status refuse_file(const char *path, const char *why, mr_error *error)
 static bool read_header(FILE *file, char text_out[MAX_HEADER + 1])
 {
     unsigned char prefix[PREFIX], len_bytes[4] = {0};
-    if (fread(prefix, 1, sizeof prefix, file) != sizeof prefix || memcmp(prefix, "\x93NUMPY", 6) != 0 ||
-        prefix[6] < 1 || prefix[6] > 3)
+    if (fread(prefix, 1, sizeof prefix, file) != sizeof prefix ||
+        memcmp(prefix, "\x93NUMPY", 6) != 0 || prefix[6] < 1 || prefix[6] > 3)
         return false;
     size_t n = prefix[6] == 1 ? 2 : 4;
     if (fread(len_bytes, 1, n, file) != n)
         return false;
-    uint32_t len = (uint32_t)len_bytes[0] | (uint32_t)len_bytes[1] << 8 | (uint32_t)len_bytes[2] << 16 |
-                   (uint32_t)len_bytes[3] << 24;
+    uint32_t len = (uint32_t)len_bytes[0] | (uint32_t)len_bytes[1] << 8 |
+                   (uint32_t)len_bytes[2] << 16 | (uint32_t)len_bytes[3] << 24;
     if (len > MAX_HEADER || fread(text_out, 1, len, file) != len)
         return false;
     text_out[len] = '\0';
@@ -47,11 +48,13 @@ static const char *find_value(const char *header, const char *key)
     return at ? at + strlen(key) : NULL;
 }
 
-static mr_status parse_header(const char *path, const char *header, uint64_t n, size_t *element_out, mr_error *error)
+static mr_status parse_header(const char *path, const char *header, uint64_t n, size_t *element_out,
+                              mr_error *error)
 {
     const char *descr = find_value(header, "'descr': '"), *shape = find_value(header, "'shape': (");
     if (!descr || !shape)
-        return refuse_file(path, "the header of this .npy file has no 'descr' or no 'shape'", error);
+        return refuse_file(path, "the header of this .npy file has no 'descr' or no 'shape'",
+                           error);
     if (strncmp(descr, "<f8'", 4) != 0 && strncmp(descr, "<f4'", 4) != 0)
         return refuse_file(path, "weights must be of dtype <f8 or <f4", error);
     *element_out = descr[2] == '8' ? sizeof(double) : sizeof(float);
@@ -63,8 +66,8 @@ static mr_status parse_header(const char *path, const char *header, uint64_t n, 
     if (errno != 0 || end == shape || strncmp(end, ",)", 2) != 0)
         return refuse_file(path, "weights must have one dimension", error);
     if (count != n)
-        return mr_error_set(error, MR_ERR_INVALID, "%s: %llu weights for %llu samples", path, (unsigned long long)count,
-                            (unsigned long long)n);
+        return mr_error_set(error, MR_ERR_INVALID, "%s: %llu weights for %llu samples", path,
+                            (unsigned long long)count, (unsigned long long)n);
     return MR_OK;
 }
 
@@ -95,11 +98,12 @@ mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n,
         close(fd);
         return mr_error_memory(error, sizeof *file);
     }
-    mr_status status = read_header(file, header) ? parse_header(path, header, n, &element, error)
-                                                 : refuse_file(path, "this is not a .npy file", error);
+    mr_status status = read_header(file, header)
+                           ? parse_header(path, header, n, &element, error)
+                           : refuse_file(path, "this is not a .npy file", error);
     if (status == MR_OK && !read_values(file, values_out, n, element))
-        status =
-            mr_error_set(error, MR_ERR_IO, "%s: the file ends before its %llu weights", path, (unsigned long long)n);
+        status = mr_error_set(error, MR_ERR_IO, "%s: the file ends before its %llu weights", path,
+                              (unsigned long long)n);
     fclose(file);
     return status;
 }

@@ -26,12 +26,18 @@ static void store_value(struct argp_state *state, const struct mr_arg *arg, cons
     case MR_ARG_TYPE_CALL: arg->call(state, value); break;
     case MR_ARG_TYPE_SWITCH: *(bool *)to = true; break;
     case MR_ARG_TYPE_TEXT: *(const char **)to = value; break;
-    case MR_ARG_TYPE_PATH: *(const char **)to = mr_arg_value_path(state, arg->name, value, arg->word); break;
+    case MR_ARG_TYPE_PATH:
+        *(const char **)to = mr_arg_value_path(state, arg->name, value, arg->word);
+        break;
     case MR_ARG_TYPE_U32:
         *(uint32_t *)to = (uint32_t)mr_arg_value_number(state, arg->name, value, arg->lo, arg->hi);
         break;
-    case MR_ARG_TYPE_U64: *(uint64_t *)to = mr_arg_value_number(state, arg->name, value, arg->lo, arg->hi); break;
-    case MR_ARG_TYPE_BYTES: *(uint64_t *)to = mr_arg_value_bytes(state, arg->name, value, arg->lo); break;
+    case MR_ARG_TYPE_U64:
+        *(uint64_t *)to = mr_arg_value_number(state, arg->name, value, arg->lo, arg->hi);
+        break;
+    case MR_ARG_TYPE_BYTES:
+        *(uint64_t *)to = mr_arg_value_bytes(state, arg->name, value, arg->lo);
+        break;
     case MR_ARG_TYPE_CHOICE:
         *(unsigned *)to = (unsigned)mr_arg_value_choice(state, arg->name, value, arg->choices);
         break;
@@ -39,7 +45,8 @@ static void store_value(struct argp_state *state, const struct mr_arg *arg, cons
     }
 }
 
-error_t mr_arg_list_parse(struct argp_state *state, const struct mr_arg *list, int key, const char *value)
+error_t mr_arg_list_parse(struct argp_state *state, const struct mr_arg *list, int key,
+                          const char *value)
 {
     for (int i = 0; list[i].help != NULL; i++) {
         if (list[i].name != NULL && key == FIRST_KEY + i) {
@@ -50,7 +57,8 @@ error_t mr_arg_list_parse(struct argp_state *state, const struct mr_arg *list, i
     return ARGP_ERR_UNKNOWN;
 }
 
-void mr_arg_list_take(struct argp_state *state, const char **first, const char **second, const char *value)
+void mr_arg_list_take(struct argp_state *state, const char **first, const char **second,
+                      const char *value)
 {
     if (*first == NULL)
         *first = value;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the values of options. strtoull() accepts "-1", " 7" and ""; strtod() accepts "inf" and "0x1", and in some
- * locales a comma for the point. So the characters are checked first, and the command never calls setlocale().
+ * Checks the values of options. strtoull() accepts "-1", " 7" and ""; strtod() accepts "inf" and
+ * "0x1", and in some locales a comma for the point. So the characters are checked first, and the
+ * command never calls setlocale().
  */
 #include "tools/arg_value.h"
 
@@ -14,7 +15,8 @@
 #include <strings.h>
 
 /* The number that begins at text; *end_out is the first character after it. */
-static bool read_number(const char *text, uint64_t lo, uint64_t hi, const char **end_out, uint64_t *value_out)
+static bool read_number(const char *text, uint64_t lo, uint64_t hi, const char **end_out,
+                        uint64_t *value_out)
 {
     char *end;
 
@@ -26,17 +28,20 @@ static bool read_number(const char *text, uint64_t lo, uint64_t hi, const char *
     return errno == 0 && *value_out >= lo && *value_out <= hi;
 }
 
-uint64_t mr_arg_value_number(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi)
+uint64_t mr_arg_value_number(struct argp_state *state, const char *option, const char *text,
+                             uint64_t lo, uint64_t hi)
 {
     uint64_t value = 0;
     const char *end = "";
 
     if (!read_number(text, lo, hi, &end, &value) || *end != '\0')
-        argp_error(state, "--%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, option, text, lo, hi);
+        argp_error(state, "--%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, option, text,
+                   lo, hi);
     return value;
 }
 
-uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const char *text, uint64_t lo)
+uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const char *text,
+                            uint64_t lo)
 {
     static const char suffixes[] = "KMGT";
     uint64_t value = 0;
@@ -51,13 +56,15 @@ uint64_t mr_arg_value_bytes(struct argp_state *state, const char *option, const 
         value = good ? value << shift : 0;
     }
     if (!good || value < lo)
-        argp_error(state, "--%s: '%s' is not a number of bytes of at least %" PRIu64 " (K, M, G or T may follow it)",
+        argp_error(state,
+                   "--%s: '%s' is not a number of bytes of at least %" PRIu64
+                   " (K, M, G or T may follow it)",
                    option, text, lo);
     return value;
 }
 
-size_t mr_arg_value_list(struct argp_state *state, const char *option, const char *text, uint64_t lo, uint64_t hi,
-                         uint64_t *values_out, size_t n)
+size_t mr_arg_value_list(struct argp_state *state, const char *option, const char *text,
+                         uint64_t lo, uint64_t hi, uint64_t *values_out, size_t n)
 {
     const char *at = text;
     size_t count = 0;
@@ -68,7 +75,9 @@ size_t mr_arg_value_list(struct argp_state *state, const char *option, const cha
     }
     for (; count < n; at++) {
         if (!read_number(at, lo, hi, &at, &values_out[count]) || (*at != '\0' && *at != ','))
-            argp_error(state, "--%s: '%s' is not a list of numbers from %" PRIu64 " to %" PRIu64 " separated by commas",
+            argp_error(state,
+                       "--%s: '%s' is not a list of numbers from %" PRIu64 " to %" PRIu64
+                       " separated by commas",
                        option, text, lo, hi);
         count++;
         if (*at == '\0')
@@ -78,15 +87,16 @@ size_t mr_arg_value_list(struct argp_state *state, const char *option, const cha
     return 0;
 }
 
-void mr_arg_value_size(struct argp_state *state, const char *option, const char *text, uint32_t hi, uint32_t *width_out,
-                       uint32_t *height_out)
+void mr_arg_value_size(struct argp_state *state, const char *option, const char *text, uint32_t hi,
+                       uint32_t *width_out, uint32_t *height_out)
 {
     uint64_t width = 0, height = 0;
     const char *end = "";
 
     if (!read_number(text, 1, hi, &end, &width) || (*end != 'x' && *end != 'X') ||
         !read_number(end + 1, 1, hi, &end, &height) || *end != '\0')
-        argp_error(state, "--%s: '%s' is not WIDTHxHEIGHT, each from 1 to %" PRIu32, option, text, hi);
+        argp_error(state, "--%s: '%s' is not WIDTHxHEIGHT, each from 1 to %" PRIu32, option, text,
+                   hi);
     *width_out = (uint32_t)width;
     *height_out = (uint32_t)height;
 }
@@ -100,7 +110,8 @@ static bool read_real(const char *text, const char **end_out, double *value_out)
     return end != text && end <= text + strspn(text, "+-.0123456789eE") && isfinite(*value_out);
 }
 
-double mr_arg_value_real(struct argp_state *state, const char *option, const char *text, double lo, double hi)
+double mr_arg_value_real(struct argp_state *state, const char *option, const char *text, double lo,
+                         double hi)
 {
     double value = 0;
     const char *end = "";
@@ -110,21 +121,22 @@ double mr_arg_value_real(struct argp_state *state, const char *option, const cha
     return value;
 }
 
-unsigned mr_arg_value_channels(struct argp_state *state, const char *option, const char *text, double above,
-                               double values_out[3])
+unsigned mr_arg_value_channels(struct argp_state *state, const char *option, const char *text,
+                               double above, double values_out[3])
 {
     const char *at = text;
     unsigned count = 0;
     bool good = true, more = true;
 
     for (; good && more && count < 3; at++) {
-        good = read_real(at, &at, &values_out[count]) && values_out[count] > above && (*at == '\0' || *at == ',');
+        good = read_real(at, &at, &values_out[count]) && values_out[count] > above &&
+               (*at == '\0' || *at == ',');
         more = good && *at == ',';
         count++;
     }
     if (!good || more || count == 2)
-        argp_error(state, "--%s: '%s' is not one number, or three separated by commas%s", option, text,
-                   above >= 0 ? ", each above 0" : "");
+        argp_error(state, "--%s: '%s' is not one number, or three separated by commas%s", option,
+                   text, above >= 0 ? ", each above 0" : "");
     return count;
 }
 
@@ -145,16 +157,18 @@ int mr_arg_value_choice(struct argp_state *state, const char *option, const char
     return 0;
 }
 
-void mr_arg_value_field(struct argp_state *state, const char *option, const char *field, const char *text,
-                        mr_loader_options *loader)
+void mr_arg_value_field(struct argp_state *state, const char *option, const char *field,
+                        const char *text, mr_loader_options *loader)
 {
     mr_error error;
 
     if (mr_loader_options_set(loader, field, text != NULL ? text : "true", &error) < 0)
-        argp_error(state, "--%s%s", option, error.text + strlen(field)); /* the error begins with "field:" */
+        /* the error begins with "field:" */
+        argp_error(state, "--%s%s", option, error.text + strlen(field));
 }
 
-const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text, const char *extension)
+const char *mr_arg_value_path(struct argp_state *state, const char *option, const char *text,
+                              const char *extension)
 {
     size_t len = strlen(text), tail = strlen(extension);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a dataset holds. Medians need all values, so memory holds three numbers for each sample: 16 bytes, 160 MB
- * for 10^7 samples. Labels of a list are any int64, so they are sorted and not used as an index.
+ * Counts what a dataset holds. Medians need all values, so memory holds three numbers for each
+ * sample: 16 bytes, 160 MB for 10^7 samples. Labels of a list are any int64, so they are sorted and
+ * not used as an index.
  */
 #include "tools/census.h"
 
@@ -84,7 +85,8 @@ static void put_class(struct class_lines *lines, int64_t label, int64_t n_sample
 
     if (lines->stream == NULL)
         return;
-    if (!lines->all && lines->n_all > MAX_LINES && at >= FIRST_LINES && at < lines->n_all - LAST_LINES) {
+    if (!lines->all && lines->n_all > MAX_LINES && at >= FIRST_LINES &&
+        at < lines->n_all - LAST_LINES) {
         if (at == FIRST_LINES)
             fprintf(lines->stream, "   ... %" PRId64 " more; --classes prints all\n",
                     lines->n_all - FIRST_LINES - LAST_LINES);
@@ -113,9 +115,11 @@ static void walk_classes(struct class_lines *lines, const int64_t *labels, int64
         put_class(lines, next, 0);
 }
 
-static void print_classes(const mr_dataset *dataset, const int64_t *labels, int64_t n, bool all, FILE *stream)
+static void print_classes(const mr_dataset *dataset, const int64_t *labels, int64_t n, bool all,
+                          FILE *stream)
 {
-    struct class_lines count = {.dataset = dataset}, lines = {.dataset = dataset, .stream = stream, .all = all};
+    struct class_lines count = {.dataset = dataset},
+                       lines = {.dataset = dataset, .stream = stream, .all = all};
 
     walk_classes(&count, labels, n);
     lines.n_all = count.n;
@@ -177,7 +181,10 @@ static void count_format(struct census *census, const char *name)
     census->formats[i].n++;
 }
 
-/* Raw samples are whole by construction; an image needs a format that can be decoded and a readable header. */
+/*
+ * Raw samples are whole by construction; an image needs a format that can be decoded and a readable
+ * header.
+ */
 static bool is_suspect(const mr_sample_info *info)
 {
     static const char *const decoded[] = {"jpeg", "png", "webp", "tiff",
@@ -186,8 +193,8 @@ static bool is_suspect(const mr_sample_info *info)
 
     for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++)
         image = image || strcmp(info->format, decoded[i]) == 0;
-    return strcmp(info->format, "raw") != 0 &&
-           (!image || info->width == 0 || info->height == 0 || (uint64_t)info->width * info->height > MAX_PIXELS);
+    return strcmp(info->format, "raw") != 0 && (!image || info->width == 0 || info->height == 0 ||
+                                                (uint64_t)info->width * info->height > MAX_PIXELS);
 }
 
 static void inspect_one(struct census *census, int64_t index)
@@ -222,13 +229,13 @@ static void print_sizes(struct census *census, FILE *stream)
     if (n > 0) {
         qsort(census->widths, n, sizeof *census->widths, compare_u32);
         qsort(census->heights, n, sizeof *census->heights, compare_u32);
-        fprintf(stream, "%-8s %12" PRIu32 " %12" PRIu32 " %12" PRIu32 "\n", "width", census->widths[0],
-                census->widths[n / 2], census->widths[n - 1]);
-        fprintf(stream, "%-8s %12" PRIu32 " %12" PRIu32 " %12" PRIu32 "\n", "height", census->heights[0],
-                census->heights[n / 2], census->heights[n - 1]);
+        fprintf(stream, "%-8s %12" PRIu32 " %12" PRIu32 " %12" PRIu32 "\n", "width",
+                census->widths[0], census->widths[n / 2], census->widths[n - 1]);
+        fprintf(stream, "%-8s %12" PRIu32 " %12" PRIu32 " %12" PRIu32 "\n", "height",
+                census->heights[0], census->heights[n / 2], census->heights[n - 1]);
     }
-    fprintf(stream, "%-8s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", "bytes", census->bytes[0], census->bytes[m / 2],
-            census->bytes[m - 1]);
+    fprintf(stream, "%-8s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", "bytes", census->bytes[0],
+            census->bytes[m / 2], census->bytes[m - 1]);
 }
 
 static void print_suspects(const struct census *census, FILE *stream)
@@ -239,7 +246,9 @@ static void print_suspects(const struct census *census, FILE *stream)
 
     if (census->n_suspects == 0)
         return;
-    fprintf(stream, "\nnot an image that can be decoded, by the header: %" PRId64 "\n   index  format  name\n",
+    fprintf(stream,
+            "\nnot an image that can be decoded, by the header: %" PRId64
+            "\n   index  format  name\n",
             census->n_suspects);
     for (int64_t i = 0; i < census->n_suspects && i < MAX_NAMED; i++) {
         int64_t index = census->suspects[i];
@@ -263,9 +272,10 @@ static int print_report(struct census *census, FILE *stream)
         fprintf(stream, "%-8s %8" PRId64 "\n", "unread", census->n_unreadable);
     print_sizes(census, stream);
     print_suspects(census, stream);
-    if (census->n_formats > 1 || (census->n_formats == 1 && strcmp(census->formats[0].name, "raw") != 0))
-        fprintf(stream,
-                "\nonly headers were read: images that are damaged after them count; millrace check decodes all\n");
+    if (census->n_formats > 1 ||
+        (census->n_formats == 1 && strcmp(census->formats[0].name, "raw") != 0))
+        fprintf(stream, "\nonly headers were read: images that are damaged after them count; "
+                        "millrace check decodes all\n");
     return census->n_unreadable > 0 ? MR_EXIT_FAILED : MR_EXIT_OK;
 }
 
@@ -278,11 +288,13 @@ int mr_census_samples(mr_dataset *dataset, struct mr_progress *progress, FILE *s
     census.heights = new_array(census.n, sizeof *census.heights);
     census.bytes = new_array(census.n, sizeof *census.bytes);
     census.suspects = new_array(MAX_NAMED, sizeof *census.suspects);
-    if (census.widths != NULL && census.heights != NULL && census.bytes != NULL && census.suspects != NULL) {
+    if (census.widths != NULL && census.heights != NULL && census.bytes != NULL &&
+        census.suspects != NULL) {
         for (int64_t i = 0; i < census.n; i++) {
             inspect_one(&census, i);
             if (i % 64 == 0 && mr_progress_due(progress))
-                mr_progress_draw(progress, "looking: %" PRId64 " of %" PRId64 " samples", i, census.n);
+                mr_progress_draw(progress, "looking: %" PRId64 " of %" PRId64 " samples", i,
+                                 census.n);
         }
         mr_progress_clear(progress);
         exit_status = print_report(&census, stream);

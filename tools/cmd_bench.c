@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace bench: throughput against the number of workers, one loader after the other over the same dataset. What the
- * options cannot deliver (a plot without gnuplot) is reported before minutes of measuring, not after.
+ * millrace bench: throughput against the number of workers, one loader after the other over the
+ * same dataset. What the options cannot deliver (a plot without gnuplot) is reported before minutes
+ * of measuring, not after.
  */
 #include <argp.h>
 #include <string.h>
@@ -23,7 +24,8 @@ struct bench_args {
 static const struct mr_arg list[] = {
     {"plot", "FILE.png", "Draw throughput against workers (needs gnuplot)",
      MR_ARG_PATH(struct bench_args, plot, ".png")},
-    {"trace", "FILE", "Write a Chrome trace of workers, copier and devices; needs one value of --workers",
+    {"trace", "FILE",
+     "Write a Chrome trace of workers, copier and devices; needs one value of --workers",
      MR_ARG_TEXT(struct bench_args, common.common.loader.trace)},
     {0},
 };
@@ -42,14 +44,15 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
             loader->n_workers = sizeof workers / sizeof *workers;
         }
         if (loader->loader.trace != NULL && loader->n_workers > 1)
-            argp_error(state, "--trace needs one value of --workers: each run would overwrite the file");
+            argp_error(state,
+                       "--trace needs one value of --workers: each run would overwrite the file");
         return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
 }
 
-static int store_results(struct mr_bench_run *run, const struct bench_args *args, const struct mr_bench_row *rows,
-                         size_t n)
+static int store_results(struct mr_bench_run *run, const struct bench_args *args,
+                         const struct mr_bench_row *rows, size_t n)
 {
     bool good = true;
 
@@ -84,7 +87,8 @@ int mr_cmd_bench_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Measure throughput against the number of workers: --workers takes a list (here by default 0,1,2,4)."
+        .doc = "Measure throughput against the number of workers: --workers takes a list (here by "
+               "default 0,1,2,4)."
                "\v"
                "Example:\n"
                "  millrace bench imagefolder:train --workers 0,1,2,4 \\\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace cache: prints what a cache's directory holds, or empties it.
- * Invariant: a path that is not a cache is never emptied. The library looks for its marker and removes only files with
- * its own names.
+ * Invariant: a path that is not a cache is never emptied. The library looks for its marker and
+ * removes only files with its own names.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -24,8 +24,10 @@ struct cache_args {
 };
 
 static const struct mr_arg list[] = {
-    {"data", "SPEC", "stat: how much of this dataset the cache holds", MR_ARG_TEXT(struct cache_args, data)},
-    {"verify", NULL, "stat: read all bytes and compare their checksums", MR_ARG_SWITCH(struct cache_args, verify)},
+    {"data", "SPEC", "stat: how much of this dataset the cache holds",
+     MR_ARG_TEXT(struct cache_args, data)},
+    {"verify", NULL, "stat: read all bytes and compare their checksums",
+     MR_ARG_SWITCH(struct cache_args, verify)},
     {0},
 };
 
@@ -72,20 +74,25 @@ static void print_count(const char *what, uint64_t n, uint64_t bytes)
 
 static void print_report(const struct cache_args *args, const mr_cache_report *report)
 {
-    printf("%s: %" PRIu64 " entries in %" PRIu64 " segments, ", args->dir, report->n_entries, report->n_segments);
+    printf("%s: %" PRIu64 " entries in %" PRIu64 " segments, ", args->dir, report->n_entries,
+           report->n_segments);
     print_bytes(report->bytes);
     printf("\n");
     print_count("packed samples", report->n_entries - report->n_index, report->packed_bytes);
     print_count("indexes of files", report->n_index, report->index_bytes);
-    printf("files that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64 "\n",
-           report->n_as_files, report->n_damaged, args->verify ? "" : " (bytes not read)", report->n_torn);
+    printf("files that do not fit: %" PRIu64 "\ndamaged entries: %" PRIu64 "%s\ntorn ends: %" PRIu64
+           "\n",
+           report->n_as_files, report->n_damaged, args->verify ? "" : " (bytes not read)",
+           report->n_torn);
     if (args->data == NULL)
         return;
-    double share = report->n_samples > 0 ? 100.0 * (double)report->n_filled / (double)report->n_samples : 0;
-    printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%), %" PRIu64 " of them indexed; of the others %" PRIu64
-           " do not fit, %" PRIu64 " have changed, %" PRIu64 " are damaged\n",
-           args->data, report->n_filled, report->n_samples, share, report->n_filled_index, report->n_filled_as_files,
-           report->n_filled_stale, report->n_filled_damaged);
+    double share =
+        report->n_samples > 0 ? 100.0 * (double)report->n_filled / (double)report->n_samples : 0;
+    printf("%s: %" PRIu64 " of %" PRIu64 " samples (%.1f %%), %" PRIu64
+           " of them indexed; of the others %" PRIu64 " do not fit, %" PRIu64
+           " have changed, %" PRIu64 " are damaged\n",
+           args->data, report->n_filled, report->n_samples, share, report->n_filled_index,
+           report->n_filled_as_files, report->n_filled_stale, report->n_filled_damaged);
 }
 
 static int print_stat(const struct cache_args *args)
@@ -128,7 +135,8 @@ int mr_cmd_cache_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "stat DIR\nclear DIR",
-        .doc = "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed samples "
+        .doc = "Print what the cache in DIR holds, or empty it. Loaders fill a cache with packed "
+               "samples "
                "or indexes of files while they work, and read with their help the next time."
                "\v"
                "Example: how much of a dataset the cache holds\n"

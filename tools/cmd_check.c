@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace check: finds the samples that are damaged. These are the result, so all of them go to stdout; stderr reports
- * what went wrong with the check itself.
+ * millrace check: finds the samples that are damaged. These are the result, so all of them go to
+ * stdout; stderr reports what went wrong with the check itself.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -59,7 +59,8 @@ static void print_file(const struct check *check, int64_t index, const char *tex
     char name[NAME_BYTES] = "", shown[2 * NAME_BYTES];
     size_t len = strlen(check->root);
 
-    if (mr_dataset_name(check->dataset, index, name, sizeof name) < 0 || strncmp(name, check->root, len) != 0)
+    if (mr_dataset_name(check->dataset, index, name, sizeof name) < 0 ||
+        strncmp(name, check->root, len) != 0)
         len = 0;
     snprintf(shown, sizeof shown, "%s%s", len > 0 ? check->shown_root : "", name + len);
     mr_pack_watch_line(stdout, shown, text);
@@ -87,7 +88,8 @@ static int run_check(struct check *check, struct check_args *args, mr_dataset *d
     int exit_status = mr_pack_watch_end(&check->watch, status, &error);
     if (exit_status != MR_EXIT_OK)
         return exit_status;
-    printf("%s: %" PRIu64 " of %" PRIu64 " samples damaged, ", args->path, report.n_damaged, report.n_samples);
+    printf("%s: %" PRIu64 " of %" PRIu64 " samples damaged, ", args->path, report.n_damaged,
+           report.n_samples);
     if (report.n_marked > 0)
         printf("%" PRIu64 " with marks, ", report.n_marked);
     printf("read %s in %.1f s\n", mr_pack_watch_bytes(report.bytes_read).text, report.seconds);
@@ -125,10 +127,13 @@ int mr_cmd_check_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "PATH",
-        .doc = "Decode every sample and list those that are damaged, with the decoder's message; for a pack, "
-               "also verify every byte, and make the marks again. PATH is a SPEC, a pack's folder, or a folder whose "
+        .doc = "Decode every sample and list those that are damaged, with the decoder's message; "
+               "for a pack, "
+               "also verify every byte, and make the marks again. PATH is a SPEC, a pack's folder, "
+               "or a folder whose "
                "image "
-               "files are all checked, with its subfolders. The exit status is 1 if any is damaged or a folder cannot "
+               "files are all checked, with its subfolders. The exit status is 1 if any is damaged "
+               "or a folder cannot "
                "be read."
                "\v"
                "Example:\n"

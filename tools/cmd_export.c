@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace export: one epoch of one rank as NumPy files, exactly as a training loop receives it.
- * Invariant: the files belong together. None gets its final name before all are complete, all get theirs or none,
- * and the images get theirs last.
+ * Invariant: the files belong together. None gets its final name before all are complete, all get
+ * theirs or none, and the images get theirs last.
  */
 #include <argp.h>
 #include <errno.h>
@@ -52,11 +52,13 @@ struct output {
 
 static const struct mr_arg list[] = {
     {"out", "X.npy",
-     "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and X.mask.npy, of mixed batches "
+     "Where the images go; labels, indices and mask go to X.labels.npy, X.indices.npy and "
+     "X.mask.npy, of mixed batches "
      "also X.mix_labels.npy, X.mix_lambda.npy and, with --soft-labels, X.soft_labels.npy (needed)",
      MR_ARG_PATH(struct export_args, out, ".npy")},
     {"explain", "FILE.jsonl",
-     "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of its image",
+     "Write a line of JSON for each row: the functions of torchvision and Pillow that make it of "
+     "its image",
      MR_ARG_PATH(struct export_args, explain, ".jsonl")},
     {0},
 };
@@ -89,7 +91,8 @@ static bool open_file(struct mr_npy *npy, const char *out, const char *suffix)
     return good;
 }
 
-static bool open_output(struct output *output, const struct mr_feed *feed, const struct export_args *args)
+static bool open_output(struct output *output, const struct mr_feed *feed,
+                        const struct export_args *args)
 {
     bool good = true;
 
@@ -97,7 +100,8 @@ static bool open_output(struct output *output, const struct mr_feed *feed, const
     mr_progress_init(&output->progress);
     for (int i = 0; good && i < N_FILES; i++)
         good = open_file(&output->npy[i], args->out, files[i].suffix);
-    return good && (args->explain == NULL || mr_explain_lines_open(&output->lines, feed, args->explain));
+    return good &&
+           (args->explain == NULL || mr_explain_lines_open(&output->lines, feed, args->explain));
 }
 
 static void close_output(struct output *output)
@@ -110,7 +114,8 @@ static void close_output(struct output *output)
 
 static const mr_array *array_of(const mr_batch *batch, int file)
 {
-    return files[file].array != NULL ? mr_batch_array(batch, files[file].array) : mr_batch_array_at(batch, 0);
+    return files[file].array != NULL ? mr_batch_array(batch, files[file].array)
+                                     : mr_batch_array_at(batch, 0);
 }
 
 static bool append_batch(struct output *output, const mr_batch *batch)
@@ -122,7 +127,8 @@ static bool append_batch(struct output *output, const mr_batch *batch)
         if (array != NULL)
             good = mr_npy_append(&output->npy[i], array);
     }
-    return good && (output->lines.file.path == NULL || mr_explain_lines_append(&output->lines, batch));
+    return good &&
+           (output->lines.file.path == NULL || mr_explain_lines_append(&output->lines, batch));
 }
 
 static void show_progress(struct output *output, int64_t n_samples)
@@ -131,8 +137,8 @@ static void show_progress(struct output *output, int64_t n_samples)
     double seconds = mr_progress_now() - output->start_s;
 
     if (mr_progress_due(&output->progress))
-        mr_progress_draw(&output->progress, "%" PRId64 " of %" PRId64 " samples, %.0f/s, %.0f s", rows, n_samples,
-                         seconds > 0 ? (double)rows / seconds : 0.0, seconds);
+        mr_progress_draw(&output->progress, "%" PRId64 " of %" PRId64 " samples, %.0f/s, %.0f s",
+                         rows, n_samples, seconds > 0 ? (double)rows / seconds : 0.0, seconds);
 }
 
 static int write_epoch(struct mr_feed *feed, struct output *output)
@@ -155,10 +161,11 @@ static int write_epoch(struct mr_feed *feed, struct output *output)
 }
 
 /*
- * The epoch has no batch: dtype and shape of a row are those of a batch that is made for that and of which no row is
- * written.
+ * The epoch has no batch: dtype and shape of a row are those of a batch that is made for that and
+ * of which no row is written.
  */
-static int append_nothing(struct mr_feed *feed, struct output *output, mr_loader_options loader_options)
+static int append_nothing(struct mr_feed *feed, struct output *output,
+                          mr_loader_options loader_options)
 {
     mr_batch *batch;
     bool good = true;
@@ -206,7 +213,8 @@ static int finish_output(const struct mr_feed *feed, struct output *output, cons
 
     for (int i = 0; good && i < N_FILES; i++)
         good = !is_wanted(output, i) ||
-               mr_npy_finish(&output->npy[i], i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
+               mr_npy_finish(&output->npy[i],
+                             i == IMAGES && mr_dtype_size(dtype) > 0 ? dtype : files[i].dtype);
     if (output->lines.file.path != NULL)
         all[n++] = &output->lines.file;
     for (int i = 0; i < N_FILES; i++) {
@@ -229,7 +237,8 @@ static int export_epoch(const struct export_args *args)
     struct output output;
     struct mr_feed feed;
 
-    if (!mr_temporary_file_check(args->out) || (args->explain != NULL && !mr_temporary_file_check(args->explain)))
+    if (!mr_temporary_file_check(args->out) ||
+        (args->explain != NULL && !mr_temporary_file_check(args->explain)))
         return MR_EXIT_FAILED;
     int exit_status = mr_feed_open(&feed, &args->common);
     if (exit_status != MR_EXIT_OK)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace launch: starts a program as the ranks of this machine. SIGXFSZ, which this command ignores for its own
- * files, is set back, because the program would inherit it. The first word that is not an option ends the options, so
- * that the program's own options reach the program, with or without "--".
+ * millrace launch: starts a program as the ranks of this machine. SIGXFSZ, which this command
+ * ignores for its own files, is set back, because the program would inherit it. The first word that
+ * is not an option ends the options, so that the program's own options reach the program, with or
+ * without "--".
  */
 #include <argp.h>
 #include <signal.h>
@@ -29,12 +30,15 @@ static void parse_nproc(struct argp_state *state, const char *value)
     struct launch_args *args = state->input;
 
     args->per_gpu = strcmp(value, "gpu") == 0;
-    args->launch.nproc = args->per_gpu ? 1 : (uint32_t)mr_arg_value_number(state, "nproc", value, 1, MR_MAX_PROCS);
+    args->launch.nproc =
+        args->per_gpu ? 1 : (uint32_t)mr_arg_value_number(state, "nproc", value, 1, MR_MAX_PROCS);
 }
 
 static const struct mr_arg list[] = {
-    {"nproc", "N|gpu", "Ranks on this machine, 1 to 256, or one for each GPU (needed)", MR_ARG_CALL(parse_nproc)},
-    {"nnodes", "M", "Machines (default 1)", MR_ARG_U32(struct launch_args, launch.nnodes, 1, MAX_NODES)},
+    {"nproc", "N|gpu", "Ranks on this machine, 1 to 256, or one for each GPU (needed)",
+     MR_ARG_CALL(parse_nproc)},
+    {"nnodes", "M", "Machines (default 1)",
+     MR_ARG_U32(struct launch_args, launch.nnodes, 1, MAX_NODES)},
     {"node-rank", "R", "This machine, 0 to M - 1 (default 0)",
      MR_ARG_U32(struct launch_args, launch.node_rank, 0, MAX_NODES - 1)},
     {"rendezvous", "HOST:PORT",
@@ -42,7 +46,8 @@ static const struct mr_arg list[] = {
      MR_ARG_TEXT(struct launch_args, launch.rendezvous)},
     {"log-dir", "DIR", "Write the output of each rank to DIR/rank-N.log (default: print it here)",
      MR_ARG_TEXT(struct launch_args, launch.log_dir)},
-    {"no-prefix", NULL, "Let the ranks use this command's stdout and stderr; their lines have no numbers",
+    {"no-prefix", NULL,
+     "Let the ranks use this command's stdout and stderr; their lines have no numbers",
      MR_ARG_SWITCH(struct launch_args, launch.no_prefix)},
     {0},
 };
@@ -118,19 +123,24 @@ int mr_cmd_launch_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "[--] PROGRAM [ARGUMENT...]",
-        .doc = "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
-               "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
-               "\v"
-               "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the ranks, which may save their state "
-               "and end "
-               "by "
-               "themselves. A second SIGINT or SIGTERM, a fifth of a second later or more, kills the ranks.\n\n"
-               "Exit status: 0 if all ranks ended with 0, otherwise that of the rank that failed first "
-               "(128 + signal if a signal killed it, 127 if the program does not exist, 126 if it cannot "
-               "be run); 1 if no rank could be started, 2 if the call is wrong.\n\n"
-               "Examples: four ranks here; this machine's two ranks of four\n"
-               "  millrace launch --nproc 4 -- ./train --epochs 3\n"
-               "  millrace launch --nproc 2 --nnodes 2 --rendezvous a:29500 ./train",
+        .doc =
+            "Run a program as the ranks of a process group on this machine: with RANK, WORLD_SIZE, "
+            "LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and MR_RUN_ID set."
+            "\v"
+            "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the ranks, which may "
+            "save their state "
+            "and end "
+            "by "
+            "themselves. A second SIGINT or SIGTERM, a fifth of a second later or more, kills the "
+            "ranks.\n\n"
+            "Exit status: 0 if all ranks ended with 0, otherwise that of the rank that failed "
+            "first "
+            "(128 + signal if a signal killed it, 127 if the program does not exist, 126 if it "
+            "cannot "
+            "be run); 1 if no rank could be started, 2 if the call is wrong.\n\n"
+            "Examples: four ranks here; this machine's two ranks of four\n"
+            "  millrace launch --nproc 4 -- ./train --epochs 3\n"
+            "  millrace launch --nproc 2 --nnodes 2 --rendezvous a:29500 ./train",
     };
     struct launch_args args = {.launch = MR_LAUNCH_OPTIONS_INIT};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace list: prints what a dataset holds. A file whose header is not an image's is named, and the work continues;
- * only a file that cannot be read makes the command fail. The list is saved before the samples are counted, so that a
- * dataset that cannot be a list is refused at once.
+ * millrace list: prints what a dataset holds. A file whose header is not an image's is named, and
+ * the work continues; only a file that cannot be read makes the command fail. The list is saved
+ * before the samples are counted, so that a dataset that cannot be a list is refused at once.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -28,10 +28,12 @@ struct list_args {
 
 static const struct mr_arg list[] = {
     {"data", "SPEC", MR_LOADER_ARGS_DATA_HELP, MR_ARG_TEXT(struct list_args, data)},
-    {"save", "FILE", "Write paths and labels to FILE, for list:FILE", MR_ARG_TEXT(struct list_args, save)},
+    {"save", "FILE", "Write paths and labels to FILE, for list:FILE",
+     MR_ARG_TEXT(struct list_args, save)},
     {"classes", NULL, "Print all classes, also when there are more than 20",
      MR_ARG_SWITCH(struct list_args, all_classes)},
-    {"no-inspect", NULL, "Do not open the samples: no formats and sizes", MR_ARG_SWITCH(struct list_args, no_inspect)},
+    {"no-inspect", NULL, "Do not open the samples: no formats and sizes",
+     MR_ARG_SWITCH(struct list_args, no_inspect)},
     {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
      MR_ARG_SWITCH(struct list_args, options.allow_empty_classes)},
     {0},
@@ -43,7 +45,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_ARG: mr_arg_list_take(state, &args->data, NULL, value); return 0;
-    case ARGP_KEY_END: args->data = mr_loader_args_check_data(args->data, args->spec, state); return 0;
+    case ARGP_KEY_END:
+        args->data = mr_loader_args_check_data(args->data, args->spec, state);
+        return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
 }
@@ -60,10 +64,12 @@ static int save_list(mr_dataset *dataset, const char *path)
     if (status == MR_OK)
         return MR_EXIT_OK;
     int exit_status = mr_say_status(status, &error);
-    return status == MR_ERR_UNSUPPORTED && mr_dataset_count(dataset) > 0 ? MR_EXIT_USAGE : exit_status;
+    return status == MR_ERR_UNSUPPORTED && mr_dataset_count(dataset) > 0 ? MR_EXIT_USAGE
+                                                                         : exit_status;
 }
 
-static int list_dataset(mr_dataset *dataset, const struct list_args *args, struct mr_progress *progress)
+static int list_dataset(mr_dataset *dataset, const struct list_args *args,
+                        struct mr_progress *progress)
 {
     int exit_status = args->save != NULL ? save_list(dataset, args->save) : MR_EXIT_OK;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace order: prints the indices of one rank in one epoch, one on each line. Millions of lines are usual, so they
- * are formatted into a block of our own. A reader that has seen enough closes the pipe; that ends the command and is
- * not an error.
+ * millrace order: prints the indices of one rank in one epoch, one on each line. Millions of lines
+ * are usual, so they are formatted into a block of our own. A reader that has seen enough closes
+ * the pipe; that ends the command and is not an error.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -65,7 +65,8 @@ static void explain_nothing(const mr_sampler_options *sampler)
     uint32_t world_size = sampler->world_size > 0 ? sampler->world_size : 1;
 
     if (sampler->repeat > 0)
-        mr_say_error("no index: of %" PRId64 " samples --repeat takes multiples of 256, which are too few for "
+        mr_say_error("no index: of %" PRId64
+                     " samples --repeat takes multiples of 256, which are too few for "
                      "--world-size %" PRIu32 "%s",
                      sampler->n_samples, world_size,
                      sampler->n_samples < 256 ? "; --repeat-form timm takes fewer, too" : "");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace pack: makes a pack of a dataset of image files. The library does all of the work. An interrupted pack is
- * kept, so that the same command can continue it.
+ * millrace pack: makes a pack of a dataset of image files. The library does all of the work. An
+ * interrupted pack is kept, so that the same command can continue it.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -27,13 +27,15 @@ struct pack_args {
 
 static const struct mr_arg_choice encodings[] = {
     {"dct", MR_PACK_DCT}, {"jpeg", MR_PACK_JPEG}, {"raw", MR_PACK_RAW}, {NULL, 0}};
-static const struct mr_arg_choice arrangements[] = {{"keep", ARRANGE_KEEP}, {"shuffle", ARRANGE_SHUFFLE}, {NULL, 0}};
+static const struct mr_arg_choice arrangements[] = {
+    {"keep", ARRANGE_KEEP}, {"shuffle", ARRANGE_SHUFFLE}, {NULL, 0}};
 
 static void parse_arrange(struct argp_state *state, const char *value)
 {
     struct pack_args *args = state->input;
 
-    args->pack.shuffle = mr_arg_value_choice(state, "arrange", value, arrangements) == ARRANGE_SHUFFLE;
+    args->pack.shuffle =
+        mr_arg_value_choice(state, "arrange", value, arrangements) == ARRANGE_SHUFFLE;
 }
 
 static void parse_seed(struct argp_state *state, const char *value)
@@ -53,16 +55,20 @@ static const struct mr_arg list[] = {
      MR_ARG_SWITCH(struct pack_args, pack.no_index)},
     {"max-side", "N", "Resize longer images so that their longest side is N",
      MR_ARG_U32(struct pack_args, pack.max_side, 1, MAX_SIDE)},
-    {"resize", "N", "Make the shortest side N", MR_ARG_U32(struct pack_args, pack.resize, 1, MAX_SIDE)},
+    {"resize", "N", "Make the shortest side N",
+     MR_ARG_U32(struct pack_args, pack.resize, 1, MAX_SIDE)},
     {"quality", "Q",
-     "Encode all JPEGs anew with this quality, 1 to 100 (default: only those that are resized, with 90)",
+     "Encode all JPEGs anew with this quality, 1 to 100 (default: only those that are resized, "
+     "with 90)",
      MR_ARG_U32(struct pack_args, pack.quality, 1, 100)},
     {"shard-size", "BYTES", "Bytes of a shard, with K, M, G or T for powers of 1024 (default 1G)",
      MR_ARG_BYTES(struct pack_args, pack.shard_size, 1 << 20)},
     {"workers", "N", "Threads (default: the CPUs that this process may use)",
      MR_ARG_U32(struct pack_args, pack.num_workers, 1, MAX_WORKERS)},
-    {"align", NULL, "Begin each sample at a multiple of 4096 bytes", MR_ARG_SWITCH(struct pack_args, pack.align)},
-    {"arrange", "HOW", "keep: the dataset's order; shuffle: a random one (default keep)", MR_ARG_CALL(parse_arrange)},
+    {"align", NULL, "Begin each sample at a multiple of 4096 bytes",
+     MR_ARG_SWITCH(struct pack_args, pack.align)},
+    {"arrange", "HOW", "keep: the dataset's order; shuffle: a random one (default keep)",
+     MR_ARG_CALL(parse_arrange)},
     {"seed", "S", "Seed of the random order (default 0)", MR_ARG_CALL(parse_seed)},
     {"max-pixels", "N", "Treat larger images as damaged (default 178956970)",
      MR_ARG_U64(struct pack_args, pack.max_pixels, 1, UINT64_MAX)},
@@ -114,7 +120,8 @@ static void print_report(const char *out, const mr_pack_report *report)
         printf(" (%.2f times)", (double)report->bytes_written / (double)report->bytes_read);
     printf(" in %.1f s", report->seconds);
     if (report->seconds > 0)
-        printf(", %.0f samples/s", (double)(report->n_samples - report->n_resumed) / report->seconds);
+        printf(", %.0f samples/s",
+               (double)(report->n_samples - report->n_resumed) / report->seconds);
     if (report->n_as_files > 0)
         printf("; %" PRIu64 " kept as files", report->n_as_files);
     if (report->n_damaged > 0)
@@ -148,8 +155,10 @@ int mr_cmd_pack_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "SRC OUT",
-        .doc = "Make a pack of a dataset of image files: the same pixels, decoded several times faster. "
-               "SRC is a SPEC or a directory. OUT is a folder, which is made; pack:OUT is then a SPEC. "
+        .doc = "Make a pack of a dataset of image files: the same pixels, decoded several times "
+               "faster. "
+               "SRC is a SPEC or a directory. OUT is a folder, which is made; pack:OUT is then a "
+               "SPEC. "
                "The same command continues an interrupted pack. Samples that cannot be packed as "
                "requested are kept as files; the first 100 of them are listed on stderr."
                "\v"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace preview: draws the first batch of an epoch as a contact sheet, pixel for pixel what training would receive,
- * with the calls that made each image. Normalised floats are not colours, so the batch is always u8 here.
+ * millrace preview: draws the first batch of an epoch as a contact sheet, pixel for pixel what
+ * training would receive, with the calls that made each image. Normalised floats are not colours,
+ * so the batch is always u8 here.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -23,7 +24,8 @@ struct preview_args {
 };
 
 static const struct mr_arg list[] = {
-    {"out", "SHEET.png", "Where the sheet goes (needed)", MR_ARG_PATH(struct preview_args, out, ".png")},
+    {"out", "SHEET.png", "Where the sheet goes (needed)",
+     MR_ARG_PATH(struct preview_args, out, ".png")},
     {0},
 };
 
@@ -45,7 +47,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 }
 
 /* "zebra", or "17" where classes have no names. */
-static void label_text(const mr_dataset *dataset, const mr_array *label, uint32_t row, char text_out[TEXT_BYTES])
+static void label_text(const mr_dataset *dataset, const mr_array *label, uint32_t row,
+                       char text_out[TEXT_BYTES])
 {
     const char *name = NULL;
     int64_t value;
@@ -70,8 +73,8 @@ struct calls {
 };
 
 /*
- * The calls that made a sample; "" for a hole. The batch has the size of the upright image, so a turn by EXIF is not
- * among them.
+ * The calls that made a sample; "" for a hole. The batch has the size of the upright image, so a
+ * turn by EXIF is not among them.
  */
 static void write_words(const struct calls *calls, uint32_t row, char text_out[TEXT_BYTES])
 {
@@ -82,9 +85,10 @@ static void write_words(const struct calls *calls, uint32_t row, char text_out[T
 
     how.form = MR_EXPLAIN_BRIEF;
     if (indices == NULL || geometry == NULL ||
-        mr_transform_explain(calls->transform, calls->seed, mr_batch_epoch(calls->batch), indices[row], 0,
-                             (uint32_t)geometry[8 * row], (uint32_t)geometry[8 * row + 1], &how, text_out, TEXT_BYTES,
-                             NULL, &error) != MR_OK)
+        mr_transform_explain(calls->transform, calls->seed, mr_batch_epoch(calls->batch),
+                             indices[row], 0, (uint32_t)geometry[8 * row],
+                             (uint32_t)geometry[8 * row + 1], &how, text_out, TEXT_BYTES, NULL,
+                             &error) != MR_OK)
         text_out[0] = '\0';
 }
 
@@ -92,8 +96,9 @@ static bool is_picture(const mr_array *image)
 {
     int64_t channels = image->ndim == 4 ? image->shape[3] : 0;
 
-    return strcmp(image->name, "image") == 0 && image->dtype == MR_U8 && (channels == 1 || channels == 3) &&
-           image->row_offsets == NULL && image->strides[3] == 1 && image->strides[2] == channels &&
+    return strcmp(image->name, "image") == 0 && image->dtype == MR_U8 &&
+           (channels == 1 || channels == 3) && image->row_offsets == NULL &&
+           image->strides[3] == 1 && image->strides[2] == channels &&
            image->strides[1] == channels * image->shape[2];
 }
 
@@ -122,7 +127,8 @@ static void draw_tiles(struct mr_sheet *sheet, const mr_dataset *dataset, const 
         bool real = mask == NULL || mask[i] != 0;
         label_text(dataset, mr_batch_array(batch, "label"), i, label);
         write_words(calls, i, words);
-        mr_sheet_put(sheet, i, real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
+        mr_sheet_put(sheet, i,
+                     real ? (const uint8_t *)image->data + (int64_t)i * image->strides[0] : NULL,
                      real ? label : "(damaged)", words);
     }
 }
@@ -208,8 +214,8 @@ int mr_cmd_preview_run(int argc, char **argv)
         return MR_EXIT_FAILED;
     args.common.loader.layout = MR_NHWC;
     args.common.loader.n_epochs = 1;
-    mr_loader_options loader_options =
-        mr_loader_args_options(&args.common, args.common.n_workers > 0 ? args.common.workers[0] : 0);
+    mr_loader_options loader_options = mr_loader_args_options(
+        &args.common, args.common.n_workers > 0 ? args.common.workers[0] : 0);
     int exit_status = mr_feed_open(&feed, &args.common);
     if (exit_status != MR_EXIT_OK)
         return exit_status;

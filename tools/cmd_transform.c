@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace transform: checks the text of a transform, and prints its long form and its passes over the pixels. The long
- * form is the first line alone, for scripts. No dataset is opened.
+ * millrace transform: checks the text of a transform, and prints its long form and its passes over
+ * the pixels. The long form is the first line alone, for scripts. No dataset is opened.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -38,15 +38,19 @@ static void parse_size(struct argp_state *state, const char *value)
 }
 
 static const struct mr_arg list[] = {
-    {"size", "WxH", "Size of the image that is taken as an example (default 500x375)", MR_ARG_CALL(parse_size)},
+    {"size", "WxH", "Size of the image that is taken as an example (default 500x375)",
+     MR_ARG_CALL(parse_size)},
     {"dtype", "u8|f32|f16|bf16", "Type of the images' elements (default u8)",
      MR_ARG_FIELD(offsetof(struct transform_args, loader), dtype)},
     {"layout", "nchw|nhwc", "Layout of the images (default nchw)",
      MR_ARG_FIELD(offsetof(struct transform_args, loader), layout)},
-    {"index", "I", "Also print the calls of this sample, as if its image had that size (default: none)",
+    {"index", "I",
+     "Also print the calls of this sample, as if its image had that size (default: none)",
      MR_ARG_U64(struct transform_args, index, 0, INT64_MAX)},
-    {"epoch", "E", "Epoch of that sample (default 0)", MR_ARG_U64(struct transform_args, epoch, 0, UINT64_MAX)},
-    {"seed", "S", "Seed of that sample (default 0)", MR_ARG_U64(struct transform_args, seed, 0, UINT64_MAX)},
+    {"epoch", "E", "Epoch of that sample (default 0)",
+     MR_ARG_U64(struct transform_args, epoch, 0, UINT64_MAX)},
+    {"seed", "S", "Seed of that sample (default 0)",
+     MR_ARG_U64(struct transform_args, seed, 0, UINT64_MAX)},
     {0},
 };
 
@@ -64,8 +68,8 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     }
 }
 
-static mr_status describe_passes(const mr_transform *transform, const struct transform_args *args, char **text_out,
-                                 mr_error *error)
+static mr_status describe_passes(const mr_transform *transform, const struct transform_args *args,
+                                 char **text_out, mr_error *error)
 {
     size_t len = 0;
     mr_status status = MR_OK;
@@ -74,8 +78,9 @@ static mr_status describe_passes(const mr_transform *transform, const struct tra
     for (int i = 0; i < 2 && status == MR_OK; i++) { /* the length, then the text */
         if (i == 1 && (*text_out = malloc(len + 1)) == NULL)
             break;
-        status = mr_transform_passes(transform, args->width, args->height, args->loader.dtype, args->loader.layout,
-                                     *text_out, *text_out != NULL ? len + 1 : 0, &len, error);
+        status = mr_transform_passes(transform, args->width, args->height, args->loader.dtype,
+                                     args->loader.layout, *text_out,
+                                     *text_out != NULL ? len + 1 : 0, &len, error);
     }
     return status;
 }
@@ -88,11 +93,13 @@ static int print_sample(const mr_transform *transform, const struct transform_ar
     mr_error error = {0};
 
     how.form = MR_EXPLAIN_WORDS;
-    mr_status status = mr_transform_explain(transform, args->seed, args->epoch, (int64_t)args->index, 0, args->width,
-                                            args->height, &how, words, sizeof words, NULL, &error);
+    mr_status status =
+        mr_transform_explain(transform, args->seed, args->epoch, (int64_t)args->index, 0,
+                             args->width, args->height, &how, words, sizeof words, NULL, &error);
     if (status != MR_OK)
         return mr_say_status(status, &error);
-    printf("\nindex %" PRIu64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index, args->epoch, args->seed);
+    printf("\nindex %" PRIu64 " of epoch %" PRIu64 " with seed %" PRIu64 ":\n", args->index,
+           args->epoch, args->seed);
     for (const char *at = words; *at != '\0';) { /* calls are separated by ", " */
         const char *end = strstr(at, ", ");
         size_t len = end != NULL ? (size_t)(end - at) : strlen(at);
@@ -132,14 +139,16 @@ int mr_cmd_transform_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = "TEXT",
-        .doc = "Check the text of a transform, and print its long form and the passes over the pixels "
-               "that it becomes. Shares and means are of 1000 draws."
-               "\v"
-               "Example: a view of SimCLR\n"
-               "  millrace transform --dtype f32 \\\n"
-               "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
+        .doc =
+            "Check the text of a transform, and print its long form and the passes over the pixels "
+            "that it becomes. Shares and means are of 1000 draws."
+            "\v"
+            "Example: a view of SimCLR\n"
+            "  millrace transform --dtype f32 \\\n"
+            "    'train:224+random_apply(color_jitter(.8,.8,.8,.2),.8)'",
     };
-    struct transform_args args = {.loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375, .index = NOT_GIVEN};
+    struct transform_args args = {
+        .loader = MR_LOADER_OPTIONS_INIT, .width = 500, .height = 375, .index = NOT_GIVEN};
     mr_transform *transform;
     mr_error error = {0};
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace tune: finds the smallest number of workers that is enough. All numbers are measured twice, upwards and
- * downwards; those near the best are measured again in turns, until it is clear which of them are within the bound.
- * Invariant: only figures of the same round are compared, because a machine that others use changes from one second to
- * the next.
+ * millrace tune: finds the smallest number of workers that is enough. All numbers are measured
+ * twice, upwards and downwards; those near the best are measured again in turns, until it is clear
+ * which of them are within the bound.
+ * Invariant: only figures of the same round are compared, because a machine that others use changes
+ * from one second to the next.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -49,7 +50,9 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->common; return 0;
     case ARGP_KEY_END:
         if (args->max_workers != NOT_GIVEN && args->common.common.n_workers > 0)
-            argp_error(state, "--max-workers cannot be combined with --workers, which lists the numbers to try");
+            argp_error(
+                state,
+                "--max-workers cannot be combined with --workers, which lists the numbers to try");
         return 0;
     default: return mr_arg_list_parse(state, list, key, value);
     }
@@ -73,7 +76,8 @@ static void choose_counts(struct tune *tune, const struct tune_args *args)
         tune->counts[i].workers = loader->workers[i] == MR_NO_WORKERS ? 0 : loader->workers[i];
     if (tune->n == 0) {
         uint32_t most = args->max_workers != NOT_GIVEN ? args->max_workers : tune->run.meta.n_cpus;
-        tune->n = mr_tune_pick_counts(most < MR_MAX_WORKERS ? most : MR_MAX_WORKERS, steps, MAX_COUNTS);
+        tune->n =
+            mr_tune_pick_counts(most < MR_MAX_WORKERS ? most : MR_MAX_WORKERS, steps, MAX_COUNTS);
         for (size_t i = 0; i < tune->n; i++)
             tune->counts[i].workers = steps[i];
     }
@@ -88,7 +92,8 @@ static void choose_counts(struct tune *tune, const struct tune_args *args)
 static int measure_count(struct tune *tune, struct mr_tune_count *count, uint32_t round)
 {
     struct mr_bench_row *row = &tune->rows[tune->n_rows];
-    int exit_status = mr_bench_run_row(&tune->run, count->workers > 0 ? count->workers : MR_NO_WORKERS, round, row);
+    int exit_status = mr_bench_run_row(
+        &tune->run, count->workers > 0 ? count->workers : MR_NO_WORKERS, round, row);
 
     if (exit_status != MR_EXIT_OK)
         return exit_status;
@@ -117,7 +122,8 @@ static int measure_counts(struct tune *tune, struct mr_tune_answer *answer_out)
 
     for (size_t i = 0; i < tune->n; i++)
         tune->counts[i].close = true; /* all of them in the first rounds */
-    for (uint32_t round = 0; exit_status == MR_EXIT_OK && !sure && round < MR_TUNE_MAX_ROUNDS; round++) {
+    for (uint32_t round = 0; exit_status == MR_EXIT_OK && !sure && round < MR_TUNE_MAX_ROUNDS;
+         round++) {
         exit_status = measure_round(tune, round);
         if (exit_status == MR_EXIT_OK && round + 1 == FULL_ROUNDS)
             sure = mr_tune_pick_close(tune->counts, tune->n) < 2;
@@ -160,8 +166,8 @@ static int run_tune(struct tune *tune, const struct tune_args *args)
     int exit_status = measure_counts(tune, &answer);
     if (exit_status == MR_EXIT_OK) {
         print_answer(&answer);
-        if (args->common.json != NULL &&
-            !mr_bench_json_store(&tune->run.json, &tune->run.meta, tune->rows, tune->n_rows, &answer))
+        if (args->common.json != NULL && !mr_bench_json_store(&tune->run.json, &tune->run.meta,
+                                                              tune->rows, tune->n_rows, &answer))
             exit_status = MR_EXIT_FAILED;
     }
     free(tune->rows);
@@ -176,9 +182,11 @@ int mr_cmd_tune_run(int argc, char **argv)
         .options = mr_arg_list_options(list, options),
         .parser = parse_option,
         .args_doc = MR_LOADER_ARGS_DOC,
-        .doc = "Find the smallest number of workers within 3 % of the best throughput, and what limits it: decoding, "
+        .doc = "Find the smallest number of workers within 3 % of the best throughput, and what "
+               "limits it: decoding, "
                "reading "
-               "or the consumer. --workers takes a list of the numbers to try (default 0,1,2,3,4,6,8,12,... up to "
+               "or the consumer. --workers takes a list of the numbers to try (default "
+               "0,1,2,3,4,6,8,12,... up to "
                "--max-workers)."
                "\v"
                "Example:\n"

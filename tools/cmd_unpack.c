@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace unpack: writes the files of a pack again. One damaged sample makes the command fail, but only after all
- * others are written.
+ * millrace unpack: writes the files of a pack again. One damaged sample makes the command fail, but
+ * only after all others are written.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -53,7 +53,8 @@ static int unpack_files(struct unpack_args *args)
     char spec[MR_PACK_WATCH_SPEC_BYTES];
 
     if (access(args->source, F_OK) == 0 && mr_pack_watch_spec(args->source, spec) == args->source) {
-        mr_say_error("%s is not a pack: it has no index that millrace pack has written", args->source);
+        mr_say_error("%s is not a pack: it has no index that millrace pack has written",
+                     args->source);
         return MR_EXIT_USAGE;
     }
     int exit_status = mr_pack_watch_open(&watch, args->source, NULL, &dataset);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the options before argp does, because getopt's message about an unknown one cannot be added to. Long options
- * may be cut short as long as one name begins so; argp decides about those.
+ * Looks at the options before argp does, because getopt's message about an unknown one cannot be
+ * added to. Long options may be cut short as long as one name begins so; argp decides about those.
  */
 #include "tools/command.h"
 
@@ -31,10 +31,12 @@ static void add_name(struct known *known, const char *name, bool has_value)
 /* The options of argp and its children; they nest three deep. */
 static void collect_names(struct known *known, const struct argp *argp)
 {
-    for (const struct argp_option *o = argp->options; o != NULL && (o->name != NULL || o->doc != NULL); o++)
+    for (const struct argp_option *o = argp->options;
+         o != NULL && (o->name != NULL || o->doc != NULL); o++)
         if (o->name != NULL)
             add_name(known, o->name, o->arg != NULL);
-    for (const struct argp_child *child = argp->children; child != NULL && child->argp != NULL; child++)
+    for (const struct argp_child *child = argp->children; child != NULL && child->argp != NULL;
+         child++)
         collect_names(known, child->argp);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subcommands of `millrace`: each parses its own arguments, as argp does, and returns the exit status of the
- * program.
+ * The subcommands of `millrace`: each parses its own arguments, as argp does, and returns the exit
+ * status of the program.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
@@ -20,8 +20,8 @@ struct mr_command {
 };
 
 /*
- * argp_parse(), but a wrong option is answered by the one that was perhaps meant, and -h is --help. flags: 0 or
- * ARGP_IN_ORDER. False where the input cannot be used; a wrong call ends the program.
+ * argp_parse(), but a wrong option is answered by the one that was perhaps meant, and -h is --help.
+ * flags: 0 or ARGP_IN_ORDER. False where the input cannot be used; a wrong call ends the program.
  */
 bool mr_command_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what mr_transform_explain() says of each row. The size of a row's image is that of the batch's "geometry",
- * where it is upright already; a file's orientation is looked up only if the transform turns images.
+ * Writes what mr_transform_explain() says of each row. The size of a row's image is that of the
+ * batch's "geometry", where it is upright already; a file's orientation is looked up only if the
+ * transform turns images.
  */
 #include "tools/explain_lines.h"
 
@@ -31,7 +32,8 @@ static bool find_kind(const struct mr_feed *feed, uint32_t *raw_channels_out)
     return true;
 }
 
-bool mr_explain_lines_open(struct mr_explain_lines *lines, const struct mr_feed *feed, const char *path)
+bool mr_explain_lines_open(struct mr_explain_lines *lines, const struct mr_feed *feed,
+                           const char *path)
 {
     *lines = (struct mr_explain_lines){.feed = feed};
     if (!find_kind(feed, &lines->raw_channels))
@@ -58,7 +60,8 @@ static bool grow_text(struct mr_explain_lines *lines, size_t needed)
 static bool prepare_sampler(struct mr_explain_lines *lines, uint64_t epoch)
 {
     const mr_loader_options *options = mr_loader_resolved(lines->feed->loader);
-    mr_sampler_options wanted = mr_sampler_args_options(options, mr_dataset_count(lines->feed->dataset));
+    mr_sampler_options wanted =
+        mr_sampler_args_options(options, mr_dataset_count(lines->feed->dataset));
     mr_error error;
     mr_status status;
 
@@ -89,9 +92,10 @@ static bool append_line(struct mr_explain_lines *lines, const struct row *row)
 
     for (;;) {
         size_t room = lines->size - lines->len;
-        mr_status status = mr_transform_explain(lines->feed->transform, seed, row->epoch, row->index, row->occurrence,
-                                                row->width, row->height, &row->options,
-                                                room > 0 ? lines->text + lines->len : NULL, room, &len, &error);
+        mr_status status =
+            mr_transform_explain(lines->feed->transform, seed, row->epoch, row->index,
+                                 row->occurrence, row->width, row->height, &row->options,
+                                 room > 0 ? lines->text + lines->len : NULL, room, &len, &error);
         if (status != MR_OK) {
             mr_say_status(status, &error);
             return false;
@@ -140,7 +144,9 @@ bool mr_explain_lines_append(struct mr_explain_lines *lines, const mr_batch *bat
     if (!prepare_sampler(lines, mr_batch_epoch(batch)))
         return false;
     for (uint32_t i = 0; i < mr_batch_size(batch); i++, geometry += GEOMETRY_FIELDS) {
-        struct row row = {.index = indices[i], .epoch = mr_batch_epoch(batch), .options = MR_EXPLAIN_OPTIONS_INIT};
+        struct row row = {.index = indices[i],
+                          .epoch = mr_batch_epoch(batch),
+                          .options = MR_EXPLAIN_OPTIONS_INIT};
         row.occurrence = mr_sampler_occurrence(lines->sampler, (int64_t)(first + i));
         if (mr_dataset_relative_name(lines->feed->dataset, row.index, name, sizeof name) == MR_OK)
             row.options.name = name;

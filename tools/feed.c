@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens dataset, transform and loader for one run. mr_loader_next() keeps waiting after a signal, so a wait without
- * limit would not notice Ctrl-C; it is called with short limits instead.
+ * Opens dataset, transform and loader for one run. mr_loader_next() keeps waiting after a signal,
+ * so a wait without limit would not notice Ctrl-C; it is called with short limits instead.
  */
 #include "tools/feed.h"
 
@@ -18,7 +18,9 @@
 
 enum { WAIT_MS = 100, MAX_NAMED = 100 };
 
-/* What the loader takes when no transform is given, as text: pixels need none, but those that a pack keeps of images.
+/*
+ * What the loader takes when no transform is given, as text: pixels need none, but those that a
+ * pack keeps of images. /
  */
 static const char *default_transform(mr_dataset *dataset, const char *spec)
 {
@@ -31,16 +33,19 @@ static const char *default_transform(mr_dataset *dataset, const char *spec)
     return "train:224";
 }
 
-static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_args *args, mr_error *error)
+static mr_status open_transform(struct mr_feed *feed, const struct mr_loader_args *args,
+                                mr_error *error)
 {
     mr_status status;
 
-    feed->transform_name = args->transform != NULL ? args->transform : default_transform(feed->dataset, args->data);
+    feed->transform_name =
+        args->transform != NULL ? args->transform : default_transform(feed->dataset, args->data);
     if (args->transform == NULL && args->n_channels == 0)
         return MR_OK;
     status = mr_transform_parse(feed->transform_name, &feed->transform, error);
     if (status == MR_OK && args->n_channels > 0)
-        status = mr_transform_normalize(feed->transform, args->n_channels, args->mean, args->std, false, error);
+        status = mr_transform_normalize(feed->transform, args->n_channels, args->mean, args->std,
+                                        false, error);
     return status;
 }
 
@@ -50,11 +55,13 @@ int mr_feed_open(struct mr_feed *feed, const struct mr_loader_args *args)
     mr_error error = {0};
 
     *feed = (struct mr_feed){0};
-    mr_status status = mr_shown_dataset_open(&progress, args->data, &args->dataset, &feed->dataset, &error);
+    mr_status status =
+        mr_shown_dataset_open(&progress, args->data, &args->dataset, &feed->dataset, &error);
     if (status == MR_OK)
         status = open_transform(feed, args, &error);
     if (status == MR_OK && mr_dataset_count(feed->dataset) == 0) {
-        mr_say_error("%s holds no sample", args->data); /* the library would call it a wrong argument */
+        /* the library would call it a wrong argument */
+        mr_say_error("%s holds no sample", args->data);
         mr_feed_close(feed);
         return MR_EXIT_FAILED;
     }
@@ -87,7 +94,8 @@ char *mr_feed_format_transform(const mr_transform *transform)
 int mr_feed_start(struct mr_feed *feed, const mr_loader_options *options)
 {
     mr_error error = {0};
-    mr_status status = mr_loader_create(feed->dataset, feed->transform, options, &feed->loader, &error);
+    mr_status status =
+        mr_loader_create(feed->dataset, feed->transform, options, &feed->loader, &error);
 
     return status < 0 ? mr_say_status(status, &error) : MR_EXIT_OK;
 }
@@ -98,7 +106,8 @@ void mr_feed_stop(struct mr_feed *feed)
     feed->loader = NULL;
 }
 
-mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *user, mr_batch **batch_out)
+mr_status mr_feed_next(struct mr_feed *feed, void (*idle)(void *user), void *user,
+                       mr_batch **batch_out)
 {
     mr_status status = MR_PENDING;
 
@@ -129,7 +138,8 @@ void mr_feed_report_damage(const struct mr_feed *feed)
     uint64_t n = 0;
     mr_error error;
 
-    if (policy == MR_ON_ERROR_FAIL || mr_loader_get_stats(feed->loader, &stats) < 0 || stats.n_damaged == 0)
+    if (policy == MR_ON_ERROR_FAIL || mr_loader_get_stats(feed->loader, &stats) < 0 ||
+        stats.n_damaged == 0)
         return;
     mr_say_error("damaged samples %s %" PRIu64 " %s; %" PRIu64 " distinct %s:",
                  policy == MR_ON_ERROR_SKIP ? "skipped" : "zeroed", stats.n_damaged,

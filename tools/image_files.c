@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a folder and passes the image files to the library as a list in memory. Folders may be links, and links may
- * lead back, so a folder that is its own parent is left out. Bytes of a path that have a meaning in a list are escaped.
+ * Walks a folder and passes the image files to the library as a list in memory. Folders may be
+ * links, and links may lead back, so a folder that is its own parent is left out. Bytes of a path
+ * that have a meaning in a list are escaped.
  */
 #include "tools/image_files.h"
 
@@ -37,7 +38,8 @@ struct parent {
 
 static bool is_image(const char *name)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+    static const char *const endings[] = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                          ".pgm", ".tif",  ".tiff", ".webp"};
     const char *dot = strrchr(name, '.');
 
     for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++)
@@ -67,7 +69,8 @@ static bool add_path(struct walk *walk, char *path)
 
 static bool walk_folder(struct walk *walk, const char *path, const struct parent *up);
 
-static bool look_at_entry(struct walk *walk, const char *folder, const char *name, const struct parent *self)
+static bool look_at_entry(struct walk *walk, const char *folder, const char *name,
+                          const struct parent *self)
 {
     struct stat info;
     char *path;
@@ -118,7 +121,8 @@ static bool walk_folder(struct walk *walk, const char *path, const struct parent
     }
     struct parent self = {up, info.st_dev, info.st_ino};
     errno = 0;
-    for (struct dirent *entry; good && !is_among(up, &info) && (entry = readdir(folder)) != NULL; errno = 0)
+    for (struct dirent *entry; good && !is_among(up, &info) && (entry = readdir(folder)) != NULL;
+         errno = 0)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             good = look_at_entry(walk, path, entry->d_name, &self);
     if (good && errno != 0)
@@ -180,8 +184,8 @@ static int open_list(const struct walk *walk, mr_dataset **dataset_out)
     return status < 0 ? mr_say_status(status, &error) : MR_EXIT_OK;
 }
 
-int mr_image_files_open(struct mr_image_files *files, const char *path, struct mr_progress *progress,
-                        mr_dataset **dataset_out)
+int mr_image_files_open(struct mr_image_files *files, const char *path,
+                        struct mr_progress *progress, mr_dataset **dataset_out)
 {
     struct walk walk = {.progress = progress};
     int exit_status = MR_EXIT_FAILED;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns Ctrl-C into a flag. A signal that the parent ignores (nohup) must stay ignored. A second Ctrl-C must end a
- * program that does not look at the flag. SIGXCPU comes again every second while the program cleans up.
+ * Turns Ctrl-C into a flag. A signal that the parent ignores (nohup) must stay ignored. A second
+ * Ctrl-C must end a program that does not look at the flag. SIGXCPU comes again every second while
+ * the program cleans up.
  */
 #include "tools/interrupt.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the loader's options, most of them by mr_loader_options_set(), so that names, limits and words are the
- * library's. Zero means "default" in the library's struct, but "none" in --workers and --cache-slowdown.
+ * Parses the loader's options, most of them by mr_loader_options_set(), so that names, limits and
+ * words are the library's. Zero means "default" in the library's struct, but "none" in --workers
+ * and --cache-slowdown.
  */
 #include "tools/loader_args.h"
 
@@ -32,7 +33,8 @@ static void parse_workers(struct argp_state *state, const char *value)
     struct mr_loader_args *args = state->input;
     uint64_t values[MR_LOADER_ARGS_MAX_WORKERS];
 
-    args->n_workers = mr_arg_value_list(state, "workers", value, 0, MR_MAX_WORKERS, values, args->max_workers);
+    args->n_workers =
+        mr_arg_value_list(state, "workers", value, 0, MR_MAX_WORKERS, values, args->max_workers);
     for (size_t i = 0; i < args->n_workers; i++)
         args->workers[i] = values[i] == 0 ? MR_NO_WORKERS : (uint32_t)values[i];
 }
@@ -60,7 +62,8 @@ static void parse_time_limit(struct argp_state *state, const char *value)
 {
     struct mr_loader_args *args = state->input;
 
-    args->loader.time_limit_ms = (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
+    args->loader.time_limit_ms =
+        (uint32_t)(1000 * mr_arg_value_real(state, "time-limit", value, 0.001, 86400));
 }
 
 /* 0 percent is MR_CACHE_WHEN_IDLE. */
@@ -68,8 +71,8 @@ static void parse_cache_slowdown(struct argp_state *state, const char *value)
 {
     struct mr_loader_args *args = state->input;
 
-    mr_arg_value_field(state, "cache-slowdown", "cache_slowdown", strcmp(value, "0") == 0 ? "idle" : value,
-                       &args->loader);
+    mr_arg_value_field(state, "cache-slowdown", "cache_slowdown",
+                       strcmp(value, "0") == 0 ? "idle" : value, &args->loader);
 }
 
 #define FIELD(name) MR_ARG_FIELD(offsetof(struct mr_loader_args, loader), name)
@@ -80,57 +83,73 @@ static const struct mr_arg list[] = {
     {"allow-empty-classes", NULL, "imagefolder: accept a class without an image",
      MR_ARG_SWITCH(struct mr_loader_args, dataset.allow_empty_classes)},
     {"transform", "T",
-     "train:224, eval:232:224, cifar, none, a recipe like resnet50_v2, or operations with + between them (default "
+     "train:224, eval:232:224, cifar, none, a recipe like resnet50_v2, or operations with + "
+     "between them (default "
      "train:224 for files, none for pixels and records)",
      MR_ARG_TEXT(struct mr_loader_args, transform)},
-    {"mean", "M[,M,M]", "Normalise with this mean per channel, in units of 0 to 1 (default: the transform's)",
+    {"mean", "M[,M,M]",
+     "Normalise with this mean per channel, in units of 0 to 1 (default: the transform's)",
      MR_ARG_CALL(parse_mean)},
-    {"std", "S[,S,S]", "Standard deviation per channel, together with --mean (default: the transform's)",
+    {"std", "S[,S,S]",
+     "Standard deviation per channel, together with --mean (default: the transform's)",
      MR_ARG_CALL(parse_std)},
     {"dtype", "u8|f32|f16|bf16", "Type of the images' elements (default u8)", FIELD(dtype)},
     {"layout", "nchw|nhwc", "Layout of the images (default nchw)", FIELD(layout)},
     {"batch-size", "B", "Samples in a batch, 1 to 65535 (default 64)", FIELD(batch_size)},
-    {"soft-labels", "CLASSES", "Recipes that mix: make the array of soft labels too, of this many classes",
+    {"soft-labels", "CLASSES",
+     "Recipes that mix: make the array of soft labels too, of this many classes",
      FIELD(soft_labels)},
     {"drop-last", NULL, "Leave out a last batch with fewer samples", FIELD(drop_last)},
     {"on-error", "fail|skip|zero",
-     "A damaged sample is an error, is replaced by the next good one, or becomes zeros with mask 0 (default fail)",
+     "A damaged sample is an error, is replaced by the next good one, or becomes zeros with mask 0 "
+     "(default fail)",
      FIELD(on_error)},
     {.help = "Workers:", .group = 3},
-    {"workers", "N", "Worker processes; 0 decodes in this process (default: the CPUs that this process may use)",
+    {"workers", "N",
+     "Worker processes; 0 decodes in this process (default: the CPUs that this process may use)",
      MR_ARG_CALL(parse_workers)},
     {"start", "exec|fork|thread", "How workers are started (default exec)", FIELD(start)},
-    {"reader", "auto|uring|pread", "How files are read (default auto: io_uring where allowed)", FIELD(reader)},
+    {"reader", "auto|uring|pread", "How files are read (default auto: io_uring where allowed)",
+     FIELD(reader)},
     {"jpeg", "auto|stock",
-     "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows it)",
+     "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows "
+     "it)",
      FIELD(jpeg_decoder)},
     {"slots", "N",
-     "Decoded batches in memory at the same time, 2 to 1024 (default 4; more where batches are too small to keep the "
+     "Decoded batches in memory at the same time, 2 to 1024 (default 4; more where batches are too "
+     "small to keep the "
      "workers' reads in flight)",
      FIELD(n_slots)},
     {"read-ahead", "N", "Reads in flight per worker, 1 to 64 (default 4)", FIELD(read_ahead)},
     {"nice", "N", "Added to the workers' nice level, 0 to 19 (default 0)", FIELD(nice)},
-    {"affinity", "none|spread|CPU,...", "CPUs of this process on which the workers run (default none: all of them)",
+    {"affinity", "none|spread|CPU,...",
+     "CPUs of this process on which the workers run (default none: all of them)",
      MR_ARG_CALL(parse_affinity)},
     {"time-limit", "SECONDS", "Treat a sample that takes longer as damaged (default 60)",
      MR_ARG_CALL(parse_time_limit)},
     {"max-pixels", "N", "Treat larger images as damaged (default 178956970)", FIELD(max_pixels)},
-    {"max-file-bytes", "N", "Treat larger files as damaged, with K, M, G or T for powers of 1024 (default 1 GiB)",
+    {"max-file-bytes", "N",
+     "Treat larger files as damaged, with K, M, G or T for powers of 1024 (default 1 GiB)",
      FIELD(max_file_bytes)},
     {"cache", "DIR",
-     "Keep image files packed or indexed in this directory, and read them with its help the next time (default: none)",
+     "Keep image files packed or indexed in this directory, and read them with its help the next "
+     "time (default: none)",
      FIELD(cache)},
-    {"cache-bytes", "B", "Largest size of the cache, with K, M, G or T for powers of 1024 (default: what the disk has)",
+    {"cache-bytes", "B",
+     "Largest size of the cache, with K, M, G or T for powers of 1024 (default: what the disk has)",
      FIELD(cache_bytes)},
     {"cache-slowdown", "P",
-     "Percent of the workers' time, in addition to idle time, for filling the cache, 0 to 100 (default 25)",
+     "Percent of the workers' time, in addition to idle time, for filling the cache, 0 to 100 "
+     "(default 25)",
      MR_ARG_CALL(parse_cache_slowdown)},
     {"cache-form", "auto|index|dct",
-     "What the cache keeps: an index of each JPEG file, about 2.5 % of its bytes, or coefficients, about 132 % "
+     "What the cache keeps: an index of each JPEG file, about 2.5 % of its bytes, or coefficients, "
+     "about 132 % "
      "(default auto: coefficients where --cache-bytes or the disk has room for them)",
      FIELD(cache_form)},
     {"verify-packs", NULL,
-     "Packs: read each sample completely and compare its checksum before using it; otherwise altered bytes of jpeg and "
+     "Packs: read each sample completely and compare its checksum before using it; otherwise "
+     "altered bytes of jpeg and "
      "raw packs mostly decode to other pixels without an error",
      FIELD(verify_packs)},
     {0},
@@ -138,11 +157,13 @@ static const struct mr_arg list[] = {
 
 void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers)
 {
-    *args = (struct mr_loader_args){
-        .dataset = MR_DATASET_OPTIONS_INIT, .loader = MR_LOADER_OPTIONS_INIT, .max_workers = max_workers};
+    *args = (struct mr_loader_args){.dataset = MR_DATASET_OPTIONS_INIT,
+                                    .loader = MR_LOADER_OPTIONS_INIT,
+                                    .max_workers = max_workers};
 }
 
-const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES], struct argp_state *state)
+const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES],
+                                      struct argp_state *state)
 {
     if (data == NULL)
         argp_error(state, "PATH, SPEC or --data is missing");
@@ -175,7 +196,8 @@ const struct argp *mr_loader_args_argp(void)
 {
     static struct argp_child children[] = {{NULL, 0, "Order and shard:", 2}, {0}};
     static struct argp_option options[sizeof list / sizeof *list];
-    static const struct argp argp = {.options = options, .parser = parse_option, .children = children};
+    static const struct argp argp = {
+        .options = options, .parser = parse_option, .children = children};
 
     mr_arg_list_options(list, options);
     children[0].argp = mr_sampler_args_argp();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that export, bench, tune and preview share: everything that decides which batches a loader gives. */
+/*
+ * The options that export, bench, tune and preview share: everything that decides which batches a
+ * loader gives.
+ */
 #ifndef TOOLS_LOADER_ARGS_H
 #define TOOLS_LOADER_ARGS_H
 
@@ -13,8 +16,9 @@ enum { MR_LOADER_ARGS_MAX_WORKERS = 32 };
 
 /* The argument of the commands that have --data, and the help of --data; list has both too. */
 #define MR_LOADER_ARGS_DOC "[PATH|SPEC]"
-#define MR_LOADER_ARGS_DATA_HELP                                                                                       \
-    "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], records:FILE,...?bytes=N, "    \
+#define MR_LOADER_ARGS_DATA_HELP                                                                   \
+    "Dataset: imagefolder:DIR, cifar10:DIR[?split=train|test], list:FILE[?label=DTYPE], "          \
+    "records:FILE,...?bytes=N, "                                                                   \
     "tar:SHARD,..., pack:DIR, or a directory (needed, here or as the argument)"
 
 struct mr_loader_args {
@@ -39,8 +43,12 @@ struct mr_loader_args {
 void mr_loader_args_init(struct mr_loader_args *args, size_t max_workers);
 /* For struct argp_child; input: the struct. */
 const struct argp *mr_loader_args_argp(void);
-/* The SPEC of what was given: the same text, or in spec that of a folder which holds a pack. NULL: an error. */
-const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES], struct argp_state *state);
+/*
+ * The SPEC of what was given: the same text, or in spec that of a folder which holds a pack. NULL:
+ * an error.
+ */
+const char *mr_loader_args_check_data(const char *data, char spec[MR_PACK_WATCH_SPEC_BYTES],
+                                      struct argp_state *state);
 /* The loader's options for one value of --workers. */
 mr_loader_options mr_loader_args_options(const struct mr_loader_args *args, uint32_t workers);
 

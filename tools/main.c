@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a subcommand of millrace from a table.
- * Invariant: options before the subcommand's name are ours, those after it are its own, so this parser never looks past
- * the first word.
+ * Invariant: options before the subcommand's name are ours, those after it are its own, so this
+ * parser never looks past the first word.
  */
 #include <argp.h>
 #include <errno.h>
@@ -19,18 +19,25 @@
 
 static const struct mr_command commands[] = {
     {"order", "millrace order", "print the indices of one rank in one epoch", mr_cmd_order_run},
-    {"list", "millrace list", "count a dataset's classes, formats and sizes; save it as a list", mr_cmd_list_run},
-    {"export", "millrace export", "write what a training loop receives as NumPy files", mr_cmd_export_run},
-    {"bench", "millrace bench", "measure throughput against the number of workers", mr_cmd_bench_run},
-    {"tune", "millrace tune", "find the smallest number of workers that is enough, and the bound", mr_cmd_tune_run},
+    {"list", "millrace list", "count a dataset's classes, formats and sizes; save it as a list",
+     mr_cmd_list_run},
+    {"export", "millrace export", "write what a training loop receives as NumPy files",
+     mr_cmd_export_run},
+    {"bench", "millrace bench", "measure throughput against the number of workers",
+     mr_cmd_bench_run},
+    {"tune", "millrace tune", "find the smallest number of workers that is enough, and the bound",
+     mr_cmd_tune_run},
     {"preview", "millrace preview", "draw a contact sheet of one batch", mr_cmd_preview_run},
-    {"transform", "millrace transform", "check the text of a transform, print the passes that it becomes",
-     mr_cmd_transform_run},
-    {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded sooner", mr_cmd_pack_run},
+    {"transform", "millrace transform",
+     "check the text of a transform, print the passes that it becomes", mr_cmd_transform_run},
+    {"pack", "millrace pack", "make a pack of image files: the same pixels, decoded sooner",
+     mr_cmd_pack_run},
     {"check", "millrace check", "decode everything and list what is damaged", mr_cmd_check_run},
     {"unpack", "millrace unpack", "write the files of a pack", mr_cmd_unpack_run},
-    {"cache", "millrace cache", "print what the cache of a loader holds, or empty it", mr_cmd_cache_run},
-    {"launch", "millrace launch", "run a program as the ranks of a process group", mr_cmd_launch_run},
+    {"cache", "millrace cache", "print what the cache of a loader holds, or empty it",
+     mr_cmd_cache_run},
+    {"launch", "millrace launch", "run a program as the ranks of a process group",
+     mr_cmd_launch_run},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -44,7 +51,9 @@ static void print_version(FILE *stream, struct argp_state *state)
     fprintf(stream, "millrace %s\n%s\n", mr_version(), mr_features());
 }
 
-/* The subcommands between the usage line and the options; glibc's argp frees what a filter returns. */
+/*
+ * The subcommands between the usage line and the options; glibc's argp frees what a filter returns.
+ */
 static char *add_commands(int key, const char *text, void *input)
 {
     char *help = NULL;
@@ -59,7 +68,8 @@ static char *add_commands(int key, const char *text, void *input)
     fprintf(stream, "%s\n\nCommands:\n", text);
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
-    fprintf(stream, "  help      explain a command: millrace help COMMAND\n  version   print version and features\n");
+    fprintf(stream, "  help      explain a command: millrace help COMMAND\n  version   print "
+                    "version and features\n");
     return fclose(stream) == 0 ? help : (char *)text;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes .npy files: magic, version, length of the header, a Python dictionary padded with spaces to a multiple of 64
- * bytes, data. The header comes first but is complete last, so room is kept for the largest number of rows.
+ * Writes .npy files: magic, version, length of the header, a Python dictionary padded with spaces
+ * to a multiple of 64 bytes, data. The header comes first but is complete last, so room is kept for
+ * the largest number of rows.
  */
 #include "tools/npy.h"
 
@@ -40,12 +41,14 @@ bool mr_npy_open(struct mr_npy *npy, const char *path)
 /* The dictionary for so many rows, as np.save() writes it. Returns its length. */
 static size_t format_dictionary(const struct mr_npy *npy, int64_t rows, char *out)
 {
-    int n = snprintf(out, HEADER_MAX_BYTES, "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",",
+    int n = snprintf(out, HEADER_MAX_BYTES,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRId64 ",",
                      dtype_code(npy->dtype), rows);
     size_t used = (size_t)n;
 
     for (uint32_t i = 1; i < npy->ndim; i++)
-        used += (size_t)snprintf(out + used, HEADER_MAX_BYTES - used, "%s%" PRId64, i > 1 ? ", " : " ", npy->shape[i]);
+        used += (size_t)snprintf(out + used, HEADER_MAX_BYTES - used, "%s%" PRId64,
+                                 i > 1 ? ", " : " ", npy->shape[i]);
     return used + (size_t)snprintf(out + used, HEADER_MAX_BYTES - used, "), }");
 }
 
@@ -75,7 +78,8 @@ static bool write_first_header(struct mr_npy *npy, const mr_array *array)
     for (uint32_t i = 1; i < array->ndim; i++)
         npy->row_bytes *= (size_t)array->shape[i];
     if (dtype_code(array->dtype) == NULL) {
-        mr_say_error("%s: array '%s' has a type that .npy files do not know", npy->file.path, array->name);
+        mr_say_error("%s: array '%s' has a type that .npy files do not know", npy->file.path,
+                     array->name);
         return false;
     }
     size_t need = PREFIX_BYTES + format_dictionary(npy, INT64_MAX, longest) + 1;
@@ -118,7 +122,8 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
         good = mr_temporary_file_write(&npy->file, data, npy->row_bytes * (size_t)array->shape[0]);
     } else {
         for (int64_t i = 0; good && i < array->shape[0]; i++)
-            good = mr_temporary_file_write(&npy->file, data + i * array->strides[0], npy->row_bytes);
+            good =
+                mr_temporary_file_write(&npy->file, data + i * array->strides[0], npy->row_bytes);
     }
     npy->shape[0] += array->shape[0];
     return good;
@@ -126,7 +131,8 @@ bool mr_npy_append(struct mr_npy *npy, const mr_array *array)
 
 bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype)
 {
-    mr_array none = {.name = "", .dtype = dtype, .ndim = 1, .strides = {(int64_t)mr_dtype_size(dtype)}};
+    mr_array none = {
+        .name = "", .dtype = dtype, .ndim = 1, .strides = {(int64_t)mr_dtype_size(dtype)}};
     bool good = npy->header_bytes > 0 || write_first_header(npy, &none);
 
     return good && write_header(npy) && mr_temporary_file_sync(&npy->file);

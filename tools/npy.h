@@ -16,11 +16,20 @@ struct mr_npy {
     size_t header_bytes; /* fixed when the first row is known */
 };
 
-/* Make the file under a temporary name. Functions that return bool have printed a message when they return false. */
+/*
+ * Make the file under a temporary name. Functions that return bool have printed a message when they
+ * return false.
+ */
 bool mr_npy_open(struct mr_npy *npy, const char *path);
-/* Append an array's rows; the first one decides dtype and the shape of a row, also when it has no rows. */
+/*
+ * Append an array's rows; the first one decides dtype and the shape of a row, also when it has no
+ * rows.
+ */
 bool mr_npy_append(struct mr_npy *npy, const mr_array *array);
-/* Write the header with the number of rows and make the file durable. Without any append: no rows of dtype. */
+/*
+ * Write the header with the number of rows and make the file durable. Without any append: no rows
+ * of dtype.
+ */
 bool mr_npy_finish(struct mr_npy *npy, mr_dtype dtype);
 /* mr_temporary_file_rename() and mr_temporary_file_close() of the file end it. */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a result to a file or to a stream. A rename would put a file in the place of a pipe or a device, and of the
- * file to which the shell has sent standard output; so these are opened before the work and written as they are.
+ * Writes a result to a file or to a stream. A rename would put a file in the place of a pipe or a
+ * device, and of the file to which the shell has sent standard output; so these are opened before
+ * the work and written as they are.
  */
 #include "tools/outlet.h"
 
@@ -22,8 +23,8 @@ static bool is_stdout(const char *path)
 
     if (strcmp(path, "-") == 0)
         return true;
-    return stat(path, &named) == 0 && fstat(STDOUT_FILENO, &out) == 0 && named.st_dev == out.st_dev &&
-           named.st_ino == out.st_ino && !S_ISCHR(named.st_mode);
+    return stat(path, &named) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
+           named.st_dev == out.st_dev && named.st_ino == out.st_ino && !S_ISCHR(named.st_mode);
 }
 
 /* A pipe, a device, or an open file by its number. */
@@ -31,8 +32,8 @@ static bool is_stream(const char *path)
 {
     struct stat info;
 
-    if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
-        strncmp(path, "/proc/", 6) == 0)
+    if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 ||
+        strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0)
         return true;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common part of pack, check and unpack. A path becomes part of a SPEC, in which some bytes have a meaning, so it
- * is escaped.
+ * The common part of pack, check and unpack. A path becomes part of a SPEC, in which some bytes
+ * have a meaning, so it is escaped.
  * Invariant: the live line is cleared before anything else is written.
  */
 #include "tools/pack_watch.h"
@@ -20,7 +20,8 @@
 
 enum { MAGIC_BYTES = 8 };
 
-const struct mr_arg_choice mr_pack_watch_decoders[] = {{"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
+const struct mr_arg_choice mr_pack_watch_decoders[] = {
+    {"auto", MR_JPEG_AUTO}, {"stock", MR_JPEG_STOCK}, {NULL, 0}};
 
 static const char magic[] = "mrpIndx1"; /* docs/pack-format.md */
 
@@ -32,7 +33,8 @@ static bool holds_pack(const char *path)
     if (folder < 0)
         return false;
     int fd = openat(folder, "index", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool found = fd >= 0 && read(fd, head, sizeof head) == MAGIC_BYTES && memcmp(head, magic, MAGIC_BYTES) == 0;
+    bool found = fd >= 0 && read(fd, head, sizeof head) == MAGIC_BYTES &&
+                 memcmp(head, magic, MAGIC_BYTES) == 0;
     if (fd >= 0)
         close(fd);
     if (!found)
@@ -50,7 +52,8 @@ bool mr_pack_watch_is_folder(const char *path)
 
 const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPEC_BYTES])
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
 
     if (strlen(text) >= PATH_MAX || !holds_pack(text))
         return text;
@@ -65,15 +68,15 @@ const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPE
     return spec_out;
 }
 
-int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,
-                       mr_dataset **dataset_out)
+int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text,
+                       const mr_dataset_options *options, mr_dataset **dataset_out)
 {
     mr_error error = {0};
     char spec[MR_PACK_WATCH_SPEC_BYTES];
 
     *dataset_out = NULL;
-    mr_status status =
-        mr_shown_dataset_open(&watch->progress, mr_pack_watch_spec(text, spec), options, dataset_out, &error);
+    mr_status status = mr_shown_dataset_open(&watch->progress, mr_pack_watch_spec(text, spec),
+                                             options, dataset_out, &error);
     if (status < 0)
         return mr_say_status(status, &error);
     if (mr_dataset_count(*dataset_out) > 0)
@@ -109,8 +112,8 @@ static bool on_progress(void *user, const mr_pack_progress *progress)
     double rate = progress->seconds > 0 ? (double)n_new / progress->seconds : 0;
     if (rate > 0)
         format_left(left, sizeof left, rate, progress->n_samples - progress->n_done);
-    mr_progress_draw(&watch->progress, "%s: %" PRIu64 " of %" PRIu64 "%s", watch->verb, progress->n_done,
-                     progress->n_samples, left);
+    mr_progress_draw(&watch->progress, "%s: %" PRIu64 " of %" PRIu64 "%s", watch->verb,
+                     progress->n_done, progress->n_samples, left);
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What pack, check and unpack have in common: opening the dataset, the live line, lines about samples, and how a call
- * ended.
+ * What pack, check and unpack have in common: opening the dataset, the live line, lines about
+ * samples, and how a call ended.
  */
 #ifndef TOOLS_PACK_WATCH_H
 #define TOOLS_PACK_WATCH_H
@@ -26,21 +26,22 @@ struct mr_pack_watch {
 };
 
 /*
- * Open a dataset of a SPEC; a folder that holds a pack, complete or not, is that pack. Returns the exit status, after a
- * message where it is not MR_EXIT_OK.
+ * Open a dataset of a SPEC; a folder that holds a pack, complete or not, is that pack. Returns the
+ * exit status, after a message where it is not MR_EXIT_OK.
  */
-int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text, const mr_dataset_options *options,
-                       mr_dataset **dataset_out);
+int mr_pack_watch_open(struct mr_pack_watch *watch, const char *text,
+                       const mr_dataset_options *options, mr_dataset **dataset_out);
 
 /*
- * The SPEC of what the user named: the text itself, or for a folder that holds a pack "pack:" and its path, escaped, in
- * spec_out.
+ * The SPEC of what the user named: the text itself, or for a folder that holds a pack "pack:" and
+ * its path, escaped, in spec_out.
  */
 const char *mr_pack_watch_spec(const char *text, char spec_out[MR_PACK_WATCH_SPEC_BYTES]);
 
 /* The option --jpeg of commands that decode JPEGs: its help and its values. */
-#define MR_PACK_WATCH_JPEG_HELP                                                                                        \
-    "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows it)"
+#define MR_PACK_WATCH_JPEG_HELP                                                                    \
+    "How JPEGs are decoded (default auto: by millrace's own decoder where libjpeg-turbo allows "   \
+    "it)"
 extern const struct mr_arg_choice mr_pack_watch_decoders[];
 
 /* Is it a directory without a pack in it? */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the live line. A line longer than the terminal is wide cannot be erased, so lines are kept short. A terminal
- * that knows no escapes (TERM=dumb) gets none.
+ * Draws the live line. A line longer than the terminal is wide cannot be erased, so lines are kept
+ * short. A terminal that knows no escapes (TERM=dumb) gets none.
  */
 #include "tools/progress.h"
 
@@ -29,7 +29,8 @@ void mr_progress_init(struct mr_progress *progress)
 {
     const char *term = getenv("TERM");
 
-    *progress = (struct mr_progress){.on = isatty(STDERR_FILENO) == 1 && term != NULL && strcmp(term, "dumb") != 0};
+    *progress = (struct mr_progress){.on = isatty(STDERR_FILENO) == 1 && term != NULL &&
+                                           strcmp(term, "dumb") != 0};
 }
 
 bool mr_progress_due(struct mr_progress *progress)
@@ -69,5 +70,6 @@ void mr_progress_files(void *user, uint64_t n_files)
     struct mr_progress *progress = user;
 
     if (mr_progress_due(progress))
-        mr_progress_draw(progress, "listing: %" PRIu64 " %s", n_files, n_files == 1 ? "file" : "files");
+        mr_progress_draw(progress, "listing: %" PRIu64 " %s", n_files,
+                         n_files == 1 ? "file" : "files");
 }

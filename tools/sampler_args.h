@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that say in which order a rank sees the samples. Input: a mr_loader_options that INIT has set. */
+/*
+ * The options that say in which order a rank sees the samples. Input: a mr_loader_options that INIT
+ * has set.
+ */
 #ifndef TOOLS_SAMPLER_ARGS_H
 #define TOOLS_SAMPLER_ARGS_H
 

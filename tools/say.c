@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the messages of the command. The program's name is glibc's program_invocation_short_name, which main() sets to
- * "millrace NAME". File names hold any bytes, also those that move a terminal's cursor, so control characters are
- * replaced.
+ * Prints the messages of the command. The program's name is glibc's program_invocation_short_name,
+ * which main() sets to "millrace NAME". File names hold any bytes, also those that move a
+ * terminal's cursor, so control characters are replaced.
  */
 #include "tools/say.h"
 

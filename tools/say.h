@@ -19,8 +19,11 @@ enum {
 void mr_say_error(const char *format, ...) MR_PRINTF(1, 2);
 /* As above with ": " and the words of this errno. */
 void mr_say_errno(int os_error, const char *format, ...) MR_PRINTF(2, 3);
-/* Print the library's error. Returns the exit status: MR_EXIT_USAGE for MR_ERR_INVALID (what the caller gave),
- * MR_EXIT_FAILED for others (what was found, among it the content of lists and folders: MR_ERR_DAMAGED). */
+/*
+ * Print the library's error. Returns the exit status: MR_EXIT_USAGE for MR_ERR_INVALID (what the
+ * caller gave), MR_EXIT_FAILED for others (what was found, among it the content of lists and
+ * folders: MR_ERR_DAMAGED).
+ */
 int mr_say_status(mr_status status, const mr_error *error);
 /* Print a sample's error; its index is added where the text does not name it. */
 void mr_say_sample(const mr_error *error);
@@ -28,7 +31,10 @@ void mr_say_sample(const mr_error *error);
 void mr_say_put(FILE *stream, const char *text);
 /* Write all of the bytes. False after a message, which calls the file so. */
 bool mr_say_write(int fd, const char *name, const void *bytes, size_t len_bytes);
-/* Flush stdout. Returns exit_status, or MR_EXIT_FAILED after a message when not everything could be written. */
+/*
+ * Flush stdout. Returns exit_status, or MR_EXIT_FAILED after a message when not everything could be
+ * written.
+ */
 int mr_say_finish(int exit_status);
 
 #endif

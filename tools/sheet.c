@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the contact sheet with libgd. gd's own fonts know one byte per character, so each character outside ASCII of a
- * UTF-8 name is drawn as one '?'.
+ * Draws the contact sheet with libgd. gd's own fonts know one byte per character, so each character
+ * outside ASCII of a UTF-8 name is drawn as one '?'.
  */
 #include "tools/sheet.h"
 
@@ -106,15 +106,17 @@ struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape)
     choose_tile(sheet);
     choose_columns(sheet);
     int rows = ((int)sheet->shape.n_tiles + sheet->columns - 1) / sheet->columns;
-    sheet->image = gdImageCreateTrueColor(GAP + sheet->columns * (sheet->width + GAP), GAP + rows * row_height(sheet));
+    sheet->image = gdImageCreateTrueColor(GAP + sheet->columns * (sheet->width + GAP),
+                                          GAP + rows * row_height(sheet));
     sheet->tile = gdImageCreateTrueColor((int)shape->tile_width, (int)shape->tile_height);
     if (sheet->image == NULL || sheet->tile == NULL) {
-        mr_say_error("no memory for a sheet of %d x %d tiles of %d x %d pixels", sheet->columns, rows, sheet->width,
-                     sheet->height);
+        mr_say_error("no memory for a sheet of %d x %d tiles of %d x %d pixels", sheet->columns,
+                     rows, sheet->width, sheet->height);
         mr_sheet_destroy(sheet);
         return NULL;
     }
-    gdImageFilledRectangle(sheet->image, 0, 0, gdImageSX(sheet->image) - 1, gdImageSY(sheet->image) - 1, BACKGROUND);
+    gdImageFilledRectangle(sheet->image, 0, 0, gdImageSX(sheet->image) - 1,
+                           gdImageSY(sheet->image) - 1, BACKGROUND);
     return sheet;
 }
 
@@ -135,7 +137,8 @@ static void fill_tile(struct mr_sheet *sheet, const uint8_t *pixels)
 
     for (int y = 0; y < gdImageSY(sheet->tile); y++) {
         for (int x = 0; x < gdImageSX(sheet->tile); x++, pixels += channels)
-            gdImageSetPixel(sheet->tile, x, y, gdTrueColor(pixels[0], pixels[channels / 2], pixels[channels - 1]));
+            gdImageSetPixel(sheet->tile, x, y,
+                            gdTrueColor(pixels[0], pixels[channels / 2], pixels[channels - 1]));
     }
 }
 
@@ -144,10 +147,11 @@ static void draw_tile(struct mr_sheet *sheet, int x, int y)
     int from_width = gdImageSX(sheet->tile), from_height = gdImageSY(sheet->tile);
 
     if (sheet->width < from_width)
-        gdImageCopyResampled(sheet->image, sheet->tile, x, y, 0, 0, sheet->width, sheet->height, from_width,
-                             from_height);
+        gdImageCopyResampled(sheet->image, sheet->tile, x, y, 0, 0, sheet->width, sheet->height,
+                             from_width, from_height);
     else
-        gdImageCopyResized(sheet->image, sheet->tile, x, y, 0, 0, sheet->width, sheet->height, from_width, from_height);
+        gdImageCopyResized(sheet->image, sheet->tile, x, y, 0, 0, sheet->width, sheet->height,
+                           from_width, from_height);
 }
 
 static void draw_text(struct mr_sheet *sheet, int x, int y, const char *text)
@@ -186,7 +190,8 @@ static void draw_words(struct mr_sheet *sheet, int x, int y, const char *words)
     }
 }
 
-void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label, const char *words)
+void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label,
+                  const char *words)
 {
     int x, y;
 
@@ -198,7 +203,8 @@ void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, 
         fill_tile(sheet, pixels);
         draw_tile(sheet, x, y);
     } else {
-        gdImageFilledRectangle(sheet->image, x, y, x + sheet->width - 1, y + sheet->height - 1, EMPTY);
+        gdImageFilledRectangle(sheet->image, x, y, x + sheet->width - 1, y + sheet->height - 1,
+                               EMPTY);
     }
     draw_text(sheet, x, y + sheet->height, label);
     draw_words(sheet, x, y + sheet->height + sheet->font->h, words);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A contact sheet: tiles with a label and a few lines of words below each, as a PNG. Only sheet.c knows libgd. */
+/*
+ * A contact sheet: tiles with a label and a few lines of words below each, as a PNG. Only sheet.c
+ * knows libgd.
+ */
 #ifndef TOOLS_SHEET_H
 #define TOOLS_SHEET_H
 
@@ -18,14 +21,24 @@ struct mr_sheet_shape {
     uint32_t n_lines;  /* of words below each label */
 };
 
-/* The lines that these words need below a tile, at most MR_SHEET_MAX_LINES. Of shape only the tile's size counts. */
+/*
+ * The lines that these words need below a tile, at most MR_SHEET_MAX_LINES. Of shape only the
+ * tile's size counts.
+ */
 uint32_t mr_sheet_count_lines(const struct mr_sheet_shape *shape, const char *words);
 
-/* An empty sheet; tiles are enlarged or reduced so that the sheet is readable. NULL after a message. */
+/*
+ * An empty sheet; tiles are enlarged or reduced so that the sheet is readable. NULL after a
+ * message.
+ */
 struct mr_sheet *mr_sheet_create(const struct mr_sheet_shape *shape);
-/* Put a tile of interleaved u8 pixels; NULL draws an empty one. The label is cut to the tile's width. The words are
- * broken into shape's lines, between calls where that is possible; what does not fit becomes "...". */
-void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label, const char *words);
+/*
+ * Put a tile of interleaved u8 pixels; NULL draws an empty one. The label is cut to the tile's
+ * width. The words are broken into shape's lines, between calls where that is possible; what does
+ * not fit becomes "...".
+ */
+void mr_sheet_put(struct mr_sheet *sheet, uint32_t tile, const uint8_t *pixels, const char *label,
+                  const char *words);
 /* Write the PNG into a temporary file, then rename it. False after a message. */
 bool mr_sheet_store(struct mr_sheet *sheet, const char *path);
 void mr_sheet_destroy(struct mr_sheet *sheet);

@@ -2,8 +2,9 @@
 /* Counts the files on the live line while a dataset is opened. */
 #include "tools/shown_dataset.h"
 
-mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec, const mr_dataset_options *options,
-                                mr_dataset **dataset_out, mr_error *error)
+mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec,
+                                const mr_dataset_options *options, mr_dataset **dataset_out,
+                                mr_error *error)
 {
     mr_dataset_options shown = MR_DATASET_OPTIONS_INIT;
 

@@ -8,7 +8,8 @@
 #include "tools/progress.h"
 
 /* mr_dataset_open(); the live line is begun and cleared. options NULL: the defaults. */
-mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec, const mr_dataset_options *options,
-                                mr_dataset **dataset_out, mr_error *error);
+mr_status mr_shown_dataset_open(struct mr_progress *progress, const char *spec,
+                                const mr_dataset_options *options, mr_dataset **dataset_out,
+                                mr_error *error);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes files that get their names when they are complete. write() takes at most 2 GiB at once, a full disk may be
- * reported only by fsync() or close(), and the descriptor must not reach the workers.
+ * Writes files that get their names when they are complete. write() takes at most 2 GiB at once, a
+ * full disk may be reported only by fsync() or close(), and the descriptor must not reach the
+ * workers.
  */
 #include "tools/temporary_file.h"
 
@@ -40,7 +41,10 @@ static int link_file(const struct mr_temporary_file *file, const char *name)
     return linkat(AT_FDCWD, link_of(file->fd, link), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 
-/* A file without a name in path's folder, or -1: the file system knows none, or /proc is not there to name it by. */
+/*
+ * A file without a name in path's folder, or -1: the file system knows none, or /proc is not there
+ * to name it by.
+ */
 static int create_unnamed(const char *path)
 {
     char link[LINK_BYTES], *copy = strdup(path);
@@ -55,8 +59,8 @@ static int create_unnamed(const char *path)
 }
 
 /*
- * A name beside path: for the file that is open, or else for a new one. A crashed process of the same id may have left
- * one, hence several tries. False with errno set.
+ * A name beside path: for the file that is open, or else for a new one. A crashed process of the
+ * same id may have left one, hence several tries. False with errno set.
  */
 static bool name_temporary(struct mr_temporary_file *file)
 {
@@ -67,7 +71,8 @@ static bool name_temporary(struct mr_temporary_file *file)
             return false;
         }
         if (file->fd >= 0 ? link_file(file, file->temporary) == 0
-                          : (file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0)
+                          : (file->fd = open(file->temporary,
+                                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0)
             return true;
         int os_error = errno;
         free(file->temporary);
@@ -80,8 +85,8 @@ static bool name_temporary(struct mr_temporary_file *file)
 }
 
 /*
- * The file that a rename may replace: behind symbolic links, and never a device or a directory (renaming to /dev/null
- * would put a file in its place). NULL with errno set.
+ * The file that a rename may replace: behind symbolic links, and never a device or a directory
+ * (renaming to /dev/null would put a file in its place). NULL with errno set.
  */
 static char *resolve_target(const char *path)
 {
@@ -197,7 +202,8 @@ static bool place_file(struct mr_temporary_file *file)
     /* Only rename() replaces what stands at path, and it needs a name for the new file. */
     file->placed = file->temporary == NULL && link_file(file, file->path) == 0;
     if (!file->placed)
-        file->placed = (file->temporary != NULL || name_temporary(file)) && rename(file->temporary, file->path) == 0;
+        file->placed = (file->temporary != NULL || name_temporary(file)) &&
+                       rename(file->temporary, file->path) == 0;
     if (!file->placed) {
         mr_say_errno(errno, "%s", file->path);
         return false;
@@ -217,8 +223,8 @@ bool mr_temporary_file_rename(struct mr_temporary_file *file)
 }
 
 /*
- * A second name for the file that the rename will replace, if there is one. On a file system without hard links it is
- * moved there. False with errno set.
+ * A second name for the file that the rename will replace, if there is one. On a file system
+ * without hard links it is moved there. False with errno set.
  */
 static bool keep_old(struct mr_temporary_file *file)
 {
@@ -239,7 +245,10 @@ static bool keep_old(struct mr_temporary_file *file)
     return os_error == ENOENT;
 }
 
-/* Where the new file is there already, the old one takes its place, or nothing does if there was none. */
+/*
+ * Where the new file is there already, the old one takes its place, or nothing does if there was
+ * none.
+ */
 static void restore_old(struct mr_temporary_file *file)
 {
     if (file->old == NULL && file->placed)
@@ -269,7 +278,8 @@ bool mr_temporary_file_rename_all(struct mr_temporary_file *const all[], size_t 
         free(all[i]->old);
         all[i]->old = NULL;
     }
-    for (size_t i = 0; good && i < n; i++) /* only now: a process that is killed while it waits leaves no old file */
+    /* only now: a process that is killed while it waits leaves no old file */
+    for (size_t i = 0; good && i < n; i++)
         sync_folder(all[i]->path);
     return good;
 }

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-/* Characters up to the last place where `mark` and a blank, or the end of the text, follow each other. */
+/*
+ * Characters up to the last place where `mark` and a blank, or the end of the text, follow each
+ * other.
+ */
 static size_t find_break(const char *text, size_t columns, char mark)
 {
     size_t found = 0;

@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /*
- * The next line, of at most `columns` characters: as many whole calls as fit; of one that is longer, as many words.
- * *text moves behind it. Returns the line's length, without the blanks between lines; 0 at the end of the text.
+ * The next line, of at most `columns` characters: as many whole calls as fit; of one that is
+ * longer, as many words. *text moves behind it. Returns the line's length, without the blanks
+ * between lines; 0 at the end of the text.
  */
 size_t mr_word_wrap_next(const char **text, size_t columns);
 /* Lines of the whole text. */

@@ -2,8 +2,8 @@
 /*
  * Computes taps as Pillow's precompute_coeffs() does.
  *
- * Invariant: every step is a double in this order, with true division and without fused multiply-add. Otherwise single
- * weights differ by one, and with them pixels.
+ * Invariant: every step is a double in this order, with true division and without fused
+ * multiply-add. Otherwise single weights differ by one, and with them pixels.
  */
 #include "transforms/axis.h"
 
@@ -12,12 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-/* How far each filter reaches where nothing is made smaller. Nearest has one tap, whatever the scale. */
+/*
+ * How far each filter reaches where nothing is made smaller. Nearest has one tap, whatever the
+ * scale.
+ */
 static const double supports[MR_N_FILTERS] = {
-    [MR_BILINEAR] = 1.0, [MR_NEAREST] = 0.0, [MR_BOX] = 0.5, [MR_HAMMING] = 1.0, [MR_BICUBIC] = 2.0, [MR_LANCZOS] = 3.0,
+    [MR_BILINEAR] = 1.0, [MR_NEAREST] = 0.0, [MR_BOX] = 0.5,
+    [MR_HAMMING] = 1.0,  [MR_BICUBIC] = 2.0, [MR_LANCZOS] = 3.0,
 };
 
-static struct mr_axis_filter make_filter(enum mr_interpolation interpolation, int64_t in, int64_t out)
+static struct mr_axis_filter make_filter(enum mr_interpolation interpolation, int64_t in,
+                                         int64_t out)
 {
     double scale = (double)in / (double)out;
     double stretch = scale < 1.0 ? 1.0 : scale;
@@ -32,7 +37,10 @@ static double find_sinc(double x)
     return x == 0.0 ? 1.0 : sin(x * M_PI) / (x * M_PI);
 }
 
-/* Pillow's filters, with the constants and the order of operations that it has; 0.54 and 0.46 are floats there. */
+/*
+ * Pillow's filters, with the constants and the order of operations that it has; 0.54 and 0.46 are
+ * floats there.
+ */
 static double find_share(enum mr_interpolation interpolation, double x)
 {
     double distance = fabs(x);
@@ -54,7 +62,10 @@ static double find_share(enum mr_interpolation interpolation, double x)
 /* Of more outputs Pillow makes no image, and a hostile shape shall cost no time. */
 #define MAX_SUMMED (1 << 24)
 
-/* Nearest: Pillow adds the step up, and so meets other positions here and there than a product would. */
+/*
+ * Nearest: Pillow adds the step up, and so meets other positions here and there than a product
+ * would.
+ */
 static double find_position(const struct mr_axis_filter *f, int64_t out, int64_t i)
 {
     double position = f->scale * 0.5;
@@ -71,8 +82,12 @@ static int64_t cut_position(double position, int64_t in)
     return nearest < in ? nearest : in - 1;
 }
 
-/* Casts to integers cut towards zero, as Pillow's; what they do to a negative start no longer shows at 0. */
-static double find_taps(const struct mr_axis_filter *f, int64_t in, int64_t i, int64_t *start_out, int64_t *end_out)
+/*
+ * Casts to integers cut towards zero, as Pillow's; what they do to a negative start no longer shows
+ * at 0.
+ */
+static double find_taps(const struct mr_axis_filter *f, int64_t in, int64_t i, int64_t *start_out,
+                        int64_t *end_out)
 {
     double center = ((double)i + 0.5) * f->scale;
     int64_t start = (int64_t)(center - f->support + 0.5);
@@ -82,8 +97,8 @@ static double find_taps(const struct mr_axis_filter *f, int64_t in, int64_t i, i
     return center;
 }
 
-void mr_axis_span(enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo, int64_t n,
-                  int64_t *first_out, int64_t *end_out)
+void mr_axis_span(enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo,
+                  int64_t n, int64_t *first_out, int64_t *end_out)
 {
     if (in == out) {
         *first_out = lo;
@@ -116,7 +131,9 @@ bool mr_axis_is_usual(enum mr_interpolation interpolation, int64_t in, int64_t o
            (in == out || 2 * make_filter(interpolation, in, out).support + 1 <= MR_AXIS_MAX_TAPS);
 }
 
-/* Tables begin where a vector of them would, so that no load of the loops lies in two cache lines. */
+/*
+ * Tables begin where a vector of them would, so that no load of the loops lies in two cache lines.
+ */
 #define TABLE_ALIGN (MR_AXIS_LANES * sizeof(int32_t))
 
 static mr_status reserve_dwords(struct mr_scratch *scratch, size_t n, mr_error *error)
@@ -157,8 +174,8 @@ static void fill_identity(struct mr_axis *axis, uint32_t most)
     }
 }
 
-static void fill_weights(const struct mr_axis_filter *f, double center, int64_t start, int64_t n, double *shares,
-                         int32_t *weight, size_t pitch)
+static void fill_weights(const struct mr_axis_filter *f, double center, int64_t start, int64_t n,
+                         double *shares, int32_t *weight, size_t pitch)
 {
     double sum = 0.0;
     for (int64_t k = 0; k < n; k++) {
@@ -167,13 +184,14 @@ static void fill_weights(const struct mr_axis_filter *f, double center, int64_t 
     }
     for (int64_t k = 0; k < n; k++) {
         double share = sum != 0.0 ? shares[k] / sum : shares[k];
-        weight[(size_t)k * pitch] = (int32_t)((share < 0.0 ? -0.5 : 0.5) + share * (1 << MR_WEIGHT_BITS));
+        weight[(size_t)k * pitch] =
+            (int32_t)((share < 0.0 ? -0.5 : 0.5) + share * (1 << MR_WEIGHT_BITS));
     }
 }
 
 /*
- * Zero weights behind the taps of one output, and before them where it then reads beyond the span, so that it has
- * max_taps of them.
+ * Zero weights behind the taps of one output, and before them where it then reads beyond the span,
+ * so that it has max_taps of them.
  */
 static void pad_taps(struct mr_axis *axis, uint32_t at, uint32_t span, bool uniform)
 {
@@ -194,7 +212,8 @@ static void pad_taps(struct mr_axis *axis, uint32_t at, uint32_t span, bool unif
     axis->count[at] = axis->max_taps;
 }
 
-static void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in, int64_t lo, int64_t first)
+static void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in,
+                         int64_t lo, int64_t first)
 {
     axis->max_taps = 0;
     for (uint32_t i = 0; i < axis->n; i++) {
@@ -205,13 +224,14 @@ static void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *f, i
         axis->count[at] = (uint32_t)(end - start);
         if (axis->count[at] > axis->max_taps)
             axis->max_taps = axis->count[at];
-        fill_weights(f, center, start, end - start, axis->shares.memory, axis->weight + at, axis->pitch);
+        fill_weights(f, center, start, end - start, axis->shares.memory, axis->weight + at,
+                     axis->pitch);
     }
 }
 
 /* One tap with a weight of 1 for each output. */
-static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in, int64_t out, int64_t lo,
-                         int64_t first)
+static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in,
+                         int64_t out, int64_t lo, int64_t first)
 {
     double position = find_position(f, out, lo);
     for (uint32_t i = 0; i < axis->n; i++) {
@@ -224,7 +244,10 @@ static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, i
     axis->max_taps = 1;
 }
 
-/* What plain C has filled, as other sets take it: the last output repeated, and zeros up to four taps. */
+/*
+ * What plain C has filled, as other sets take it: the last output repeated, and zeros up to four
+ * taps.
+ */
 static void extend_tables(struct mr_axis *axis)
 {
     uint32_t last = axis->n - 1, n_taps = (axis->max_taps + 3) & ~3u;
@@ -255,12 +278,14 @@ static uint32_t find_most(const struct mr_axis_filter *f, int64_t in, bool vecto
     return (uint32_t)(vectors ? (most + 3) & ~(int64_t)3 : most);
 }
 
-mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo,
-                        int64_t n, bool reversed, bool uniform, mr_axis_fill *fill, mr_error *error)
+mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolation, int64_t in,
+                        int64_t out, int64_t lo, int64_t n, bool reversed, bool uniform,
+                        mr_axis_fill *fill, mr_error *error)
 {
     struct mr_axis_filter f = make_filter(interpolation, in, out);
     axis->identity = in == out;
-    axis->overshoots = !axis->identity && (interpolation == MR_BICUBIC || interpolation == MR_LANCZOS);
+    axis->overshoots =
+        !axis->identity && (interpolation == MR_BICUBIC || interpolation == MR_LANCZOS);
     axis->reversed = reversed;
     axis->n = (uint32_t)n;
     axis->pitch = fill ? (uint32_t)mr_align_up((size_t)n, MR_AXIS_LANES) : axis->n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pillow's antialiased filters along one axis: which input positions make an output position, with which 22-bit
- * weights.
+ * Pillow's antialiased filters along one axis: which input positions make an output position, with
+ * which 22-bit weights.
  */
 #ifndef TRANSFORMS_AXIS_H
 #define TRANSFORMS_AXIS_H
@@ -13,15 +13,17 @@
 #define MR_WEIGHT_BITS 22
 
 /*
- * Sets of loops other than plain C take an axis whose outputs are a multiple of this (the last one is repeated), whose
- * taps are a multiple of 4 (with zero weights), and which has no more than so many taps and inputs.
+ * Sets of loops other than plain C take an axis whose outputs are a multiple of this (the last one
+ * is repeated), whose taps are a multiple of 4 (with zero weights), and which has no more than so
+ * many taps and inputs.
  */
 #define MR_AXIS_LANES 16
 #define MR_AXIS_MAX_TAPS 512
 #define MR_AXIS_MAX_IN (1 << 24)
 
 struct mr_axis {
-    bool identity; /* nothing is resampled: one tap with a weight of 1, output i is input i (n - 1 - i when reversed) */
+    bool identity; /* nothing is resampled: one tap with a weight of 1, output i is input i (n -
+                      1 - i when reversed) */
     bool reversed;
     bool overshoots; /* some weights are below 0, so sums must be clipped at both ends */
     uint32_t n;      /* outputs */
@@ -29,7 +31,8 @@ struct mr_axis {
     uint32_t pitch;  /* outputs that the tables have room for */
     uint32_t *start; /* first tap of each output, relative to the span's first position */
     uint32_t *count; /* taps of each output */
-    int32_t *weight; /* of tap k of output i: weight[k * pitch + i]; 0 from count to the most taps of any output */
+    int32_t *weight; /* of tap k of output i: weight[k * pitch + i]; 0 from count to the most
+                        taps of any output */
     struct mr_scratch starts; /* behind the three pointers */
     struct mr_scratch counts;
     struct mr_scratch weights;
@@ -50,27 +53,32 @@ struct mr_axis_filter {
 };
 
 /*
- * Starts, counts and weights of all outputs up to axis->pitch, and axis->max_taps: the loops of a set that is not plain
- * C. They know bilinear, box and bicubic; the other filters need a sine, or a sum from the first output on.
+ * Starts, counts and weights of all outputs up to axis->pitch, and axis->max_taps: the loops of a
+ * set that is not plain C. They know bilinear, box and bicubic; the other filters need a sine, or a
+ * sum from the first output on.
  */
 typedef void mr_axis_fill(struct mr_axis *axis, const struct mr_axis_filter *filter);
 
 void mr_axis_fini(struct mr_axis *axis);
 
-/* Input positions [*first_out, *end_out) that outputs [lo, lo + n) of a resize from in to out positions read; n >= 1.
+/*
+ * Input positions [*first_out, *end_out) that outputs [lo, lo + n) of a resize from in to out
+ * positions read; n >= 1. /
  */
-void mr_axis_span(enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo, int64_t n,
-                  int64_t *first_out, int64_t *end_out);
+void mr_axis_span(enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo,
+                  int64_t n, int64_t *first_out, int64_t *end_out);
 
 /* May sets other than plain C take this axis? */
 bool mr_axis_is_usual(enum mr_interpolation interpolation, int64_t in, int64_t out);
 
 /*
- * Taps of outputs [lo, lo + n), n >= 1, inside [0, out). reversed: last one first. fill: NULL, or that of another set,
- * for a usual axis. Without fill, uniform asks that every output have max_taps taps, by zero weights, none of them
- * outside the span. Memory grows and is kept; the struct starts as zeros.
+ * Taps of outputs [lo, lo + n), n >= 1, inside [0, out). reversed: last one first. fill: NULL, or
+ * that of another set, for a usual axis. Without fill, uniform asks that every output have max_taps
+ * taps, by zero weights, none of them outside the span. Memory grows and is kept; the struct starts
+ * as zeros.
  */
-mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolation, int64_t in, int64_t out, int64_t lo,
-                        int64_t n, bool reversed, bool uniform, mr_axis_fill *fill, mr_error *error);
+mr_status mr_axis_build(struct mr_axis *axis, enum mr_interpolation interpolation, int64_t in,
+                        int64_t out, int64_t lo, int64_t n, bool reversed, bool uniform,
+                        mr_axis_fill *fill, mr_error *error);
 
 #endif

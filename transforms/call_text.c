@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks a call's keywords and its values side by side. JSON and words differ in their marks and in a value's form. */
+/*
+ * Walks a call's keywords and its values side by side. JSON and words differ in their marks and in
+ * a value's form.
+ */
 #include "transforms/call_text.h"
 
 #include "transforms/transform.h"
@@ -9,7 +12,8 @@
 
 /* PIL.Image.Resampling. */
 static const int pillow_filters[MR_N_FILTERS] = {
-    [MR_BILINEAR] = 2, [MR_NEAREST] = 0, [MR_BOX] = 4, [MR_HAMMING] = 5, [MR_BICUBIC] = 3, [MR_LANCZOS] = 1};
+    [MR_BILINEAR] = 2, [MR_NEAREST] = 0, [MR_BOX] = 4,
+    [MR_HAMMING] = 5,  [MR_BICUBIC] = 3, [MR_LANCZOS] = 1};
 
 struct form {
     bool is_json;
@@ -51,7 +55,8 @@ bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_i
         return is_same(args, identity, 8);
     if (call->keywords == mr_image_call_ops[MR_CALL_PIL_AFFINE].args)
         return is_same(args, identity, 6);
-    bool may_be = call->keywords == mr_image_call_ops[MR_CALL_GRAYSCALE].args && image->n_channels == 1;
+    bool may_be =
+        call->keywords == mr_image_call_ops[MR_CALL_GRAYSCALE].args && image->n_channels == 1;
     for (uint32_t i = 0; i < MR_CALL_MAX_NAMED && call->keywords[i].name; i++) {
         const struct mr_image_arg *keyword = &call->keywords[i];
         uint32_t n = count_taken(keyword);
@@ -64,8 +69,8 @@ bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_i
     return may_be;
 }
 
-static void put_value(struct mr_text_writer *w, const struct form *form, const struct mr_image_arg *keyword,
-                      double value)
+static void put_value(struct mr_text_writer *w, const struct form *form,
+                      const struct mr_image_arg *keyword, double value)
 {
     const char *quote = form->is_json ? "\"" : "";
     switch ((enum mr_image_arg_kind)keyword->kind) {
@@ -81,13 +86,16 @@ static void put_value(struct mr_text_writer *w, const struct form *form, const s
         else
             mr_text_writer_put(w, "%s", mr_transform_interpolations[(size_t)value]);
         break;
-    case MR_ARG_WORD: mr_text_writer_put(w, "%s%s%s", quote, keyword->words[(size_t)value], quote); break;
+    case MR_ARG_WORD:
+        mr_text_writer_put(w, "%s%s%s", quote, keyword->words[(size_t)value], quote);
+        break;
     default: mr_text_writer_put(w, "%.0f", value); break;
     }
 }
 
-static void put_values(struct mr_text_writer *w, const struct form *form, const struct mr_image_arg *keyword,
-                       const double *values, const struct mr_image *image)
+static void put_values(struct mr_text_writer *w, const struct form *form,
+                       const struct mr_image_arg *keyword, const double *values,
+                       const struct mr_image *image)
 {
     const double size[2] = {image->width, image->height};
     uint32_t n = keyword->n;
@@ -105,8 +113,8 @@ static void put_values(struct mr_text_writer *w, const struct form *form, const 
     mr_text_writer_put(w, "%s", n ? form->list[1] : "");
 }
 
-static void put_arguments(struct mr_text_writer *w, const struct form *form, const struct mr_call_text *call,
-                          const struct mr_image *image)
+static void put_arguments(struct mr_text_writer *w, const struct form *form,
+                          const struct mr_call_text *call, const struct mr_image *image)
 {
     const double *args = call->args;
     const char *between = "";
@@ -122,14 +130,16 @@ static void put_arguments(struct mr_text_writer *w, const struct form *form, con
     }
 }
 
-void mr_call_text_put_json(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image)
+void mr_call_text_put_json(struct mr_text_writer *w, const struct mr_call_text *call,
+                           const struct mr_image *image)
 {
     mr_text_writer_put(w, "[\"%s\",{", call->name);
     put_arguments(w, &json, call, image);
     mr_text_writer_put(w, "}]");
 }
 
-void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image)
+void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text *call,
+                            const struct mr_image *image)
 {
     bool has_arguments = call->keywords[0].name != NULL;
     mr_text_writer_put(w, "%s%s", call->name, has_arguments ? "(" : "");
@@ -150,7 +160,8 @@ static bool is_brief(const struct mr_image_arg *keyword, const double *args)
            !(keyword->optional && isnan(args[0]));
 }
 
-void mr_call_text_put_brief(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image)
+void mr_call_text_put_brief(struct mr_text_writer *w, const struct mr_call_text *call,
+                            const struct mr_image *image)
 {
     const struct mr_image_arg *keywords = call->keywords;
     const double *args = call->args;

@@ -19,15 +19,18 @@ struct mr_call_text mr_call_text_of(const struct mr_image_call *call);
 bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_image *image);
 
 /* ["rotate",{"angle":-13.5,"interpolation":0,"fill":[0,0,0]}] */
-void mr_call_text_put_json(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image);
+void mr_call_text_put_json(struct mr_text_writer *w, const struct mr_call_text *call,
+                           const struct mr_image *image);
 
 /* rotate(angle=-13.5,interpolation=nearest,fill=0:0:0); numbers have four digits. */
-void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image);
+void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text *call,
+                            const struct mr_image *image);
 
 /*
- * rotate -13.5: the numbers alone, for narrow places; of a crop the box, resized_crop 90x80+2+1; brightness for
- * adjust_brightness. Filters, fills and the size that comes out are left out.
+ * rotate -13.5: the numbers alone, for narrow places; of a crop the box, resized_crop 90x80+2+1;
+ * brightness for adjust_brightness. Filters, fills and the size that comes out are left out.
  */
-void mr_call_text_put_brief(struct mr_text_writer *w, const struct mr_call_text *call, const struct mr_image *image);
+void mr_call_text_put_brief(struct mr_text_writer *w, const struct mr_call_text *call,
+                            const struct mr_image *image);
 
 #endif

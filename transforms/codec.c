@@ -2,11 +2,11 @@
 /*
  * The codec of a worker: calls the format that an image's first bytes name.
  *
- * Invariant: close() reaches a format only after an open() that succeeded. An open() that failed has already ended the
- * image.
+ * Invariant: close() reaches a format only after an open() that succeeded. An open() that failed
+ * has already ended the image.
  *
- * libwebp and libtiff call a sound file damaged where an allocation failed. Their damage counts only if it comes again
- * while there is memory (confirm_damage).
+ * libwebp and libtiff call a sound file damaged where an allocation failed. Their damage counts
+ * only if it comes again while there is memory (confirm_damage).
  */
 #include "transforms/codec.h"
 
@@ -48,21 +48,24 @@ struct mr_codec {
     bool reads_marks;               /* known with it */
     bool stock_jpeg;                /* libjpeg alone */
     const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
-    void *state;                    /* its state; NULL after an open() that failed the second time */
+    void *state;                    /* its state; NULL after an open() that failed the second
+                                       time */
     const uint8_t *bytes;           /* its file, for formats that open it again */
     size_t len;
     struct mr_image_head head;
     bool begun;
 };
 
-static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t len, mr_error *error)
+static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t len,
+                              mr_error *error)
 {
     if (len == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the file is empty");
     static const char *const others[][2] = {{"gif", "GIF"}, {"avif", "AVIF"}, {"heif", "HEIF"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(sniffed, others[i][0]) == 0)
-            return mr_error_set(error, MR_ERR_DAMAGED, "%s is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are",
+            return mr_error_set(error, MR_ERR_DAMAGED,
+                                "%s is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are",
                                 others[i][1]);
     char hex[4 * 3 + 1];
     for (size_t i = 0; i < 4 && i < len; i++)
@@ -70,7 +73,8 @@ static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t 
     return mr_error_set(error, MR_ERR_DAMAGED, "not an image: the first bytes are%s", hex);
 }
 
-mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out, mr_error *error)
+mr_status mr_codec_create(const struct mr_codec_limits *limits, struct mr_codec **codec_out,
+                          mr_error *error)
 {
     *codec_out = NULL;
     struct mr_codec *codec = calloc(1, sizeof *codec);
@@ -132,8 +136,8 @@ static enum mr_codec_jpeg_decoder find_decoder(const struct mr_codec *codec)
 }
 
 /*
- * Once, at the first JPEG that is decoded: the selftest takes half a millisecond, which headers and other files do not
- * need.
+ * Once, at the first JPEG that is decoded: the selftest takes half a millisecond, which headers and
+ * other files do not need.
  */
 static void choose_decoder(struct mr_codec *codec)
 {
@@ -142,14 +146,16 @@ static void choose_decoder(struct mr_codec *codec)
     mr_codec_marked_use(codec->marked, mr_kernels_best(), decoder != MR_CODEC_JPEG_OWN);
     mr_status marks = mr_packed_selftest_check_marks(NULL);
     codec->reads_marks = decoder != MR_CODEC_JPEG_STOCK && marks == MR_OK;
-    codec->decoder_chosen = marks != MR_ERR_NO_MEMORY; /* else libjpeg alone, and the next JPEG tries it again */
+    /* else libjpeg alone, and the next JPEG tries it again */
+    codec->decoder_chosen = marks != MR_ERR_NO_MEMORY;
 }
 
 bool mr_codec_reads_marks(const struct mr_codec *codec)
 {
     if (codec->decoder_chosen)
         return codec->reads_marks;
-    return find_decoder(codec) != MR_CODEC_JPEG_STOCK && mr_packed_selftest_check_marks(NULL) == MR_OK;
+    return find_decoder(codec) != MR_CODEC_JPEG_STOCK &&
+           mr_packed_selftest_check_marks(NULL) == MR_OK;
 }
 
 static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
@@ -162,8 +168,8 @@ static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, voi
 }
 
 /*
- * Is there as much memory as a library may have asked for? By mmap(): the pages are never touched, and malloc() would
- * keep blocks of up to 32 MiB from now on once one of this size was freed.
+ * Is there as much memory as a library may have asked for? By mmap(): the pages are never touched,
+ * and malloc() would keep blocks of up to 32 MiB from now on once one of this size was freed.
  */
 static mr_status check_memory(const struct mr_codec *codec, uint64_t need, mr_error *error)
 {
@@ -205,8 +211,8 @@ static mr_status confirm_damage(struct mr_codec *codec, const struct mr_codec_op
     return status == MR_OK ? status : compare_failures(status, &second, error);
 }
 
-mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                        mr_error *error)
+mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len,
+                        struct mr_image_head *head_out, mr_error *error)
 {
     assert(!codec->ops);
     codec->bytes = bytes;
@@ -225,7 +231,10 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
     return refuse_bytes(sniffed, bytes, len, error);
 }
 
-/* Once, at the first sample of coefficients: the selftest takes half a millisecond, which plain files do not need. */
+/*
+ * Once, at the first sample of coefficients: the selftest takes half a millisecond, which plain
+ * files do not need.
+ */
 static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
 {
     mr_status status = mr_packed_selftest_check(error);
@@ -237,24 +246,28 @@ static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
 }
 
 /* By marks where they are there, and otherwise as a file, which must be there as a whole. */
-static mr_status open_marked(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
-                             size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+static mr_status open_marked(struct mr_codec *codec, const struct mr_packed_image *image,
+                             const uint8_t *bytes, size_t len, uint64_t offset,
+                             struct mr_image_head *head_out, mr_error *error)
 {
     if (!codec->decoder_chosen)
         choose_decoder(codec);
     if (image->marks && codec->reads_marks) {
-        mr_status status = mr_codec_marked_open(codec->marked, image, bytes, len, offset, &codec->head, error);
+        mr_status status =
+            mr_codec_marked_open(codec->marked, image, bytes, len, offset, &codec->head, error);
         if (status == MR_OK)
             set_open(codec, &mr_codec_marked, codec->marked, head_out);
         return status;
     }
     if (offset != 0 || len < image->len)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the JPEG was not read as a whole, and it has no marks");
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the JPEG was not read as a whole, and it has no marks");
     return mr_codec_open(codec, bytes, len, head_out, error);
 }
 
-mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
-                               size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_image *image,
+                               const uint8_t *bytes, size_t len, uint64_t offset,
+                               struct mr_image_head *head_out, mr_error *error)
 {
     assert(!codec->ops && image->encoding != MR_PACKED_RAW);
     if (image->encoding == MR_PACKED_JPEG)
@@ -263,26 +276,30 @@ mr_status mr_codec_open_packed(struct mr_codec *codec, const struct mr_packed_im
         return open_marked(codec, image, bytes, len, offset, head_out, error);
     mr_status status = codec->idct_chosen ? MR_OK : choose_idct(codec, error);
     if (status == MR_OK)
-        status = mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
+        status =
+            mr_codec_packed_open(codec->packed, image, bytes, len, offset, &codec->head, error);
     if (status == MR_OK)
         set_open(codec, &mr_codec_packed, codec->packed, head_out);
     return status;
 }
 
-mr_status mr_codec_mark(struct mr_codec *codec, const uint8_t *bytes, size_t len, struct mr_packed_image *image_out,
-                        mr_error *error)
+mr_status mr_codec_mark(struct mr_codec *codec, const uint8_t *bytes, size_t len,
+                        struct mr_packed_image *image_out, mr_error *error)
 {
     assert(!codec->ops);
     if (!mr_codec_reads_marks(codec))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "no marks: JPEGs are decoded by libjpeg alone");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "no marks: JPEGs are decoded by libjpeg alone");
     if (strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) != 0)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "no marks: the file is no JPEG");
-    mr_status status = codec->marker ? MR_OK : mr_mark_maker_create(&codec->limits, &codec->marker, error);
-    return status == MR_OK ? mr_mark_maker_run(codec->marker, bytes, len, image_out, error) : status;
+    mr_status status =
+        codec->marker ? MR_OK : mr_mark_maker_create(&codec->limits, &codec->marker, error);
+    return status == MR_OK ? mr_mark_maker_run(codec->marker, bytes, len, image_out, error)
+                           : status;
 }
 
-mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                         mr_error *error)
+mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_t width,
+                         uint32_t height, mr_error *error)
 {
     assert(codec->ops && !codec->begun);
     assert(width > 0 && x < codec->head.width && width <= codec->head.width - x);
@@ -292,15 +309,17 @@ mr_status mr_codec_begin(struct mr_codec *codec, uint32_t x, uint32_t y, uint32_
         choose_decoder(codec);
     mr_status status = codec->ops->begin(codec->state, x, y, width, height, error);
     if (status == MR_ERR_DAMAGED)
-        status = confirm_damage(codec, codec->ops, codec->state, (uint32_t[]){x, y, width, height}, error);
+        status = confirm_damage(codec, codec->ops, codec->state, (uint32_t[]){x, y, width, height},
+                                error);
     return status;
 }
 
-mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
-                        mr_error *error)
+mr_status mr_codec_rows(struct mr_codec *codec, const uint8_t **rows_out, uint32_t max_rows,
+                        uint32_t *n_out, mr_error *error)
 {
     assert(codec->ops && codec->begun && max_rows > 0);
-    return codec->ops->rows(codec->state, rows_out, max_rows < MR_CODEC_ROWS ? max_rows : MR_CODEC_ROWS, n_out, error);
+    return codec->ops->rows(codec->state, rows_out,
+                            max_rows < MR_CODEC_ROWS ? max_rows : MR_CODEC_ROWS, n_out, error);
 }
 
 uint32_t mr_codec_close(struct mr_codec *codec)

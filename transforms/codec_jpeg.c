@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes JPEG by libjpeg-turbo with its accurate defaults (ISLOW, fancy upsampling): the pixels are Pillow's.
- * jpeg_box.h does what comes after the entropy decoder.
+ * Decodes JPEG by libjpeg-turbo with its accurate defaults (ISLOW, fancy upsampling): the pixels
+ * are Pillow's. jpeg_box.h does what comes after the entropy decoder.
  *
- * Baseline files of one scan are decoded by jpeg_scan.h in libjpeg's place (jpeg_feed.h), if the caller allows it, for
- * as long as nothing is odd about them. Then the file starts again with libjpeg alone, from its first byte: rows that
- * were given out are decoded once more and dropped, and its warnings and its verdict alone count.
+ * Baseline files of one scan are decoded by jpeg_scan.h in libjpeg's place (jpeg_feed.h), if the
+ * caller allows it, for as long as nothing is odd about them. Then the file starts again with
+ * libjpeg alone, from its first byte: rows that were given out are decoded once more and dropped,
+ * and its warnings and its verdict alone count.
  *
- * Where the data end early, libjpeg only warns and goes on with grey. Here that is damage, unless the rows of the box
- * are complete.
+ * Where the data end early, libjpeg only warns and goes on with grey. Here that is damage, unless
+ * the rows of the box are complete.
  */
 #include "transforms/codec_jpeg.h"
 
@@ -27,7 +28,8 @@
 struct jpeg {
     struct mr_jpeg_file file; /* first: its address is the state's */
     uint32_t n_warnings;
-    bool many_scans;        /* progressive, or one scan per component: the whole file is read before the first row */
+    bool many_scans;        /* progressive, or one scan per component: the whole file is read
+                               before the first row */
     uint32_t last_imcu_row; /* that the box depends on */
 
     enum mr_codec_jpeg_decoder decoder; /* what the caller allows */
@@ -51,8 +53,8 @@ static struct jpeg *jpeg_of(j_common_ptr cinfo)
 /* Errors. */
 
 /*
- * The entropy decoder has no more data for the MCU row that it is in. With one scan that row is needed now; with
- * several the rows of the box may lie above it.
+ * The entropy decoder has no more data for the MCU row that it is in. With one scan that row is
+ * needed now; with several the rows of the box may lie above it.
  */
 static void on_data_end(struct mr_jpeg_file *file)
 {
@@ -84,7 +86,8 @@ static void jpeg_state_destroy(void *state)
     free(jpeg);
 }
 
-static mr_status jpeg_state_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status jpeg_state_create(const struct mr_codec_limits *limits, void **state_out,
+                                   mr_error *error)
 {
     size_t len = mr_align_up(sizeof(struct jpeg), _Alignof(struct jpeg));
     struct jpeg *jpeg = aligned_alloc(_Alignof(struct jpeg), len);
@@ -97,7 +100,8 @@ static mr_status jpeg_state_create(const struct mr_codec_limits *limits, void **
     return MR_OK;
 }
 
-void mr_codec_jpeg_use(void *state, enum mr_codec_jpeg_decoder decoder, const struct mr_kernel_ops *kernels)
+void mr_codec_jpeg_use(void *state, enum mr_codec_jpeg_decoder decoder,
+                       const struct mr_kernel_ops *kernels)
 {
     struct jpeg *jpeg = state;
     jpeg->decoder = decoder;
@@ -124,8 +128,8 @@ static mr_status open_file(struct jpeg *jpeg, struct mr_image_head *head_out, mr
     return mr_jpeg_file_check(file, jpeg->many_scans, head_out, error);
 }
 
-static mr_status jpeg_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                           mr_error *error)
+static mr_status jpeg_open(void *state, const uint8_t *bytes, size_t len,
+                           struct mr_image_head *head_out, mr_error *error)
 {
     struct jpeg *jpeg = state;
     jpeg->bytes = bytes;
@@ -174,7 +178,8 @@ static const struct mr_jpeg_feed_source scans = {.take = take_mcus, .end_row = e
 
 static void start_scan(struct jpeg *jpeg)
 {
-    if (jpeg->stock || !mr_scan_file_start(&jpeg->scan, &jpeg->codes, &jpeg->file.box.cinfo, jpeg->kernels))
+    if (jpeg->stock ||
+        !mr_scan_file_start(&jpeg->scan, &jpeg->codes, &jpeg->file.box.cinfo, jpeg->kernels))
         return;
     jpeg->own = true;
     jpeg->mcus = 0;
@@ -193,7 +198,9 @@ static void start_box(struct mr_jpeg_box *box)
     jpeg->last_imcu_row = last_row / ((uint32_t)cinfo->max_v_samp_factor * DCTSIZE);
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(cinfo); /* reads all scans where there are several */
-    /* Where bits are missing libjpeg smooths between blocks, over cut edges too: only a decode from the top is exact.
+    /*
+     * Where bits are missing libjpeg smooths between blocks, over cut edges too: only a decode from
+     * the top is exact. /
      */
     box->whole_rows = jpeg->many_scans && !mr_jpeg_file_has_every_bit(&jpeg->file);
     mr_jpeg_box_crop(box);
@@ -225,7 +232,8 @@ static mr_status start_again(struct jpeg *jpeg, uint32_t n, mr_error *error)
     return status;
 }
 
-static mr_status jpeg_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status jpeg_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                            mr_error *error)
 {
     struct jpeg *jpeg = state;
     struct mr_jpeg_box *box = &jpeg->file.box;
@@ -240,7 +248,8 @@ static mr_status jpeg_begin(void *state, uint32_t x, uint32_t y, uint32_t width,
 
 /* Rows, close. */
 
-static mr_status jpeg_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status jpeg_rows(void *state, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error)
 {
     struct jpeg *jpeg = state;
     struct mr_jpeg_box *box = &jpeg->file.box;

@@ -11,7 +11,10 @@ struct mr_kernel_ops;
 
 extern const struct mr_codec_ops mr_codec_jpeg;
 
-/* How baseline files of one scan are decoded; all others are libjpeg's. The pixels and the errors are the same. */
+/*
+ * How baseline files of one scan are decoded; all others are libjpeg's. The pixels and the errors
+ * are the same.
+ */
 enum mr_codec_jpeg_decoder {
     MR_CODEC_JPEG_STOCK,    /* by libjpeg */
     MR_CODEC_JPEG_OWN_SCAN, /* by our decoder of scans, and libjpeg's inverse DCT */
@@ -19,7 +22,8 @@ enum mr_codec_jpeg_decoder {
 };
 
 /* From the next begin() on. The caller has asked packed_selftest.h what works on this machine. */
-void mr_codec_jpeg_use(void *state, enum mr_codec_jpeg_decoder decoder, const struct mr_kernel_ops *kernels);
+void mr_codec_jpeg_use(void *state, enum mr_codec_jpeg_decoder decoder,
+                       const struct mr_kernel_ops *kernels);
 
 /* Was the last image decoded without libjpeg's decoder of scans, as far as its rows were read? */
 bool mr_codec_jpeg_used_own(const void *state);

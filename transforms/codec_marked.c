@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes boxes of a JPEG by its marks: libjpeg reads the header that is kept with them, and jpeg_feed.h stands in for
- * its decoder, with the blocks that jpeg_scan.h decodes from the mark in front of each row's first column.
+ * Decodes boxes of a JPEG by its marks: libjpeg reads the header that is kept with them, and
+ * jpeg_feed.h stands in for its decoder, with the blocks that jpeg_scan.h decodes from the mark in
+ * front of each row's first column.
  *
- * Invariant: marks, rows and bytes may be those of different files, so nothing that one says of another is believed.
+ * Invariant: marks, rows and bytes may be those of different files, so nothing that one says of
+ * another is believed.
  */
 #include "transforms/codec_marked.h"
 
@@ -65,8 +67,8 @@ static _Noreturn void fail_marks(struct marked *marked, const char *what)
 /* Rows. */
 
 /* Start a decoder at a mark; bytes in front of the mark that ends may be read. */
-static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint32_t number, uint32_t end_number,
-                          uint64_t mcu)
+static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint32_t number,
+                          uint32_t end_number, uint64_t mcu)
 {
     const struct mr_jpeg_marks *marks = &marked->marks;
     const struct mr_jpeg_mark mark = mr_jpeg_marks_get(marks, number);
@@ -77,10 +79,11 @@ static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint
     }
     if (mark.at < first || mark.at >= last)
         return false;
-    struct mr_jpeg_scan_place place = {.mcu = mcu, .at = marked->bytes + (mark.at - first), .bit = mark.bit};
+    struct mr_jpeg_scan_place place = {
+        .mcu = mcu, .at = marked->bytes + (mark.at - first), .bit = mark.bit};
     memcpy(place.predict, mark.predict, sizeof place.predict);
-    mr_jpeg_scan_start_at(scan, marked->kernels, &marked->codes.mcu, &place, marked->bytes + (last - first),
-                          marked->file.box.cinfo.restart_interval);
+    mr_jpeg_scan_start_at(scan, marked->kernels, &marked->codes.mcu, &place,
+                          marked->bytes + (last - first), marked->file.box.cinfo.restart_interval);
     return true;
 }
 
@@ -102,7 +105,8 @@ static uint32_t take_mcus(void *state, uint32_t row, uint32_t column)
     struct mr_jpeg_feed *feed = &marked->feed;
     uint32_t n = feed->last_column + 1 - column;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
-    feed->taken = mr_scan_rows_take(&marked->rows, row, column - feed->first_column, n, feed->blocks);
+    feed->taken =
+        mr_scan_rows_take(&marked->rows, row, column - feed->first_column, n, feed->blocks);
     if (!feed->taken)
         fail_marks(marked, "bytes");
     return n;
@@ -123,7 +127,8 @@ static const struct mr_jpeg_feed_source marked_rows = {.take = take_mcus};
 
 /* Create, destroy. */
 
-static mr_status marked_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status marked_create(const struct mr_codec_limits *limits, void **state_out,
+                               mr_error *error)
 {
     size_t len = mr_align_up(sizeof(struct marked), _Alignof(struct marked));
     struct marked *marked = aligned_alloc(_Alignof(struct marked), len);
@@ -153,8 +158,9 @@ void mr_codec_marked_use(void *state, const struct mr_kernel_ops *kernels, bool 
 
 /* Open, begin, close. */
 
-mr_status mr_codec_marked_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes, size_t len,
-                               uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+mr_status mr_codec_marked_open(void *state, const struct mr_packed_image *image,
+                               const uint8_t *bytes, size_t len, uint64_t offset,
+                               struct mr_image_head *head_out, mr_error *error)
 {
     struct marked *marked = state;
     struct mr_jpeg_box *box = &marked->file.box;
@@ -166,14 +172,15 @@ mr_status mr_codec_marked_open(void *state, const struct mr_packed_image *image,
     box->rows_left = 0;
     if (!mr_jpeg_marks_parse(image->marks, image->marks_len, &marked->marks))
         return mr_error_set(error, MR_ERR_DAMAGED, "the marks of the JPEG are damaged");
-    mr_status status =
-        mr_jpeg_file_read(&marked->file, mr_jpeg_marks_head(&marked->marks), marked->marks.head_len, error);
+    mr_status status = mr_jpeg_file_read(&marked->file, mr_jpeg_marks_head(&marked->marks),
+                                         marked->marks.head_len, error);
     if (status == MR_OK)
-        status = mr_jpeg_file_check(&marked->file, jpeg_has_multiple_scans(&box->cinfo), head_out, error);
+        status = mr_jpeg_file_check(&marked->file, jpeg_has_multiple_scans(&box->cinfo), head_out,
+                                    error);
     if (status != MR_OK)
         return status;
-    if (marked->n_warnings > 0 || jpeg_has_multiple_scans(&box->cinfo) || head_out->width != image->width ||
-        head_out->height != image->height) {
+    if (marked->n_warnings > 0 || jpeg_has_multiple_scans(&box->cinfo) ||
+        head_out->width != image->width || head_out->height != image->height) {
         jpeg_destroy_decompress(&box->cinfo);
         return mr_error_set(error, MR_ERR_DAMAGED, "the marks of the JPEG do not fit its size");
     }
@@ -187,7 +194,8 @@ static bool check_marks(struct marked *marked)
     const struct mr_jpeg_feed *feed = &marked->feed;
     struct mr_packed_template template;
     marked->row_marks = (feed->n_columns + MR_JPEG_MARKS_MCUS - 1) / MR_JPEG_MARKS_MCUS;
-    return marked->n_warnings == 0 && marked->marks.n_marks == (uint64_t)marked->row_marks * feed->n_rows &&
+    return marked->n_warnings == 0 &&
+           marked->marks.n_marks == (uint64_t)marked->row_marks * feed->n_rows &&
            marked->marks.n_components == (uint32_t)marked->file.box.cinfo.num_components &&
            mr_packed_header_describe(&marked->file.box.cinfo, &template, NULL) == MR_OK &&
            memcmp(&template, marked->image->template, sizeof template) == 0;
@@ -211,7 +219,8 @@ static void start_box(struct mr_jpeg_box *box)
     mr_jpeg_box_skip(box);
 }
 
-static mr_status marked_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status marked_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                              mr_error *error)
 {
     struct marked *marked = state;
     struct mr_jpeg_box *box = &marked->file.box;
@@ -224,8 +233,8 @@ static mr_status marked_begin(void *state, uint32_t x, uint32_t y, uint32_t widt
     return status;
 }
 
-static mr_status marked_rows_of(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
-                                mr_error *error)
+static mr_status marked_rows_of(void *state, const uint8_t **rows_out, uint32_t max_rows,
+                                uint32_t *n_out, mr_error *error)
 {
     struct marked *marked = state;
     return mr_jpeg_box_rows(&marked->file.box, rows_out, max_rows, n_out, error);

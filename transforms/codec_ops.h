@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One image format behind codec.h: a table of functions over a state that is made once per worker. codec.c has the list
- * of formats, and checks the arguments and the order of the calls, so a format sees only correct calls.
+ * One image format behind codec.h: a table of functions over a state that is made once per worker.
+ * codec.c has the list of formats, and checks the arguments and the order of the calls, so a format
+ * sees only correct calls.
  */
 #ifndef TRANSFORMS_CODEC_OPS_H
 #define TRANSFORMS_CODEC_OPS_H
@@ -9,12 +10,15 @@
 #include "transforms/codec_limits.h"
 #include "transforms/image_head.h"
 
-/* Rows that one call of rows() gives at most: enough to make the call cheap, few enough to stay in the L1 cache. */
+/*
+ * Rows that one call of rows() gives at most: enough to make the call cheap, few enough to stay in
+ * the L1 cache.
+ */
 #define MR_CODEC_ROWS 8
 
 /*
- * Pixels around a JPEG's box that are decoded too, since upsampling looks at neighbours. One is too few: 4:2:0 crops
- * that are one pixel wide would differ.
+ * Pixels around a JPEG's box that are decoded too, since upsampling looks at neighbours. One is too
+ * few: 4:2:0 crops that are one pixel wide would differ.
  */
 #define MR_CODEC_JPEG_MARGIN 2
 
@@ -22,13 +26,17 @@ struct mr_codec_ops {
     const char *name; /* as mr_image_format_sniff() calls it */
     mr_status (*create)(const struct mr_codec_limits *limits, void **state_out, mr_error *error);
     void (*destroy)(void *state);
-    mr_status (*open)(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out, mr_error *error);
-    mr_status (*begin)(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error);
-    mr_status (*rows)(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error);
+    mr_status (*open)(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
+                      mr_error *error);
+    mr_status (*begin)(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                       mr_error *error);
+    mr_status (*rows)(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
+                      mr_error *error);
     uint32_t (*close)(void *state);
     /*
-     * Only where a library takes lack of memory for damage: bytes that it may have asked for when open() or begin()
-     * failed, within the limits; 0 if it was not called. codec.c then finds out which of the two it was.
+     * Only where a library takes lack of memory for damage: bytes that it may have asked for when
+     * open() or begin() failed, within the limits; 0 if it was not called. codec.c then finds out
+     * which of the two it was.
      */
     uint64_t (*need)(const void *state);
 };

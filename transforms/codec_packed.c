@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes a packed JPEG with libjpeg-turbo. After the header (packed_header.h), jpeg_feed.h stands in for libjpeg's
- * decoder, and the blocks are those of the tiles that the box needs.
+ * Decodes a packed JPEG with libjpeg-turbo. After the header (packed_header.h), jpeg_feed.h stands
+ * in for libjpeg's decoder, and the blocks are those of the tiles that the box needs.
  *
  * Invariant: bytes may hold anything, so every size in them is checked before it is used.
  */
@@ -74,8 +74,9 @@ static bool sum_fits(const struct packed *packed, uint32_t row)
 {
     const struct mr_packed_image *image = packed->image;
     size_t len = image->rows[row + 1] - image->rows[row];
-    return !image->sums || image->sums[row] == (uint32_t)packed->kernels->xxh3(
-                                                   packed->bytes + (image->rows[row] - packed->offset), len);
+    return !image->sums ||
+           image->sums[row] == (uint32_t)packed->kernels->xxh3(
+                                   packed->bytes + (image->rows[row] - packed->offset), len);
 }
 
 /* A row's tiles must fill it exactly, and be the ones that were packed. */
@@ -96,20 +97,24 @@ static void start_row(struct packed *packed, uint32_t row)
     packed->tile = sizes + before;
 }
 
-/* Expand the tile that column lies in, from there on, as far as the box needs it; returns the number of MCUs. */
+/*
+ * Expand the tile that column lies in, from there on, as far as the box needs it; returns the
+ * number of MCUs.
+ */
 static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
 {
     struct packed *packed = state;
     const struct mr_packed_layout *layout = &packed->layout;
-    uint32_t index = column / MR_PACKED_TILE_MCUS, start = index * MR_PACKED_TILE_MCUS, n_blocks = layout->n_blocks;
+    uint32_t index = column / MR_PACKED_TILE_MCUS, start = index * MR_PACKED_TILE_MCUS,
+             n_blocks = layout->n_blocks;
     uint32_t n = layout->n_columns - start, end = packed->feed.last_column + 1 - start;
     n = n < MR_PACKED_TILE_MCUS ? n : MR_PACKED_TILE_MCUS;
     end = end < n ? end : n;
     if (column == packed->feed.first_column)
         start_row(packed, row);
     size_t len = load_u16(packed->sizes + 2 * (size_t)index);
-    if (!packed->kernels->expand_dct(packed->tile, len, n * n_blocks, (column - start) * n_blocks, end * n_blocks,
-                                     packed->feed.blocks))
+    if (!packed->kernels->expand_dct(packed->tile, len, n * n_blocks, (column - start) * n_blocks,
+                                     end * n_blocks, packed->feed.blocks))
         fail_row(packed, row);
     packed->tile += len;
     return end - (column - start);
@@ -129,7 +134,9 @@ static mr_status check_rows(const struct packed *packed, mr_error *error)
     if (start >= packed->offset && end - packed->offset <= packed->len)
         return MR_OK;
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "rows %" PRIu32 " to %" PRIu32 " of the pack's sample were not read as a whole", first, last);
+                        "rows %" PRIu32 " to %" PRIu32
+                        " of the pack's sample were not read as a whole",
+                        first, last);
 }
 
 static void start_box(struct mr_jpeg_box *box)
@@ -138,13 +145,15 @@ static void start_box(struct mr_jpeg_box *box)
     jpeg_start_decompress(&box->cinfo);
     mr_jpeg_box_crop(box);
     mr_jpeg_feed_start(&packed->feed, box);
-    assert(packed->feed.n_columns == packed->layout.n_columns && packed->feed.n_rows == packed->layout.n_rows);
+    assert(packed->feed.n_columns == packed->layout.n_columns &&
+           packed->feed.n_rows == packed->layout.n_rows);
     mr_jpeg_box_skip(box);
 }
 
 /* The codec. */
 
-static mr_status packed_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status packed_create(const struct mr_codec_limits *limits, void **state_out,
+                               mr_error *error)
 {
     struct packed *packed = aligned_alloc(_Alignof(struct packed), sizeof *packed);
     if (!packed)
@@ -178,8 +187,9 @@ void mr_codec_packed_use_libjpeg_idct(void *state, bool libjpeg_idct)
     packed->libjpeg_idct = libjpeg_idct;
 }
 
-mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes, size_t len,
-                               uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
+                               const uint8_t *bytes, size_t len, uint64_t offset,
+                               struct mr_image_head *head_out, mr_error *error)
 {
     struct packed *packed = state;
     const struct mr_kernel_ops *kernels = packed->kernels;
@@ -199,12 +209,13 @@ mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
         jpeg_destroy_decompress(&packed->box.cinfo);
         return status;
     }
-    *head_out =
-        (struct mr_image_head){.width = image->width, .height = image->height, .orientation = image->orientation};
+    *head_out = (struct mr_image_head){
+        .width = image->width, .height = image->height, .orientation = image->orientation};
     return MR_OK;
 }
 
-static mr_status packed_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status packed_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                              mr_error *error)
 {
     struct packed *packed = state;
     struct mr_jpeg_box *box = &packed->box;
@@ -219,7 +230,8 @@ static mr_status packed_begin(void *state, uint32_t x, uint32_t y, uint32_t widt
     return status;
 }
 
-static mr_status packed_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status packed_rows(void *state, const uint8_t **rows_out, uint32_t max_rows,
+                             uint32_t *n_out, mr_error *error)
 {
     return mr_jpeg_box_rows(state, rows_out, max_rows, n_out, error);
 }

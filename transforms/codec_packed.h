@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pixels of a packed JPEG: tiles become samples here, and libjpeg-turbo does the upsampling and the colours. It is a
- * format of codec_ops.h with an open of its own.
+ * Pixels of a packed JPEG: tiles become samples here, and libjpeg-turbo does the upsampling and the
+ * colours. It is a format of codec_ops.h with an open of its own.
  */
 #ifndef TRANSFORMS_CODEC_PACKED_H
 #define TRANSFORMS_CODEC_PACKED_H
@@ -23,10 +23,12 @@ void mr_codec_packed_use(void *state, const struct mr_kernel_ops *kernels);
 void mr_codec_packed_use_libjpeg_idct(void *state, bool libjpeg_idct);
 
 /*
- * bytes: [offset, offset + len) of the sample, with MR_TILE_SLACK readable bytes behind. image has been checked and
- * must stay valid until close, as bytes must. begin() with a box whose rows are not all there is MR_ERR_DAMAGED.
+ * bytes: [offset, offset + len) of the sample, with MR_TILE_SLACK readable bytes behind. image has
+ * been checked and must stay valid until close, as bytes must. begin() with a box whose rows are
+ * not all there is MR_ERR_DAMAGED.
  */
-mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes, size_t len,
-                               uint64_t offset, struct mr_image_head *head_out, mr_error *error);
+mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
+                               const uint8_t *bytes, size_t len, uint64_t offset,
+                               struct mr_image_head *head_out, mr_error *error);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes PNG by libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB") gives it. Alpha is
- * dropped, not blended; gamma, profiles and text are not looked at. 16-bit colour keeps its high byte, but 16-bit grey
- * is clipped at 255, as in Pillow.
+ * Decodes PNG by libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB") gives
+ * it. Alpha is dropped, not blended; gamma, profiles and text are not looked at. 16-bit colour
+ * keeps its high byte, but 16-bit grey is clipped at 255, as in Pillow.
  *
- * Rows above the box are decoded and dropped, rows below it are not decoded. libpng checks the CRC of a chunk only when
- * it leaves the chunk, so after the last row of the box this file checks the chunk that the row came from.
+ * Rows above the box are decoded and dropped, rows below it are not decoded. libpng checks the CRC
+ * of a chunk only when it leaves the chunk, so after the last row of the box this file checks the
+ * chunk that the row came from.
  */
 #include "transforms/codec_png.h"
 
@@ -72,7 +73,10 @@ static void on_warning(png_structp reader, png_const_charp words)
     png->n_warnings++;
 }
 
-/* libpng and zlib have words of their own for it, each, and go on without a chunk that is not needed. */
+/*
+ * libpng and zlib have words of their own for it, each, and go on without a chunk that is not
+ * needed.
+ */
 static png_voidp allocate_memory(png_structp reader, png_alloc_size_t n)
 {
     struct png *png = png_get_mem_ptr(reader);
@@ -90,7 +94,8 @@ static void release_memory(png_structp reader, png_voidp memory)
 static mr_status guard_step(struct png *png, void (*step)(struct png *png), mr_error *error)
 {
     if (setjmp(png->escape) != 0)
-        return mr_error_set(error, png->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "%s", png->words);
+        return mr_error_set(error, png->no_memory ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED, "%s",
+                            png->words);
     step(png);
     return png->no_memory ? mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for libpng") : MR_OK;
 }
@@ -108,7 +113,8 @@ static void source_read(png_structp reader, png_bytep out, size_t n)
 
 /* Create, destroy, close. */
 
-static mr_status png_state_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status png_state_create(const struct mr_codec_limits *limits, void **state_out,
+                                  mr_error *error)
 {
     struct png *png = calloc(1, sizeof *png);
     if (!png)
@@ -141,8 +147,8 @@ static uint32_t png_close(void *state)
 
 static void make_reader(struct png *png)
 {
-    png->reader = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png, allocate_memory,
-                                           release_memory);
+    png->reader = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png,
+                                           allocate_memory, release_memory);
     if (!png->reader)
         escape_with_words(png, "libpng cannot start");
     png->info = png_create_info_struct(png->reader);
@@ -150,10 +156,12 @@ static void make_reader(struct png *png)
         escape_with_words(png, "libpng cannot start");
     png_set_read_fn(png->reader, png, source_read);
     png_set_benign_errors(png->reader, 1);
-    png_set_user_limits(png->reader, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* max_pixels is the limit */
+    /* max_pixels is the limit */
+    png_set_user_limits(png->reader, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     /* Compressed text and profiles cost time and memory and change no pixel. */
     png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
-    png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "eXIf", 1);
+    png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "eXIf",
+                                1);
 }
 
 static void convert_to_rgb(struct png *png, int colour, int depth)
@@ -183,12 +191,13 @@ static void read_header(struct png *png)
     png_bytep exif;
     if (png_get_eXIf_1(png->reader, png->info, &exif_len, &exif))
         png->orientation = mr_exif_orientation(exif, exif_len);
-    convert_to_rgb(png, png_get_color_type(png->reader, png->info), png_get_bit_depth(png->reader, png->info));
+    convert_to_rgb(png, png_get_color_type(png->reader, png->info),
+                   png_get_bit_depth(png->reader, png->info));
     png->n_passes = png_set_interlace_handling(png->reader);
 }
 
-static mr_status png_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                          mr_error *error)
+static mr_status png_open(void *state, const uint8_t *bytes, size_t len,
+                          struct mr_image_head *head_out, mr_error *error)
 {
     struct png *png = state;
     png->bytes = bytes;
@@ -201,7 +210,8 @@ static mr_status png_open(void *state, const uint8_t *bytes, size_t len, struct 
     png->next_row = 0;
     mr_status status = guard_step(png, read_header, error);
     if (status == MR_OK)
-        status = mr_codec_limits_check_pixels(&png->limits, png->image_width, png->image_height, error);
+        status =
+            mr_codec_limits_check_pixels(&png->limits, png->image_width, png->image_height, error);
     if (status != MR_OK) {
         png_close(png);
         return status;
@@ -222,7 +232,10 @@ static uint8_t *row_at(const struct png *png, uint32_t slot)
     return png->buffer + slot * stride_of(png);
 }
 
-/* Where libpng writes a row: two-byte grey goes so far to the right that it can be widened to RGB in place. */
+/*
+ * Where libpng writes a row: two-byte grey goes so far to the right that it can be widened to RGB
+ * in place.
+ */
 static uint8_t *row_target(const struct png *png, uint32_t slot)
 {
     return row_at(png, slot) + (png->wide_grey ? png->image_width : 0);
@@ -234,8 +247,8 @@ static mr_status reserve_rows(struct png *png, mr_error *error)
     uint64_t n_rows = png->n_passes > 1 ? png->height : MR_CODEC_ROWS;
     uint64_t need = n_rows * stride_of(png);
     /* libpng keeps two rows of up to 8 bytes a pixel. */
-    mr_status status =
-        mr_codec_limits_check_memory(&png->limits, need + (uint64_t)png->image_width * 16 + DECODER_BYTES, error);
+    mr_status status = mr_codec_limits_check_memory(
+        &png->limits, need + (uint64_t)png->image_width * 16 + DECODER_BYTES, error);
     if (status != MR_OK || need <= png->buffer_bytes)
         return status;
     free(png->buffer);
@@ -271,7 +284,8 @@ static void start_box(struct png *png)
         png_read_row(png->reader, NULL, NULL);
 }
 
-static mr_status png_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status png_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                           mr_error *error)
 {
     struct png *png = state;
     png->x = x;
@@ -293,8 +307,10 @@ static uint32_t read_u32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The CRC of the chunk in which libpng stands, unless the file ends within it: its pixels are then as good as they
- * look. */
+/*
+ * The CRC of the chunk in which libpng stands, unless the file ends within it: its pixels are then
+ * as good as they look.
+ */
 static mr_status check_last_chunk(const struct png *png, mr_error *error)
 {
     size_t start = SIGNATURE_BYTES;
@@ -320,7 +336,10 @@ static void read_rows(struct png *png)
         png_read_row(png->reader, row_target(png, i), NULL);
 }
 
-/* From two bytes at the right end of a row to three from its start: what is written was read before. */
+/*
+ * From two bytes at the right end of a row to three from its start: what is written was read
+ * before.
+ */
 static void widen_grey(uint8_t *row, uint32_t width)
 {
     const uint8_t *in = row + width;
@@ -332,7 +351,8 @@ static void widen_grey(uint8_t *row, uint32_t width)
     }
 }
 
-static mr_status png_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status png_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
+                          mr_error *error)
 {
     struct png *png = state;
     uint32_t left = png->height - png->next_row;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws boxes in the order of torchvision's RandomErasing, and what comes into them. Normal numbers have places of
- * their own beside the operation's, one for each box, so whoever makes floats can make them from the box alone.
+ * Draws boxes in the order of torchvision's RandomErasing, and what comes into them. Normal numbers
+ * have places of their own beside the operation's, one for each box, so whoever makes floats can
+ * make them from the box alone.
  */
 #include "transforms/erase.h"
 
@@ -16,14 +17,15 @@ static uint32_t own_place(const struct mr_plan *plan)
 }
 
 /* RandomErasing.get_params; f32 where torch has f32 tensors, double where Python computes. */
-static bool draw_box(const struct mr_op *op, uint32_t n_boxes, uint32_t width, uint32_t height, struct mr_rng *rng,
-                     struct mr_erase_box *box_out)
+static bool draw_box(const struct mr_op *op, uint32_t n_boxes, uint32_t width, uint32_t height,
+                     struct mr_rng *rng, struct mr_erase_box *box_out)
 {
     float log_lo = (float)log((double)(float)op->ratio[0]);
     float log_hi = (float)log((double)(float)op->ratio[1]);
     double area = (double)width * (double)height;
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        double target = area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]) / n_boxes;
+        double target =
+            area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]) / n_boxes;
         double aspect = (double)(float)exp((double)mr_rng_uniform(rng, log_lo, log_hi));
         double h = rint(sqrt(target * aspect));
         double w = rint(sqrt(target / aspect));
@@ -39,7 +41,8 @@ static bool draw_box(const struct mr_op *op, uint32_t n_boxes, uint32_t width, u
 }
 
 /* Of each channel, where they are the same in all of the box: a constant or `rand`. */
-static void set_values(const struct mr_plan *plan, const struct mr_rng *rng, struct mr_erase *erase, uint32_t k)
+static void set_values(const struct mr_plan *plan, const struct mr_rng *rng, struct mr_erase *erase,
+                       uint32_t k)
 {
     const struct mr_op *op = &plan->erase;
     struct mr_rng normals;
@@ -50,8 +53,8 @@ static void set_values(const struct mr_plan *plan, const struct mr_rng *rng, str
                                         : (float)op->mean[op->n_channels == 1 ? 0 : c];
 }
 
-void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height, const struct mr_rng *rng,
-                   struct mr_erase *erase_out)
+void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height,
+                   const struct mr_rng *rng, struct mr_erase *erase_out)
 {
     const struct mr_op *op = &plan->erase;
     struct mr_rng own;
@@ -80,12 +83,13 @@ bool mr_erase_is_deferred(const struct mr_plan *plan)
 void mr_erase_run(const struct mr_plan *plan, const struct mr_erase *erase, void *tensor)
 {
     bool planes = plan->layout == MR_NCHW;
-    const struct mr_erasing_tensor floats = {.data = tensor,
-                                             .dtype = plan->dtype,
-                                             .height = plan->out_height,
-                                             .width = plan->out_width,
-                                             .channels = plan->channels,
-                                             .pixel_stride = planes ? 1 : plan->channels,
-                                             .channel_stride = planes ? (size_t)plan->out_height * plan->out_width : 1};
+    const struct mr_erasing_tensor floats = {
+        .data = tensor,
+        .dtype = plan->dtype,
+        .height = plan->out_height,
+        .width = plan->out_width,
+        .channels = plan->channels,
+        .pixel_stride = planes ? 1 : plan->channels,
+        .channel_stride = planes ? (size_t)plan->out_height * plan->out_width : 1};
     mr_erasing_run(erase, &floats);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random erasing: draws the boxes of a sample's tensor that are overwritten once its floats are made. */
+/*
+ * Random erasing: draws the boxes of a sample's tensor that are overwritten once its floats are
+ * made.
+ */
 #ifndef TRANSFORMS_ERASE_H
 #define TRANSFORMS_ERASE_H
 
@@ -8,13 +11,17 @@
 #include "transforms/plan.h"
 
 /*
- * Draw for a tensor of that size, as torchvision's RandomErasing; of a count above 1 as timm's. rng is the sample's, at
- * the end of the other draws; philox's are those of the operation's own place. Nothing is drawn where no box fits.
+ * Draw for a tensor of that size, as torchvision's RandomErasing; of a count above 1 as timm's. rng
+ * is the sample's, at the end of the other draws; philox's are those of the operation's own place.
+ * Nothing is drawn where no box fits.
  */
-void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height, const struct mr_rng *rng,
-                   struct mr_erase *erase_out);
+void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height,
+                   const struct mr_rng *rng, struct mr_erase *erase_out);
 
-/* True where a plan's pixels are u8, so boxes are drawn with them and applied to the floats that are made later. */
+/*
+ * True where a plan's pixels are u8, so boxes are drawn with them and applied to the floats that
+ * are made later.
+ */
 bool mr_erase_is_deferred(const struct mr_plan *plan);
 
 /* Overwrite the boxes in a finished tensor of the plan. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes which functions of torchvision and Pillow make a sample. The steps are those that geometry.c makes the sample
- * of; here they only get torchvision's names and lose what changes nothing.
+ * Writes which functions of torchvision and Pillow make a sample. The steps are those that
+ * geometry.c makes the sample of; here they only get torchvision's names and lose what changes
+ * nothing.
  */
 #include "base/options.h"
 #include "transforms/call_text.h"
@@ -31,19 +32,25 @@ struct listing {
     struct mr_image image; /* ahead of the next call */
 };
 
-static const struct mr_image_arg box_args[MR_CALL_MAX_NAMED] = {{.name = "top", .kind = MR_ARG_INTEGER},
-                                                                {.name = "left", .kind = MR_ARG_INTEGER},
-                                                                {.name = "height", .kind = MR_ARG_INTEGER},
-                                                                {.name = "width", .kind = MR_ARG_INTEGER}};
+static const struct mr_image_arg box_args[MR_CALL_MAX_NAMED] = {
+    {.name = "top", .kind = MR_ARG_INTEGER},
+    {.name = "left", .kind = MR_ARG_INTEGER},
+    {.name = "height", .kind = MR_ARG_INTEGER},
+    {.name = "width", .kind = MR_ARG_INTEGER}};
 static const struct mr_image_arg resized_args[MR_CALL_MAX_NAMED] = {
-    {.name = "top", .kind = MR_ARG_INTEGER},          {.name = "left", .kind = MR_ARG_INTEGER},
-    {.name = "height", .kind = MR_ARG_INTEGER},       {.name = "width", .kind = MR_ARG_INTEGER},
-    {.name = "size", .kind = MR_ARG_INTEGER, .n = 2}, {.name = "interpolation", .kind = MR_ARG_FILTER}};
-static const struct mr_image_arg resize_args[MR_CALL_MAX_NAMED] = {{.name = "size", .kind = MR_ARG_INTEGER, .n = 2},
-                                                                   {.name = "interpolation", .kind = MR_ARG_FILTER}};
+    {.name = "top", .kind = MR_ARG_INTEGER},
+    {.name = "left", .kind = MR_ARG_INTEGER},
+    {.name = "height", .kind = MR_ARG_INTEGER},
+    {.name = "width", .kind = MR_ARG_INTEGER},
+    {.name = "size", .kind = MR_ARG_INTEGER, .n = 2},
+    {.name = "interpolation", .kind = MR_ARG_FILTER}};
+static const struct mr_image_arg resize_args[MR_CALL_MAX_NAMED] = {
+    {.name = "size", .kind = MR_ARG_INTEGER, .n = 2},
+    {.name = "interpolation", .kind = MR_ARG_FILTER}};
 static const struct mr_image_arg center_args[MR_CALL_MAX_NAMED] = {
     {.name = "output_size", .kind = MR_ARG_INTEGER, .n = 2}};
-static const struct mr_image_arg pad_args[MR_CALL_MAX_NAMED] = {{.name = "padding", .kind = MR_ARG_INTEGER, .n = 4}};
+static const struct mr_image_arg pad_args[MR_CALL_MAX_NAMED] = {
+    {.name = "padding", .kind = MR_ARG_INTEGER, .n = 4}};
 static const struct mr_image_arg pad_as_args[MR_CALL_MAX_NAMED] = {
     {.name = "padding", .kind = MR_ARG_INTEGER, .n = 4},
     {.name = "fill", .kind = MR_ARG_FILL},
@@ -70,7 +77,8 @@ static void put_call(struct listing *l, const struct mr_call_text *call)
     l->n++;
 }
 
-static void put_function(struct listing *l, const char *name, const struct mr_image_arg *keywords, const double *args)
+static void put_function(struct listing *l, const char *name, const struct mr_image_arg *keywords,
+                         const double *args)
 {
     const struct mr_call_text call = {.name = name, .keywords = keywords, .args = args};
     put_call(l, &call);
@@ -109,7 +117,8 @@ static void put_resized_crop(struct listing *l, const struct mr_geometry_step *s
 
 static void put_resize(struct listing *l, const struct mr_geometry_step *step)
 {
-    const double args[] = {(double)step->resized_height, (double)step->resized_width, step->interpolation};
+    const double args[] = {(double)step->resized_height, (double)step->resized_width,
+                           step->interpolation};
     if (!has_size(l, step->resized_width, step->resized_height))
         put_function(l, "resize", resize_args, args);
     set_size(l, step->resized_width, step->resized_height);
@@ -131,10 +140,12 @@ static void put_random_crop(struct listing *l, const struct mr_geometry_step *st
     const double padding = step->op->padding;
     const double args_of_pad[] = {padding, padding, padding, padding,
                                   fill[0], fill[1], fill[2], step->op->padding_mode};
-    bool is_default = step->op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
+    bool is_default =
+        step->op->padding_mode == MR_PADDING_CONSTANT && !fill[0] && !fill[1] && !fill[2];
     if (step->op->padding) {
         put_function(l, "pad", is_default ? pad_args : pad_as_args, args_of_pad);
-        set_size(l, step->width + 2 * (int64_t)step->op->padding, step->height + 2 * (int64_t)step->op->padding);
+        set_size(l, step->width + 2 * (int64_t)step->op->padding,
+                 step->height + 2 * (int64_t)step->op->padding);
         box.x += step->op->padding;
         box.y += step->op->padding;
     }
@@ -144,7 +155,8 @@ static void put_random_crop(struct listing *l, const struct mr_geometry_step *st
     set_size(l, box.width, box.height);
 }
 
-static void put_image_calls(struct listing *l, const struct mr_geometry_step *step, const struct mr_image_call *calls)
+static void put_image_calls(struct listing *l, const struct mr_geometry_step *step,
+                            const struct mr_image_call *calls)
 {
     for (uint32_t i = 0; i < step->n_calls; i++) {
         const struct mr_image_call *call = &calls[step->first_call + i];
@@ -155,7 +167,8 @@ static void put_image_calls(struct listing *l, const struct mr_geometry_step *st
     }
 }
 
-static void put_step(struct listing *l, const struct mr_geometry_step *step, const struct mr_image_call *calls)
+static void put_step(struct listing *l, const struct mr_geometry_step *step,
+                     const struct mr_image_call *calls)
 {
     switch ((enum mr_op_kind)step->op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP: put_resized_crop(l, step); break;
@@ -195,8 +208,9 @@ struct facts {
 
 static void put_head(struct mr_text_writer *w, const struct facts *facts, const char *name)
 {
-    mr_text_writer_put(w, "{\"index\":%lld,\"epoch\":%llu,\"occurrence\":%llu,\"name\":", (long long)facts->index,
-                       (unsigned long long)facts->epoch, (unsigned long long)facts->occurrence);
+    mr_text_writer_put(
+        w, "{\"index\":%lld,\"epoch\":%llu,\"occurrence\":%llu,\"name\":", (long long)facts->index,
+        (unsigned long long)facts->epoch, (unsigned long long)facts->occurrence);
     if (name)
         mr_text_writer_put_json_string(w, name);
     else
@@ -231,8 +245,9 @@ static void put_after(struct mr_text_writer *w, const struct explanation *e)
     mr_text_writer_put(w, ",\"after\":[");
     for (uint32_t k = 0; k < e->erase.n; k++) {
         const struct mr_erase_box *box = &e->erase.boxes[k];
-        mr_text_writer_put(w, "%s[\"erase\",{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d,\"v\":", k ? "," : "", box->i, box->j,
-                           box->h, box->w);
+        mr_text_writer_put(w,
+                           "%s[\"erase\",{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d,\"v\":", k ? "," : "",
+                           box->i, box->j, box->h, box->w);
         put_erased_value(w, e, k);
         mr_text_writer_put(w, "}]");
     }
@@ -243,7 +258,8 @@ static void put_erased_words(struct listing *l, const struct explanation *e)
 {
     for (uint32_t k = 0; k < e->erase.n; k++) {
         const struct mr_erase_box *box = &e->erase.boxes[k];
-        mr_text_writer_put(l->w, "%serase %dx%d+%d+%d", l->n++ ? ", " : "", box->w, box->h, box->j, box->i);
+        mr_text_writer_put(l->w, "%serase %dx%d+%d+%d", l->n++ ? ", " : "", box->w, box->h, box->j,
+                           box->i);
     }
 }
 
@@ -257,7 +273,8 @@ static void put_mix(struct mr_text_writer *w, const struct explanation *e)
         return;
     }
     const struct mr_mix *mix = &e->mix;
-    mr_text_writer_put(w, ",\"mix\":{\"kind\":\"%s\",\"row\":%u,\"lambda\":", mix_names[mix->kind], e->partner);
+    mr_text_writer_put(w, ",\"mix\":{\"kind\":\"%s\",\"row\":%u,\"lambda\":", mix_names[mix->kind],
+                       e->partner);
     mr_text_writer_put_double(w, (double)mix->lambda);
     if (mix->kind == MR_MIX_CUT)
         mr_text_writer_put(w, ",\"box\":[%d,%d,%d,%d]", mix->x1, mix->y1, mix->x2, mix->y2);
@@ -268,13 +285,14 @@ static void put_mix_words(struct listing *l, const struct explanation *e)
 {
     if (e->mix.kind == MR_MIX_NONE)
         return;
-    mr_text_writer_put(l->w, "%s%s row %u ", l->n++ ? ", " : "", mix_names[e->mix.kind], e->partner);
+    mr_text_writer_put(l->w, "%s%s row %u ", l->n++ ? ", " : "", mix_names[e->mix.kind],
+                       e->partner);
     mr_text_writer_put_double(l->w, (double)e->mix.lambda);
 }
 
 /* e NULL: a hole. */
-static size_t write_line(const struct explanation *e, const struct facts *facts, const mr_explain_options *options,
-                         char *text_out, size_t size)
+static size_t write_line(const struct explanation *e, const struct facts *facts,
+                         const mr_explain_options *options, char *text_out, size_t size)
 {
     struct mr_text_writer w;
     struct listing l = {.w = &w, .form = options->form};
@@ -309,20 +327,25 @@ static size_t write_line(const struct explanation *e, const struct facts *facts,
 static mr_status check_options(const mr_explain_options *options, mr_error *error)
 {
     if (options->orientation > 8)
-        return mr_error_set(error, MR_ERR_INVALID, "orientation %u is above 8", options->orientation);
+        return mr_error_set(error, MR_ERR_INVALID, "orientation %u is above 8",
+                            options->orientation);
     if (options->raw_channels != 0 && options->raw_channels != 1 && options->raw_channels != 3)
-        return mr_error_set(error, MR_ERR_INVALID, "raw_channels %u is not 0, 1 or 3", options->raw_channels);
-    if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS && options->form != MR_EXPLAIN_BRIEF)
+        return mr_error_set(error, MR_ERR_INVALID, "raw_channels %u is not 0, 1 or 3",
+                            options->raw_channels);
+    if (options->form != MR_EXPLAIN_JSON && options->form != MR_EXPLAIN_WORDS &&
+        options->form != MR_EXPLAIN_BRIEF)
         return mr_error_set(error, MR_ERR_INVALID, "form %d is unknown", (int)options->form);
     if (options->n_rows > 0 && options->row >= options->n_rows)
-        return mr_error_set(error, MR_ERR_INVALID, "row %u is not below n_rows %u", options->row, options->n_rows);
+        return mr_error_set(error, MR_ERR_INVALID, "row %u is not below n_rows %u", options->row,
+                            options->n_rows);
     if (options->partner_is_hole > 1)
-        return mr_error_set(error, MR_ERR_INVALID, "partner_is_hole %u is not 0 or 1", options->partner_is_hole);
+        return mr_error_set(error, MR_ERR_INVALID, "partner_is_hole %u is not 0 or 1",
+                            options->partner_is_hole);
     return MR_OK;
 }
 
-static mr_status compile_plan(const mr_transform *transform, uint32_t width, uint32_t height, uint32_t raw_channels,
-                              struct mr_plan *plan, mr_error *error)
+static mr_status compile_plan(const mr_transform *transform, uint32_t width, uint32_t height,
+                              uint32_t raw_channels, struct mr_plan *plan, mr_error *error)
 {
     struct mr_sample_kind kind = {.encoded = raw_channels == 0, .picture = 1};
     if (raw_channels) {
@@ -338,8 +361,8 @@ static mr_status compile_plan(const mr_transform *transform, uint32_t width, uin
     return mr_plan_compile(transform, &kind, MR_F32, MR_NCHW, plan, error);
 }
 
-static void draw_mix(uint64_t seed, uint64_t epoch, const mr_explain_options *o, uint32_t width, uint32_t height,
-                     struct explanation *e)
+static void draw_mix(uint64_t seed, uint64_t epoch, const mr_explain_options *o, uint32_t width,
+                     uint32_t height, struct explanation *e)
 {
     e->mix.kind = MR_MIX_NONE;
     if (e->plan.mix.kind == 0 || o->n_rows == 0 || o->partner_is_hole)
@@ -350,11 +373,13 @@ static void draw_mix(uint64_t seed, uint64_t epoch, const mr_explain_options *o,
         e->mix.kind = MR_MIX_NONE;
 }
 
-static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const struct facts *facts,
-                             const mr_explain_options *options, struct explanation *e, mr_error *error)
+static mr_status draw_sample(const mr_transform *transform, uint64_t seed,
+                             const struct facts *facts, const mr_explain_options *options,
+                             struct explanation *e, mr_error *error)
 {
     uint32_t width = facts->width, height = facts->height;
-    mr_status status = compile_plan(transform, width, height, options->raw_channels, &e->plan, error);
+    mr_status status =
+        compile_plan(transform, width, height, options->raw_channels, &e->plan, error);
     if (status != MR_OK)
         return status;
     if (e->plan.use_exif && options->orientation >= 5) {
@@ -372,9 +397,10 @@ static mr_status draw_sample(const mr_transform *transform, uint64_t seed, const
     return MR_OK;
 }
 
-mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch, int64_t index,
-                               uint64_t occurrence, uint32_t width, uint32_t height, const mr_explain_options *options,
-                               char *text_out, size_t size, size_t *len_out, mr_error *error)
+mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uint64_t epoch,
+                               int64_t index, uint64_t occurrence, uint32_t width, uint32_t height,
+                               const mr_explain_options *options, char *text_out, size_t size,
+                               size_t *len_out, mr_error *error)
 {
     struct facts facts = {.epoch = epoch,
                           .index = index,
@@ -384,7 +410,8 @@ mr_status mr_transform_explain(const mr_transform *transform, uint64_t seed, uin
                           .erases = mr_transform_erases(transform)};
     struct explanation *e = NULL;
     mr_explain_options resolved = {0};
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_explain_options", error);
+    mr_status status =
+        mr_options_copy(&resolved, sizeof resolved, options, "mr_explain_options", error);
     if (status == MR_OK)
         status = check_options(&resolved, error);
     if (status != MR_OK)

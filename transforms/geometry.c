@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes torchvision's draws and boxes and folds them into stages. A crop cuts off for good: what a later crop sees
- * beyond it is zero, not the pixels that were there. A flip before a resize is not the same as one after it.
+ * Makes torchvision's draws and boxes and folds them into stages. A crop cuts off for good: what a
+ * later crop sees beyond it is zero, not the pixels that were there. A flip before a resize is not
+ * the same as one after it.
  *
- * Invariant: trim_stages() shrinks what a stage makes to what the next one reads, so what the operations asked for is
- * kept before it runs.
+ * Invariant: trim_stages() shrinks what a stage makes to what the next one reads, so what the
+ * operations asked for is kept before it runs.
  */
 #include "transforms/geometry.h"
 
@@ -48,7 +49,8 @@ static bool is_resampled(const struct mr_stage *s)
 static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
 {
     struct mr_stage *s = &g->stages[g->n_stages++];
-    *s = (struct mr_stage){.source = whole_box(width, height), .resized_width = width, .resized_height = height};
+    *s = (struct mr_stage){
+        .source = whole_box(width, height), .resized_width = width, .resized_height = height};
     s->window = s->live = whole_box(width, height);
 }
 
@@ -72,7 +74,8 @@ static void fold_crop(struct mr_geometry *g, struct mr_box box)
     s->live = intersect_boxes(s->live, s->window);
 }
 
-static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height, enum mr_interpolation interpolation)
+static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height,
+                        enum mr_interpolation interpolation)
 {
     struct mr_stage *s = last_stage(g);
     if (s->window.width == width && s->window.height == height)
@@ -97,7 +100,8 @@ static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, stru
     struct mr_stage *s = last_stage(g);
     struct mr_box image = whole_box(s->window.width, s->window.height);
     bool has_fill = op->fill[0] || op->fill[1] || op->fill[2];
-    if (same_box(intersect_boxes(box, image), box) || (op->padding_mode == MR_PADDING_CONSTANT && !has_fill)) {
+    if (same_box(intersect_boxes(box, image), box) ||
+        (op->padding_mode == MR_PADDING_CONSTANT && !has_fill)) {
         fold_crop(g, box);
         return;
     }
@@ -120,7 +124,8 @@ static mr_status short_side(int64_t size, int64_t *width, int64_t *height, mr_er
     int64_t longer = upright ? *height : *width;
     double scaled = (double)(size * longer) / (double)shorter;
     if (!(scaled <= (double)MR_MAX_RESIZED))
-        return mr_error_set(error, MR_ERR_DAMAGED, "image %lldx%lld has a side of %.0f after resize(%lld)",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "image %lldx%lld has a side of %.0f after resize(%lld)",
                             (long long)*width, (long long)*height, scaled, (long long)size);
     *width = upright ? size : (int64_t)scaled;
     *height = upright ? (int64_t)scaled : size;
@@ -134,22 +139,29 @@ static int64_t half_to_even(int64_t difference)
     return difference % 2 ? half + half % 2 : half;
 }
 
-/* Where torchvision's center_crop begins on one axis; it pads a smaller image by the floor on this side. */
+/*
+ * Where torchvision's center_crop begins on one axis; it pads a smaller image by the floor on this
+ * side.
+ */
 static int64_t center_start(int64_t size, int64_t crop)
 {
     return crop > size ? -((crop - size) / 2) : half_to_even(size - crop);
 }
 
-static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_t height, mr_error *error)
+static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_t height,
+                                   mr_error *error)
 {
-    if (width + 2 * (int64_t)op->padding >= op->width && height + 2 * (int64_t)op->padding >= op->height)
+    if (width + 2 * (int64_t)op->padding >= op->width &&
+        height + 2 * (int64_t)op->padding >= op->height)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "crop %ux%u is larger than the image %lldx%lld with padding %u",
-                        op->width, op->height, (long long)width, (long long)height, op->padding);
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "crop %ux%u is larger than the image %lldx%lld with padding %u", op->width,
+                        op->height, (long long)width, (long long)height, op->padding);
 }
 
 /* RandomCrop.get_params: an image of exactly the size makes no draws. */
-static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t height, struct mr_rng *rng)
+static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t height,
+                               struct mr_rng *rng)
 {
     int64_t padding = op->padding;
     int64_t below = height + 2 * padding - op->height;
@@ -162,7 +174,10 @@ static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t he
     return box;
 }
 
-/* RandomResizedCrop.get_params when ten draws did not fit: the largest box in the middle within the ratios. */
+/*
+ * RandomResizedCrop.get_params when ten draws did not fit: the largest box in the middle within the
+ * ratios.
+ */
 static struct mr_box central_box(const struct mr_op *op, int64_t width, int64_t height)
 {
     double lo = op->ratio[0], hi = op->ratio[1];
@@ -180,13 +195,15 @@ static struct mr_box central_box(const struct mr_op *op, int64_t width, int64_t 
 }
 
 /* RandomResizedCrop.get_params; f32 where torch has f32 tensors, double where Python computes. */
-static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t height, struct mr_rng *rng)
+static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t height,
+                              struct mr_rng *rng)
 {
     float log_lo = (float)log((double)(float)op->ratio[0]);
     float log_hi = (float)log((double)(float)op->ratio[1]);
     double area = (double)(width * height);
     for (int attempt = 0; attempt < 10; attempt++) {
-        double target = area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]);
+        double target =
+            area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]);
         double aspect = (double)(float)exp((double)mr_rng_uniform(rng, log_lo, log_hi));
         double w = rint(sqrt(target * aspect));
         double h = rint(sqrt(target / aspect));
@@ -200,8 +217,12 @@ static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t hei
     return central_box(op, width, height);
 }
 
-/* As timm's "random"; with draws of its own, so that the boxes are those of any other interpolation. */
-static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place, const struct mr_rng *rng)
+/*
+ * As timm's "random"; with draws of its own, so that the boxes are those of any other
+ * interpolation.
+ */
+static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place,
+                                         const struct mr_rng *rng)
 {
     struct mr_rng own;
     if (op->interpolation != MR_RANDOM_FILTER)
@@ -217,7 +238,8 @@ static struct mr_geometry_step begin_step(const struct mr_op *op, struct mr_geom
 }
 
 /* place: of the operation in the plan's list, from 1 on. */
-static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct mr_rng *rng, mr_error *error)
+static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct mr_rng *rng,
+                           mr_error *error)
 {
     const struct mr_op *op = step->op;
     mr_status status = MR_OK;
@@ -259,7 +281,9 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
         fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
         break;
     case MR_OP_RESIZE_SHORT:
-    case MR_OP_RESIZE: fold_resize(g, step->resized_width, step->resized_height, step->interpolation); break;
+    case MR_OP_RESIZE:
+        fold_resize(g, step->resized_width, step->resized_height, step->interpolation);
+        break;
     case MR_OP_CENTER_CROP: fold_crop(g, step->box); break;
     case MR_OP_RANDOM_CROP: fold_padded_crop(g, step->op, step->box); break;
     case MR_OP_HFLIP: last_stage(g)->hflip ^= step->flips; break;
@@ -276,14 +300,15 @@ static void end_calls(struct mr_geometry *g)
         add_stage(g, s->window.width, s->window.height);
 }
 
-static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng, struct mr_geometry *g,
-                       struct mr_geometry_step *step)
+static void draw_calls(const struct mr_plan *plan, uint32_t i, const struct mr_rng *rng,
+                       struct mr_geometry *g, struct mr_geometry_step *step)
 {
     struct mr_stage *s = last_stage(g);
     step->first_call = g->calls.n;
     if (s->n_calls == 0)
         s->first_call = g->calls.n;
-    mr_image_params_node(plan->ops, i, rng, (uint32_t)step->width, (uint32_t)step->height, &g->calls);
+    mr_image_params_node(plan->ops, i, rng, (uint32_t)step->width, (uint32_t)step->height,
+                         &g->calls);
     s->n_calls = g->calls.n - s->first_call;
     step->n_calls = g->calls.n - step->first_call;
 }
@@ -296,15 +321,21 @@ static void find_need(struct mr_stage *s)
     int64_t left, right, top, bottom;
     if (s->is_padded) {
         mr_padding_span(s->padding_mode, s->source.width, s->live.x, s->live.width, &left, &right);
-        mr_padding_span(s->padding_mode, s->source.height, s->live.y, s->live.height, &top, &bottom);
+        mr_padding_span(s->padding_mode, s->source.height, s->live.y, s->live.height, &top,
+                        &bottom);
         if (left < right && top < bottom)
-            s->need = (struct mr_box){.x = left, .y = top, .width = right - left, .height = bottom - top};
+            s->need =
+                (struct mr_box){.x = left, .y = top, .width = right - left, .height = bottom - top};
         return;
     }
-    mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
-    mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
-    s->need =
-        (struct mr_box){.x = s->source.x + left, .y = s->source.y + top, .width = right - left, .height = bottom - top};
+    mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width,
+                 &left, &right);
+    mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height,
+                 &top, &bottom);
+    s->need = (struct mr_box){.x = s->source.x + left,
+                              .y = s->source.y + top,
+                              .width = right - left,
+                              .height = bottom - top};
 }
 
 /* What the crops ahead of the first resize leave of the image: only known before trim_stages(). */
@@ -334,8 +365,9 @@ static void trim_stages(struct mr_geometry *g)
 }
 
 /* steps: NULL, or where to note them. */
-static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
-                               struct mr_geometry *g, struct mr_geometry_steps *steps, mr_error *error)
+static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint32_t height,
+                               struct mr_rng *rng, struct mr_geometry *g,
+                               struct mr_geometry_steps *steps, mr_error *error)
 {
     if (width == 0 || height == 0 || width > MR_MAX_RESIZED || height > MR_MAX_RESIZED)
         return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", width, height);
@@ -362,14 +394,15 @@ static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint3
     return MR_OK;
 }
 
-mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
-                           struct mr_geometry *geometry_out, mr_error *error)
+mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height,
+                           struct mr_rng *rng, struct mr_geometry *geometry_out, mr_error *error)
 {
     return make_geometry(plan, width, height, rng, geometry_out, NULL, error);
 }
 
-mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height, struct mr_rng *rng,
-                             struct mr_geometry *geometry_out, struct mr_geometry_steps *steps_out, mr_error *error)
+mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height,
+                             struct mr_rng *rng, struct mr_geometry *geometry_out,
+                             struct mr_geometry_steps *steps_out, mr_error *error)
 {
     steps_out->n = 0;
     return make_geometry(plan, width, height, rng, geometry_out, steps_out, error);
@@ -377,8 +410,8 @@ mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_
 
 static bool sets_size(const struct mr_op *op)
 {
-    return op->kind == MR_OP_RANDOM_RESIZED_CROP || op->kind == MR_OP_RESIZE || op->kind == MR_OP_CENTER_CROP ||
-           op->kind == MR_OP_RANDOM_CROP;
+    return op->kind == MR_OP_RANDOM_RESIZED_CROP || op->kind == MR_OP_RESIZE ||
+           op->kind == MR_OP_CENTER_CROP || op->kind == MR_OP_RANDOM_CROP;
 }
 
 /* Can the operation do something with an image of that size? */
@@ -391,8 +424,8 @@ static mr_status check_size(const struct mr_op *op, int64_t width, int64_t heigh
     return MR_OK;
 }
 
-mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height, int64_t *width_out,
-                           int64_t *height_out, mr_error *error)
+mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height,
+                           int64_t *width_out, int64_t *height_out, mr_error *error)
 {
     int64_t w = width, h = height;
     for (uint32_t i = 0; i < plan->n_ops; i++) {
@@ -427,7 +460,8 @@ uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
     return most;
 }
 
-void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height, int32_t report_out[8])
+void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height,
+                        int32_t report_out[8])
 {
     const struct mr_box *crop = &geometry->crop;
     bool hflip = false, vflip = false;
@@ -435,7 +469,8 @@ void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint
         hflip ^= geometry->stages[i].hflip;
         vflip ^= geometry->stages[i].vflip;
     }
-    const int64_t report[8] = {width, height, crop->x, crop->y, crop->width, crop->height, hflip, vflip};
+    const int64_t report[8] = {width,       height,       crop->x, crop->y,
+                               crop->width, crop->height, hflip,   vflip};
     for (int i = 0; i < 8; i++)
         report_out[i] = (int32_t)report[i];
 }

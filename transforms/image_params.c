@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks a node of the list: structures choose among their children, image operations append their calls. */
+/*
+ * Walks a node of the list: structures choose among their children, image operations append their
+ * calls.
+ */
 #include "transforms/image_params.h"
 
 struct walk {
@@ -59,8 +62,11 @@ static void draw_shuffled(const struct walk *walk, uint32_t i, struct mr_rng *rn
 static void draw_image_op(const struct walk *walk, uint32_t i, struct mr_rng *rng)
 {
     const struct mr_op *op = &walk->ops[i];
-    struct mr_image_params_source draw = {
-        .args = op->args, .rng = rng, .width = walk->width, .height = walk->height, .calls = walk->calls};
+    struct mr_image_params_source draw = {.args = op->args,
+                                          .rng = rng,
+                                          .width = walk->width,
+                                          .height = walk->height,
+                                          .calls = walk->calls};
     mr_image_ops[op->image_op].draw(&draw);
 }
 
@@ -83,9 +89,10 @@ static void draw_node(const struct walk *walk, uint32_t i)
     }
 }
 
-void mr_image_params_node(const struct mr_op *ops, uint32_t i, const struct mr_rng *rng, uint32_t width,
-                          uint32_t height, struct mr_image_calls *calls)
+void mr_image_params_node(const struct mr_op *ops, uint32_t i, const struct mr_rng *rng,
+                          uint32_t width, uint32_t height, struct mr_image_calls *calls)
 {
-    const struct walk walk = {.ops = ops, .rng = rng, .width = width, .height = height, .calls = calls};
+    const struct walk walk = {
+        .ops = ops, .rng = rng, .width = width, .height = height, .calls = calls};
     draw_node(&walk, i);
 }

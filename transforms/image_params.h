@@ -13,10 +13,10 @@ bool mr_image_params_is_image(const struct mr_op *op);
 uint32_t mr_image_params_skip(const struct mr_op *ops, uint32_t i);
 
 /*
- * Draw ops[i], for an image of that size. Each node has draws of its own by its place (base/rng.h), so they depend on
- * no other node's.
+ * Draw ops[i], for an image of that size. Each node has draws of its own by its place (base/rng.h),
+ * so they depend on no other node's.
  */
-void mr_image_params_node(const struct mr_op *ops, uint32_t i, const struct mr_rng *rng, uint32_t width,
-                          uint32_t height, struct mr_image_calls *calls);
+void mr_image_params_node(const struct mr_op *ops, uint32_t i, const struct mr_rng *rng,
+                          uint32_t width, uint32_t height, struct mr_image_calls *calls);
 
 #endif

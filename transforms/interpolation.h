@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an operation resamples. Stages and axes have one of the filters; an operation may leave the choice to a draw. */
+/*
+ * How an operation resamples. Stages and axes have one of the filters; an operation may leave the
+ * choice to a draw.
+ */
 #ifndef TRANSFORMS_INTERPOLATION_H
 #define TRANSFORMS_INTERPOLATION_H
 

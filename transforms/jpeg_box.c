@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes a crop: skips the rows above it, cuts columns at multiples of an MCU, and stops after its last row.
+ * Decodes a crop: skips the rows above it, cuts columns at multiples of an MCU, and stops after its
+ * last row.
  *
- * Invariant: the box has a margin, or its pixels differ from those of a full decode. Fancy upsampling looks at
- * neighbours, and libjpeg invents those that were skipped or cut off.
+ * Invariant: the box has a margin, or its pixels differ from those of a full decode. Fancy
+ * upsampling looks at neighbours, and libjpeg invents those that were skipped or cut off.
  */
 #include "transforms/jpeg_box.h"
 
@@ -11,7 +12,10 @@
 
 #include <jerror.h>
 
-/* The narrowest cut: fancy upsampling is replaced by plain where a component has fewer than three columns. */
+/*
+ * The narrowest cut: fancy upsampling is replaced by plain where a component has fewer than three
+ * columns.
+ */
 #define MIN_COLUMNS 16
 #define DCT_BLOCK_BYTES (DCTSIZE2 * sizeof(JCOEF))
 
@@ -27,7 +31,8 @@ void mr_jpeg_box_fail(j_common_ptr cinfo)
 {
     struct mr_jpeg_box *box = cinfo->client_data;
     cinfo->err->format_message(cinfo, box->words);
-    mr_jpeg_box_escape(box, cinfo->err->msg_code == JERR_OUT_OF_MEMORY ? MR_ERR_NO_MEMORY : MR_ERR_DAMAGED);
+    mr_jpeg_box_escape(box, cinfo->err->msg_code == JERR_OUT_OF_MEMORY ? MR_ERR_NO_MEMORY
+                                                                       : MR_ERR_DAMAGED);
 }
 
 static void on_output(j_common_ptr cinfo)
@@ -35,7 +40,8 @@ static void on_output(j_common_ptr cinfo)
     (void)cinfo;
 }
 
-mr_status mr_jpeg_box_guard(struct mr_jpeg_box *box, void (*step)(struct mr_jpeg_box *box), mr_error *error)
+mr_status mr_jpeg_box_guard(struct mr_jpeg_box *box, void (*step)(struct mr_jpeg_box *box),
+                            mr_error *error)
 {
     if (setjmp(box->escape) != 0)
         return mr_error_set(error, box->status, "%s", box->words);
@@ -59,8 +65,9 @@ void mr_jpeg_box_fini(struct mr_jpeg_box *box)
 /* Limits. */
 
 /*
- * An upper estimate of what libjpeg allocates: with several scans every coefficient of the image, and always a few rows
- * of MCUs of samples (with their context) and of upsampled ones. Sides are at most 65535, so nothing overflows.
+ * An upper estimate of what libjpeg allocates: with several scans every coefficient of the image,
+ * and always a few rows of MCUs of samples (with their context) and of upsampled ones. Sides are at
+ * most 65535, so nothing overflows.
  */
 static uint64_t estimate_memory(const struct jpeg_decompress_struct *cinfo, bool many_scans)
 {
@@ -70,24 +77,28 @@ static uint64_t estimate_memory(const struct jpeg_decompress_struct *cinfo, bool
     uint64_t full_width = (cinfo->image_width + imcu_width - 1) / imcu_width * imcu_width;
     for (int i = 0; i < cinfo->num_components; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
-        uint64_t blocks_wide = (uint64_t)component->width_in_blocks + (unsigned)component->h_samp_factor;
-        uint64_t blocks_high = (uint64_t)component->height_in_blocks + (unsigned)component->v_samp_factor;
+        uint64_t blocks_wide =
+            (uint64_t)component->width_in_blocks + (unsigned)component->h_samp_factor;
+        uint64_t blocks_high =
+            (uint64_t)component->height_in_blocks + (unsigned)component->v_samp_factor;
         coefficients += blocks_wide * blocks_high * DCT_BLOCK_BYTES;
         samples += full_width * (unsigned)cinfo->max_v_samp_factor * (2 * DCTSIZE + 4);
     }
     return samples + (many_scans ? coefficients : 0);
 }
 
-mr_status mr_jpeg_box_check(const struct mr_jpeg_box *box, const struct mr_codec_limits *limits, bool many_scans,
-                            mr_error *error)
+mr_status mr_jpeg_box_check(const struct mr_jpeg_box *box, const struct mr_codec_limits *limits,
+                            bool many_scans, mr_error *error)
 {
     const struct jpeg_decompress_struct *cinfo = &box->cinfo;
-    mr_status status = mr_codec_limits_check_pixels(limits, cinfo->image_width, cinfo->image_height, error);
+    mr_status status =
+        mr_codec_limits_check_pixels(limits, cinfo->image_width, cinfo->image_height, error);
     if (status == MR_OK)
         status = mr_codec_limits_check_memory(limits, estimate_memory(cinfo, many_scans), error);
     int n = cinfo->num_components;
     if (status == MR_OK && n != 1 && n != 3 && n != 4)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "JPEG with %d components; 1, 3 and 4 are supported", n);
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "JPEG with %d components; 1, 3 and 4 are supported", n);
     return status;
 }
 
@@ -146,7 +157,8 @@ static void read_rows(struct mr_jpeg_box *box)
 
 void mr_jpeg_box_skip(struct mr_jpeg_box *box)
 {
-    JDIMENSION top = box->y > MR_CODEC_JPEG_MARGIN && !box->whole_rows ? box->y - MR_CODEC_JPEG_MARGIN : 0;
+    JDIMENSION top =
+        box->y > MR_CODEC_JPEG_MARGIN && !box->whole_rows ? box->y - MR_CODEC_JPEG_MARGIN : 0;
     if (top > 0)
         jpeg_skip_scanlines(&box->cinfo, top);
     for (JDIMENSION left = box->y - top; left > 0; left -= box->rows_wanted) {
@@ -164,8 +176,8 @@ static uint8_t divide_by_255(unsigned value)
 }
 
 /*
- * As Pillow: CMYK samples are taken to be stored inverted, as Adobe does, whatever the markers say. In place: three
- * bytes are written where four were read.
+ * As Pillow: CMYK samples are taken to be stored inverted, as Adobe does, whatever the markers say.
+ * In place: three bytes are written where four were read.
  */
 static void cmyk_to_rgb(uint8_t *row, uint32_t width)
 {
@@ -181,8 +193,8 @@ static void cmyk_to_rgb(uint8_t *row, uint32_t width)
     }
 }
 
-mr_status mr_jpeg_box_rows(struct mr_jpeg_box *box, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
-                           mr_error *error)
+mr_status mr_jpeg_box_rows(struct mr_jpeg_box *box, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error)
 {
     uint32_t n = max_rows < box->rows_left ? max_rows : box->rows_left;
     if (n == 0)

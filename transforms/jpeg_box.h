@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A box of pixels out of an open libjpeg decompressor, wherever its coefficients come from: errors, cut columns,
- * skipped rows, and rows of RGB. The codec that embeds it opens and closes the decompressor.
+ * A box of pixels out of an open libjpeg decompressor, wherever its coefficients come from: errors,
+ * cut columns, skipped rows, and rows of RGB. The codec that embeds it opens and closes the
+ * decompressor.
  *
- * Invariant: every call into libjpeg runs inside mr_jpeg_box_guard(), because its errors come back by longjmp.
+ * Invariant: every call into libjpeg runs inside mr_jpeg_box_guard(), because its errors come back
+ * by longjmp.
  */
 #ifndef TRANSFORMS_JPEG_BOX_H
 #define TRANSFORMS_JPEG_BOX_H
@@ -26,9 +28,11 @@ struct mr_jpeg_box {
     mr_status status; /* of the error that escaped */
     char words[JMSG_LENGTH_MAX];
 
-    uint32_t x, y, width, height; /* the box; set by the codec, as whole_rows is, before mr_jpeg_box_crop() */
+    uint32_t x, y, width, height; /* the box; set by the codec, as whole_rows is, before
+                                     mr_jpeg_box_crop() */
     bool whole_rows;              /* neither columns nor rows may be skipped */
-    uint32_t left, right;         /* columns [left, right) are decoded; known after mr_jpeg_box_crop() */
+    uint32_t left, right;         /* columns [left, right) are decoded; known after
+                                     mr_jpeg_box_crop() */
     struct mr_jpeg_feed *feed;    /* what stands in for libjpeg's decoder, where something does */
     uint32_t rows_left;           /* of the box */
     uint32_t rows_wanted;         /* by this step */
@@ -42,22 +46,26 @@ void mr_jpeg_box_init(struct mr_jpeg_box *box);
 void mr_jpeg_box_fini(struct mr_jpeg_box *box);
 
 /* Run step; an error that escapes from it is set with its words. */
-mr_status mr_jpeg_box_guard(struct mr_jpeg_box *box, void (*step)(struct mr_jpeg_box *box), mr_error *error);
+mr_status mr_jpeg_box_guard(struct mr_jpeg_box *box, void (*step)(struct mr_jpeg_box *box),
+                            mr_error *error);
 
 /* Inside a step: leave it, with libjpeg's message for its present error, or with box->words. */
 _Noreturn void mr_jpeg_box_fail(j_common_ptr cinfo);
 _Noreturn void mr_jpeg_box_escape(struct mr_jpeg_box *box, mr_status status);
 
 /* After the header: the limits. many_scans: libjpeg keeps the coefficients of the whole image. */
-mr_status mr_jpeg_box_check(const struct mr_jpeg_box *box, const struct mr_codec_limits *limits, bool many_scans,
-                            mr_error *error);
+mr_status mr_jpeg_box_check(const struct mr_jpeg_box *box, const struct mr_codec_limits *limits,
+                            bool many_scans, mr_error *error);
 
-/* Inside a step, after jpeg_start_decompress(): choose the columns, then go down to the first row of the box. */
+/*
+ * Inside a step, after jpeg_start_decompress(): choose the columns, then go down to the first row
+ * of the box.
+ */
 void mr_jpeg_box_crop(struct mr_jpeg_box *box);
 void mr_jpeg_box_skip(struct mr_jpeg_box *box);
 
 /* A codec's rows(); the rows are RGB. */
-mr_status mr_jpeg_box_rows(struct mr_jpeg_box *box, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
-                           mr_error *error);
+mr_status mr_jpeg_box_rows(struct mr_jpeg_box *box, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens JPEG files that lie in memory. Where the data end, libjpeg is given an end-of-image marker, so that it stops;
- * ran_out says that the marker was not in the data.
+ * Opens JPEG files that lie in memory. Where the data end, libjpeg is given an end-of-image marker,
+ * so that it stops; ran_out says that the marker was not in the data.
  */
 #include "transforms/jpeg_file.h"
 
@@ -17,31 +17,39 @@ static struct mr_jpeg_file *file_of(j_common_ptr cinfo)
     return cinfo->client_data;
 }
 
-/* A scan begins. Its header says how many blocks it visits, so whoever reads the file stops before the same scan. */
+/*
+ * A scan begins. Its header says how many blocks it visits, so whoever reads the file stops before
+ * the same scan.
+ */
 static void count_scan(struct mr_jpeg_file *file)
 {
     struct mr_jpeg_box *box = &file->box;
     const struct jpeg_decompress_struct *cinfo = &box->cinfo;
     const struct mr_codec_limits *limits = &file->limits;
     file->n_scans = cinfo->input_scan_number;
-    file->scan_blocks += (uint64_t)cinfo->MCUs_per_row * cinfo->MCU_rows_in_scan * (unsigned)cinfo->blocks_in_MCU;
+    file->scan_blocks +=
+        (uint64_t)cinfo->MCUs_per_row * cinfo->MCU_rows_in_scan * (unsigned)cinfo->blocks_in_MCU;
     if ((uint32_t)file->n_scans > limits->max_scans)
-        snprintf(box->words, sizeof box->words, "%d scans are above the limit of %" PRIu32, file->n_scans,
-                 limits->max_scans);
+        snprintf(box->words, sizeof box->words, "%d scans are above the limit of %" PRIu32,
+                 file->n_scans, limits->max_scans);
     else if (file->scan_blocks > limits->max_scan_blocks)
         snprintf(box->words, sizeof box->words,
-                 "%" PRIu64 " blocks in its first %d scans are above the limit of %" PRIu64, file->scan_blocks,
-                 file->n_scans, limits->max_scan_blocks);
+                 "%" PRIu64 " blocks in its first %d scans are above the limit of %" PRIu64,
+                 file->scan_blocks, file->n_scans, limits->max_scan_blocks);
     else
         return;
     mr_jpeg_box_escape(box, MR_ERR_DAMAGED);
 }
 
-/* Called by libjpeg before each step of reading a file of several scans, and before rows of any file. */
+/*
+ * Called by libjpeg before each step of reading a file of several scans, and before rows of any
+ * file.
+ */
 static void on_progress(j_common_ptr common)
 {
     struct mr_jpeg_file *file = file_of(common);
-    if (file->box.cinfo.input_scan_number > file->n_scans && jpeg_has_multiple_scans(&file->box.cinfo))
+    if (file->box.cinfo.input_scan_number > file->n_scans &&
+        jpeg_has_multiple_scans(&file->box.cinfo))
         count_scan(file);
 }
 
@@ -109,8 +117,9 @@ void mr_jpeg_file_init(struct mr_jpeg_file *file, const struct mr_codec_limits *
 }
 
 /*
- * Each image has a decompressor of its own (2 us): one that is reused keeps the quantisation and Huffman tables of the
- * image before, and a damaged file that lacks some would decode by them, to pixels that depend on the order of files.
+ * Each image has a decompressor of its own (2 us): one that is reused keeps the quantisation and
+ * Huffman tables of the image before, and a damaged file that lacks some would decode by them, to
+ * pixels that depend on the order of files.
  */
 static void read_header(struct mr_jpeg_box *box)
 {
@@ -123,7 +132,8 @@ static void read_header(struct mr_jpeg_box *box)
     jpeg_read_header(cinfo, TRUE);
 }
 
-mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, size_t len, mr_error *error)
+mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, size_t len,
+                            mr_error *error)
 {
     file->orientation = 0;
     file->in_header = true;
@@ -138,8 +148,8 @@ mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, siz
     return status;
 }
 
-mr_status mr_jpeg_file_check(struct mr_jpeg_file *file, bool many_scans, struct mr_image_head *head_out,
-                             mr_error *error)
+mr_status mr_jpeg_file_check(struct mr_jpeg_file *file, bool many_scans,
+                             struct mr_image_head *head_out, mr_error *error)
 {
     mr_status status = mr_jpeg_box_check(&file->box, &file->limits, many_scans, error);
     if (status != MR_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A JPEG file in memory, opened by libjpeg: its source, its header with the EXIF orientation, and the limits. The
- * caller decodes it, by jpeg_box.h or otherwise.
+ * A JPEG file in memory, opened by libjpeg: its source, its header with the EXIF orientation, and
+ * the limits. The caller decodes it, by jpeg_box.h or otherwise.
  */
 #ifndef TRANSFORMS_JPEG_FILE_H
 #define TRANSFORMS_JPEG_FILE_H
@@ -14,8 +14,10 @@ struct mr_jpeg_file {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     struct mr_codec_limits limits;
-    /* Inside a step: an arithmetic decoder has no more data. It goes on with zeros and does not say so; it looks few
-     * bytes ahead, so this is the place. */
+    /*
+     * Inside a step: an arithmetic decoder has no more data. It goes on with zeros and does not say
+     * so; it looks few bytes ahead, so this is the place.
+     */
     void (*on_data_end)(struct mr_jpeg_file *file);
     uint32_t orientation; /* 0 where EXIF says none */
     bool in_header;       /* no pixel can be complete yet */
@@ -30,16 +32,19 @@ void mr_jpeg_file_init(struct mr_jpeg_file *file, const struct mr_codec_limits *
                        void (*on_data_end)(struct mr_jpeg_file *file));
 
 /*
- * The header, then the limits; many_scans as in mr_jpeg_box_check(). bytes must stay until the decompressor is
- * destroyed. The caller destroys it after both have succeeded; when one fails, that is done already.
+ * The header, then the limits; many_scans as in mr_jpeg_box_check(). bytes must stay until the
+ * decompressor is destroyed. The caller destroys it after both have succeeded; when one fails, that
+ * is done already.
  */
-mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, size_t len, mr_error *error);
-mr_status mr_jpeg_file_check(struct mr_jpeg_file *file, bool many_scans, struct mr_image_head *head_out,
-                             mr_error *error);
+mr_status mr_jpeg_file_read(struct mr_jpeg_file *file, const uint8_t *bytes, size_t len,
+                            mr_error *error);
+mr_status mr_jpeg_file_check(struct mr_jpeg_file *file, bool many_scans,
+                             struct mr_image_head *head_out, mr_error *error);
 
 /*
- * Inside a step, after all scans were read: false where a progressive file ends properly with bits missing. Components
- * without a scan are missing data, as are bits that did not come before the file ended; both escape.
+ * Inside a step, after all scans were read: false where a progressive file ends properly with bits
+ * missing. Components without a scan are missing data, as are bits that did not come before the
+ * file ended; both escape.
  */
 bool mr_jpeg_file_has_every_bit(struct mr_jpeg_file *file);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes how a packed sample lies, and checks whether a description that came out of a file can be one. A lone
- * component's MCU is one block, whatever its factors were in the JPEG.
+ * Computes how a packed sample lies, and checks whether a description that came out of a file can
+ * be one. A lone component's MCU is one block, whatever its factors were in the JPEG.
  *
- * Invariant: the rows that a box needs include those that only its margin touches, as codec_packed.c expects them.
+ * Invariant: the rows that a box needs include those that only its margin touches, as
+ * codec_packed.c expects them.
  */
 #include "transforms/packed.h"
 
@@ -19,7 +20,10 @@
 /* JPEG's sides have 16 bits. */
 #define MAX_JPEG_SIDE 65535u
 #define RAW_CHANNELS 3u
-/* Of a marked row, from the byte where the next one begins: that one, and a zero that may belong to it. */
+/*
+ * Of a marked row, from the byte where the next one begins: that one, and a zero that may belong to
+ * it.
+ */
 #define ROW_END_BYTES 2u
 
 static uint32_t round_up_division(uint32_t a, uint32_t b)
@@ -44,7 +48,8 @@ void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layo
     layout_out->n_blocks = n_blocks;
 }
 
-const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image)
+const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy,
+                                             const struct mr_packed_image *image)
 {
     copy->image = *image;
     if (!mr_packed_image_has_rows(image->encoding))
@@ -81,25 +86,28 @@ static mr_status check_template(const struct mr_packed_template *template, mr_er
 {
     uint32_t n = template->n_components, n_blocks = 0;
     if (!colour_has(template->colour, template->n_components))
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says colour %u with %" PRIu32 " components",
-                            template->colour, n);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the pack says colour %u with %" PRIu32 " components", template->colour,
+                            n);
     for (uint32_t c = 0; c < n; c++) {
         uint32_t h = template->h[c], v = template->v[c], most = n == 1 ? 1 : MAX_FACTOR;
         if (h < 1 || h > most || v < 1 || v > most)
             return mr_error_set(error, MR_ERR_DAMAGED,
-                                "the pack says sampling factors %" PRIu32 "x%" PRIu32 " for component %" PRIu32
-                                " of %" PRIu32,
+                                "the pack says sampling factors %" PRIu32 "x%" PRIu32
+                                " for component %" PRIu32 " of %" PRIu32,
                                 h, v, c, n);
         n_blocks += h * v;
     }
     if (n_blocks > MR_PACKED_MAX_MCU_BLOCKS)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " blocks to an MCU; the limit is %d",
-                            n_blocks, MR_PACKED_MAX_MCU_BLOCKS);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the pack says %" PRIu32 " blocks to an MCU; the limit is %d", n_blocks,
+                            MR_PACKED_MAX_MCU_BLOCKS);
     return MR_OK;
 }
 
 /* Each row has a size for each of its tiles at least. */
-static bool rows_fit_tiles(const struct mr_packed_image *image, const struct mr_packed_layout *layout)
+static bool rows_fit_tiles(const struct mr_packed_image *image,
+                           const struct mr_packed_layout *layout)
 {
     const uint32_t *rows = image->rows;
     uint32_t least = layout->n_tiles * (uint32_t)sizeof(uint16_t);
@@ -123,17 +131,21 @@ static mr_status check_rows(const struct mr_packed_image *image, mr_error *error
     struct mr_packed_layout layout;
     mr_packed_layout(image, &layout);
     if (image->n_rows != layout.n_rows)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " rows of MCUs; its size makes %" PRIu32,
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the pack says %" PRIu32 " rows of MCUs; its size makes %" PRIu32,
                             image->n_rows, layout.n_rows);
     bool tiles = mr_packed_image_has_tiles(image->encoding);
     bool fits = tiles ? rows_fit_tiles(image, &layout) : rows_fit_file(image);
-    return fits ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "the pack's table of the sample's rows is damaged");
+    return fits ? MR_OK
+                : mr_error_set(error, MR_ERR_DAMAGED,
+                               "the pack's table of the sample's rows is damaged");
 }
 
 static mr_status check_coefficients(const struct mr_packed_image *image, mr_error *error)
 {
     if (image->width > MAX_JPEG_SIDE || image->height > MAX_JPEG_SIDE)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " x %" PRIu32 " pixels for a JPEG",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the pack says %" PRIu32 " x %" PRIu32 " pixels for a JPEG",
                             image->width, image->height);
     if (!image->template || !image->rows)
         return mr_error_set(error, MR_ERR_DAMAGED, "the pack has no %s for the sample",
@@ -146,27 +158,32 @@ static mr_status check_pixels(const struct mr_packed_image *image, mr_error *err
 {
     uint64_t need;
     bool fits = image->width <= MR_MAX_RESIZED && image->height <= MR_MAX_RESIZED &&
-                mr_checked_mul_u64((uint64_t)image->width * image->height, RAW_CHANNELS, &need) && need == image->len;
+                mr_checked_mul_u64((uint64_t)image->width * image->height, RAW_CHANNELS, &need) &&
+                need == image->len;
     if (fits)
         return MR_OK;
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "the pack says %" PRIu64 " bytes for %" PRIu32 " x %" PRIu32 " pixels of %u", image->len,
-                        image->width, image->height, RAW_CHANNELS);
+                        "the pack says %" PRIu64 " bytes for %" PRIu32 " x %" PRIu32
+                        " pixels of %u",
+                        image->len, image->width, image->height, RAW_CHANNELS);
 }
 
-mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits, mr_error *error)
+mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits,
+                          mr_error *error)
 {
     if (image->encoding == MR_PACKED_JPEG)
         return MR_OK; /* its own header counts */
     bool raw = image->encoding == MR_PACKED_RAW;
     if (!raw && !mr_packed_image_has_rows(image->encoding))
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says encoding %" PRIu32 ", which is unknown",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the pack says encoding %" PRIu32 ", which is unknown",
                             image->encoding);
     if (image->width == 0 || image->height == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " x %" PRIu32 " pixels", image->width,
-                            image->height);
+        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says %" PRIu32 " x %" PRIu32 " pixels",
+                            image->width, image->height);
     if (image->orientation < 1 || image->orientation > 8)
-        return mr_error_set(error, MR_ERR_DAMAGED, "the pack says orientation %" PRIu32 "; it must be 1 to 8",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "the pack says orientation %" PRIu32 "; it must be 1 to 8",
                             image->orientation);
     struct mr_codec_limits resolved = mr_codec_limits_resolve(limits);
     mr_status status = mr_codec_limits_check_pixels(&resolved, image->width, image->height, error);
@@ -175,8 +192,8 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
     return raw ? check_pixels(image, error) : check_coefficients(image, error);
 }
 
-void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_layout *layout, struct mr_box box,
-                    uint32_t *first_out, uint32_t *last_out)
+void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_layout *layout,
+                    struct mr_box box, uint32_t *first_out, uint32_t *last_out)
 {
     int64_t top = box.y > MR_CODEC_JPEG_MARGIN ? box.y - MR_CODEC_JPEG_MARGIN : 0;
     int64_t bottom = box.y + box.height - 1 + MR_CODEC_JPEG_MARGIN;
@@ -186,7 +203,8 @@ void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_
     *last_out = (uint32_t)(bottom / layout->mcu_height);
 }
 
-void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uint64_t *offset_out, uint64_t *len_out)
+void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uint64_t *offset_out,
+                     uint64_t *len_out)
 {
     struct mr_packed_layout layout;
     uint32_t first, last;
@@ -201,7 +219,8 @@ void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uin
         mr_packed_layout(image, &layout);
         mr_packed_rows(image, &layout, box, &first, &last);
         *offset_out = image->rows[first];
-        end = (uint64_t)image->rows[last + 1] + (image->encoding == MR_PACKED_MARKED ? ROW_END_BYTES : 0);
+        end = (uint64_t)image->rows[last + 1] +
+              (image->encoding == MR_PACKED_MARKED ? ROW_END_BYTES : 0);
         *len_out = (end < image->len ? end : image->len) - *offset_out;
         break;
     default: *offset_out = 0; *len_out = image->len;

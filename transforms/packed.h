@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed samples by arithmetic alone: can the description be one, how do MCUs and tiles lie, and which bytes does a box
- * need. Nothing here sees pixels or libjpeg.
+ * Packed samples by arithmetic alone: can the description be one, how do MCUs and tiles lie, and
+ * which bytes does a box need. Nothing here sees pixels or libjpeg.
  */
 #ifndef TRANSFORMS_PACKED_H
 #define TRANSFORMS_PACKED_H
@@ -20,14 +20,17 @@ struct mr_packed_layout {
     uint32_t n_blocks;  /* to an MCU */
 };
 
-/* From width, height and template, which mr_packed_check() has passed (but for rows, which it need not have). */
+/*
+ * From width, height and template, which mr_packed_check() has passed (but for rows, which it need
+ * not have).
+ */
 void mr_packed_layout(const struct mr_packed_image *image, struct mr_packed_layout *layout_out);
 
 #define MR_PACKED_MAX_ROWS 8192 /* JPEG's 65535 pixels in MCUs of 8 */
 
 /*
- * An image with what it points to, so that what was checked is what is used: its index is a mapped file, which may be
- * overwritten in between.
+ * An image with what it points to, so that what was checked is what is used: its index is a mapped
+ * file, which may be overwritten in between.
  */
 struct mr_packed_copy {
     struct mr_packed_image image;
@@ -36,24 +39,32 @@ struct mr_packed_copy {
     uint32_t sums[MR_PACKED_MAX_ROWS];
 };
 
-/* Returns the image in copy. An image with too many rows keeps its own table; mr_packed_check() refuses it by their
- * number. */
-const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy, const struct mr_packed_image *image);
+/*
+ * Returns the image in copy. An image with too many rows keeps its own table; mr_packed_check()
+ * refuses it by their number.
+ */
+const struct mr_packed_image *mr_packed_copy(struct mr_packed_copy *copy,
+                                             const struct mr_packed_image *image);
 
 /*
- * Checks everything that a hostile index may say: sizes within limits, sampling factors, quantisation tables, offsets
- * that grow and end at len, lengths of raw pixels. Not marks. MR_ERR_DAMAGED with words (without the sample's name).
+ * Checks everything that a hostile index may say: sizes within limits, sampling factors,
+ * quantisation tables, offsets that grow and end at len, lengths of raw pixels. Not marks.
+ * MR_ERR_DAMAGED with words (without the sample's name).
  */
-mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits, mr_error *error);
-
-/* The first and the last row of MCUs that a box inside the image is decoded from, margins and all. */
-void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_layout *layout, struct mr_box box,
-                    uint32_t *first_out, uint32_t *last_out);
+mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_codec_limits *limits,
+                          mr_error *error);
 
 /*
- * The bytes of a checked sample that a box inside the image needs: one range. All of it for MR_PACKED_JPEG; those for a
- * decoder that has the marks for MR_PACKED_MARKED.
+ * The first and the last row of MCUs that a box inside the image is decoded from, margins and all.
  */
-void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uint64_t *offset_out, uint64_t *len_out);
+void mr_packed_rows(const struct mr_packed_image *image, const struct mr_packed_layout *layout,
+                    struct mr_box box, uint32_t *first_out, uint32_t *last_out);
+
+/*
+ * The bytes of a checked sample that a box inside the image needs: one range. All of it for
+ * MR_PACKED_JPEG; those for a decoder that has the marks for MR_PACKED_MARKED.
+ */
+void mr_packed_range(const struct mr_packed_image *image, struct mr_box box, uint64_t *offset_out,
+                     uint64_t *len_out);
 
 #endif

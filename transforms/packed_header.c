@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the header that libjpeg reads for a packed JPEG: baseline, one scan of all components. From a header libjpeg
- * only guesses the colour space, by markers and names of components, so it is set afterwards, from the template.
+ * Writes the header that libjpeg reads for a packed JPEG: baseline, one scan of all components.
+ * From a header libjpeg only guesses the colour space, by markers and names of components, so it is
+ * set afterwards, from the template.
  */
 #include "transforms/packed_header.h"
 
@@ -30,7 +31,8 @@ static void source_skip(j_decompress_ptr cinfo, long n_bytes)
 }
 
 /* Component c has table c. */
-static size_t make_header(const struct mr_packed_image *image, uint8_t header[MR_PACKED_HEADER_BYTES])
+static size_t make_header(const struct mr_packed_image *image,
+                          uint8_t header[MR_PACKED_HEADER_BYTES])
 {
     const struct mr_packed_template *template = image->template;
     uint8_t n = template->n_components, *at = header;
@@ -95,7 +97,8 @@ void mr_packed_header_init(struct mr_packed_header *header)
     header->source.term_source = source_nothing;
 }
 
-void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cinfo, const struct mr_packed_image *image)
+void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cinfo,
+                           const struct mr_packed_image *image)
 {
     const struct mr_packed_template *template = image->template;
     header->source.next_input_byte = header->bytes;
@@ -126,12 +129,12 @@ static uint8_t number_colour(J_COLOR_SPACE space)
     }
 }
 
-mr_status mr_packed_header_describe(const struct jpeg_decompress_struct *cinfo, struct mr_packed_template *template,
-                                    mr_error *error)
+mr_status mr_packed_header_describe(const struct jpeg_decompress_struct *cinfo,
+                                    struct mr_packed_template *template, mr_error *error)
 {
     uint32_t n = (uint32_t)cinfo->num_components, n_blocks = 0;
-    *template =
-        (struct mr_packed_template){.n_components = (uint8_t)n, .colour = number_colour(cinfo->jpeg_color_space)};
+    *template = (struct mr_packed_template){.n_components = (uint8_t)n,
+                                            .colour = number_colour(cinfo->jpeg_color_space)};
     for (uint32_t i = 0; i < n; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
         if (!component->quant_table) /* a lossless JPEG, which libjpeg-turbo 3 decodes */
@@ -146,7 +149,8 @@ mr_status mr_packed_header_describe(const struct jpeg_decompress_struct *cinfo, 
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "a pack cannot hold its colour space %d",
                             (int)cinfo->jpeg_color_space);
     if (n_blocks > MR_PACKED_MAX_MCU_BLOCKS)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "its sampling factors make %" PRIu32 " blocks; packs take %d",
-                            n_blocks, MR_PACKED_MAX_MCU_BLOCKS);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "its sampling factors make %" PRIu32 " blocks; packs take %d", n_blocks,
+                            MR_PACKED_MAX_MCU_BLOCKS);
     return MR_OK;
 }

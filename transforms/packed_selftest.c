@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes one small picture as a JPEG by libjpeg alone, by our decoder of scans, by marks, and as a packed JPEG, and
- * compares the pixels. The picture is 4:2:0, two tiles wide and three MCUs high, of coefficients from a small
- * generator. The JPEG is written by hand: with Huffman codes of one length each, an encoder is a dozen lines. What is
- * large lies on the heap: mr_loader_create() runs this on its caller's stack, of which it needs at most 32 KiB.
+ * Decodes one small picture as a JPEG by libjpeg alone, by our decoder of scans, by marks, and as a
+ * packed JPEG, and compares the pixels. The picture is 4:2:0, two tiles wide and three MCUs high,
+ * of coefficients from a small generator. The JPEG is written by hand: with Huffman codes of one
+ * length each, an encoder is a dozen lines. What is large lies on the heap: mr_loader_create() runs
+ * this on its caller's stack, of which it needs at most 32 KiB.
  */
 #include "transforms/packed_selftest.h"
 
@@ -30,8 +31,10 @@
 #define MAX_AC 31
 #define MAX_DC 127 /* so differences have up to eight bits */
 #define HEADER_ROOM 1024
-#define COUNTS 4       /* before the number of codes of one bit, in a Huffman table's segment */
-#define BLOCK_ROOM 160 /* bytes; 4 + 9 + 63 x (3 + 5) bits, and as many again where each byte is followed by a zero */
+#define COUNTS 4 /* before the number of codes of one bit, in a Huffman table's segment */
+#define BLOCK_ROOM                                                                                 \
+    160 /* bytes; 4 + 9 + 63 x (3 + 5) bits, and as many again where each byte is followed by a    \
+           zero */
 
 /* Natural order by zigzag order. */
 static const uint8_t natural[64] = {
@@ -65,7 +68,10 @@ static uint32_t draw_number(struct selftest *selftest)
     return selftest->random >> 8;
 }
 
-/* Most end early, as a photograph's do; every fourth is full, since an inverse DCT may have another way for each. */
+/*
+ * Most end early, as a photograph's do; every fourth is full, since an inverse DCT may have another
+ * way for each.
+ */
 static void make_blocks(struct selftest *selftest)
 {
     for (uint32_t i = 0; i < N_BLOCKS; i++) {
@@ -87,7 +93,8 @@ static uint16_t quant_of(uint32_t component, uint32_t diagonal)
 
 static void make_template(struct mr_packed_template *template)
 {
-    *template = (struct mr_packed_template){.n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    *template = (struct mr_packed_template){
+        .n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
     for (uint32_t c = 0; c < 3; c++)
         for (uint32_t i = 0; i < 64; i++)
             template->quant[c][i] = quant_of(c, i / 8 + i % 8);
@@ -109,10 +116,12 @@ static void make_pack(struct selftest *selftest)
         at += 2 * TILES;
         for (uint32_t tile = 0; tile < TILES; tile++) {
             uint32_t first = tile * MR_PACKED_TILE_MCUS;
-            uint32_t n = COLUMNS - first < MR_PACKED_TILE_MCUS ? COLUMNS - first : MR_PACKED_TILE_MCUS;
-            size_t len = mr_tile_encode_dct_in(
-                &selftest->rest, (const int16_t(*)[64])selftest->blocks + (row * COLUMNS + first) * MCU_BLOCKS,
-                n * MCU_BLOCKS, at);
+            uint32_t n =
+                COLUMNS - first < MR_PACKED_TILE_MCUS ? COLUMNS - first : MR_PACKED_TILE_MCUS;
+            size_t len = mr_tile_encode_dct_in(&selftest->rest,
+                                               (const int16_t(*)[64])selftest->blocks +
+                                                   (row * COLUMNS + first) * MCU_BLOCKS,
+                                               n * MCU_BLOCKS, at);
             put_u16(sizes + 2 * (size_t)tile, len);
             at += len;
         }
@@ -148,9 +157,14 @@ static void put_tables(struct selftest *selftest)
                 put_bytes(selftest, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
         }
     }
-    /* DC: sizes 0 to 9 are codes 0 to 9 of four bits. AC: end of block and sizes 1 to 5 are codes 0 to 5 of three. */
-    const uint8_t dc[] = {0xff, 0xc4, 0, 29, 0x00, [COUNTS + 4] = 10, [COUNTS + 17] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-    const uint8_t ac[] = {0xff, 0xc4, 0, 25, 0x10, [COUNTS + 3] = 6, [COUNTS + 17] = 0, 1, 2, 3, 4, 5};
+    /*
+     * DC: sizes 0 to 9 are codes 0 to 9 of four bits. AC: end of block and sizes 1 to 5 are codes 0
+     * to 5 of three.
+     */
+    const uint8_t dc[] = {0xff, 0xc4, 0, 29, 0x00, [COUNTS + 4] = 10, [COUNTS + 17] = 0, 1, 2, 3, 4,
+                          5,    6,    7, 8,  9};
+    const uint8_t ac[] = {0xff, 0xc4, 0, 25, 0x10, [COUNTS + 3] = 6, [COUNTS + 17] = 0,
+                          1,    2,    3, 4,  5};
     put_bytes(selftest, dc, sizeof dc);
     put_bytes(selftest, ac, sizeof ac);
 }
@@ -177,7 +191,8 @@ static void put_block(struct selftest *selftest, const int16_t block[64], int16_
 
 static void make_jpeg(struct selftest *selftest)
 {
-    const uint8_t frame[] = {0xff, 0xc0, 0, 17, 8, 0, HEIGHT, 0, WIDTH, 3, 1, 0x22, 0, 2, 0x11, 1, 3, 0x11, 2};
+    const uint8_t frame[] = {0xff, 0xc0, 0, 17, 8,    0, HEIGHT, 0,    WIDTH, 3,
+                             1,    0x22, 0, 2,  0x11, 1, 3,      0x11, 2};
     const uint8_t scan[] = {0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0};
     const uint8_t component[MCU_BLOCKS] = {0, 0, 0, 0, 1, 2};
     int16_t before[3] = {0};
@@ -197,8 +212,8 @@ struct box {
     uint32_t x, y, width, height;
 };
 
-static mr_status read_box(const struct mr_codec_ops *codec, void *state, const struct box *box, uint8_t *pixels,
-                          mr_error *error)
+static mr_status read_box(const struct mr_codec_ops *codec, void *state, const struct box *box,
+                          uint8_t *pixels, mr_error *error)
 {
     const uint8_t *rows[MR_CODEC_ROWS];
     mr_status status = codec->begin(state, box->x, box->y, box->width, box->height, error);
@@ -212,16 +227,16 @@ static mr_status read_box(const struct mr_codec_ops *codec, void *state, const s
     return status;
 }
 
-static mr_status read_jpeg(struct selftest *selftest, void *jpeg, const struct box *box, uint8_t *pixels,
-                           mr_error *error)
+static mr_status read_jpeg(struct selftest *selftest, void *jpeg, const struct box *box,
+                           uint8_t *pixels, mr_error *error)
 {
     struct mr_image_head head;
     mr_status status = mr_codec_jpeg.open(jpeg, selftest->jpeg, selftest->jpeg_len, &head, error);
     return status == MR_OK ? read_box(&mr_codec_jpeg, jpeg, box, pixels, error) : status;
 }
 
-static mr_status read_packed(struct selftest *selftest, void *packed, const struct box *box, uint8_t *pixels,
-                             mr_error *error)
+static mr_status read_packed(struct selftest *selftest, void *packed, const struct box *box,
+                             uint8_t *pixels, mr_error *error)
 {
     struct mr_image_head head;
     struct mr_packed_image image = {.encoding = MR_PACKED_DCT,
@@ -232,32 +247,34 @@ static mr_status read_packed(struct selftest *selftest, void *packed, const stru
                                     .len = selftest->rows[ROWS],
                                     .template = &selftest->template,
                                     .rows = selftest->rows};
-    mr_status status = mr_codec_packed_open(packed, &image, selftest->pack, image.len, 0, &head, error);
+    mr_status status =
+        mr_codec_packed_open(packed, &image, selftest->pack, image.len, 0, &head, error);
     return status == MR_OK ? read_box(&mr_codec_packed, packed, box, pixels, error) : status;
 }
 
 /* From the first byte of the scan on. */
-static mr_status read_marked(struct selftest *selftest, void *marked, const struct box *box, uint8_t *pixels,
-                             mr_error *error)
+static mr_status read_marked(struct selftest *selftest, void *marked, const struct box *box,
+                             uint8_t *pixels, mr_error *error)
 {
     const struct mr_packed_image *image = &selftest->marked;
     struct mr_image_head head;
     uint32_t first = image->rows[0];
-    mr_status status =
-        mr_codec_marked_open(marked, image, selftest->jpeg + first, selftest->jpeg_len - first, first, &head, error);
+    mr_status status = mr_codec_marked_open(marked, image, selftest->jpeg + first,
+                                            selftest->jpeg_len - first, first, &head, error);
     return status == MR_OK ? read_box(&mr_codec_marked, marked, box, pixels, error) : status;
 }
 
 /* What is compared with libjpeg. */
 struct way {
     const struct mr_codec_ops *codec;
-    mr_status (*read)(struct selftest *selftest, void *state, const struct box *box, uint8_t *pixels, mr_error *error);
+    mr_status (*read)(struct selftest *selftest, void *state, const struct box *box,
+                      uint8_t *pixels, mr_error *error);
     const char *what;
     bool libjpeg_idct;
 };
 
-static mr_status compare_boxes(struct selftest *selftest, const struct way *way, void *jpeg, void *state,
-                               mr_error *error)
+static mr_status compare_boxes(struct selftest *selftest, const struct way *way, void *jpeg,
+                               void *state, mr_error *error)
 {
     static const struct box boxes[] = {{0, 0, WIDTH, HEIGHT}, {100, 20, 40, 10}, {140, 34, 9, 1}};
     mr_status status = MR_OK;
@@ -268,7 +285,8 @@ static mr_status compare_boxes(struct selftest *selftest, const struct way *way,
         if (status == MR_OK)
             status = way->read(selftest, state, box, selftest->pixels[1], error);
         if (status == MR_OK && memcmp(selftest->pixels[0], selftest->pixels[1], len) != 0)
-            status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg gives different pixels for %s", way->what);
+            status = mr_error_set(error, MR_ERR_UNSUPPORTED,
+                                  "this libjpeg gives different pixels for %s", way->what);
     }
     return status;
 }
@@ -280,15 +298,18 @@ static void choose_idct(const struct way *way, void *state)
     else if (way->codec == &mr_codec_marked)
         mr_codec_marked_use(state, mr_kernels_best(), way->libjpeg_idct);
     else
-        mr_codec_jpeg_use(state, way->libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN, mr_kernels_best());
+        mr_codec_jpeg_use(state, way->libjpeg_idct ? MR_CODEC_JPEG_OWN_SCAN : MR_CODEC_JPEG_OWN,
+                          mr_kernels_best());
 }
 
-static mr_status make_marks(struct selftest *selftest, const struct mr_codec_limits *limits, mr_error *error)
+static mr_status make_marks(struct selftest *selftest, const struct mr_codec_limits *limits,
+                            mr_error *error)
 {
     mr_status status = mr_mark_maker_create(limits, &selftest->marker, error);
     if (status != MR_OK)
         return status;
-    return mr_mark_maker_run(selftest->marker, selftest->jpeg, selftest->jpeg_len, &selftest->marked, error);
+    return mr_mark_maker_run(selftest->marker, selftest->jpeg, selftest->jpeg_len,
+                             &selftest->marked, error);
 }
 
 static mr_status compare_codecs(struct selftest *selftest, const struct way *way, mr_error *error)
@@ -305,7 +326,8 @@ static mr_status compare_codecs(struct selftest *selftest, const struct way *way
         status = compare_boxes(selftest, way, jpeg, state, error);
     }
     if (status == MR_OK && way->codec == &mr_codec_jpeg && !mr_codec_jpeg_used_own(state))
-        status = mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg gives no place to a decoder of scans");
+        status = mr_error_set(error, MR_ERR_UNSUPPORTED,
+                              "this libjpeg gives no place to a decoder of scans");
     if (state)
         way->codec->destroy(state);
     if (jpeg)
@@ -354,7 +376,10 @@ mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
 /* What works here. SETTLED: nothing lacked memory when it was tried. */
 enum { SETTLED = 1, PACKED = 2, OWN_IDCT = 4, OWN_SCAN = 8, MARKS = 16 };
 
-/* With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or avoid vectors). */
+/*
+ * With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or
+ * avoid vectors).
+ */
 static mr_status try_packed(unsigned *found, mr_error *error)
 {
     if (!mr_jpeg_feed_knows_libjpeg())
@@ -387,8 +412,8 @@ static mr_status try_all(unsigned *found, mr_error *error)
 }
 
 /*
- * Is this part there? One atomic word is kept and no words, so a failure with an error is tried again for them. There
- * is no lock, which a fork could leave held in the child.
+ * Is this part there? One atomic word is kept and no words, so a failure with an error is tried
+ * again for them. There is no lock, which a fork could leave held in the child.
  */
 static mr_status need_part(unsigned part, mr_error *error)
 {

@@ -22,8 +22,8 @@ int64_t mr_padding_place(enum mr_padding_mode mode, int64_t n, int64_t i)
     return place < n ? place : 2 * (n - 1) + again - place;
 }
 
-void mr_padding_span(enum mr_padding_mode mode, int64_t n, int64_t at, int64_t len, int64_t *first_out,
-                     int64_t *end_out)
+void mr_padding_span(enum mr_padding_mode mode, int64_t n, int64_t at, int64_t len,
+                     int64_t *first_out, int64_t *end_out)
 {
     *first_out = n;
     *end_out = 0;

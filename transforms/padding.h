@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an image shows beyond its edges: torchvision's padding modes, which are numpy.pad's, along one axis. */
+/*
+ * What an image shows beyond its edges: torchvision's padding modes, which are numpy.pad's, along
+ * one axis.
+ */
 #ifndef TRANSFORMS_PADDING_H
 #define TRANSFORMS_PADDING_H
 
@@ -17,8 +20,11 @@ enum mr_padding_mode {
 /* The pixel, 0 to n - 1, that place i shows, however far outside it is. -1: the constant. */
 int64_t mr_padding_place(enum mr_padding_mode mode, int64_t n, int64_t i);
 
-/* The pixels, *first_out to *end_out - 1, that places `at` to at + len - 1 show, len above 0; both 0 where none. */
-void mr_padding_span(enum mr_padding_mode mode, int64_t n, int64_t at, int64_t len, int64_t *first_out,
-                     int64_t *end_out);
+/*
+ * The pixels, *first_out to *end_out - 1, that places `at` to at + len - 1 show, len above 0; both
+ * 0 where none.
+ */
+void mr_padding_span(enum mr_padding_mode mode, int64_t n, int64_t at, int64_t len,
+                     int64_t *first_out, int64_t *end_out);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a transform becomes for a kind of samples, a dtype and a layout: the operations and everything about the output.
- * plan_compile.h makes it once, geometry.h turns it and an image's size into boxes, plan_runner.h runs it.
+ * What a transform becomes for a kind of samples, a dtype and a layout: the operations and
+ * everything about the output. plan_compile.h makes it once, geometry.h turns it and an image's
+ * size into boxes, plan_runner.h runs it.
  *
  * Invariant: it holds no pointers, because it lies in shared memory.
  */
@@ -72,7 +73,8 @@ struct mr_op {
             double switch_prob; /* of CutMix, where both are possible */
             double smoothing;   /* of soft labels */
         };
-        double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the struct, so that no byte is undefined */
+        double args[MR_IMAGE_OP_MAX_ARGS]; /* of image_op; as long as the struct, so that no byte
+                                              is undefined */
     };
     uint32_t n_channels;    /* of mean and std, and of fill where one was given */
     uint32_t exact;         /* enum mr_exact */
@@ -92,9 +94,9 @@ enum mr_exact {
 };
 
 /*
- * The two divisions of an exact order as products, each of which an fma mends by what the product lacks (P. W.
- * Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). They give the table's
- * bits.
+ * The two divisions of an exact order as products, each of which an fma mends by what the product
+ * lacks (P. W. Markstein, "Computation of elementary functions on the IBM RISC System/6000
+ * processor", 1990). They give the table's bits.
  */
 struct mr_quotients {
     uint32_t usable; /* 1: they do so for all 256 bytes of each channel */
@@ -114,7 +116,8 @@ struct mr_plan {
     uint32_t use_exif;
     mr_dtype dtype;     /* of the output */
     mr_layout layout;   /* of a picture's output */
-    uint32_t out_known; /* 0: the output's size follows the image's; mr_plan_compile_fix_size() must set it */
+    uint32_t out_known; /* 0: the output's size follows the image's; mr_plan_compile_fix_size()
+                           must set it */
     uint32_t out_ndim;  /* 3 for pictures */
     int64_t out_shape[MR_MAX_NDIM - 1]; /* as laid out: C,H,W or H,W,C */
     uint64_t out_bytes;                 /* of one sample */
@@ -122,7 +125,8 @@ struct mr_plan {
     uint32_t out_width;
     uint32_t channels;        /* of the output: 3, or 1 for raw pictures of one channel */
     uint32_t source_channels; /* of a sample's rows */
-    uint32_t work_channels;   /* of the rows before the tensor writer: 1 too where it makes three of one (MR_OP_RGB) */
+    uint32_t work_channels;   /* of the rows before the tensor writer: 1 too where it makes three
+                                 of one (MR_OP_RGB) */
     uint32_t exact;           /* floats come from table, not from fma */
     float scale[4];           /* one rule for floats: fmaf(x, scale[c], bias[c]) */
     float bias[4];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles a transform into a plan, and checks it against the samples, the dtype and the layout. An implied normalise
- * is dropped for u8; an explicit one with u8 is an error. Every operation treats channels alike, so three equal ones
- * are made last (tensor_write.c), wherever the list has rgb: the pixels are the same.
+ * Compiles a transform into a plan, and checks it against the samples, the dtype and the layout. An
+ * implied normalise is dropped for u8; an explicit one with u8 is an error. Every operation treats
+ * channels alike, so three equal ones are made last (tensor_write.c), wherever the list has rgb:
+ * the pixels are the same.
  */
 #include "transforms/plan_compile.h"
 
@@ -21,20 +22,22 @@ static bool is_image_float(mr_dtype dtype)
 }
 
 /* Raw samples that are no pictures: as they are or not at all. */
-static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan,
+                              mr_error *error)
 {
     const struct mr_sample_kind *kind = &plan->kind;
     for (uint32_t i = 0; transform && i < transform->n_ops; i++) {
         if (!transform->ops[i].implied)
-            return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: the samples are not pictures",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "%s cannot be applied: the samples are not pictures",
                                 mr_transform_op_name(&transform->ops[i]));
     }
     if (dtype != MR_DTYPE_DEFAULT && dtype != kind->dtype)
-        return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot be made of records of %s", mr_dtype_name(dtype),
-                            mr_dtype_name(kind->dtype));
+        return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot be made of records of %s",
+                            mr_dtype_name(dtype), mr_dtype_name(kind->dtype));
     if (kind->ndim > MR_MAX_NDIM - 1)
-        return mr_error_set(error, MR_ERR_INVALID, "samples have %u dimensions; %d is the limit", kind->ndim,
-                            MR_MAX_NDIM - 1);
+        return mr_error_set(error, MR_ERR_INVALID, "samples have %u dimensions; %d is the limit",
+                            kind->ndim, MR_MAX_NDIM - 1);
     plan->copy = 1;
     plan->dtype = kind->dtype;
     plan->out_known = 1;
@@ -47,11 +50,12 @@ static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, str
 static mr_status set_size(struct mr_plan *plan, int64_t width, int64_t height, mr_error *error)
 {
     uint64_t len = mr_dtype_size(plan->dtype);
-    if (width > MR_MAX_RESIZED || height > MR_MAX_RESIZED || !mr_checked_mul_u64(len, (uint64_t)width, &len) ||
-        !mr_checked_mul_u64(len, (uint64_t)height, &len) || !mr_checked_mul_u64(len, plan->channels, &len) ||
-        len > INT64_MAX)
-        return mr_error_set(error, MR_ERR_INVALID, "an output of %lldx%lld pixels is too large", (long long)width,
-                            (long long)height);
+    if (width > MR_MAX_RESIZED || height > MR_MAX_RESIZED ||
+        !mr_checked_mul_u64(len, (uint64_t)width, &len) ||
+        !mr_checked_mul_u64(len, (uint64_t)height, &len) ||
+        !mr_checked_mul_u64(len, plan->channels, &len) || len > INT64_MAX)
+        return mr_error_set(error, MR_ERR_INVALID, "an output of %lldx%lld pixels is too large",
+                            (long long)width, (long long)height);
     plan->out_known = 1;
     plan->out_width = (uint32_t)width;
     plan->out_height = (uint32_t)height;
@@ -66,7 +70,8 @@ static mr_status compile_normalize(const struct mr_op *op, struct mr_plan *plan,
 {
     if (plan->dtype == MR_U8) {
         if (op && !op->implied)
-            return mr_error_set(error, MR_ERR_INVALID, "normalize cannot be applied: dtype is u8, not a float");
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "normalize cannot be applied: dtype is u8, not a float");
         return MR_OK;
     }
     if (op && op->n_channels == 3 && plan->channels == 1)
@@ -85,12 +90,14 @@ static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
     int64_t height = kind->shape[planes ? 1 : 0];
     int64_t width = kind->shape[planes ? 2 : 1];
     if (kind->dtype != MR_U8 || kind->ndim != 3 || (channels != 1 && channels != 3))
-        return mr_error_set(error, MR_ERR_INVALID, "raw pictures must be u8 with 3 dimensions and 1 or 3 channels");
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "raw pictures must be u8 with 3 dimensions and 1 or 3 channels");
     if (width < 1 || width > MR_MAX_RESIZED || height < 1 || height > MR_MAX_RESIZED ||
         kind->data_bytes / (uint64_t)channels != (uint64_t)width * (uint64_t)height ||
         kind->data_bytes % (uint64_t)channels)
-        return mr_error_set(error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels cannot have %llu bytes",
-                            (long long)width, (long long)height, (unsigned long long)kind->data_bytes);
+        return mr_error_set(
+            error, MR_ERR_INVALID, "raw pictures of %lldx%lld pixels cannot have %llu bytes",
+            (long long)width, (long long)height, (unsigned long long)kind->data_bytes);
     plan->channels = plan->work_channels = plan->source_channels = (uint32_t)channels;
     return MR_OK;
 }
@@ -125,18 +132,22 @@ static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_ops; i++)
-        n += plan->ops[i].kind == MR_OP_IMAGE ? mr_image_op_max_calls(plan->ops[i].image_op, plan->ops[i].args) : 0;
+        n += plan->ops[i].kind == MR_OP_IMAGE
+                 ? mr_image_op_max_calls(plan->ops[i].image_op, plan->ops[i].args)
+                 : 0;
     if (n > MR_IMAGE_MAX_CALLS)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the image operations may become %u calls; a transform has at most %d", n,
-                            MR_IMAGE_MAX_CALLS);
+                            "the image operations may become %u calls; a transform has at most %d",
+                            n, MR_IMAGE_MAX_CALLS);
     return MR_OK;
 }
 
-static mr_status refuse_color(const struct mr_plan *plan, const char *op_name, const char *name, mr_error *error)
+static mr_status refuse_color(const struct mr_plan *plan, const char *op_name, const char *name,
+                              mr_error *error)
 {
-    return mr_error_set(error, MR_ERR_INVALID, "%s cannot be applied: %s has 3 channels, the pictures have 1 %s",
-                        op_name, name, plan->channels == 3 ? "up to the tensor" : "there");
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s cannot be applied: %s has 3 channels, the pictures have 1 %s", op_name,
+                        name, plan->channels == 3 ? "up to the tensor" : "there");
 }
 
 /* A color of three values needs pictures with three channels where the operation stands. */
@@ -165,32 +176,38 @@ static mr_status check_erasing(const struct mr_plan *plan, mr_error *error)
     if (plan->erase.kind != MR_OP_RANDOM_ERASING)
         return MR_OK;
     if (plan->dtype == MR_U8)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "random_erasing cannot be applied: dtype is u8, and it erases normalized floats");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "random_erasing cannot be applied: dtype is u8, and it erases normalized floats");
     if (plan->erase.n_channels == 3 && plan->channels == 1)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "random_erasing cannot be applied: value has 3 channels, the pictures have 1");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "random_erasing cannot be applied: value has 3 channels, the pictures have 1");
     return MR_OK;
 }
 
 /* timm's rule mixes bytes, torchvision's the floats that are fed to the model. */
 static mr_status check_mixing(const struct mr_plan *plan, mr_error *error)
 {
-    if (plan->mix.kind == 0 || plan->dtype != MR_U8 || mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES)
+    if (plan->mix.kind == 0 || plan->dtype != MR_U8 ||
+        mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "%s cannot be applied: dtype is u8, and it mixes floats (timm_mixup mixes u8)",
-                        mr_transform_op_name(&plan->mix));
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        "%s cannot be applied: dtype is u8, and it mixes floats (timm_mixup mixes u8)",
+        mr_transform_op_name(&plan->mix));
 }
 
-static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
+                                 struct mr_plan *plan, mr_error *error)
 {
     const struct mr_op *normalize = NULL;
     plan->dtype = dtype == MR_DTYPE_DEFAULT ? MR_U8 : dtype;
     plan->out_ndim = 3;
     plan->channels = plan->work_channels = plan->source_channels = 3;
     if (plan->dtype != MR_U8 && !is_image_float(plan->dtype))
-        return mr_error_set(error, MR_ERR_INVALID, "dtype %s cannot hold pictures: u8, f32, f16 and bf16 can",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "dtype %s cannot hold pictures: u8, f32, f16 and bf16 can",
                             mr_dtype_name(plan->dtype));
     mr_status status = plan->kind.encoded ? MR_OK : check_raw_picture(plan, error);
     if (status != MR_OK)
@@ -225,12 +242,14 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype, 
     if (status != MR_OK)
         return status;
     plan->copy = !plan->kind.encoded && plan->n_ops == 0 && plan->dtype == MR_U8 &&
-                 plan->channels == plan->work_channels && (plan->layout == plan->kind.layout || plan->channels == 1);
+                 plan->channels == plan->work_channels &&
+                 (plan->layout == plan->kind.layout || plan->channels == 1);
     status = compile_normalize(normalize, plan, error);
     return status == MR_OK ? compile_size(plan, error) : status;
 }
 
-static mr_status compile_plan(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan, mr_error *error)
+static mr_status compile_plan(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan,
+                              mr_error *error)
 {
     if (!plan->kind.picture && !plan->kind.encoded)
         return compile_data(transform, dtype, plan, error);
@@ -245,11 +264,13 @@ static mr_status compile_plan(const mr_transform *transform, mr_dtype dtype, str
     return status;
 }
 
-mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
-                          mr_layout layout, struct mr_plan *plan_out, mr_error *error)
+mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_kind *kind,
+                          mr_dtype dtype, mr_layout layout, struct mr_plan *plan_out,
+                          mr_error *error)
 {
     if (layout != MR_NCHW && layout != MR_NHWC)
-        return mr_error_set(error, MR_ERR_INVALID, "layout %d is neither nchw nor nhwc", (int)layout);
+        return mr_error_set(error, MR_ERR_INVALID, "layout %d is neither nchw nor nhwc",
+                            (int)layout);
     if (mr_dtype_size(dtype) == 0 && dtype != MR_DTYPE_DEFAULT)
         return mr_error_set(error, MR_ERR_INVALID, "dtype %d is unknown", (int)dtype);
     memset(plan_out, 0, sizeof *plan_out);
@@ -258,13 +279,15 @@ mr_status mr_plan_compile(const mr_transform *transform, const struct mr_sample_
     return compile_plan(transform, dtype, plan_out, error);
 }
 
-mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width, uint32_t source_height, mr_error *error)
+mr_status mr_plan_compile_fix_size(struct mr_plan *plan, uint32_t source_width,
+                                   uint32_t source_height, mr_error *error)
 {
     int64_t width, height;
     if (plan->out_known)
         return MR_OK;
     if (source_width == 0 || source_height == 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", source_width, source_height);
+        return mr_error_set(error, MR_ERR_DAMAGED, "image is %ux%u pixels", source_width,
+                            source_height);
     mr_status status = mr_geometry_size(plan, source_width, source_height, &width, &height, error);
     return status == MR_OK ? set_size(plan, width, height, error) : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes one sample from bytes to tensor: header, geometry, then each stage's rows through its resampling into the next
- * image or the slot.
+ * Takes one sample from bytes to tensor: header, geometry, then each stage's rows through its
+ * resampling into the next image or the slot.
  *
  * Invariant: a codec that was opened is closed on every way out.
  */
@@ -43,7 +43,8 @@ struct mr_plan_runner {
 struct run {
     const uint8_t *bytes;
     size_t len;
-    const struct mr_packed_image *packed; /* NULL: bytes are the whole of an image file or of a raw sample */
+    const struct mr_packed_image *packed; /* NULL: bytes are the whole of an image file or of a
+                                             raw sample */
     uint64_t offset;                      /* of bytes in the packed sample */
     struct mr_rng *rng;
     void *out;
@@ -56,8 +57,9 @@ struct run {
     uint32_t free_image; /* of image in mr_plan_runner: the next stage's */
 };
 
-mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits, bool with_timing,
-                                struct mr_plan_runner **runner_out, mr_error *error)
+mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits,
+                                bool with_timing, struct mr_plan_runner **runner_out,
+                                mr_error *error)
 {
     mr_status status = MR_OK;
     *runner_out = NULL;
@@ -106,8 +108,8 @@ static uint64_t read_clock(const struct mr_plan_runner *runner)
 }
 
 /* Rows of a box, the time counted as decoding where a codec makes them. */
-static mr_status begin_rows(struct mr_plan_runner *runner, struct run *run, struct mr_row_source *source,
-                            struct mr_box box)
+static mr_status begin_rows(struct mr_plan_runner *runner, struct run *run,
+                            struct mr_row_source *source, struct mr_box box)
 {
     uint64_t start = read_clock(runner);
     mr_status status = mr_row_source_begin(source, box, run->error);
@@ -116,8 +118,9 @@ static mr_status begin_rows(struct mr_plan_runner *runner, struct run *run, stru
     return status;
 }
 
-static mr_status next_rows(struct mr_plan_runner *runner, struct run *run, struct mr_row_source *source,
-                           const uint8_t *rows[MR_ROW_SOURCE_MAX], uint32_t *n_out)
+static mr_status next_rows(struct mr_plan_runner *runner, struct run *run,
+                           struct mr_row_source *source, const uint8_t *rows[MR_ROW_SOURCE_MAX],
+                           uint32_t *n_out)
 {
     uint64_t start = read_clock(runner);
     mr_status status = mr_row_source_rows(source, rows, n_out, run->error);
@@ -126,11 +129,13 @@ static mr_status next_rows(struct mr_plan_runner *runner, struct run *run, struc
     return status;
 }
 
-static mr_status run_stage(struct mr_plan_runner *runner, struct run *run, const struct mr_stage *stage,
-                           struct mr_row_source *source, struct mr_tensor_writer *writer)
+static mr_status run_stage(struct mr_plan_runner *runner, struct run *run,
+                           const struct mr_stage *stage, struct mr_row_source *source,
+                           struct mr_tensor_writer *writer)
 {
     const uint8_t *rows[MR_ROW_SOURCE_MAX];
-    mr_status status = mr_resample_begin(&runner->resample, stage, run->channels, writer, run->error);
+    mr_status status =
+        mr_resample_begin(&runner->resample, stage, run->channels, writer, run->error);
     if (status != MR_OK || stage->need.width == 0)
         return status;
     status = begin_rows(runner, run, source, stage->need);
@@ -145,8 +150,8 @@ static mr_status run_stage(struct mr_plan_runner *runner, struct run *run, const
 }
 
 /* The calls on a stage's output. */
-static mr_status run_calls(struct mr_plan_runner *runner, struct run *run, const struct mr_stage *stage,
-                           struct mr_image *image)
+static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
+                           const struct mr_stage *stage, struct mr_image *image)
 {
     const struct mr_image_call *calls = &runner->geometry.calls.calls[stage->first_call];
     struct mr_scratch *spare = &runner->image[run->free_image];
@@ -154,7 +159,8 @@ static mr_status run_calls(struct mr_plan_runner *runner, struct run *run, const
     mr_status status = MR_OK;
     bool needs_spare = mr_image_call_needs_spare(calls, stage->n_calls);
     if (needs_spare)
-        status = mr_scratch_reserve(spare, (size_t)image->width * image->height, image->n_channels, run->error);
+        status = mr_scratch_reserve(spare, (size_t)image->width * image->height, image->n_channels,
+                                    run->error);
     if (status == MR_OK)
         status = mr_image_call_run(calls, stage->n_calls, image, needs_spare ? spare->memory : NULL,
                                    runner->resample.kernels, run->error);
@@ -164,7 +170,10 @@ static mr_status run_calls(struct mr_plan_runner *runner, struct run *run, const
     return status;
 }
 
-/* A stage that is not the last one makes an image in memory: just what the next one needs, or all that calls change. */
+/*
+ * A stage that is not the last one makes an image in memory: just what the next one needs, or all
+ * that calls change.
+ */
 static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run, uint32_t i)
 {
     const struct mr_stage *stage = &runner->geometry.stages[i];
@@ -172,9 +181,11 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run,
     struct mr_scratch *image = &runner->image[run->free_image];
     uint32_t channels = run->channels;
     uint64_t n_pixels;
-    if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height, &n_pixels) ||
+    if (!mr_checked_mul_u64((uint64_t)stage->window.width, (uint64_t)stage->window.height,
+                            &n_pixels) ||
         n_pixels > runner->limits.max_pixels)
-        return mr_error_set(run->error, MR_ERR_DAMAGED, "image becomes %lldx%lld pixels; the limit is %llu pixels",
+        return mr_error_set(run->error, MR_ERR_DAMAGED,
+                            "image becomes %lldx%lld pixels; the limit is %llu pixels",
                             (long long)stage->window.width, (long long)stage->window.height,
                             (unsigned long long)runner->limits.max_pixels);
     mr_status status = mr_scratch_reserve(image, n_pixels, channels, run->error);
@@ -198,7 +209,8 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run,
         next->need.x = next->need.y = 0;
     else if (status == MR_OK)
         status = run_calls(runner, run, stage, &made);
-    mr_row_source_init_pixels(&run->source, made.pixels, made.width, made.height, made.n_channels, MR_NHWC, NULL);
+    mr_row_source_init_pixels(&run->source, made.pixels, made.width, made.height, made.n_channels,
+                              MR_NHWC, NULL);
     return status;
 }
 
@@ -235,8 +247,8 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
 }
 
 /* Draw, and check the size. */
-static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height, struct mr_rng *rng,
-                               mr_error *error)
+static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height,
+                               struct mr_rng *rng, mr_error *error)
 {
     const struct mr_plan *plan = runner->plan;
     struct mr_geometry *g = &runner->geometry;
@@ -246,9 +258,11 @@ static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, ui
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
     if (made->width != plan->out_width || made->height != plan->out_height)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "image gives %lldx%lld, the batch has the first image's %ux%u: the transform leaves each "
+                            "image gives %lldx%lld, the batch has the first image's %ux%u: the "
+                            "transform leaves each "
                             "its own size, add center_crop(N) or resize(H:W)",
-                            (long long)made->width, (long long)made->height, plan->out_width, plan->out_height);
+                            (long long)made->width, (long long)made->height, plan->out_width,
+                            plan->out_height);
     return MR_OK;
 }
 
@@ -281,19 +295,22 @@ static mr_status turn_upright(struct mr_plan_runner *runner, struct run *run, ui
     uint32_t width = run->width, height = run->height;
     mr_status status = mr_scratch_reserve(&runner->upright, (size_t)width * height, 3, run->error);
     if (status == MR_OK)
-        status = begin_rows(runner, run, &run->source, (struct mr_box){.width = width, .height = height});
+        status = begin_rows(runner, run, &run->source,
+                            (struct mr_box){.width = width, .height = height});
     for (uint32_t y = 0; status == MR_OK && y < height;) {
         uint32_t n = 0;
         status = next_rows(runner, run, &run->source, rows, &n);
         for (uint32_t i = 0; status == MR_OK && i < n; i++)
-            mr_row_source_turn_row(rows[i], y + i, width, height, orientation, runner->upright.memory);
+            mr_row_source_turn_row(rows[i], y + i, width, height, orientation,
+                                   runner->upright.memory);
         y += n;
     }
     if (orientation >= 5) {
         run->width = height;
         run->height = width;
     }
-    mr_row_source_init_pixels(&run->source, runner->upright.memory, run->width, run->height, 3, MR_NHWC, NULL);
+    mr_row_source_init_pixels(&run->source, runner->upright.memory, run->width, run->height, 3,
+                              MR_NHWC, NULL);
     return status;
 }
 
@@ -303,8 +320,8 @@ static bool needs_turning(const struct mr_plan *plan, uint32_t orientation)
 }
 
 /* The source is the image as it is stored. */
-static mr_status run_stored(struct mr_plan_runner *runner, struct run *run, uint32_t width, uint32_t height,
-                            uint32_t orientation)
+static mr_status run_stored(struct mr_plan_runner *runner, struct run *run, uint32_t width,
+                            uint32_t height, uint32_t orientation)
 {
     run->width = width;
     run->height = height;
@@ -320,9 +337,9 @@ static mr_status run_encoded(struct mr_plan_runner *runner, struct run *run)
     struct mr_codec *codec = runner->codec;
     struct mr_image_head head;
     uint64_t start = read_clock(runner);
-    mr_status status =
-        run->packed ? mr_codec_open_packed(codec, run->packed, run->bytes, run->len, run->offset, &head, run->error)
-                    : mr_codec_open(codec, run->bytes, run->len, &head, run->error);
+    mr_status status = run->packed ? mr_codec_open_packed(codec, run->packed, run->bytes, run->len,
+                                                          run->offset, &head, run->error)
+                                   : mr_codec_open(codec, run->bytes, run->len, &head, run->error);
     run->report->decode_ns += read_clock(runner) - start;
     if (status != MR_OK)
         return status;
@@ -337,8 +354,8 @@ static mr_status run_raw(struct mr_plan_runner *runner, struct run *run)
     const struct mr_plan *plan = runner->plan;
     const int64_t *shape = plan->kind.shape;
     if (run->len != plan->kind.data_bytes)
-        return mr_error_set(run->error, MR_ERR_DAMAGED, "sample has %zu bytes instead of %llu", run->len,
-                            (unsigned long long)plan->kind.data_bytes);
+        return mr_error_set(run->error, MR_ERR_DAMAGED, "sample has %zu bytes instead of %llu",
+                            run->len, (unsigned long long)plan->kind.data_bytes);
     if (plan->kind.picture) {
         bool planes = plan->kind.layout == MR_NCHW;
         run->width = (uint32_t)shape[planes ? 2 : 1];
@@ -355,8 +372,8 @@ static mr_status run_raw(struct mr_plan_runner *runner, struct run *run)
     mr_status status = mr_scratch_reserve(&runner->planes, run->width, run->channels, run->error);
     if (status != MR_OK)
         return status;
-    mr_row_source_init_pixels(&run->source, run->bytes, run->width, run->height, run->channels, plan->kind.layout,
-                              runner->planes.memory);
+    mr_row_source_init_pixels(&run->source, run->bytes, run->width, run->height, run->channels,
+                              plan->kind.layout, runner->planes.memory);
     return run_image(runner, run);
 }
 
@@ -379,10 +396,12 @@ static mr_status check_kind(const struct mr_plan_runner *runner, bool encoded, m
                         encoded ? "an encoded image" : "raw", encoded ? "raw" : "encoded images");
 }
 
-mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len, bool encoded,
-                             struct mr_rng *rng, void *out, struct mr_plan_runner_report *report_out, mr_error *error)
+mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
+                             bool encoded, struct mr_rng *rng, void *out,
+                             struct mr_plan_runner_report *report_out, mr_error *error)
 {
-    struct run run = {.bytes = bytes, .len = len, .rng = rng, .out = out, .report = report_out, .error = error};
+    struct run run = {
+        .bytes = bytes, .len = len, .rng = rng, .out = out, .report = report_out, .error = error};
     memset(report_out, 0, sizeof *report_out);
     mr_status status = check_kind(runner, encoded, error);
     return status == MR_OK ? run_timed(runner, &run, encoded ? run_encoded : run_raw) : status;
@@ -391,7 +410,8 @@ mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes
 /* Samples of packs. */
 
 /* *image becomes a copy, which is what was checked. */
-static mr_status take_packed(struct mr_plan_runner *runner, const struct mr_packed_image **image, mr_error *error)
+static mr_status take_packed(struct mr_plan_runner *runner, const struct mr_packed_image **image,
+                             mr_error *error)
 {
     *image = mr_packed_copy(&runner->packed, *image);
     mr_status status = check_kind(runner, true, error);
@@ -419,7 +439,8 @@ static bool needs_whole(const struct mr_plan_runner *runner, const struct mr_pac
 }
 
 mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_packed_image *image,
-                               const struct mr_rng *rng, uint64_t *offset_out, uint64_t *len_out, mr_error *error)
+                               const struct mr_rng *rng, uint64_t *offset_out, uint64_t *len_out,
+                               mr_error *error)
 {
     mr_status status = take_packed(runner, &image, error);
     if (status != MR_OK)
@@ -444,8 +465,9 @@ static mr_status run_pixels(struct mr_plan_runner *runner, struct run *run)
     return run_stored(runner, run, image->width, image->height, image->orientation);
 }
 
-mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner, const struct mr_packed_image *image,
-                                    const uint8_t *bytes, size_t len, uint64_t offset, struct mr_rng *rng, void *out,
+mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
+                                    const struct mr_packed_image *image, const uint8_t *bytes,
+                                    size_t len, uint64_t offset, struct mr_rng *rng, void *out,
                                     struct mr_plan_runner_report *report_out, mr_error *error)
 {
     memset(report_out, 0, sizeof *report_out);
@@ -458,6 +480,7 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner, const struct 
                       .out = out,
                       .report = report_out,
                       .error = error};
-    return status == MR_OK ? run_timed(runner, &run, image->encoding == MR_PACKED_RAW ? run_pixels : run_encoded)
+    return status == MR_OK ? run_timed(runner, &run,
+                                       image->encoding == MR_PACKED_RAW ? run_pixels : run_encoded)
                            : status;
 }

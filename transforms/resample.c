@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes rows through one stage: four input rows become a strip of the ring, output rows are made of strips and go to
- * the tensor writer. Usually rows pass the horizontal pass on their way into the ring. Where the vertical one comes
- * first, they do so on their way out of it, four at a time.
+ * Takes rows through one stage: four input rows become a strip of the ring, output rows are made of
+ * strips and go to the tensor writer. Usually rows pass the horizontal pass on their way into the
+ * ring. Where the vertical one comes first, they do so on their way out of it, four at a time.
  *
- * Invariant: the caller's rows are gone after a push, so those that do not fill a strip yet are copied.
+ * Invariant: the caller's rows are gone after a push, so those that do not fill a strip yet are
+ * copied.
  */
 #include "transforms/resample.h"
 
@@ -28,7 +29,8 @@ void mr_resample_fini(struct mr_resample *resample)
 }
 
 /* Room for len bytes at a multiple of MR_KERNELS_ALIGN. */
-static mr_status reserve_aligned(struct mr_scratch *scratch, size_t n, size_t len, uint8_t **at_out, mr_error *error)
+static mr_status reserve_aligned(struct mr_scratch *scratch, size_t n, size_t len, uint8_t **at_out,
+                                 mr_error *error)
 {
     size_t total;
     if (!mr_checked_mul(n, len, &total) || total > SIZE_MAX - MR_KERNELS_ALIGN)
@@ -48,11 +50,12 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
     bool usual = mr_axis_is_usual(s->interpolation, s->source.width, s->resized_width) &&
                  mr_axis_is_usual(s->interpolation, s->source.height, s->resized_height);
     r->used = usual ? r->kernels : &mr_kernels_c;
-    mr_status status = mr_axis_build(&r->x, s->interpolation, s->source.width, s->resized_width, s->live.x,
-                                     s->live.width, s->hflip, true, r->used->fill, error);
+    mr_status status =
+        mr_axis_build(&r->x, s->interpolation, s->source.width, s->resized_width, s->live.x,
+                      s->live.width, s->hflip, true, r->used->fill, error);
     if (status == MR_OK)
-        status = mr_axis_build(&r->y, s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height,
-                               false, false, r->used->fill, error);
+        status = mr_axis_build(&r->y, s->interpolation, s->source.height, s->resized_height,
+                               s->live.y, s->live.height, false, false, r->used->fill, error);
     return status;
 }
 
@@ -60,11 +63,15 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
 static bool is_vertical_first(const struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
-    int64_t rows_less = s->source.height - s->resized_height, columns_less = s->source.width - s->resized_width;
+    int64_t rows_less = s->source.height - s->resized_height,
+            columns_less = s->source.width - s->resized_width;
     return !r->x.identity && !r->y.identity && rows_less > 0 && rows_less > 2 * columns_less;
 }
 
-/* What the two passes read. Slack behind a row of a strip: loops may write up to four values too many. */
+/*
+ * What the two passes read. Slack behind a row of a strip: loops may write up to four values too
+ * many.
+ */
 static mr_status prepare_passes(struct mr_resample *r, mr_error *error)
 {
     size_t stride = mr_align_up((size_t)r->x.pitch * r->channels + 4, MR_KERNELS_ALIGN);
@@ -74,10 +81,12 @@ static mr_status prepare_passes(struct mr_resample *r, mr_error *error)
     r->vertical = (struct mr_resample_vertical){.y = &r->y, .stride = stride};
     if (r->vertical_first)
         r->vertical.stride = mr_align_up(r->row_bytes, MR_KERNELS_ALIGN);
-    mr_status status = reserve_aligned(&r->horizontal_tables, 1, r->used->horizontal_bytes(&r->horizontal),
-                                       &r->horizontal.tables, error);
+    mr_status status =
+        reserve_aligned(&r->horizontal_tables, 1, r->used->horizontal_bytes(&r->horizontal),
+                        &r->horizontal.tables, error);
     if (status == MR_OK)
-        status = reserve_aligned(&r->vertical_tables, 1, r->used->vertical_bytes(&r->y), &r->vertical.tables, error);
+        status = reserve_aligned(&r->vertical_tables, 1, r->used->vertical_bytes(&r->y),
+                                 &r->vertical.tables, error);
     if (status != MR_OK)
         return status;
     r->used->horizontal_make(&r->horizontal);
@@ -93,7 +102,8 @@ static mr_status reserve_ring(struct mr_resample *r, mr_error *error)
         r->n_strips *= 2;
     r->strip_bytes = r->vertical.stride * r->used->strip_bytes;
     r->held_bytes = r->vertical_first ? r->row_bytes : r->horizontal.row_bytes;
-    mr_status status = reserve_aligned(&r->ring, r->n_strips, r->strip_bytes, &r->first_strip, error);
+    mr_status status =
+        reserve_aligned(&r->ring, r->n_strips, r->strip_bytes, &r->first_strip, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&r->held, MR_STRIP_ROWS, r->held_bytes, error);
     if (status == MR_OK)
@@ -109,7 +119,8 @@ static mr_status reserve_late(struct mr_resample *r, mr_error *error)
 {
     size_t strip_bytes = r->horizontal.stride * r->used->strip_bytes;
     r->late_bytes = mr_align_up(r->horizontal.row_bytes, MR_KERNELS_ALIGN);
-    mr_status status = reserve_aligned(&r->late, 1, strip_bytes + MR_STRIP_ROWS * r->late_bytes, &r->late_strip, error);
+    mr_status status = reserve_aligned(&r->late, 1, strip_bytes + MR_STRIP_ROWS * r->late_bytes,
+                                       &r->late_strip, error);
     if (status == MR_OK)
         r->late_rows = r->late_strip + strip_bytes;
     return status;
@@ -142,7 +153,10 @@ static uint32_t output_row(const struct mr_resample *r, int64_t y)
     return (uint32_t)(r->stage->vflip ? r->stage->window.height - 1 - y : y);
 }
 
-/* Start output row y: columns outside the live part become zero. Returns the place of the first live one. */
+/*
+ * Start output row y: columns outside the live part become zero. Returns the place of the first
+ * live one.
+ */
 static uint8_t *open_row(struct mr_resample *r, uint32_t y)
 {
     uint8_t *row = r->out + y * r->out_step;
@@ -201,7 +215,8 @@ static void put_copied(struct mr_resample *r, uint32_t i, const uint8_t *row)
 
 #define NO_PIXEL UINT32_MAX
 
-static void fill_places(const struct mr_stage *s, uint32_t *columns, uint32_t *first, uint32_t *next)
+static void fill_places(const struct mr_stage *s, uint32_t *columns, uint32_t *first,
+                        uint32_t *next)
 {
     int64_t left, right, top, bottom;
     mr_padding_span(s->padding_mode, s->source.width, s->live.x, s->live.width, &left, &right);
@@ -228,7 +243,8 @@ static void write_fill_rows(struct mr_resample *r)
     for (int64_t i = 0; i < s->live.width; i++)
         memcpy(r->padded.row + (size_t)i * r->channels, s->fill, r->channels);
     for (int64_t i = 0; i < s->live.height; i++)
-        if (s->need.height == 0 || mr_padding_place(s->padding_mode, s->source.height, s->live.y + i) < 0)
+        if (s->need.height == 0 ||
+            mr_padding_place(s->padding_mode, s->source.height, s->live.y + i) < 0)
             put_copied(r, (uint32_t)i, r->padded.row);
 }
 
@@ -258,7 +274,8 @@ static void pad_columns(struct mr_resample *r, const uint8_t *row, int64_t from,
     size_t n = r->channels;
     for (int64_t i = from; i < to; i++) {
         uint32_t column = r->padded.columns[i];
-        memcpy(r->padded.row + (size_t)i * n, column == NO_PIXEL ? r->stage->fill : row + column * n, n);
+        memcpy(r->padded.row + (size_t)i * n,
+               column == NO_PIXEL ? r->stage->fill : row + column * n, n);
     }
 }
 
@@ -287,8 +304,8 @@ static void push_padded(struct mr_resample *r, const uint8_t *row)
         put_copied(r, i, p->row);
 }
 
-mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage, uint32_t channels,
-                            struct mr_tensor_writer *writer, mr_error *error)
+mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage,
+                            uint32_t channels, struct mr_tensor_writer *writer, mr_error *error)
 {
     struct mr_resample *r = resample;
     r->stage = stage;
@@ -333,7 +350,9 @@ static uint32_t strip_of(const struct mr_resample *r, uint32_t row)
     return row / MR_STRIP_ROWS & (r->n_strips - 1);
 }
 
-/* vertical_first: the rows that wait, of which `last` is the last one, through the horizontal pass. */
+/*
+ * vertical_first: the rows that wait, of which `last` is the last one, through the horizontal pass.
+ */
 static void finish_rows(struct mr_resample *r, uint32_t last)
 {
     const uint8_t *rows[MR_STRIP_ROWS];
@@ -343,7 +362,8 @@ static void finish_rows(struct mr_resample *r, uint32_t last)
     r->used->horizontal(&r->horizontal, rows, r->late_strip);
     for (uint32_t i = first; i <= last; i++) {
         uint32_t y = live_row(r, i);
-        r->used->take_row(r->late_strip, r->horizontal.stride, i - first, (uint32_t)r->live_bytes, open_row(r, y));
+        r->used->take_row(r->late_strip, r->horizontal.stride, i - first, (uint32_t)r->live_bytes,
+                          open_row(r, y));
         close_row(r, y);
     }
 }

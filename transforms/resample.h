@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stage of the geometry, row by row: input rows go in as they arrive, output rows come out as soon as their last
- * tap is there. Results are Pillow 13's, bit for bit: one pass, rounded to u8, then the other. Which one comes first is
- * chosen by the sizes.
+ * One stage of the geometry, row by row: input rows go in as they arrive, output rows come out as
+ * soon as their last tap is there. Results are Pillow 13's, bit for bit: one pass, rounded to u8,
+ * then the other. Which one comes first is chosen by the sizes.
  */
 #ifndef TRANSFORMS_RESAMPLE_H
 #define TRANSFORMS_RESAMPLE_H
@@ -12,7 +12,8 @@
 #include "transforms/tensor_write.h"
 
 struct mr_resample {
-    const struct mr_kernel_ops *kernels; /* for the usual axes; NULL becomes the best for this machine */
+    const struct mr_kernel_ops *kernels; /* for the usual axes; NULL becomes the best for this
+                                            machine */
     const struct mr_kernel_ops *used;    /* in this stage */
     const struct mr_stage *stage;
     struct mr_tensor_writer *writer;
@@ -24,7 +25,8 @@ struct mr_resample {
     struct mr_resample_vertical vertical;
     uint8_t *out;    /* where the writer takes row 0, at its first live column */
     size_t out_step; /* from there to the next row's; 0 where all rows go through one in scratch */
-    size_t before;   /* bytes of an output row that show nothing, before the live ones and behind them */
+    size_t before;   /* bytes of an output row that show nothing, before the live ones and behind
+                        them */
     size_t behind;
     size_t live_bytes;
     bool in_place;      /* the writer has nothing left to do once a row is there */
@@ -35,7 +37,8 @@ struct mr_resample {
     uint32_t n_strips;  /* in the ring, a power of two */
     uint8_t *first_strip;
     size_t strip_bytes;
-    const uint8_t **strips; /* the ring's, twice in a row, so that those of an output row follow each other */
+    const uint8_t **strips; /* the ring's, twice in a row, so that those of an output row follow
+                               each other */
     const uint8_t *waiting[MR_STRIP_ROWS];
     size_t held_bytes;      /* of a row that is held: those that the loops read */
     struct mr_scratch held; /* copies of rows that wait, or that are too short for the loops */
@@ -61,10 +64,13 @@ struct mr_resample {
 void mr_resample_fini(struct mr_resample *resample);
 
 /* Start a stage whose output goes to writer. What is zero for any input is written now. */
-mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage, uint32_t channels,
-                            struct mr_tensor_writer *writer, mr_error *error);
+mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage *stage,
+                            uint32_t channels, struct mr_tensor_writer *writer, mr_error *error);
 
-/* The next rows of stage->need, top down, stage->need.height in all. They are not read after the call. */
+/*
+ * The next rows of stage->need, top down, stage->need.height in all. They are not read after the
+ * call.
+ */
 void mr_resample_push(struct mr_resample *resample, const uint8_t *const *rows, uint32_t n_rows);
 
 #endif

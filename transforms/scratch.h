@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that grows to the largest demand and is kept, so that the room itself allocates nothing once it is warm. Only
- * what one huge image took is given back when less is wanted: a PNG of three kilobytes may ask for hundreds of
- * megabytes.
+ * Memory that grows to the largest demand and is kept, so that the room itself allocates nothing
+ * once it is warm. Only what one huge image took is given back when less is wanted: a PNG of three
+ * kilobytes may ask for hundreds of megabytes.
  */
 #ifndef TRANSFORMS_SCRATCH_H
 #define TRANSFORMS_SCRATCH_H
@@ -22,7 +22,10 @@ struct mr_scratch {
 mr_status mr_scratch_reserve(struct mr_scratch *scratch, size_t n, size_t size, mr_error *error);
 void mr_scratch_fini(struct mr_scratch *scratch);
 
-/* The first multiple of align in it, a power of two; the memory must be align - 1 bytes longer than what is used. */
+/*
+ * The first multiple of align in it, a power of two; the memory must be align - 1 bytes longer than
+ * what is used.
+ */
 static inline uint8_t *mr_scratch_align(const struct mr_scratch *scratch, size_t align)
 {
     uint8_t *memory = scratch->memory;

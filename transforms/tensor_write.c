@@ -2,8 +2,9 @@
 /*
  * Writes u8 rows as u8, f32, f16 or bf16, NCHW or NHWC.
  *
- * Invariant: floats are those of fma(x, scale, bias) on every machine. The exception is a plan that asks for torch's
- * order of operations: its floats are those of a table, which plain C looks up and vectors compute if all of it can be.
+ * Invariant: floats are those of fma(x, scale, bias) on every machine. The exception is a plan that
+ * asks for torch's order of operations: its floats are those of a table, which plain C looks up and
+ * vectors compute if all of it can be.
  */
 #include "transforms/tensor_write.h"
 
@@ -38,7 +39,8 @@ static float divide_twice(const struct mr_quotients *quotients, uint32_t c, floa
 }
 
 /* A std that is tiny or huge has no inverse of use: then the table stays the only way. */
-static void find_quotients(struct mr_plan *plan, const float *mean, const float *std, enum mr_exact exact)
+static void find_quotients(struct mr_plan *plan, const float *mean, const float *std,
+                           enum mr_exact exact)
 {
     struct mr_quotients *quotients = &plan->quotients;
     quotients->usable = 1;
@@ -53,8 +55,8 @@ static void find_quotients(struct mr_plan *plan, const float *mean, const float 
     }
 }
 
-void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
-                            enum mr_exact exact)
+void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std,
+                            uint32_t n_channels, enum mr_exact exact)
 {
     float means[4], stds[4];
     plan->exact = exact != MR_EXACT_NONE;
@@ -67,9 +69,11 @@ void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const doub
         plan->scale[c] = (float)(1.0 / (255.0 * s));
         plan->bias[c] = n_channels ? (float)(-m / s) : 0.0f;
         for (int x = 0; x < 256; x++) {
-            float share = exact == MR_EXACT_V2 ? (float)x * (float)(1.0 / 255.0) : (float)x / 255.0f;
+            float share =
+                exact == MR_EXACT_V2 ? (float)x * (float)(1.0 / 255.0) : (float)x / 255.0f;
             float in_torch_order = (share - means[c]) / stds[c];
-            plan->table[c][x] = plan->exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
+            plan->table[c][x] =
+                plan->exact ? in_torch_order : fmaf((float)x, plan->scale[c], plan->bias[c]);
         }
     }
     if (plan->exact)
@@ -96,7 +100,8 @@ void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct m
     for (uint32_t c = 0; c < plan->channels; c++)
         for (int x = 0; x < 256; x++) {
             float value = plan->table[c][x];
-            half->table[c][x] = plan->dtype == MR_BF16 ? mr_tensor_write_bf16(value) : mr_tensor_write_f16(value);
+            half->table[c][x] =
+                plan->dtype == MR_BF16 ? mr_tensor_write_bf16(value) : mr_tensor_write_f16(value);
         }
 }
 
@@ -130,8 +135,8 @@ uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t 
     return writer->spread ? writer->row + (size_t)writer->channels * writer->width : writer->row;
 }
 
-static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
-                       uint32_t channels, void *out)
+static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       uint32_t first, uint32_t channels, void *out)
 {
     if (writer->dtype == MR_U8)
         memcpy(out, row, n);
@@ -154,8 +159,8 @@ static void spread_row(const struct mr_tensor_writer *writer, const uint8_t *one
     put_values(writer, writer->row, 3 * writer->width, 0, 3, find_out(writer, y, 0));
 }
 
-static inline __attribute__((always_inline)) void put_row(const struct mr_tensor_writer *writer, const uint8_t *row,
-                                                          uint32_t y)
+static inline __attribute__((always_inline)) void put_row(const struct mr_tensor_writer *writer,
+                                                          const uint8_t *row, uint32_t y)
 {
     if (writer->spread) {
         spread_row(writer, row, y);
@@ -163,10 +168,12 @@ static inline __attribute__((always_inline)) void put_row(const struct mr_tensor
         uint8_t *first = find_out(writer, y, 0);
         size_t plane = (size_t)writer->height * writer->width * mr_dtype_size(writer->dtype);
         void *const out[3] = {first, first + plane, first + 2 * plane};
-        const struct mr_kernel_ops *kernels = writer->scale || writer->dtype == MR_U8 ? writer->kernels : &mr_kernels_c;
+        const struct mr_kernel_ops *kernels =
+            writer->scale || writer->dtype == MR_U8 ? writer->kernels : &mr_kernels_c;
         kernels->planes(writer, row, writer->width, out);
     } else {
-        put_values(writer, row, writer->width * writer->channels, 0, writer->channels, find_out(writer, y, 0));
+        put_values(writer, row, writer->width * writer->channels, 0, writer->channels,
+                   find_out(writer, y, 0));
     }
 }
 
@@ -176,7 +183,8 @@ void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y)
         put_row(writer, mr_tensor_write_target(writer, y), y);
 }
 
-void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t y)
+void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                uint32_t y)
 {
     put_row(writer, row, y);
 }

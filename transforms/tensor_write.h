@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finished u8 rows to the tensor: dtype, normalisation and layout in one step, each element written once.
+ * Finished u8 rows to the tensor: dtype, normalisation and layout in one step, each element written
+ * once.
  */
 #ifndef TRANSFORMS_TENSOR_WRITE_H
 #define TRANSFORMS_TENSOR_WRITE_H
@@ -23,22 +24,28 @@ struct mr_tensor_writer {
     mr_layout layout;
     const float (*table)[256];   /* f32 */
     const uint16_t (*half)[256]; /* f16, bf16 */
-    const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are something else */
+    const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are
+                                    something else */
     const float *bias;
-    const float *std; /* not NULL: they are the quotients of scale, the inverse, bias, minus the mean, std and mend */
+    const float *std; /* not NULL: they are the quotients of scale, the inverse, bias, minus the
+                         mean, std and mend */
     float mend;
-    bool spread;  /* rows come with one channel, of which the three equal ones of the output are made */
-    uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; u8 rows of pixels that stay so are written in
-                     place */
+    bool spread;  /* rows come with one channel, of which the three equal ones of the output are
+                     made */
+    uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; u8 rows of pixels that
+                     stay so are written in place */
 };
 
 /* f32 to f16 and bf16, to nearest, ties to even. */
 uint16_t mr_tensor_write_f16(float value);
 uint16_t mr_tensor_write_bf16(float value);
 
-/* Fill plan->scale, bias and table from mean and deviation (n_channels of them, 1 or 3; n_channels 0: x / 255). */
-void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std, uint32_t n_channels,
-                            enum mr_exact exact);
+/*
+ * Fill plan->scale, bias and table from mean and deviation (n_channels of them, 1 or 3; n_channels
+ * 0: x / 255).
+ */
+void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std,
+                            uint32_t n_channels, enum mr_exact exact);
 
 /* The tables of a plan whose dtype is f16 or bf16. */
 void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan);
@@ -56,6 +63,7 @@ uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t 
 /* ... and, once it is there, its way into the tensor. */
 void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y);
 /* Output row y from where it lies, without a copy at the target. Not in place. */
-void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t y);
+void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                uint32_t y);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes tiles of coefficients, and expands them in plain C, which is the reference for the other sets.
+ * Makes tiles of coefficients, and expands them in plain C, which is the reference for the other
+ * sets.
  *
- * Invariant: a tile may hold anything at all. Values and escapes are counted by what the tile claims and read only
- * where they are.
+ * Invariant: a tile may hold anything at all. Values and escapes are counted by what the tile
+ * claims and read only where they are.
  */
 #include "transforms/tile.h"
 
@@ -39,7 +40,10 @@ static uint64_t gather_bits(const uint8_t flags[64])
     return bits;
 }
 
-/* The AC coefficients, in zigzag order, that are not 0, and of them those that do not fit into a byte. */
+/*
+ * The AC coefficients, in zigzag order, that are not 0, and of them those that do not fit into a
+ * byte.
+ */
 static uint64_t find_values(const int16_t zigzag[64], uint64_t *wide_out)
 {
     uint8_t nonzero[64], wide[64];
@@ -52,7 +56,8 @@ static uint64_t find_values(const int16_t zigzag[64], uint64_t *wide_out)
 }
 
 /* Its header, and its mask, whose length is returned. */
-static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], uint32_t k, uint8_t *header, uint8_t *to)
+static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], uint32_t k,
+                          uint8_t *header, uint8_t *to)
 {
     int16_t zigzag[64];
     for (uint32_t i = 0; i < 64; i++)
@@ -77,7 +82,8 @@ static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], ui
 }
 
 /* Headers and masks; returns the byte behind them. */
-static uint8_t *add_blocks(struct mr_tile_rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *headers)
+static uint8_t *add_blocks(struct mr_tile_rest *rest, const int16_t (*blocks)[64],
+                           uint32_t n_blocks, uint8_t *headers)
 {
     uint8_t *masks = headers + 2 * (size_t)n_blocks;
     assert(n_blocks > 0 && n_blocks <= MR_TILE_MAX_BLOCKS);
@@ -88,8 +94,8 @@ static uint8_t *add_blocks(struct mr_tile_rest *rest, const int16_t (*blocks)[64
 }
 
 /*
- * Nibbles, the first value in the lower half, and escapes. An odd last value has a zero beside it. No branch depends on
- * a value, as it would be guessed wrong too often.
+ * Nibbles, the first value in the lower half, and escapes. An odd last value has a zero beside it.
+ * No branch depends on a value, as it would be guessed wrong too often.
  */
 static uint8_t *put_values(const struct mr_tile_rest *rest, uint8_t *nibbles, uint8_t **escapes_out)
 {
@@ -118,7 +124,8 @@ static size_t end_tile(const struct mr_tile_rest *rest, const uint8_t *tile, uin
     return (size_t)(to - tile) + len;
 }
 
-size_t mr_tile_encode_dct_in(struct mr_tile_rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *out)
+size_t mr_tile_encode_dct_in(struct mr_tile_rest *rest, const int16_t (*blocks)[64],
+                             uint32_t n_blocks, uint8_t *out)
 {
     uint8_t *nibbles = add_blocks(rest, blocks, n_blocks, out + 4), *escapes;
     uint8_t *end = put_values(rest, nibbles, &escapes);
@@ -135,13 +142,17 @@ size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_
 
 /* ---- Expanding ---- */
 
-/* All values of the nibbles. Up to two bytes behind the escapes are read before they are found to be too few. */
+/*
+ * All values of the nibbles. Up to two bytes behind the escapes are read before they are found to
+ * be too few.
+ */
 static bool take_nibbles(const struct parts *parts, uint8_t *values)
 {
     const uint8_t *escape = parts->escapes;
     for (const uint8_t *pair = parts->values; pair < parts->escapes; pair++) {
         for (uint32_t shift = 0; shift < 8; shift += 4) {
-            uint32_t nibble = *pair >> shift & 15, wide = *escape, escaped = nibble == MR_TILE_ESCAPE;
+            uint32_t nibble = *pair >> shift & 15, wide = *escape,
+                     escaped = nibble == MR_TILE_ESCAPE;
             *values++ = (uint8_t)(escaped ? wide : nibble - 8);
             escape += escaped;
         }
@@ -163,11 +174,11 @@ static uint32_t put_block(uint64_t mask, const uint8_t *values, int16_t dc, int1
 }
 
 /*
- * The number of values that all blocks have; where there are fewer, some number above n_values. A block begins within
- * the values, so none is read that lies beyond MR_TILE_SLACK.
+ * The number of values that all blocks have; where there are fewer, some number above n_values. A
+ * block begins within the values, so none is read that lies beyond MR_TILE_SLACK.
  */
-static size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values, uint32_t n_blocks,
-                         uint32_t first, uint32_t last, int16_t (*out)[64])
+static size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values,
+                         uint32_t n_blocks, uint32_t first, uint32_t last, int16_t (*out)[64])
 {
     struct place at = {.masks = parts->masks};
     skip_blocks(&at, parts, first);
@@ -175,7 +186,8 @@ static size_t put_blocks(const struct parts *parts, const uint8_t *values, size_
         uint32_t n_bytes = parts->mask_bytes[at.block];
         if (at.value > n_values)
             return at.value;
-        at.value += put_block(read_mask(at.masks, n_bytes), values + at.value, parts->dc[at.block], *out);
+        at.value +=
+            put_block(read_mask(at.masks, n_bytes), values + at.value, parts->dc[at.block], *out);
         at.masks += n_bytes;
     }
     skip_blocks(&at, parts, n_blocks);
@@ -184,8 +196,8 @@ static size_t put_blocks(const struct parts *parts, const uint8_t *values, size_
 
 #include "transforms/tile_expand.h"
 
-bool mr_tile_expand_dct(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                        int16_t (*out)[64])
+bool mr_tile_expand_dct(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first,
+                        uint32_t last, int16_t (*out)[64])
 {
     return expand_tile(tile, len, n_blocks, first, last, out);
 }

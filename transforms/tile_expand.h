@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expanding a tile, for plain C and each set. Before it: take_nibbles(), which writes all values of the nibbles to
- * MR_TILE_VALUES_ROOM bytes, and put_blocks(), which returns how many values all blocks have.
+ * Expanding a tile, for plain C and each set. Before it: take_nibbles(), which writes all values of
+ * the nibbles to MR_TILE_VALUES_ROOM bytes, and put_blocks(), which returns how many values all
+ * blocks have.
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */
@@ -12,8 +13,8 @@
 
 #include <assert.h>
 
-INLINE bool expand_tile(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                        int16_t (*out)[64])
+INLINE bool expand_tile(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first,
+                        uint32_t last, int16_t (*out)[64])
 {
     struct parts parts;
     _Alignas(64) uint8_t values[MR_TILE_VALUES_ROOM];

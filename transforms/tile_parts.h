@@ -2,13 +2,15 @@
 /*
  * The parts of a tile, found and checked, for the expanders of all sets. A tile is
  *
- *   u16 offset of the escapes, u16 number of patches | headers | masks | nibbles | escapes | patches
+ *   u16 offset of the escapes, u16 number of patches | headers | masks | nibbles | escapes |
+ * patches
  *
- * and every part ends where the next one begins. All sets must agree on what is a tile and what is not, so everything
- * that decides it is here, except two counts that an expander makes: those of values and of escapes.
+ * and every part ends where the next one begins. All sets must agree on what is a tile and what is
+ * not, so everything that decides it is here, except two counts that an expander makes: those of
+ * values and of escapes.
  *
- * Invariant: functions are static, since this is compiled once for each set and the linker could choose one set's
- * function for all.
+ * Invariant: functions are static, since this is compiled once for each set and the linker could
+ * choose one set's function for all.
  */
 #ifndef TRANSFORMS_TILE_PARTS_H
 #define TRANSFORMS_TILE_PARTS_H
@@ -48,7 +50,10 @@ static const uint8_t natural_of[64] = {
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
-/* The bit of a mask by natural order: zigzag order less 1. Bit 63, which is never set, in place of the DC. */
+/*
+ * The bit of a mask by natural order: zigzag order less 1. Bit 63, which is never set, in place of
+ * the DC.
+ */
 static const uint8_t bit_of[64] = {
     63, 0,  4,  5,  13, 14, 26, 27, 1,  3,  6,  12, 15, 25, 28, 41, 2,  7,  11, 16, 24, 29,
     40, 42, 8,  10, 17, 23, 30, 39, 43, 52, 9,  18, 22, 31, 38, 44, 51, 53, 19, 21, 32, 37,
@@ -57,7 +62,15 @@ static const uint8_t bit_of[64] = {
 
 /* The bits of so many bytes of mask; bit 63 stands for no coefficient and is ignored. */
 static const uint64_t mask_bits[9] = {
-    0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, 0x7fffffffffffffff,
+    0,
+    0xff,
+    0xffff,
+    0xffffff,
+    0xffffffff,
+    0xffffffffff,
+    0xffffffffffff,
+    0xffffffffffffff,
+    0x7fffffffffffffff,
 };
 
 INLINE uint32_t read_u16(const uint8_t *at)
@@ -88,11 +101,11 @@ INLINE uint32_t count_bits(uint64_t bits)
 }
 
 /*
- * Headers, masks and patches; *values_out is the offset of the byte behind the masks, at most that of the patches.
- * A loop over 16-bit words alone, so that it is vectorised.
+ * Headers, masks and patches; *values_out is the offset of the byte behind the masks, at most that
+ * of the patches. A loop over 16-bit words alone, so that it is vectorised.
  */
-INLINE bool find_ends(struct parts *parts, const uint8_t *tile, size_t len, size_t at, uint32_t n_patches,
-                      uint32_t n_blocks, size_t *values_out)
+INLINE bool find_ends(struct parts *parts, const uint8_t *tile, size_t len, size_t at,
+                      uint32_t n_patches, uint32_t n_blocks, size_t *values_out)
 {
     const uint8_t *headers = tile + at;
     uint16_t *restrict mask_bytes = parts->mask_bytes;
@@ -135,7 +148,8 @@ INLINE bool find_dct(struct parts *parts, const uint8_t *tile, size_t len, uint3
 struct place {
     uint32_t block;
     const uint8_t *masks;
-    size_t value; /* the first one of the block; beyond the last one where masks promise more than there are */
+    size_t value; /* the first one of the block; beyond the last one where masks promise more
+                     than there are */
 };
 
 /* Over the blocks up to end. */
@@ -148,8 +162,12 @@ INLINE void skip_blocks(struct place *place, const struct parts *parts, uint32_t
     }
 }
 
-/* A patch is u16 block * 64 + zigzag order, then the coefficient. All are checked, whichever blocks are asked for. */
-INLINE bool put_patches(const struct parts *parts, uint32_t n_blocks, uint32_t first, uint32_t last, int16_t (*out)[64])
+/*
+ * A patch is u16 block * 64 + zigzag order, then the coefficient. All are checked, whichever blocks
+ * are asked for.
+ */
+INLINE bool put_patches(const struct parts *parts, uint32_t n_blocks, uint32_t first, uint32_t last,
+                        int16_t (*out)[64])
 {
     const uint8_t *patch = parts->patches;
     for (uint32_t i = 0; i < parts->n_patches; i++, patch += 4) {

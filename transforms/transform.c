@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public list of operations. What is in a list has been checked; whether it suits a dataset and a dtype is checked
- * when the plan is compiled.
+ * The public list of operations. What is in a list has been checked; whether it suits a dataset and
+ * a dtype is checked when the plan is compiled.
  *
- * Invariant: a normalise that a short text form implied stays last, but for random_erasing and mixing, and gives
- * way to an explicit one.
+ * Invariant: a normalise that a short text form implied stays last, but for random_erasing and
+ * mixing, and gives way to an explicit one.
  */
 #include "transforms/transform.h"
 
@@ -17,7 +17,8 @@
 
 #define MAX_SIDE 65535
 
-static_assert(sizeof(struct mr_op) == 14 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double), "no padding");
+static_assert(sizeof(struct mr_op) == 14 * sizeof(uint32_t) + MR_IMAGE_OP_MAX_ARGS * sizeof(double),
+              "no padding");
 
 mr_status mr_transform_create(mr_transform **transform_out, mr_error *error)
 {
@@ -101,10 +102,11 @@ mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_err
     bool is_after = op->kind == MR_OP_RANDOM_ERASING || mixes; /* after normalize */
     at = is_after ? t->n_ops : at;
     if (mr_transform_mixes(t) || (mr_transform_erases(t) && !mixes))
-        return mr_error_set(error, MR_ERR_INVALID, "%s stands after %s, which must come last", mr_transform_op_name(op),
-                            mr_transform_op_name(&t->ops[t->n_ops - 1]));
+        return mr_error_set(error, MR_ERR_INVALID, "%s stands after %s, which must come last",
+                            mr_transform_op_name(op), mr_transform_op_name(&t->ops[t->n_ops - 1]));
     if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE && !is_after)
-        return mr_error_set(error, MR_ERR_INVALID, "%s stands after normalize, which must come last",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s stands after normalize, which must come last",
                             mr_transform_op_name(op));
     if (op->kind == MR_OP_EXIF && at > 0)
         return mr_error_set(error, MR_ERR_INVALID, "exif stands after %s; it must come first",
@@ -134,8 +136,8 @@ static mr_status check_size(const mr_transform *transform, const struct mr_op *o
         return status;
     if (op->height >= 1 && op->height <= MAX_SIDE && op->width >= 1 && op->width <= MAX_SIDE)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "%s: size %u:%u is not from 1 to %d", mr_transform_op_name(op),
-                        op->height, op->width, MAX_SIDE);
+    return mr_error_set(error, MR_ERR_INVALID, "%s: size %u:%u is not from 1 to %d",
+                        mr_transform_op_name(op), op->height, op->width, MAX_SIDE);
 }
 
 static mr_status append_sized(mr_transform *transform, const struct mr_op *op, mr_error *error)
@@ -149,8 +151,9 @@ static bool is_range(double lo, double hi)
     return isfinite(lo) && isfinite(hi) && lo <= hi;
 }
 
-mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
-                                              const double scale[2], const double ratio[2],
+mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t height,
+                                              uint32_t width, const double scale[2],
+                                              const double ratio[2],
                                               enum mr_interpolation interpolation, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RANDOM_RESIZED_CROP,
@@ -163,25 +166,30 @@ mr_status mr_transform_random_resized_crop_as(mr_transform *transform, uint32_t 
     if (status != MR_OK)
         return status;
     if (!is_range(scale[0], scale[1]) || scale[0] < 0.0)
-        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: scale %g:%g is not a range from 0 up",
-                            scale[0], scale[1]);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_resized_crop: scale %g:%g is not a range from 0 up", scale[0],
+                            scale[1]);
     if (!is_range(ratio[0], ratio[1]) || !((float)ratio[0] > 0.0f) || !isfinite((float)ratio[1]))
-        return mr_error_set(error, MR_ERR_INVALID, "random_resized_crop: ratio %g:%g is not a range above 0", ratio[0],
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "random_resized_crop: ratio %g:%g is not a range above 0", ratio[0],
                             ratio[1]);
     return mr_transform_append_op(transform, &op, error);
 }
 
-mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width, double scale_lo,
-                                           double scale_hi, double ratio_lo, double ratio_hi, mr_error *error)
+mr_status mr_transform_random_resized_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                           double scale_lo, double scale_hi, double ratio_lo,
+                                           double ratio_hi, mr_error *error)
 {
     const double scale[2] = {scale_lo, scale_hi}, ratio[2] = {ratio_lo, ratio_hi};
-    return mr_transform_random_resized_crop_as(transform, height, width, scale, ratio, MR_BILINEAR, error);
+    return mr_transform_random_resized_crop_as(transform, height, width, scale, ratio, MR_BILINEAR,
+                                               error);
 }
 
-mr_status mr_transform_resize_short_as(mr_transform *transform, uint32_t size, enum mr_interpolation interpolation,
-                                       mr_error *error)
+mr_status mr_transform_resize_short_as(mr_transform *transform, uint32_t size,
+                                       enum mr_interpolation interpolation, mr_error *error)
 {
-    struct mr_op op = {.kind = MR_OP_RESIZE_SHORT, .height = size, .width = size, .interpolation = interpolation};
+    struct mr_op op = {
+        .kind = MR_OP_RESIZE_SHORT, .height = size, .width = size, .interpolation = interpolation};
     return append_sized(transform, &op, error);
 }
 
@@ -193,23 +201,27 @@ mr_status mr_transform_resize_short(mr_transform *transform, uint32_t size, mr_e
 mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint32_t width,
                                  enum mr_interpolation interpolation, mr_error *error)
 {
-    struct mr_op op = {.kind = MR_OP_RESIZE, .height = height, .width = width, .interpolation = interpolation};
+    struct mr_op op = {
+        .kind = MR_OP_RESIZE, .height = height, .width = width, .interpolation = interpolation};
     return append_sized(transform, &op, error);
 }
 
-mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
+mr_status mr_transform_resize(mr_transform *transform, uint32_t height, uint32_t width,
+                              mr_error *error)
 {
     return mr_transform_resize_as(transform, height, width, MR_BILINEAR, error);
 }
 
-mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width, mr_error *error)
+mr_status mr_transform_center_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                   mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_CENTER_CROP, .height = height, .width = width};
     return append_sized(transform, &op, error);
 }
 
-mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
-                                      enum mr_padding_mode mode, uint32_t n_fill, const double *fill, mr_error *error)
+mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, uint32_t width,
+                                      uint32_t padding, enum mr_padding_mode mode, uint32_t n_fill,
+                                      const double *fill, mr_error *error)
 {
     struct mr_op op = {.kind = MR_OP_RANDOM_CROP,
                        .height = height,
@@ -221,25 +233,27 @@ mr_status mr_transform_random_crop_as(mr_transform *transform, uint32_t height, 
     if (status != MR_OK)
         return status;
     if (padding > MAX_SIDE)
-        return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding, MAX_SIDE);
+        return mr_error_set(error, MR_ERR_INVALID, "random_crop: padding %u is above %d", padding,
+                            MAX_SIDE);
     for (uint32_t c = 0; c < 3; c++) {
         double value = fill[n_fill == 3 ? c : 0];
         if (!(value >= 0.0 && value <= 255.0 && value == floor(value)))
-            return mr_error_set(error, MR_ERR_INVALID, "random_crop: fill %g is not a whole number from 0 to 255",
-                                value);
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "random_crop: fill %g is not a whole number from 0 to 255", value);
         if (value > 0.0 && mode != MR_PADDING_CONSTANT)
-            return mr_error_set(error, MR_ERR_INVALID, "random_crop: a padding_mode of %s has no fill",
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "random_crop: a padding_mode of %s has no fill",
                                 mr_transform_padding_modes[mode]);
         op.fill[c] = (uint8_t)value;
     }
     return mr_transform_append_op(transform, &op, error);
 }
 
-mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width, uint32_t padding,
-                                   mr_error *error)
+mr_status mr_transform_random_crop(mr_transform *transform, uint32_t height, uint32_t width,
+                                   uint32_t padding, mr_error *error)
 {
-    return mr_transform_random_crop_as(transform, height, width, padding, MR_PADDING_CONSTANT, 1, &(double){0.0},
-                                       error);
+    return mr_transform_random_crop_as(transform, height, width, padding, MR_PADDING_CONSTANT, 1,
+                                       &(double){0.0}, error);
 }
 
 static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, mr_error *error)
@@ -249,8 +263,8 @@ static mr_status append_flip(mr_transform *transform, uint32_t kind, double p, m
     if (status != MR_OK)
         return status;
     if (!(p >= 0.0 && p <= 1.0))
-        return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1", mr_transform_op_name(&op),
-                            p);
+        return mr_error_set(error, MR_ERR_INVALID, "%s: probability %g is not from 0 to 1",
+                            mr_transform_op_name(&op), p);
     return mr_transform_append_op(transform, &op, error);
 }
 
@@ -278,33 +292,36 @@ mr_status mr_transform_rgb(mr_transform *transform, mr_error *error)
     return status == MR_OK ? mr_transform_append_op(transform, &op, error) : status;
 }
 
-mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
-                                    enum mr_exact exact, bool implied, mr_error *error)
+mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels,
+                                    const double *mean, const double *std, enum mr_exact exact,
+                                    bool implied, mr_error *error)
 {
-    struct mr_op op = {.kind = MR_OP_NORMALIZE, .n_channels = n_channels, .exact = exact, .implied = implied};
+    struct mr_op op = {
+        .kind = MR_OP_NORMALIZE, .n_channels = n_channels, .exact = exact, .implied = implied};
     mr_status status = check_handle(transform, error);
     if (status != MR_OK)
         return status;
     if (n_channels != 1 && n_channels != 3)
-        return mr_error_set(error, MR_ERR_INVALID, "normalize: %u channels; 1 or 3 are possible", n_channels);
+        return mr_error_set(error, MR_ERR_INVALID, "normalize: %u channels; 1 or 3 are possible",
+                            n_channels);
     if (!mean || !std)
         return mr_error_set(error, MR_ERR_INVALID, "normalize: mean or std is NULL");
     for (uint32_t c = 0; c < n_channels; c++) {
         if (!isfinite((float)mean[c]))
-            return mr_error_set(error, MR_ERR_INVALID, "normalize: mean %g of channel %u is not a finite f32", mean[c],
-                                c);
-        if (!isfinite((float)std[c]) || !isnormal((float)std[c]) || !isfinite((float)(mean[c] / std[c])) ||
-            !isfinite((float)(1.0 / std[c])))
-            return mr_error_set(error, MR_ERR_INVALID, "normalize: std %g of channel %u cannot be divided by", std[c],
-                                c);
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "normalize: mean %g of channel %u is not a finite f32", mean[c], c);
+        if (!isfinite((float)std[c]) || !isnormal((float)std[c]) ||
+            !isfinite((float)(mean[c] / std[c])) || !isfinite((float)(1.0 / std[c])))
+            return mr_error_set(error, MR_ERR_INVALID,
+                                "normalize: std %g of channel %u cannot be divided by", std[c], c);
         op.mean[c] = mean[c];
         op.std[c] = std[c];
     }
     return mr_transform_append_op(transform, &op, error);
 }
 
-mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean, const double *std,
-                                 bool exact, mr_error *error)
+mr_status mr_transform_normalize(mr_transform *transform, uint32_t n_channels, const double *mean,
+                                 const double *std, bool exact, mr_error *error)
 {
     enum mr_exact how = exact ? MR_EXACT_V1 : MR_EXACT_NONE;
     return mr_transform_normalize_as(transform, n_channels, mean, std, how, false, error);

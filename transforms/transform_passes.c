@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes how a transform runs, for people: the stages of geometry.h as passes over the pixels, and the calls on the
- * images between them. Stages come from a list in which everything that can be drawn is drawn; shares and means come
- * from draws.
+ * Writes how a transform runs, for people: the stages of geometry.h as passes over the pixels, and
+ * the calls on the images between them. Stages come from a list in which everything that can be
+ * drawn is drawn; shares and means come from draws.
  */
 #include "base/text_writer.h"
 #include "transforms/geometry.h"
@@ -50,7 +50,8 @@ struct passes {
 static struct mr_op certain_call(void)
 {
     struct mr_op op = {.kind = MR_OP_IMAGE, .args = {1.0}};
-    while (op.image_op + 1 < mr_image_op_count && strcmp(mr_image_ops[op.image_op].name, "invert") != 0)
+    while (op.image_op + 1 < mr_image_op_count &&
+           strcmp(mr_image_ops[op.image_op].name, "invert") != 0)
         op.image_op++;
     return op;
 }
@@ -78,7 +79,8 @@ static mr_status place_items(struct passes *p, mr_error *error)
         struct item *item = &p->items[i];
         p->full.n_ops = i + 1;
         mr_rng_init(&rng, 0, 0, 0);
-        mr_status status = mr_geometry_make(&p->full, p->width, p->height, &rng, &p->geometry, error);
+        mr_status status =
+            mr_geometry_make(&p->full, p->width, p->height, &rng, &p->geometry, error);
         if (status != MR_OK)
             return status;
         const struct mr_stage *last = &p->geometry.stages[p->geometry.n_stages - 1];
@@ -104,7 +106,8 @@ static void count_calls(struct passes *p, struct item *item, const struct mr_rng
     struct mr_image_calls *calls = &p->geometry.calls;
     bool is_seen[MR_N_CALL_KINDS] = {false};
     uint32_t before = calls->n;
-    mr_image_params_node(p->plan.ops, item->at, rng, (uint32_t)item->width, (uint32_t)item->height, calls);
+    mr_image_params_node(p->plan.ops, item->at, rng, (uint32_t)item->width, (uint32_t)item->height,
+                         calls);
     for (uint32_t i = before; i < calls->n; i++) {
         uint32_t kind = calls->calls[i].kind;
         item->n_drawn[kind] += !is_seen[kind];
@@ -137,7 +140,8 @@ static mr_status draw_samples(struct passes *p, mr_error *error)
         struct mr_rng rng, same;
         mr_rng_init(&rng, 0, 0, i);
         same = rng;
-        mr_status status = mr_geometry_make(&p->plan, p->width, p->height, &rng, &p->geometry, error);
+        mr_status status =
+            mr_geometry_make(&p->plan, p->width, p->height, &rng, &p->geometry, error);
         if (status != MR_OK)
             return status;
         const struct mr_box *need = &p->geometry.stages[0].need;
@@ -153,17 +157,20 @@ static void put_row(struct passes *p, const char *name, const char *words)
     mr_text_writer_put(&p->w, "  %-20s  %s\n", name, words);
 }
 
-static void put_geometry(struct passes *p, const struct item *item, int64_t from_width, int64_t from_height)
+static void put_geometry(struct passes *p, const struct item *item, int64_t from_width,
+                         int64_t from_height)
 {
     const struct mr_op *op = &p->plan.ops[item->at];
-    const char *filter =
-        op->interpolation == MR_RANDOM_FILTER ? "bilinear or bicubic" : mr_transform_interpolations[op->interpolation];
+    const char *filter = op->interpolation == MR_RANDOM_FILTER
+                             ? "bilinear or bicubic"
+                             : mr_transform_interpolations[op->interpolation];
     long long width = item->width, height = item->height;
     bool is_same = from_width == item->width && from_height == item->height;
     mr_text_writer_put(&p->w, "  %-20s  ", mr_transform_op_name(op));
     switch ((enum mr_op_kind)op->kind) {
     case MR_OP_RANDOM_RESIZED_CROP:
-        mr_text_writer_put(&p->w, "a random box, resampled to %lldx%lld, %s\n", width, height, filter);
+        mr_text_writer_put(&p->w, "a random box, resampled to %lldx%lld, %s\n", width, height,
+                           filter);
         break;
     case MR_OP_RESIZE_SHORT:
     case MR_OP_RESIZE:
@@ -172,14 +179,19 @@ static void put_geometry(struct passes *p, const struct item *item, int64_t from
         else
             mr_text_writer_put(&p->w, "resampled to %lldx%lld, %s\n", width, height, filter);
         break;
-    case MR_OP_CENTER_CROP: mr_text_writer_put(&p->w, "the middle, %lldx%lld\n", width, height); break;
+    case MR_OP_CENTER_CROP:
+        mr_text_writer_put(&p->w, "the middle, %lldx%lld\n", width, height);
+        break;
     case MR_OP_RANDOM_CROP:
         mr_text_writer_put(&p->w, "a random box of %lldx%lld", width, height);
         if (op->padding)
-            mr_text_writer_put(&p->w, ", padding %u: %s", op->padding, mr_transform_padding_modes[op->padding_mode]);
+            mr_text_writer_put(&p->w, ", padding %u: %s", op->padding,
+                               mr_transform_padding_modes[op->padding_mode]);
         mr_text_writer_put(&p->w, "\n");
         break;
-    case MR_OP_HFLIP: mr_text_writer_put(&p->w, "columns in reverse order, in the same pass\n"); break;
+    case MR_OP_HFLIP:
+        mr_text_writer_put(&p->w, "columns in reverse order, in the same pass\n");
+        break;
     case MR_OP_VFLIP: mr_text_writer_put(&p->w, "rows in reverse order, in the same pass\n"); break;
     default: mr_text_writer_put(&p->w, "in the same pass\n"); break;
     }
@@ -219,9 +231,11 @@ static uint32_t put_image(struct passes *p, uint32_t i)
 {
     uint32_t stage = p->items[i].stage, end = end_of_calls(p, i), n_tables = 0;
     double n = p->on_stage[stage].n_samples ? p->on_stage[stage].n_samples : 1.0;
-    mr_text_writer_put(&p->w, "calls on it: %.1f %% of the samples have some, on average %.1f in %.1f walks over it\n",
-                       100.0 * p->on_stage[stage].n_samples / N_DRAWS, p->on_stage[stage].n_calls / n,
-                       p->on_stage[stage].n_walks / n);
+    mr_text_writer_put(
+        &p->w,
+        "calls on it: %.1f %% of the samples have some, on average %.1f in %.1f walks over it\n",
+        100.0 * p->on_stage[stage].n_samples / N_DRAWS, p->on_stage[stage].n_calls / n,
+        p->on_stage[stage].n_walks / n);
     for (; i < end; i++)
         n_tables += put_calls(p, &p->items[i]);
     if (n_tables > 1)
@@ -241,11 +255,13 @@ static void put_store(struct passes *p)
 {
     const struct mr_op *normalize = find_normalize(p->transform);
     if (p->plan.dtype == MR_U8)
-        put_row(p, "store", normalize ? "bytes as they are; u8 is not normalized" : "bytes as they are");
+        put_row(p, "store",
+                normalize ? "bytes as they are; u8 is not normalized" : "bytes as they are");
     else if (!normalize)
         put_row(p, "store", "x / 255");
     else
-        put_row(p, "normalize", p->plan.exact ? "two divisions for each value" : "one fma for each value");
+        put_row(p, "normalize",
+                p->plan.exact ? "two divisions for each value" : "one fma for each value");
     if (p->plan.erase.kind == MR_OP_RANDOM_ERASING)
         put_row(p, "erase", "boxes of the finished floats are overwritten");
     if (p->plan.mix.kind != 0 && mr_mix_draw_rule(p->plan.mix.kind) == MR_MIX_BYTES)
@@ -261,16 +277,19 @@ static uint32_t put_stage(struct passes *p, uint32_t stage, uint32_t i)
     uint32_t end = i;
     while (end < p->n_items && !p->items[end].is_image && p->items[end].stage == stage)
         end++;
-    long long width = end ? p->items[end - 1].width : p->width, height = end ? p->items[end - 1].height : p->height;
+    long long width = end ? p->items[end - 1].width : p->width,
+              height = end ? p->items[end - 1].height : p->height;
     mr_text_writer_put(&p->w, "\npass %u: %s -> ", stage + 1, stage ? "that image" : "file");
     if (is_last)
         mr_text_writer_put(&p->w, "tensor, row by row\n");
     else
         mr_text_writer_put(&p->w, "image of %lldx%lld in memory\n", width, height);
     if (stage == 0 && p->plan.use_exif)
-        put_row(p, "exif", "the whole image is made and turned before, if its orientation is not 1");
+        put_row(p, "exif",
+                "the whole image is made and turned before, if its orientation is not 1");
     for (; i < end; i++)
-        put_geometry(p, &p->items[i], i ? p->items[i - 1].width : p->width, i ? p->items[i - 1].height : p->height);
+        put_geometry(p, &p->items[i], i ? p->items[i - 1].width : p->width,
+                     i ? p->items[i - 1].height : p->height);
     if (is_last)
         put_store(p);
     return i < p->n_items && p->items[i].is_image ? put_image(p, i) : i;
@@ -279,12 +298,13 @@ static uint32_t put_stage(struct passes *p, uint32_t stage, uint32_t i)
 static void put_passes(struct passes *p)
 {
     const struct mr_plan *plan = &p->plan;
-    mr_text_writer_put(&p->w, "sample: %s %s %lldx%lldx%lld, %llu bytes\n", mr_dtype_name(plan->dtype),
-                       plan->layout == MR_NCHW ? "nchw" : "nhwc", (long long)plan->out_shape[0],
-                       (long long)plan->out_shape[1], (long long)plan->out_shape[2],
-                       (unsigned long long)plan->out_bytes);
-    mr_text_writer_put(&p->w, "needed: %.1f %% of the pixels of an image of %ux%u, mean of %d draws\n", 100.0 * p->need,
-                       p->width, p->height, (int)N_DRAWS);
+    mr_text_writer_put(&p->w, "sample: %s %s %lldx%lldx%lld, %llu bytes\n",
+                       mr_dtype_name(plan->dtype), plan->layout == MR_NCHW ? "nchw" : "nhwc",
+                       (long long)plan->out_shape[0], (long long)plan->out_shape[1],
+                       (long long)plan->out_shape[2], (unsigned long long)plan->out_bytes);
+    mr_text_writer_put(&p->w,
+                       "needed: %.1f %% of the pixels of an image of %ux%u, mean of %d draws\n",
+                       100.0 * p->need, p->width, p->height, (int)N_DRAWS);
     uint32_t i = 0;
     for (uint32_t stage = 0; stage < p->n_stages; stage++)
         i = put_stage(p, stage, i);
@@ -303,13 +323,15 @@ static mr_status find_passes(struct passes *p, mr_dtype dtype, mr_layout layout,
     return status == MR_OK ? draw_samples(p, error) : status;
 }
 
-mr_status mr_transform_passes(const mr_transform *transform, uint32_t width, uint32_t height, mr_dtype dtype,
-                              mr_layout layout, char *text_out, size_t size, size_t *len_out, mr_error *error)
+mr_status mr_transform_passes(const mr_transform *transform, uint32_t width, uint32_t height,
+                              mr_dtype dtype, mr_layout layout, char *text_out, size_t size,
+                              size_t *len_out, mr_error *error)
 {
     if (!transform)
         return mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
     if (width < 1 || width > 65535 || height < 1 || height > 65535)
-        return mr_error_set(error, MR_ERR_INVALID, "size %ux%u is not from 1x1 to 65535x65535", width, height);
+        return mr_error_set(error, MR_ERR_INVALID, "size %ux%u is not from 1x1 to 65535x65535",
+                            width, height);
     struct passes *p = calloc(1, sizeof *p);
     if (!p)
         return mr_error_memory(error, sizeof *p);

@@ -27,12 +27,17 @@ STD = (0.229, 0.224, 0.225)
 def parse(argv=None):
     """The command line of every adapter; the same as of ours.c and light.c."""
     parser = argparse.ArgumentParser(prog="adapter")
-    parser.add_argument("--data", required=True, help="folder of class folders, or the peer's own file")
+    parser.add_argument("--data",
+                        required=True,
+                        help="folder of class folders, or the peer's own file")
     parser.add_argument("--contract", choices=peer_contracts.NAMES, default="A1")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--dump", help="write the images of one pass to this file instead of measuring")
-    parser.add_argument("--eval", action="store_true", help="with --dump: eval:256:224 in the dataset's order")
+    parser.add_argument("--dump",
+                        help="write the images of one pass to this file instead of measuring")
+    parser.add_argument("--eval",
+                        action="store_true",
+                        help="with --dump: eval:256:224 in the dataset's order")
     arguments = parser.parse_args(argv)
     if arguments.workers < 1:
         parser.error("--workers %d is below 1" % arguments.workers)
@@ -80,7 +85,8 @@ def shuffled_epochs(n):
     """
     import numpy
     random = numpy.random.default_rng()
-    return numpy.concatenate([random.permutation(n)[:n // BATCH * BATCH] for _ in range(EPOCHS_AT_ONCE)])
+    return numpy.concatenate(
+        [random.permutation(n)[:n // BATCH * BATCH] for _ in range(EPOCHS_AT_ONCE)])
 
 
 class Adapter:
@@ -130,9 +136,17 @@ class Adapter:
         self.mark("end")
         while not select.select([sys.stdin], [], [], 0)[0]:
             next(stream)
-        self.say(mark="done", seconds=last - begin, images=len(gaps) * BATCH, failed=0, dtype=dtype, shape=shape,
-                 warm_epochs=WARM_EPOCHS, exact_epochs=exact_epochs, versions=versions,
-                 gaps=[round(gap, 6) for gap in gaps], labels=labels)
+        self.say(mark="done",
+                 seconds=last - begin,
+                 images=len(gaps) * BATCH,
+                 failed=0,
+                 dtype=dtype,
+                 shape=shape,
+                 warm_epochs=WARM_EPOCHS,
+                 exact_epochs=exact_epochs,
+                 versions=versions,
+                 gaps=[round(gap, 6) for gap in gaps],
+                 labels=labels)
         self.lines.flush()
         # Ending threads and workers politely is no part of the cell, and hangs with some peers.
         os._exit(0)

@@ -80,8 +80,10 @@ def tree_pss(root, proc="/proc"):
     total = 0
     for pid in descendants(read_processes(proc), root):
         try:
-            with open("%s/%d/smaps_rollup" % (proc, pid), encoding="ascii", errors="replace") as file:
-                total += sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+            with open("%s/%d/smaps_rollup" % (proc, pid), encoding="ascii",
+                      errors="replace") as file:
+                total += sum(
+                    int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
         except OSError:
             continue
     return total
@@ -116,8 +118,13 @@ class Cell:
         self.cpu_begin = None
         with open(log, "wb") as errors:
             self.begun = time.monotonic()
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                                            env=env, start_new_session=True, preexec_fn=die_with_runner)
+            self.process = subprocess.Popen(command,
+                                            stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE,
+                                            stderr=errors,
+                                            env=env,
+                                            start_new_session=True,
+                                            preexec_fn=die_with_runner)
         self.deadline = self.begun + limit_s
 
     def run(self):
@@ -145,7 +152,8 @@ class Cell:
                 self.buffer += part
                 continue
             if time.monotonic() > self.deadline:
-                raise CellError("not done after %.0f s, in phase %s" % (time.monotonic() - self.begun, self.phase))
+                raise CellError("not done after %.0f s, in phase %s" %
+                                (time.monotonic() - self.begun, self.phase))
             if self.phase in ("first", "end"):
                 self.weigh()
         line, self.buffer = self.buffer.split(b"\n", 1)
@@ -200,7 +208,8 @@ class Cell:
             pass
         with open(self.log, "rb") as file:
             lines = file.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        return "ended with status %s: %s" % (self.process.returncode, lines[-1][:200] if lines else "no word")
+        return "ended with status %s: %s" % (self.process.returncode,
+                                             lines[-1][:200] if lines else "no word")
 
 
 def check_facts(facts, contract, labels):

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace's row of bench/peers/gpu: u8 batches decoded by workers and finished to normalised bf16 on the GPU. The loop
- * that takes them does nothing, or puts a step of known length on its stream. Marks are those of ours.c. The step is
- * one spinning thread, as in torch.cuda._sleep(), so that every row has the same rest of the GPU. The host runs ahead
- * of the stream, so the measured time ends with the stream.
+ * millrace's row of bench/peers/gpu: u8 batches decoded by workers and finished to normalised bf16
+ * on the GPU. The loop that takes them does nothing, or puts a step of known length on its stream.
+ * Marks are those of ours.c. The step is one spinning thread, as in torch.cuda._sleep(), so that
+ * every row has the same rest of the GPU. The host runs ahead of the stream, so the measured time
+ * ends with the stream.
  *
- * --device host:0 runs without a GPU: the step is a sleep, and batches are f32, which a host can make.
+ * --device host:0 runs without a GPU: the step is a sleep, and batches are f32, which a host can
+ * make.
  */
 #include "bench/peers/moments.h"
 #include "tests/gpu/gpu_kernels.h"
@@ -72,8 +74,10 @@ static bool create_loader(struct gpu_peer *peer)
         snprintf(peer->words, sizeof peer->words, "%s", error.text);
     if (status != MR_OK || !peer->on_gpu)
         return status == MR_OK;
-    return is_fine(peer, cudaSetDevice((int)strtol(peer->device + strlen("cuda:"), NULL, 10)), "cudaSetDevice") &&
-           is_fine(peer, cudaStreamCreateWithFlags(&peer->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    return is_fine(peer, cudaSetDevice((int)strtol(peer->device + strlen("cuda:"), NULL, 10)),
+                   "cudaSetDevice") &&
+           is_fine(peer, cudaStreamCreateWithFlags(&peer->stream, cudaStreamNonBlocking),
+                   "cudaStreamCreate");
 }
 
 static bool next_batch(struct gpu_peer *peer, mr_batch **batch_out)
@@ -92,7 +96,10 @@ static bool step_on_gpu(struct gpu_peer *peer, cudaEvent_t *events)
     return is_fine(peer, cudaEventCreate(&events[0]), "cudaEventCreate") &&
            is_fine(peer, cudaEventCreate(&events[1]), "cudaEventCreate") &&
            is_fine(peer, cudaEventRecord(events[0], peer->stream), "cudaEventRecord") &&
-           is_fine(peer, (cudaError_t)gpu_kernel_spin(peer->step_ms * INT64_C(1000000), 1, 1, peer->stream), "spin") &&
+           is_fine(
+               peer,
+               (cudaError_t)gpu_kernel_spin(peer->step_ms * INT64_C(1000000), 1, 1, peer->stream),
+               "spin") &&
            is_fine(peer, cudaEventRecord(events[1], peer->stream), "cudaEventRecord");
 }
 
@@ -101,9 +108,11 @@ static bool take_step(struct gpu_peer *peer, bool counted)
     if (peer->step_ms == 0)
         return true;
     if (peer->on_gpu)
-        return counted ? step_on_gpu(peer, &peer->events[2 * peer->n_steps])
-                       : is_fine(peer, (cudaError_t)gpu_kernel_spin(1000, 1, 1, peer->stream), "spin");
-    const struct timespec pause = {.tv_sec = peer->step_ms / 1000, .tv_nsec = peer->step_ms % 1000 * 1000000L};
+        return counted
+                   ? step_on_gpu(peer, &peer->events[2 * peer->n_steps])
+                   : is_fine(peer, (cudaError_t)gpu_kernel_spin(1000, 1, 1, peer->stream), "spin");
+    const struct timespec pause = {.tv_sec = peer->step_ms / 1000,
+                                   .tv_nsec = peer->step_ms % 1000 * 1000000L};
     double begin = mr_moments_now();
     nanosleep(&pause, NULL);
     peer->slept += counted ? mr_moments_now() - begin : 0;
@@ -125,7 +134,8 @@ static bool synchronise_stream(struct gpu_peer *peer)
 static bool warm_up(struct gpu_peer *peer)
 {
     for (uint32_t i = 0; i < WARM_UP; i++) {
-        if (!take_one(peer, false) || (i == 0 && (!synchronise_stream(peer) || !mr_moments_say("first"))))
+        if (!take_one(peer, false) ||
+            (i == 0 && (!synchronise_stream(peer) || !mr_moments_say("first"))))
             return false;
     }
     return synchronise_stream(peer);
@@ -149,7 +159,10 @@ static bool measure_steps(struct gpu_peer *peer, double *seconds_out)
     return true;
 }
 
-/* Share of the time, from the first step's begin to the last one's end, that a step ran; -1 without steps. */
+/*
+ * Share of the time, from the first step's begin to the last one's end, that a step ran; -1 without
+ * steps.
+ */
 static bool read_busy(struct gpu_peer *peer, double seconds, double *busy_out)
 {
     float ms, sum = 0;
@@ -157,11 +170,14 @@ static bool read_busy(struct gpu_peer *peer, double seconds, double *busy_out)
     if (!peer->on_gpu || peer->step_ms == 0)
         return true;
     for (size_t i = 0; i < peer->n_steps; i++) {
-        if (!is_fine(peer, cudaEventElapsedTime(&ms, peer->events[2 * i], peer->events[2 * i + 1]), "elapsed"))
+        if (!is_fine(peer, cudaEventElapsedTime(&ms, peer->events[2 * i], peer->events[2 * i + 1]),
+                     "elapsed"))
             return false;
         sum += ms;
     }
-    if (!is_fine(peer, cudaEventElapsedTime(&ms, peer->events[0], peer->events[2 * peer->n_steps - 1]), "elapsed"))
+    if (!is_fine(peer,
+                 cudaEventElapsedTime(&ms, peer->events[0], peer->events[2 * peer->n_steps - 1]),
+                 "elapsed"))
         return false;
     *busy_out = (double)(sum / ms);
     return true;
@@ -182,10 +198,11 @@ static bool run_peer(struct gpu_peer *peer)
     double seconds = 0, busy = -1;
     peer->gaps = malloc(MAX_STEPS * sizeof *peer->gaps);
     peer->events = calloc(2 * MAX_STEPS, sizeof *peer->events);
-    if (!peer->gaps || !peer->events || !create_loader(peer) || !warm_up(peer) || !measure_steps(peer, &seconds) ||
-        !read_busy(peer, seconds, &busy) || !go_on(peer))
+    if (!peer->gaps || !peer->events || !create_loader(peer) || !warm_up(peer) ||
+        !measure_steps(peer, &seconds) || !read_busy(peer, seconds, &busy) || !go_on(peer))
         return false;
-    printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": 0, \"busy\": %.4f, \"versions\": "
+    printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": 0, \"busy\": "
+           "%.4f, \"versions\": "
            "{\"millrace\": \"%s\"}, ",
            seconds, peer->n_steps * peer->batch_size, busy, mr_version());
     mr_moments_print_gaps(peer->gaps, peer->n_steps);
@@ -193,7 +210,8 @@ static bool run_peer(struct gpu_peer *peer)
     return fflush(stdout) == 0;
 }
 
-static uint32_t read_number(struct argp_state *state, const char *text, uint32_t least, uint32_t most)
+static uint32_t read_number(struct argp_state *state, const char *text, uint32_t least,
+                            uint32_t most)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
@@ -235,8 +253,10 @@ int main(int argc, char **argv)
         {"seconds", 's', "S", 0, "measured time (6)", 0},
         {0},
     };
-    const struct argp argp = {.options = options, .parser = parse_option, .doc = "millrace on a GPU beside its peers."};
-    struct gpu_peer peer = {.device = "cuda:0", .on_gpu = true, .n_workers = 4, .batch_size = 256, .seconds = 6};
+    const struct argp argp = {
+        .options = options, .parser = parse_option, .doc = "millrace on a GPU beside its peers."};
+    struct gpu_peer peer = {
+        .device = "cuda:0", .on_gpu = true, .n_workers = 4, .batch_size = 256, .seconds = 6};
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &peer) != 0)
         return 2;

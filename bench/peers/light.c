@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The speed of light as rows of bench/peers: plain processes that read the files of the same boxes and decode them,
- * whole or only the box, and do nothing else. Every photograph was read once in this process and must decode, so the
- * files are those of the loader.
+ * The speed of light as rows of bench/peers: plain processes that read the files of the same boxes
+ * and decode them, whole or only the box, and do nothing else. Every photograph was read once in
+ * this process and must decode, so the files are those of the loader.
  */
 #include "bench/peers/moments.h"
 #include "bench/photos.h"
@@ -38,7 +38,8 @@ static void *begin_whole(const void *user)
         whole->file = mr_roi_file_create(user);
         whole->decode = mr_roi_decode_create();
     }
-    return whole && whole->file && whole->decode ? whole : NULL; /* a process that cannot work ends */
+    /* a process that cannot work ends */
+    return whole && whole->file && whole->decode ? whole : NULL;
 }
 
 static bool run_whole(void *state, const void *user, uint64_t item)
@@ -52,18 +53,20 @@ static bool run_whole(void *state, const void *user, uint64_t item)
     return len == photo->len && mr_roi_decode_run(whole->decode, bytes, len, all, NULL);
 }
 
-static mr_status run_epochs(const struct light *light, uint64_t first_epoch, uint64_t n_epochs, double *seconds_out,
-                            mr_error *error)
+static mr_status run_epochs(const struct light *light, uint64_t first_epoch, uint64_t n_epochs,
+                            double *seconds_out, mr_error *error)
 {
     const struct mr_roi_job boxes = {.photos = &light->photos, .first_epoch = first_epoch};
     const struct mr_forked_job job =
-        light->whole ? (struct mr_forked_job){.begin = begin_whole, .run = run_whole, .user = &light->photos}
-                     : mr_roi_decode_job(&boxes);
+        light->whole
+            ? (struct mr_forked_job){.begin = begin_whole, .run = run_whole, .user = &light->photos}
+            : mr_roi_decode_job(&boxes);
     uint64_t n_wrong = 0;
-    mr_status status =
-        mr_forked_run(&job, light->n_processes, light->photos.n * n_epochs, seconds_out, &n_wrong, error);
+    mr_status status = mr_forked_run(&job, light->n_processes, light->photos.n * n_epochs,
+                                     seconds_out, &n_wrong, error);
     if (status == MR_OK && n_wrong > 0)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%llu images did not decode", (unsigned long long)n_wrong);
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%llu images did not decode",
+                              (unsigned long long)n_wrong);
     return status;
 }
 
@@ -87,7 +90,8 @@ static mr_status run_light(struct light *light, mr_error *error)
     if (status == MR_OK && !mr_moments_say("end"))
         status = mr_error_set(error, MR_ERR_CANCELED, "the runner is gone");
     if (status == MR_OK)
-        printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %llu, \"failed\": 0, \"exact_epochs\": false, "
+        printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %llu, \"failed\": 0, "
+               "\"exact_epochs\": false, "
                "\"versions\": {}, \"gaps\": [], \"labels\": []}\n",
                seconds, (unsigned long long)(light->photos.n * n_epochs));
     return status;
@@ -123,14 +127,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"data", 'd', "SPEC", 0, "folder of photographs, or of class folders of them, or list:FILE", 0},
+        {"data", 'd', "SPEC", 0, "folder of photographs, or of class folders of them, or list:FILE",
+         0},
         {"contract", 'c', "NAME", 0, "changes nothing", 0},
         {"full", 'f', NULL, 0, "decode the whole image, not the box", 0},
         {"workers", 'w', "N", 0, "processes (2)", 0},
         {"seconds", 's', "S", 0, "measured time (10)", 0},
         {0},
     };
-    const struct argp argp = {.options = options, .parser = parse_option, .doc = "libjpeg-turbo alone."};
+    const struct argp argp = {
+        .options = options, .parser = parse_option, .doc = "libjpeg-turbo alone."};
     struct light light = {.n_processes = 2, .seconds = 10};
     mr_error error = {0};
     argp_err_exit_status = 2;

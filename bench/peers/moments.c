@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints lines of JSON on standard output. Every mark is answered by a line on standard input; no answer means that the
- * runner has died.
+ * Prints lines of JSON on standard output. Every mark is answered by a line on standard input; no
+ * answer means that the runner has died.
  */
 #include "bench/peers/moments.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The marks that our own rows of bench/peers print for the runner, as adapter.py does for the others. */
+/*
+ * The marks that our own rows of bench/peers print for the runner, as adapter.py does for the
+ * others.
+ */
 #ifndef BENCH_PEERS_MARKS_H
 #define BENCH_PEERS_MARKS_H
 

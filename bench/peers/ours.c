@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace's side of bench/peers: a user's program with the public API, and the marks that bench/peers/run waits for
- * (adapter.py prints the same for the peers written in Python). A mark is answered by a line on standard input, so that
- * the runner reads the process tree between two batches.
- * Invariant: the time of the first batch counts from the start of the process, so nothing may be done before it that a
- * user would not do.
+ * millrace's side of bench/peers: a user's program with the public API, and the marks that
+ * bench/peers/run waits for (adapter.py prints the same for the peers written in Python). A mark is
+ * answered by a line on standard input, so that the runner reads the process tree between two
+ * batches.
+ * Invariant: the time of the first batch counts from the start of the process, so nothing may be
+ * done before it that a user would not do.
  */
 #include "bench/peers/moments.h"
 
@@ -62,7 +63,8 @@ static mr_status create_loader(struct peer *peer, mr_error *error)
     options.n_epochs = peer->dump ? 1 : 0;
     mr_status status = mr_dataset_open(peer->data, NULL, &peer->dataset, error);
     if (status == MR_OK)
-        status = mr_transform_parse(peer->eval ? "eval:256:224" : peer->contract->transform, &transform, error);
+        status = mr_transform_parse(peer->eval ? "eval:256:224" : peer->contract->transform,
+                                    &transform, error);
     if (status == MR_OK)
         status = mr_loader_create(peer->dataset, transform, &options, &peer->loader, error);
     mr_transform_destroy(transform);
@@ -97,14 +99,16 @@ static mr_status warm_up(struct peer *peer)
             break;
         if (i == 0 && !mr_moments_say("first"))
             status = MR_ERR_CANCELED;
-        memcpy(peer->labels + peer->n_labels, mr_batch_data(batch, "label"), BATCH * sizeof *peer->labels);
+        memcpy(peer->labels + peer->n_labels, mr_batch_data(batch, "label"),
+               BATCH * sizeof *peer->labels);
         peer->n_labels += BATCH;
         mr_batch_release(batch);
     }
     return status;
 }
 
-static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out, double *begin_out, double *end_out)
+static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out, double *begin_out,
+                                 double *end_out)
 {
     mr_status status = mr_moments_say("begin") ? MR_OK : MR_ERR_CANCELED;
     double begin = mr_moments_now(), last = begin;
@@ -141,10 +145,11 @@ static mr_status go_on(struct peer *peer)
 static void print_report(const struct peer *peer, const double *gaps, size_t n, double seconds)
 {
     printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": %" PRIu64
-           ", \"dtype\": \"%s\", \"shape\": [%d, 3, 224, 224], \"warm_epochs\": %d, \"exact_epochs\": true"
+           ", \"dtype\": \"%s\", \"shape\": [%d, 3, 224, 224], \"warm_epochs\": %d, "
+           "\"exact_epochs\": true"
            ", \"versions\": {\"millrace\": \"%s\"}, ",
-           seconds, n * BATCH, peer->n_wrong, peer->contract->floats ? "float32" : "uint8", BATCH, N_WARM_EPOCHS,
-           mr_version());
+           seconds, n * BATCH, peer->n_wrong, peer->contract->floats ? "float32" : "uint8", BATCH,
+           N_WARM_EPOCHS, mr_version());
     mr_moments_print_gaps(gaps, n);
     printf(", \"labels\": [");
     for (size_t i = 0; i < peer->n_labels; i++)
@@ -190,8 +195,9 @@ static mr_status dump_epoch(struct peer *peer)
     }
     if (fclose(file) != 0)
         status = MR_ERR_IO;
-    printf("{\"mark\": \"dumped\", \"images\": %" PRIu64 ", \"dtype\": \"%s\", \"layout\": \"nchw\"}\n", n,
-           peer->contract->floats ? "float32" : "uint8");
+    printf("{\"mark\": \"dumped\", \"images\": %" PRIu64
+           ", \"dtype\": \"%s\", \"layout\": \"nchw\"}\n",
+           n, peer->contract->floats ? "float32" : "uint8");
     return status == MR_END ? MR_OK : status;
 }
 
@@ -246,7 +252,8 @@ int main(int argc, char **argv)
         {"eval", 'e', NULL, 0, "eval:256:224 in the dataset's order, with --dump", 0},
         {0},
     };
-    const struct argp argp = {.options = options, .parser = parse_option, .doc = "millrace beside its peers."};
+    const struct argp argp = {
+        .options = options, .parser = parse_option, .doc = "millrace beside its peers."};
     struct peer peer = {.contract = &contracts[0], .n_workers = 2, .seconds = 10};
     mr_error error = {0};
     argp_err_exit_status = 2;
@@ -259,7 +266,8 @@ int main(int argc, char **argv)
         status = peer.dump ? dump_epoch(&peer) : run_peer(&peer);
         if (status != MR_OK)
             fprintf(stderr, "%s\n",
-                    status == MR_ERR_CANCELED ? "the runner is gone" : mr_loader_error(peer.loader)->text);
+                    status == MR_ERR_CANCELED ? "the runner is gone"
+                                              : mr_loader_error(peer.loader)->text);
     }
     mr_loader_destroy(peer.loader);
     mr_dataset_destroy(peer.dataset);

@@ -11,9 +11,17 @@ from adapter import BATCH, MEAN, STD, Adapter, list_images
 
 
 def train_images(fn, types, files, contract):
-    images = fn.decoders.image_random_crop(files, device="cpu", output_type=types.RGB, random_area=[0.08, 1.0],
-                                           random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10)
-    images = fn.resize(images, device="cpu", resize_x=224, resize_y=224, interp_type=types.INTERP_LINEAR,
+    images = fn.decoders.image_random_crop(files,
+                                           device="cpu",
+                                           output_type=types.RGB,
+                                           random_area=[0.08, 1.0],
+                                           random_aspect_ratio=[3 / 4, 4 / 3],
+                                           num_attempts=10)
+    images = fn.resize(images,
+                       device="cpu",
+                       resize_x=224,
+                       resize_y=224,
+                       interp_type=types.INTERP_LINEAR,
                        antialias=True)
     mirror = fn.random.coin_flip(probability=0.5)
     if contract in ("A3", "A4"):
@@ -23,8 +31,13 @@ def train_images(fn, types, files, contract):
                                                       interp_type=interpolation)
     if contract == "A1":
         return fn.flip(images, device="cpu", horizontal=mirror)
-    return fn.crop_mirror_normalize(images, device="cpu", dtype=types.FLOAT, output_layout="CHW",
-                                    mean=[255 * m for m in MEAN], std=[255 * s for s in STD], mirror=mirror)
+    return fn.crop_mirror_normalize(images,
+                                    device="cpu",
+                                    dtype=types.FLOAT,
+                                    output_layout="CHW",
+                                    mean=[255 * m for m in MEAN],
+                                    std=[255 * s for s in STD],
+                                    mirror=mirror)
 
 
 def eval_images(fn, files):
@@ -33,11 +46,16 @@ def eval_images(fn, files):
     images = fn.decoders.image(files, device="cpu", output_type=types.RGB)
     shape = fn.cast(fn.peek_image_shape(files), dtype=types.INT32)
     size = 256 * shape[:2] // math.min(shape[0], shape[1])
-    images = fn.resize(images, device="cpu", resize_y=fn.cast(size[0], dtype=types.FLOAT),
-                       resize_x=fn.cast(size[1], dtype=types.FLOAT), interp_type=types.INTERP_LINEAR, antialias=True)
+    images = fn.resize(images,
+                       device="cpu",
+                       resize_y=fn.cast(size[0], dtype=types.FLOAT),
+                       resize_x=fn.cast(size[1], dtype=types.FLOAT),
+                       interp_type=types.INTERP_LINEAR,
+                       antialias=True)
     spare = size - 224
     half = spare // 2
-    start = half + (spare - 2 * half) * (half - half // 2 * 2)  # Python's round(): a half goes to the even number
+    start = half + (spare - 2 * half) * (half - half // 2 * 2
+                                         )  # Python's round(): a half goes to the even number
     return fn.slice(images, start=start, shape=[224, 224], axes=[0, 1])
 
 
@@ -52,7 +70,9 @@ def main():
     n_images = len(list_images(arguments.data))
 
     def read_images():
-        files, labels = fn.readers.file(file_root=arguments.data, random_shuffle=not arguments.eval, name="reader")
+        files, labels = fn.readers.file(file_root=arguments.data,
+                                        random_shuffle=not arguments.eval,
+                                        name="reader")
         if arguments.eval:
             return eval_images(fn, files), labels
         return train_images(fn, types, files, arguments.contract), labels

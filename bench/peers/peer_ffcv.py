@@ -43,7 +43,8 @@ def write(folder, out, raw):
     if raw:
         image = RGBImageField(write_mode="raw", max_resolution=256)
     beton = os.path.join(out, "train.beton")
-    DatasetWriter(beton, {"image": image, "label": IntField()}, num_workers=1).from_indexed_dataset(dataset)
+    DatasetWriter(beton, {"image": image, "label": IntField()},
+                  num_workers=1).from_indexed_dataset(dataset)
     if not raw:
         extract(beton, dataset.found, folder, os.path.join(out, "jpeg"))
 
@@ -86,20 +87,30 @@ def make_loader(arguments):
     if arguments.eval:
         image = [CenterCropRGBImageDecoder((224, 224), ratio=224 / 256), ToTensor()]
     else:
-        image = [RandomResizedCropRGBImageDecoder((224, 224), scale=(0.08, 1), ratio=(3 / 4, 4 / 3)),
-                 RandomHorizontalFlip()]
+        image = [
+            RandomResizedCropRGBImageDecoder((224, 224), scale=(0.08, 1), ratio=(3 / 4, 4 / 3)),
+            RandomHorizontalFlip()
+        ]
         if arguments.contract == "A2":
             scaled = [255 * numpy.array(MEAN), 255 * numpy.array(STD)]
-            image += [NormalizeImage(*scaled, numpy.float32), ToTensor(), ToTorchImage(channels_last=False)]
+            image += [
+                NormalizeImage(*scaled, numpy.float32),
+                ToTensor(),
+                ToTorchImage(channels_last=False)
+            ]
         else:
             image += [ToTensor()]
     order = LongEpoch()
     if arguments.dump:
         order = OrderOption.SEQUENTIAL if arguments.eval else OrderOption.RANDOM
     torch.set_grad_enabled(False)
-    return Loader(arguments.data, batch_size=BATCH, num_workers=arguments.workers, os_cache=True,
+    return Loader(arguments.data,
+                  batch_size=BATCH,
+                  num_workers=arguments.workers,
+                  os_cache=True,
                   order=order,
-                  drop_last=not arguments.dump, pipelines={"image": image, "label": [IntDecoder(), ToTensor()]})
+                  drop_last=not arguments.dump,
+                  pipelines={"image": image, "label": [IntDecoder(), ToTensor()]})
 
 
 def main():

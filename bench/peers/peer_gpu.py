@@ -53,8 +53,11 @@ class Files:
 class PillowImage:
     def __init__(self):
         from torchvision import transforms
-        self.transform = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(),
-                                             transforms.PILToTensor()])
+        self.transform = transforms.Compose([
+            transforms.RandomResizedCrop(224),
+            transforms.RandomHorizontalFlip(),
+            transforms.PILToTensor()
+        ])
 
     def __call__(self, path):
         from PIL import Image
@@ -73,7 +76,8 @@ def join_files(samples):
     """One tensor for all files, since each tensor that is sent takes a file descriptor; cut again in Finisher."""
     import torch
     files = [file for file, _ in samples]
-    return (torch.cat(files), [len(file) for file in files]), torch.tensor([label for _, label in samples])
+    return (torch.cat(files), [len(file)
+                               for file in files]), torch.tensor([label for _, label in samples])
 
 
 class Finisher:
@@ -87,13 +91,17 @@ class Finisher:
         shape = (1, 3, 1, 1)
         self.mean = 255 * torch.tensor(MEAN, device=self.device).view(shape)
         self.scale = 1 / (255 * torch.tensor(STD, device=self.device).view(shape))
-        self.crop = v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()])
+        self.crop = v2.Compose(
+            [v2.RandomResizedCrop(224, antialias=True),
+             v2.RandomHorizontalFlip()])
 
     def __call__(self, images):
         if self.way == "nvjpeg":
             from torchvision.io import ImageReadMode, decode_jpeg
             joined, lengths = images
-            images = decode_jpeg(list(joined.split(lengths)), mode=ImageReadMode.RGB, device=self.device)
+            images = decode_jpeg(list(joined.split(lengths)),
+                                 mode=ImageReadMode.RGB,
+                                 device=self.device)
             images = self.torch.stack([self.crop(image) for image in images])
         else:
             images = images.to(self.device, non_blocking=True)
@@ -135,7 +143,8 @@ class Step:
         end.record()
         if counted:
             self.events.append((begin, end))
-        if len(self.events) > 2:  # as a training loop that looks at its loss: at most two steps ahead
+        if len(self.events
+               ) > 2:  # as a training loop that looks at its loss: at most two steps ahead
             self.events[-3][1].synchronize()
 
     def busy(self, seconds):
@@ -149,11 +158,17 @@ class Step:
 
 def make_batches(arguments, torch):
     if arguments.way == "pin":
-        dataset, more = Files(arguments.data, PillowImage()), {"pin_memory": arguments.device != "cpu"}
+        dataset, more = Files(arguments.data,
+                              PillowImage()), {"pin_memory": arguments.device != "cpu"}
     else:
         dataset, more = Files(arguments.data, read_bytes), {"collate_fn": join_files}
-    loader = torch.utils.data.DataLoader(dataset, arguments.batch, shuffle=True, drop_last=True,
-                                         num_workers=arguments.workers, persistent_workers=True, **more)
+    loader = torch.utils.data.DataLoader(dataset,
+                                         arguments.batch,
+                                         shuffle=True,
+                                         drop_last=True,
+                                         num_workers=arguments.workers,
+                                         persistent_workers=True,
+                                         **more)
     while True:
         yield from loader
 
@@ -184,7 +199,8 @@ def main():
     if on_gpu:
         torch.cuda.set_device(arguments.device)
     wait = torch.cuda.synchronize if on_gpu else lambda: None
-    finish, step, batches = Finisher(arguments, torch), Step(arguments, torch), make_batches(arguments, torch)
+    finish, step, batches = Finisher(arguments, torch), Step(arguments,
+                                                             torch), make_batches(arguments, torch)
 
     def take_one(counted):
         images, _ = next(batches)

@@ -52,7 +52,10 @@ def judge_eval(data, dump):
         difference = numpy.abs(numpy.rint(image).astype(numpy.int16) - reference(path))
         means.append(float(difference.mean()))
         most = max(most, int(difference.max()))
-    return {"images": len(images), "mean": float(numpy.mean(means)), "worst_image": max(means), "max": most}
+    return {
+        "images": len(images), "mean": float(numpy.mean(means)), "worst_image": max(means),
+        "max": most
+    }
 
 
 def write_chart(folder, n):
@@ -86,10 +89,13 @@ def judge_boxes(dump):
         ratios.append(abs(right - left) * w / ((bottom - top) * h))
         centres.append(((left + right) / 2, (top + bottom) / 2))
     x, y = numpy.mean(centres, axis=0)
-    return {"images": len(images), "area": float(numpy.mean(areas)), "area_low": float(numpy.min(areas)),
-            "area_high": float(numpy.max(areas)), "log_ratio": float(numpy.mean(numpy.log(ratios))),
-            "ratio_low": float(numpy.min(ratios)), "ratio_high": float(numpy.max(ratios)),
-            "x": float(x), "y": float(y), "flipped": float(n_flipped) / len(images)}
+    return {
+        "images": len(images), "area": float(numpy.mean(areas)),
+        "area_low": float(numpy.min(areas)), "area_high": float(numpy.max(areas)),
+        "log_ratio": float(numpy.mean(numpy.log(ratios))), "ratio_low": float(numpy.min(ratios)),
+        "ratio_high": float(numpy.max(ratios)), "x": float(x), "y": float(y),
+        "flipped": float(n_flipped) / len(images)
+    }
 
 
 def main():

@@ -23,8 +23,13 @@ OUR_BUILDS = ("millrace", "before")  # under build/peers: of this tree, and of a
 
 class Peer:
     """One row. contracts is empty for rows that only decode; cannot: contract: why it is not among them."""
-
-    def __init__(self, name, title, environment, command, contracts=tuple(peer_contracts.NAMES), reads="photos",
+    def __init__(self,
+                 name,
+                 title,
+                 environment,
+                 command,
+                 contracts=tuple(peer_contracts.NAMES),
+                 reads="photos",
                  cannot=None):
         self.name = name
         self.title = title
@@ -37,9 +42,14 @@ class Peer:
     def command(self, data, *more):
         """data: places of what is read, by kind."""
         if self.environment in OUR_BUILDS:
-            program = [os.path.join(BUILD, self.environment, "bench", "millrace-bench-" + self.words[0])]
+            program = [
+                os.path.join(BUILD, self.environment, "bench", "millrace-bench-" + self.words[0])
+            ]
         else:
-            program = [os.path.join(BUILD, self.environment, "bin", "python"), "-B", os.path.join(HERE, self.words[0])]
+            program = [
+                os.path.join(BUILD, self.environment, "bin", "python"), "-B",
+                os.path.join(HERE, self.words[0])
+            ]
         place = data[self.reads]
         if self.reads.endswith("pack"):
             place = "pack:" + place
@@ -67,28 +77,47 @@ class Peer:
 
 
 U8_ONLY = dict.fromkeys(["A2", "A3", "A4", "A5"], "it gives u8 only")
-NO_DRAWN_OPERATIONS = {"A3": "it has no TrivialAugment", "A4": "it has no TrivialAugment", "A5": "it has no blur"}
+NO_DRAWN_OPERATIONS = {
+    "A3": "it has no TrivialAugment", "A4": "it has no TrivialAugment", "A5": "it has no blur"
+}
 
 PEERS = [
     Peer("ours", "millrace", "millrace", ["ours"]),
     Peer("torch_pillow", "PyTorch DataLoader (Pillow)", "torch", ["peer_torch.py", "pillow"]),
     Peer("torchvision_tensors", "torchvision tensors", "torch", ["peer_torch.py", "tensors"]),
-    Peer("dali", "DALI CPU", "dali", ["peer_dali.py"],
+    Peer("dali",
+         "DALI CPU",
+         "dali", ["peer_dali.py"],
          cannot={"A5": "its colour jitter has one fixed order"}),
     Peer("spdl", "SPDL", "spdl", ["peer_spdl.py"], cannot=U8_ONLY),
-    Peer("ffcv", "FFCV (its re-encoded file)", "ffcv", ["peer_ffcv.py"], reads="beton",
+    Peer("ffcv",
+         "FFCV (its re-encoded file)",
+         "ffcv", ["peer_ffcv.py"],
+         reads="beton",
          cannot=NO_DRAWN_OPERATIONS),
     Peer("ours_reencoded", "millrace (FFCV's JPEG files)", "millrace", ["ours"], reads="jpeg"),
     Peer("ours_packed", "millrace packed", "millrace", ["ours"], reads="pack"),
     Peer("ours_index", "millrace, index", "millrace", ["ours"], reads="index_pack"),
     Peer("ours_raw", "millrace raw 256", "millrace", ["ours"], reads="raw_pack"),
-    Peer("ffcv_raw", "FFCV raw 256", "ffcv", ["peer_ffcv.py"], reads="raw_beton", cannot=NO_DRAWN_OPERATIONS),
+    Peer("ffcv_raw",
+         "FFCV raw 256",
+         "ffcv", ["peer_ffcv.py"],
+         reads="raw_beton",
+         cannot=NO_DRAWN_OPERATIONS),
     Peer("ours_tar", "millrace, tar shards", "millrace", ["ours"], reads="tar"),
-    Peer("webdataset", "webdataset (Pillow, the same shards)", "webdataset", ["peer_webdataset.py"], reads="tar"),
+    Peer("webdataset",
+         "webdataset (Pillow, the same shards)",
+         "webdataset", ["peer_webdataset.py"],
+         reads="tar"),
     Peer("ours_python", "millrace in Python", "torch", ["peer_millrace.py", "loader"]),
     Peer("ours_torch", "millrace.torch.DataLoader", "torch", ["peer_millrace.py", "torch"]),
-    Peer("ours_python_packed", "millrace in Python, packed", "torch", ["peer_millrace.py", "loader"], reads="pack"),
-    Peer("ours_torch_packed", "millrace.torch.DataLoader, packed", "torch", ["peer_millrace.py", "torch"],
+    Peer("ours_python_packed",
+         "millrace in Python, packed",
+         "torch", ["peer_millrace.py", "loader"],
+         reads="pack"),
+    Peer("ours_torch_packed",
+         "millrace.torch.DataLoader, packed",
+         "torch", ["peer_millrace.py", "torch"],
          reads="pack"),
     Peer("ours_before", "millrace before", "before", ["ours"]),
     Peer("light_full", "full decode alone", "millrace", ["light", "--full"], contracts=()),
@@ -146,4 +175,6 @@ TARGET_WORKERS = 2
 
 def contracts_of(peer, contracts):
     """What a row runs of the contracts wanted: None for the rows that only decode."""
-    return [None] if not peer.contracts else [contract for contract in contracts if contract in peer.contracts]
+    return [None] if not peer.contracts else [
+        contract for contract in contracts if contract in peer.contracts
+    ]

@@ -45,8 +45,8 @@ def run_loader(adapter, arguments):
         for batch in make(no_shuffle=arguments.eval):
             yield torch.from_dlpack(batch.image).numpy()
 
-    adapter.run(len(mr.Dataset(arguments.data)), batches, whole, {"millrace": mr.__version__, "torch": torch.__version__},
-                "nchw")
+    adapter.run(len(mr.Dataset(arguments.data)), batches, whole,
+                {"millrace": mr.__version__, "torch": torch.__version__}, "nchw")
 
 
 def run_torch(adapter, arguments):
@@ -71,7 +71,8 @@ def run_torch(adapter, arguments):
         for images, _ in make(shuffle=not arguments.eval):
             yield images.numpy()
 
-    adapter.run(len(dataset), batches, whole, {"millrace": millrace.__version__, "torch": torch.__version__}, "nchw")
+    adapter.run(len(dataset), batches, whole,
+                {"millrace": millrace.__version__, "torch": torch.__version__}, "nchw")
 
 
 def main():

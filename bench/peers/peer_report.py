@@ -16,11 +16,19 @@ from peer_stats import by_round, describe, paired
 OURS = "ours"
 READS = {peer.name: peer.reads for peer in PEERS}
 FIELDS = ("img_s", "cpu_s_per_1000", "first_s", "pss_mb", "gap_p50_ms", "gap_p99_ms")
-COLOURS = {OURS: "#c44536", "ours_packed": "#9d0208", "ours_index": "#e07a5f", "ours_reencoded": "#e5989b",
-           "ours_raw": "#e5989b", "ours_python": "#bc4749", "ours_torch": "#a44a3f", "ours_python_packed": "#6a040f",
-           "ours_torch_packed": "#370617", "ours_before": "#8a5a44", "light_full": "#adb5bd", "light_roi": "#8d99ae"}
-LINES = dict(COLOURS, torch_pillow="#2a9d8f", torchvision_tensors="#264653", dali="#76b900", spdl="#e9c46a",
-             ffcv="#457b9d", ffcv_raw="#a8dadc")
+COLOURS = {
+    OURS: "#c44536", "ours_packed": "#9d0208", "ours_index": "#e07a5f", "ours_reencoded": "#e5989b",
+    "ours_raw": "#e5989b", "ours_python": "#bc4749", "ours_torch": "#a44a3f",
+    "ours_python_packed": "#6a040f", "ours_torch_packed": "#370617", "ours_before": "#8a5a44",
+    "light_full": "#adb5bd", "light_roi": "#8d99ae"
+}
+LINES = dict(COLOURS,
+             torch_pillow="#2a9d8f",
+             torchvision_tensors="#264653",
+             dali="#76b900",
+             spdl="#e9c46a",
+             ffcv="#457b9d",
+             ffcv_raw="#a8dadc")
 
 
 def contract_of(result, name, contract):
@@ -59,13 +67,17 @@ def check_targets(result):
     for above, against, contract, field, sense, bound in TARGETS:
         if not set(contract.split("/")) <= set(result["settings"]["contracts"]):
             continue
-        name = best_rival(result, contract, TARGET_WORKERS, field) if against in ("fastest", "leanest") else against
-        found = ratio(result, above, name, contract, TARGET_WORKERS, field) if name in result["peers"] else None
+        name = best_rival(result, contract, TARGET_WORKERS,
+                          field) if against in ("fastest", "leanest") else against
+        found = ratio(result, above, name, contract, TARGET_WORKERS,
+                      field) if name in result["peers"] else None
         met = None
         if found:
             met = found["median"] >= bound if sense == "at least" else found["median"] <= bound
-        rows.append({"of": above, "against": against, "peer": name, "contract": contract, "field": field,
-                     "sense": sense, "bound": bound, "ratio": found, "met": met})
+        rows.append({
+            "of": above, "against": against, "peer": name, "contract": contract, "field": field,
+            "sense": sense, "bound": bound, "ratio": found, "met": met
+        })
     return rows
 
 
@@ -89,7 +101,10 @@ def row_of(result, name, contract, workers):
     missing = about.get("cannot", {}).get(contract) or about["missing"]
     if missing:
         return [about["title"], "missing: " + missing] + [""] * 7
-    found = {field: describe(values_of(result, name, contract, workers, field).values()) for field in FIELDS}
+    found = {
+        field: describe(values_of(result, name, contract, workers, field).values())
+        for field in FIELDS
+    }
     voids = [cell["void"] for cell in result["cells"]
              if cell.get("void") and cell["peer"] == name and cell["workers"] == workers
              and cell["contract"] == contract_of(result, name, contract)]
@@ -97,16 +112,24 @@ def row_of(result, name, contract, workers):
     if voids:
         remarks.append("%d void: %s" % (len(voids), voids[0]))
     pixels = about.get("pixels", {})
-    return [about["title"], show(found["img_s"]),
-            "" if name == OURS else show(ratio(result, OURS, name, contract, workers, "img_s"), 2),
-            show_median(found["cpu_s_per_1000"], 2), show_median(found["first_s"], 3), show_median(found["pss_mb"], 0),
-            show_median(found["gap_p99_ms"], 0),
-            "%.2f / %d" % (pixels["mean"], pixels["max"]) if "mean" in pixels else "–", "; ".join(remarks)]
+    return [
+        about["title"],
+        show(found["img_s"]),
+        "" if name == OURS else show(ratio(result, OURS, name, contract, workers, "img_s"), 2),
+        show_median(found["cpu_s_per_1000"], 2),
+        show_median(found["first_s"], 3),
+        show_median(found["pss_mb"], 0),
+        show_median(found["gap_p99_ms"], 0),
+        "%.2f / %d" % (pixels["mean"], pixels["max"]) if "mean" in pixels else "–",
+        "; ".join(remarks)
+    ]
 
 
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    return lines + ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
+    return lines + [
+        "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows
+    ]
 
 
 def contract_tables(result):
@@ -117,35 +140,46 @@ def contract_tables(result):
             lines += ["", "## %s; %d worker%s" % (title, workers, "s" if workers > 1 else ""), ""]
             rows = [row_of(result, name, contract, workers) for name in result["peers"]
                     if name.startswith("light_") or takes_part(result, name, contract)]
-            lines += table(["", "img/s", "millrace / this", "CPU s / 1000", "first batch s", "PSS MB", "gap p99 ms",
-                            "pixels", "remarks"], rows)
+            lines += table([
+                "", "img/s", "millrace / this", "CPU s / 1000", "first batch s", "PSS MB",
+                "gap p99 ms", "pixels", "remarks"
+            ], rows)
     return lines
 
 
 def takes_part(result, name, contract):
     """A contract that it cannot take part in keeps its line too, with the reason."""
     about = result["peers"][name]
-    return contract in about.get("contracts", peer_contracts.PLAIN) or contract in about.get("cannot", {})
+    return contract in about.get("contracts", peer_contracts.PLAIN) or contract in about.get(
+        "cannot", {})
 
 
 def target_table(result):
     rows = []
-    words = {"img_s": "img/s", "cpu_s_per_1000": "CPU s / 1000", "first_s": "first batch", "pss_mb": "PSS"}
+    words = {
+        "img_s": "img/s", "cpu_s_per_1000": "CPU s / 1000", "first_s": "first batch",
+        "pss_mb": "PSS"
+    }
     for target in check_targets(result):
         against = target["against"]
         if target["peer"] and target["peer"] != against:
             against += ", " + result["peers"][target["peer"]]["title"]
         elif against in result["peers"]:
             against = result["peers"][against]["title"]
-        of = {OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed", "ours_index": ", index",
-              "ours_raw": ", raw", "ours_tar": ", tar",
-              "ours_python": ", from Python", "ours_python_packed": ", from Python",
-              "ours_torch": ", drop-in", "ours_torch_packed": ", drop-in"}[target["of"]]
+        of = {
+            OURS: "", "ours_reencoded": ", same files", "ours_packed": ", packed",
+            "ours_index": ", index", "ours_raw": ", raw", "ours_tar": ", tar",
+            "ours_python": ", from Python", "ours_python_packed": ", from Python",
+            "ours_torch": ", drop-in", "ours_torch_packed": ", drop-in"
+        }[target["of"]]
         if target["against"] == target["of"]:
             of = ""
-        rows.append([against + of, target["contract"], words[target["field"]], show(target["ratio"], 3),
-                     "%s %.2f" % (target["sense"], target["bound"]),
-                     {None: "not measured", True: "met", False: "missed"}[target["met"]]])
+        rows.append([
+            against + of, target["contract"], words[target["field"]],
+            show(target["ratio"], 3),
+            "%s %.2f" % (target["sense"], target["bound"]),
+            {None: "not measured", True: "met", False: "missed"}[target["met"]]
+        ])
     return table(["against", "contract", "of", "millrace / this", "aim", ""], rows)
 
 
@@ -159,19 +193,24 @@ def commits(result):
 
 def markdown(result, figures):
     machine, settings, data = result["machine"], result["settings"], result["data"]
-    lines = ["# millrace and its peers, %s" % result["date"][:10], "",
-             "Written by `%s`; [METHOD.md](../METHOD.md) defines the columns." % result["command"], "",
-             "%s, cores %s of %d, %d MB; %s; millrace at %s. %s: %d photographs, %.1f MB%s. %d rounds of %g s." % (
-                 machine["cpu"], ",".join(map(str, machine["cores"])), machine["cpus"], machine["memory_mb"],
-                 machine["system"], commits(result), data["name"], data["images"],
-                 data["bytes"] / 1e6,
-                 ", re-encoded %.1f MB" % (data["reencoded_bytes"] / 1e6) if "reencoded_bytes" in data else "",
-                 settings["rounds"], settings["seconds"])]
+    lines = [
+        "# millrace and its peers, %s" % result["date"][:10], "",
+        "Written by `%s`; [METHOD.md](../METHOD.md) defines the columns." % result["command"], "",
+        "%s, cores %s of %d, %d MB; %s; millrace at %s. %s: %d photographs, %.1f MB%s. %d rounds of %g s."
+        % (machine["cpu"], ",".join(map(str, machine["cores"])), machine["cpus"],
+           machine["memory_mb"], machine["system"], commits(result), data["name"], data["images"],
+           data["bytes"] / 1e6, ", re-encoded %.1f MB" %
+           (data["reencoded_bytes"] / 1e6) if "reencoded_bytes" in data else "", settings["rounds"],
+           settings["seconds"])
+    ]
     if not result.get("complete"):
         lines += ["", "**Not complete**: %d cells so far." % len(result["cells"])]
-    lines += ["", "Medians over the rounds, in brackets their bootstrap 95 %% interval. Pixels: mean and largest"
-              " difference from Pillow on `eval:256:224`, of 255; above %g or %d a row is flagged."
-              % (MEAN_LIMIT, MAX_LIMIT)]
+    lines += [
+        "",
+        "Medians over the rounds, in brackets their bootstrap 95 %% interval. Pixels: mean and largest"
+        " difference from Pillow on `eval:256:224`, of 255; above %g or %d a row is flagged." %
+        (MEAN_LIMIT, MAX_LIMIT)
+    ]
     if "quality" in result:
         lines += ["", "Pixels were " + result["quality"] + "."]
     lines += ["", "## Aims, %d workers" % TARGET_WORKERS, ""] + target_table(result)
@@ -184,12 +223,20 @@ def markdown(result, figures):
 def made_table(result):
     """Files that were made of the photographs before the first cell, by one process or thread."""
     data = result["data"]
-    titles = {about["reads"]: about["title"] for about in reversed(result["peers"].values()) if "reads" in about}
-    rows = [[titles.get(kind, kind), "%.1f" % (made["bytes"] / 1e6), "%.2f" % (made["bytes"] / data["bytes"]),
-             "%.0f" % (data["images"] / made["seconds"])] for kind, made in data.get("made", {}).items()]
+    titles = {
+        about["reads"]: about["title"] for about in reversed(result["peers"].values())
+        if "reads" in about
+    }
+    rows = [[
+        titles.get(kind, kind),
+        "%.1f" % (made["bytes"] / 1e6),
+        "%.2f" % (made["bytes"] / data["bytes"]),
+        "%.0f" % (data["images"] / made["seconds"])
+    ] for kind, made in data.get("made", {}).items()]
     if not rows:
         return []
-    return ["", "## What was made of the photographs", ""] + table(["", "MB", "of the JPEGs", "img/s"], rows)
+    return ["", "## What was made of the photographs", ""] + table(
+        ["", "MB", "of the JPEGs", "img/s"], rows)
 
 
 def versions(result):
@@ -225,26 +272,35 @@ def bars(result, workers, as_they_are):
     if not panels:
         return None
     heights = [70 + 30 * len(rows) for _, rows in panels]
-    script = ["set terminal svg size 760,%d font 'sans,13' background '#ffffff'" % sum(heights),
-              "set multiplot", "set style fill solid noborder", "set border 0", "unset key", "unset xtics",
-              "set ytics scale 0 noenhanced", "set lmargin 30", "set rmargin 9", "set tmargin 2.5", "set bmargin 1",
-              "set bars 0.6"]
+    script = [
+        "set terminal svg size 760,%d font 'sans,13' background '#ffffff'" % sum(heights),
+        "set multiplot", "set style fill solid noborder", "set border 0", "unset key",
+        "unset xtics", "set ytics scale 0 noenhanced", "set lmargin 30", "set rmargin 9",
+        "set tmargin 2.5", "set bmargin 1", "set bars 0.6"
+    ]
     top = sum(heights)
     for (contract, rows), height in zip(panels, heights):
         top -= height
-        script += ["set origin 0,%g" % (top / sum(heights)), "set size 1,%g" % (height / sum(heights)),
-                   "set title 'images a second: %s, %d workers'" % (peer_contracts.CAPTIONS[contract], workers),
-                   "set yrange [%g:-0.6]" % (len(rows) - 0.4),
-                   "set xrange [0:%g]" % max(found["high"] or found["median"] for _, _, found in rows),
-                   "set ytics (%s)" % ", ".join("%s %d" % (quote(title), i) for i, (_, title, _) in enumerate(rows)),
-                   "$rows << end"]
+        script += [
+            "set origin 0,%g" % (top / sum(heights)),
+            "set size 1,%g" % (height / sum(heights)),
+            "set title 'images a second: %s, %d workers'" %
+            (peer_contracts.CAPTIONS[contract], workers),
+            "set yrange [%g:-0.6]" % (len(rows) - 0.4),
+            "set xrange [0:%g]" % max(found["high"] or found["median"] for _, _, found in rows),
+            "set ytics (%s)" % ", ".join("%s %d" % (quote(title), i)
+                                         for i, (_, title, _) in enumerate(rows)), "$rows << end"
+        ]
         for i, (name, _, found) in enumerate(rows):
             low, high = found["low"] or found["median"], found["high"] or found["median"]
             colour = int(COLOURS.get(name, "#457b9d")[1:], 16)
             script.append("%d %g %g %g %d" % (i, found["median"], low, high, colour))
-        script += ["end", "plot $rows using ($2/2):1:(0):2:($1-0.33):($1+0.33):5 with boxxyerror lc rgb variable, "
-                          "$rows using 2:1:3:4 with xerrorbars lc rgb '#222222' pt -1 lw 1.2, "
-                          "$rows using 4:1:(sprintf('%.0f', $2)) with labels left offset 1,0"]
+        script += [
+            "end",
+            "plot $rows using ($2/2):1:(0):2:($1-0.33):($1+0.33):5 with boxxyerror lc rgb variable, "
+            "$rows using 2:1:3:4 with xerrorbars lc rgb '#222222' pt -1 lw 1.2, "
+            "$rows using 4:1:(sprintf('%.0f', $2)) with labels left offset 1,0"
+        ]
     return "\n".join(script + ["unset multiplot"]) + "\n"
 
 
@@ -252,12 +308,15 @@ def lines_over_workers(result):
     """gnuplot's script for throughput against workers."""
     contracts = result["settings"]["contracts"]
     workers = sorted(result["settings"]["workers"])
-    script = ["set terminal svg size 1000,%d font 'sans,13' background '#ffffff'" % (20 + 380 * len(contracts)),
-              "set multiplot layout %d,1" % len(contracts), "set grid lc '#dddddd'", "set border 3",
-              "set tics nomirror", "set key outside right", "set xlabel 'num\\_workers'",
-              "set ylabel 'images a second'",
-              "set xrange [%g:%g]" % (min(workers) - 0.2, max(workers) + 0.2), "set yrange [0:*]",
-              "set xtics (%s)" % ", ".join(map(str, workers))]
+    script = [
+        "set terminal svg size 1000,%d font 'sans,13' background '#ffffff'" %
+        (20 + 380 * len(contracts)),
+        "set multiplot layout %d,1" % len(contracts), "set grid lc '#dddddd'", "set border 3",
+        "set tics nomirror", "set key outside right", "set xlabel 'num\\_workers'",
+        "set ylabel 'images a second'",
+        "set xrange [%g:%g]" % (min(workers) - 0.2, max(workers) + 0.2), "set yrange [0:*]",
+        "set xtics (%s)" % ", ".join(map(str, workers))
+    ]
     for contract in contracts:
         plots = []
         for number, (name, about) in enumerate(result["peers"].items()):
@@ -270,8 +329,9 @@ def lines_over_workers(result):
                 block = "$w%d%s" % (number, contract)
                 script += [block + " << end"] + rows + ["end"]
                 colour = LINES.get(name)
-                plots.append("%s with linespoints pt 7 lw %g %s title %s" % (
-                    block, 3 if name == OURS else 1.5, "lc rgb '%s'" % colour if colour else "", quote(about["title"])))
+                plots.append("%s with linespoints pt 7 lw %g %s title %s" %
+                             (block, 3 if name == OURS else 1.5,
+                              "lc rgb '%s'" % colour if colour else "", quote(about["title"])))
         if plots:
             script += ["set title '%s'" % peer_contracts.CAPTIONS[contract],
                        "plot " + ", ".join(plots)]
@@ -281,8 +341,11 @@ def lines_over_workers(result):
 def draw(script, path):
     """False where there is no gnuplot."""
     try:
-        done = subprocess.run(["gnuplot"], input="set output %s\n%s" % (quote(path), script), text=True,
-                              stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(["gnuplot"],
+                              input="set output %s\n%s" % (quote(path), script),
+                              text=True,
+                              stderr=subprocess.PIPE,
+                              check=False)
     except OSError:
         return False
     if done.returncode != 0:
@@ -300,8 +363,10 @@ def write(path):
     figures = []
     if any(not cell.get("void") for cell in result["cells"]):
         for script, end, title in ((bars(result, workers, True), "", "the files as they are"),
-                                   (bars(result, workers, False), "-packs", "data that are made first"),
-                                   (lines_over_workers(result), "-workers", "throughput against workers")):
+                                   (bars(result, workers,
+                                         False), "-packs", "data that are made first"),
+                                   (lines_over_workers(result), "-workers",
+                                    "throughput against workers")):
             if script and draw(script, base + end + ".svg"):
                 figures.append((base + end + ".svg", title))
     text = markdown(result, figures)

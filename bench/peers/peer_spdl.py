@@ -76,8 +76,12 @@ def main():
                 yield batch
 
     versions = {"spdl-io": importlib.metadata.version("spdl-io")}
-    adapter.run(len(images), lambda: stream(math.inf, True), lambda: (part for part, _ in stream(1, False)), versions,
-                "nhwc", exact_epochs=False)
+    adapter.run(len(images),
+                lambda: stream(math.inf, True),
+                lambda: (part for part, _ in stream(1, False)),
+                versions,
+                "nhwc",
+                exact_epochs=False)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,10 @@ def operations(transforms, contract):
 def pillow_transform(arguments):
     from torchvision import transforms
     if arguments.eval:
-        return transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.PILToTensor()])
+        return transforms.Compose(
+            [transforms.Resize(256),
+             transforms.CenterCrop(224),
+             transforms.PILToTensor()])
     steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
     steps += operations(transforms, arguments.contract)
     if arguments.contract == "A1":
@@ -78,7 +81,9 @@ def main():
     if way == "pillow":
         dataset = torchvision.datasets.ImageFolder(arguments.data, pillow_transform(arguments))
     else:
-        dataset = torchvision.datasets.ImageFolder(arguments.data, tensors_transform(arguments), loader=load_tensor)
+        dataset = torchvision.datasets.ImageFolder(arguments.data,
+                                                   tensors_transform(arguments),
+                                                   loader=load_tensor)
 
     def make(**more):
         return torch.utils.data.DataLoader(dataset, BATCH, num_workers=arguments.workers, **more)

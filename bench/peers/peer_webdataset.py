@@ -50,10 +50,12 @@ def main():
         dataset = webdataset.WebDataset(shards, shardshuffle=len(shards) if shuffle else False)
         if shuffle:
             dataset = dataset.repeat().shuffle(BUFFER)
-        return dataset.to_tuple("jpg", "cls").map_tuple(image_of, int).batched(BATCH, partial=not shuffle)
+        return dataset.to_tuple("jpg", "cls").map_tuple(image_of, int).batched(BATCH,
+                                                                               partial=not shuffle)
 
     def batches():
-        return iter(webdataset.WebLoader(pipeline(True), batch_size=None, num_workers=arguments.workers))
+        return iter(
+            webdataset.WebLoader(pipeline(True), batch_size=None, num_workers=arguments.workers))
 
     def whole():
         for images, _ in webdataset.WebLoader(pipeline(False), batch_size=None):

@@ -33,7 +33,8 @@ def make_loader(way, spec, dtype):
     if way == "loader":
         import millrace as mr
         dataset = mr.Dataset(spec)
-        return lambda: mr.Loader(dataset, "train:224", batch_size=BATCH, num_workers=WORKERS, dtype=dtype)
+        return lambda: mr.Loader(
+            dataset, "train:224", batch_size=BATCH, num_workers=WORKERS, dtype=dtype)
     from millrace.torch import DataLoader, Dataset, ImageFolder, explain
     from torchvision import transforms as T
     end = [T.PILToTensor()] if dtype == "u8" else [
@@ -54,7 +55,8 @@ def batches_of(way, loader):
     import torch
     while True:
         for batch in loader:
-            yield (torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)) if way == "loader" else batch
+            yield (torch.from_dlpack(batch.image),
+                   torch.from_dlpack(batch.label)) if way == "loader" else batch
 
 
 def time_loop(way, make, seconds):
@@ -102,8 +104,15 @@ def run_child(arguments):
 # ---- in the parent ----
 
 def values_of(way, what, spec, dtype, seconds):
-    done = subprocess.run([sys.executable, "-B", os.path.abspath(__file__), "--child", "%s,%s" % (way, what), "--dtype",
-                           dtype, "--seconds", str(seconds), spec], capture_output=True, text=True, check=False)
+    done = subprocess.run([
+        sys.executable, "-B",
+        os.path.abspath(__file__), "--child",
+        "%s,%s" % (way, what), "--dtype", dtype, "--seconds",
+        str(seconds), spec
+    ],
+                          capture_output=True,
+                          text=True,
+                          check=False)
     if done.returncode != 0:
         raise SystemExit("%s, %s, %s: %s" % (way, what, spec, done.stderr.strip()[-300:]))
     return json.loads(done.stdout.split("values")[-1])
@@ -112,8 +121,14 @@ def values_of(way, what, spec, dtype, seconds):
 def value_of_command(spec, dtype, seconds):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bench.json")
-        done = subprocess.run([COMMAND, "bench", "--data", spec, "--workers", str(WORKERS), "--seconds", str(seconds),
-                               "--dtype", dtype, "--json", path], capture_output=True, text=True, check=False)
+        done = subprocess.run([
+            COMMAND, "bench", "--data", spec, "--workers",
+            str(WORKERS), "--seconds",
+            str(seconds), "--dtype", dtype, "--json", path
+        ],
+                              capture_output=True,
+                              text=True,
+                              check=False)
         if done.returncode != 0:
             raise SystemExit("millrace bench, %s: %s" % (spec, done.stderr.strip()[-300:]))
         with open(path, encoding="utf-8") as file:
@@ -141,16 +156,21 @@ def measure(spec, dtype, rounds, seconds):
 
 def show(about, digits):
     text = "%.*f" % (digits, about["median"])
-    return text if about["low"] is None else text + " [%.*f, %.*f]" % (digits, about["low"], digits, about["high"])
+    return text if about["low"] is None else text + " [%.*f, %.*f]" % (digits, about["low"], digits,
+                                                                       about["high"])
 
 
 def rows_of(spec, dtype, found):
     command = dict(enumerate(found["command"]))
     for way, title in WAYS.items():
         speed = dict(enumerate(found["%s,speed" % way]))
-        yield [os.path.basename(spec.rstrip("/")), dtype, title, show(describe(speed.values()), 0),
-               show(describe(paired(speed, command)), 3), show(describe(found["%s,first" % way]), 3),
-               "%.0f" % found["%s,memory" % way][0]]
+        yield [
+            os.path.basename(spec.rstrip("/")), dtype, title,
+            show(describe(speed.values()), 0),
+            show(describe(paired(speed, command)), 3),
+            show(describe(found["%s,first" % way]), 3),
+            "%.0f" % found["%s,memory" % way][0]
+        ]
 
 
 def parse_arguments(argv=None):

@@ -32,23 +32,27 @@ CELLS = {
     "erase25": ("`…+random_erasing(0.25)`", "folder", ("train:224+random_erasing(0.25)", 1)),
     "erase10": ("`…+random_erasing(0.1)`", "folder", ("train:224+random_erasing(0.1)", 1)),
     "mix": ("`…+mixup_or_cutmix(0.2,1)`", "folder", ("train:224+mixup_or_cutmix(0.2,1)", 1)),
-    "timm_mix": ("`…+timm_mixup(mixup=0.8,cutmix=1)`", "folder", ("train:224+timm_mixup(mixup=0.8,cutmix=1)", 1)),
-    "v2": ("V2's recipe", "folder", ("resnet50_v2" + V2, 4)),
+    "timm_mix": ("`…+timm_mixup(mixup=0.8,cutmix=1)`", "folder",
+                 ("train:224+timm_mixup(mixup=0.8,cutmix=1)", 1)), "v2": ("V2's recipe", "folder",
+                                                                          ("resnet50_v2" + V2, 4)),
     "v2_224": ("V2's recipe at 224", "folder", ("resnet50_v2:224" + V2, 4)),
-    "v2_packed": ("V2's recipe, packed", "pack", ("resnet50_v2" + V2, 4)),
-    "v2_torch": ("V2's recipe, PyTorch", "folder", "torch"),
-    "timm": ("timm's recipe, millrace.timm", "folder", "ours"),
-    "timm_packed": ("timm's recipe, millrace.timm, packed", "pack", "ours"),
+    "v2_packed": ("V2's recipe, packed", "pack",
+                  ("resnet50_v2" + V2, 4)), "v2_torch": ("V2's recipe, PyTorch", "folder", "torch"),
+    "timm": ("timm's recipe, millrace.timm", "folder",
+             "ours"), "timm_packed": ("timm's recipe, millrace.timm, packed", "pack", "ours"),
     "timm_theirs": ("timm's recipe, timm", "folder", "timm"),
 }
 
 # Group: its cells, and (above, below, aim) of its figures.
 GROUPS = {
-    "steps": (["plain", "erase25", "erase10", "mix", "timm_mix", "v2", "v2_224"],
-              [("erase25", "plain", 0.98), ("erase10", "plain", 0.98), ("mix", "plain", 0.94), ("timm_mix", "plain", 0.94),
-               ("v2", "plain", 0.80), ("v2_224", "plain", 0.80)]),
-    "v2": (["v2", "v2_packed", "v2_torch"], [("v2", "v2_torch", 3.3), ("v2_packed", "v2_torch", 11)]),
-    "timm": (["timm", "timm_packed", "timm_theirs"], [("timm", "timm_theirs", 3.3), ("timm_packed", "timm_theirs", 10)]),
+    "steps": (["plain", "erase25", "erase10", "mix", "timm_mix",
+               "v2", "v2_224"], [("erase25", "plain", 0.98), ("erase10", "plain", 0.98),
+                                 ("mix", "plain", 0.94), ("timm_mix", "plain", 0.94),
+                                 ("v2", "plain", 0.80), ("v2_224", "plain", 0.80)]),
+    "v2": (["v2", "v2_packed", "v2_torch"], [("v2", "v2_torch", 3.3),
+                                             ("v2_packed", "v2_torch", 11)]),
+    "timm": (["timm", "timm_packed", "timm_theirs"], [("timm", "timm_theirs", 3.3),
+                                                      ("timm_packed", "timm_theirs", 10)]),
 }
 
 
@@ -79,13 +83,27 @@ def make_torch(folder):
     from torchvision import transforms as T
     from torchvision.transforms import v2
     bilinear = T.InterpolationMode.BILINEAR
-    dataset = torchvision.datasets.ImageFolder(folder, T.Compose([
-        T.RandomResizedCrop(176, interpolation=bilinear, antialias=True), T.RandomHorizontalFlip(),
-        T.TrivialAugmentWide(interpolation=bilinear), T.PILToTensor(), T.ConvertImageDtype(torch.float),
-        T.Normalize(MEAN, STD), T.RandomErasing(p=0.1)]))
-    mix = v2.RandomChoice([v2.MixUp(alpha=0.2, num_classes=CLASSES), v2.CutMix(alpha=1.0, num_classes=CLASSES)])
+    dataset = torchvision.datasets.ImageFolder(
+        folder,
+        T.Compose([
+            T.RandomResizedCrop(176, interpolation=bilinear, antialias=True),
+            T.RandomHorizontalFlip(),
+            T.TrivialAugmentWide(interpolation=bilinear),
+            T.PILToTensor(),
+            T.ConvertImageDtype(torch.float),
+            T.Normalize(MEAN, STD),
+            T.RandomErasing(p=0.1)
+        ]))
+    mix = v2.RandomChoice(
+        [v2.MixUp(alpha=0.2, num_classes=CLASSES),
+         v2.CutMix(alpha=1.0, num_classes=CLASSES)])
     return torch.utils.data.DataLoader(
-        dataset, BATCH, sampler=RepeatSampler(len(dataset)), drop_last=True, num_workers=WORKERS, persistent_workers=True,
+        dataset,
+        BATCH,
+        sampler=RepeatSampler(len(dataset)),
+        drop_last=True,
+        num_workers=WORKERS,
+        persistent_workers=True,
         collate_fn=lambda samples: mix(*torch.utils.data.default_collate(samples)))
 
 
@@ -93,15 +111,18 @@ def mend_posterize():
     """timm 1.0.31 posterizes to 0 bits about once in 660 samples, which Pillow 13 refuses. 0 bits leave black."""
     from PIL import ImageOps
     posterize = ImageOps.posterize
-    ImageOps.posterize = lambda image, bits: posterize(image, bits) if bits else image.point(lambda _: 0)
+    ImageOps.posterize = lambda image, bits: posterize(image, bits) if bits else image.point(lambda
+                                                                                             _: 0)
 
 
 def make_timm(way, spec):
     """timm's recipe by timm's own create_loader, or by ours, with the same arguments."""
     import torch
     from timm import data
-    recipe = {"input_size": (3, 224, 224), "is_training": True, "auto_augment": "rand-m9-mstd0.5-inc1",
-              "interpolation": "random", "re_prob": 0.25, "re_mode": "pixel", "mean": MEAN, "std": STD}
+    recipe = {
+        "input_size": (3, 224, 224), "is_training": True, "auto_augment": "rand-m9-mstd0.5-inc1",
+        "interpolation": "random", "re_prob": 0.25, "re_mode": "pixel", "mean": MEAN, "std": STD
+    }
     # The loader would give the transform to the Subset, so the dataset gets it before.
     transform = data.create_transform(use_prefetcher=True, **recipe)
     if way == "timm":
@@ -110,13 +131,23 @@ def make_timm(way, spec):
     else:
         from millrace.timm import create_loader as create
         from millrace.torch import Dataset
-        dataset = data.ImageDataset(spec, transform=transform) if os.path.isdir(spec) else Dataset(spec, transform)
-    collate = data.FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, label_smoothing=0.1, num_classes=CLASSES)
+        dataset = data.ImageDataset(spec, transform=transform) if os.path.isdir(spec) else Dataset(
+            spec, transform)
+    collate = data.FastCollateMixup(mixup_alpha=0.8,
+                                    cutmix_alpha=1.0,
+                                    label_smoothing=0.1,
+                                    num_classes=CLASSES)
     long = torch.utils.data.Subset(dataset, list(range(len(dataset))) * EPOCHS_AT_ONCE)
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="millrace")  # the fall-back is not what is measured
-        return create(long, batch_size=BATCH, collate_fn=collate, num_workers=WORKERS, persistent_workers=True,
-                      device=torch.device("cpu"), **recipe)
+        warnings.filterwarnings("error",
+                                message="millrace")  # the fall-back is not what is measured
+        return create(long,
+                      batch_size=BATCH,
+                      collate_fn=collate,
+                      num_workers=WORKERS,
+                      persistent_workers=True,
+                      device=torch.device("cpu"),
+                      **recipe)
 
 
 def run_child(way, spec, seconds):
@@ -138,7 +169,8 @@ def run_child(way, spec, seconds):
     while last < begin + seconds or n % WORKERS:  # the workers of others end a batch each at about the same time
         images, targets = next(stream)
         n, last = n + 1, time.monotonic()
-    assert images.dtype == torch.float32 and len(images) == BATCH and targets.shape == (BATCH, CLASSES)
+    assert images.dtype == torch.float32 and len(images) == BATCH and targets.shape == (BATCH,
+                                                                                        CLASSES)
     print("value", n * BATCH / (last - begin), flush=True)
     os._exit(0)  # ending workers politely is no part of it
 
@@ -156,11 +188,17 @@ def value_of(name, data, seed, seconds):
     """Images a second."""
     _, reads, what = CELLS[name]
     if isinstance(what, str):
-        child = [sys.executable, "-B", os.path.abspath(__file__), "--child", what, "--seconds", str(seconds), data[reads]]
+        child = [
+            sys.executable, "-B",
+            os.path.abspath(__file__), "--child", what, "--seconds",
+            str(seconds), data[reads]
+        ]
         return float(output_of(child, name).split("value")[-1])
     transform, repeat = what
-    options = {"data": data[reads], "transform": transform, "workers": WORKERS, "batch-size": BATCH, "dtype": "f32",
-               "seed": seed, "seconds": seconds, "json": "-"}
+    options = {
+        "data": data[reads], "transform": transform, "workers": WORKERS, "batch-size": BATCH,
+        "dtype": "f32", "seed": seed, "seconds": seconds, "json": "-"
+    }
     if repeat > 1:
         options["repeat"] = repeat
     command = [COMMAND, "bench", "--drop-last"] + ["--%s=%s" % option for option in options.items()]
@@ -178,7 +216,8 @@ def measure(cells, data, rounds, seconds):
 
 def show(about, digits):
     text = "%.*f" % (digits, about["median"])
-    return text if about["low"] is None else text + " [%.*f, %.*f]" % (digits, about["low"], digits, about["high"])
+    return text if about["low"] is None else text + " [%.*f, %.*f]" % (digits, about["low"], digits,
+                                                                       about["high"])
 
 
 def print_table(head, rows):
@@ -189,7 +228,9 @@ def print_table(head, rows):
 
 def report(group, found):
     figures = [figure for figure in GROUPS[group][1] if all(name in found for name in figure[:2])]
-    print_table([group, "img/s"], [[CELLS[name][0], show(describe(values.values()), 0)] for name, values in found.items()])
+    print_table([group, "img/s"],
+                [[CELLS[name][0], show(describe(values.values()), 0)]
+                 for name, values in found.items()])
     rows = []
     for above, below, aim in figures:
         about = describe(paired(found[above], found[below]))
@@ -218,7 +259,10 @@ def main():
     if arguments.child:
         run_child(arguments.child, arguments.folder, arguments.seconds)
     os.environ["OMP_NUM_THREADS"] = "1"
-    data = {"folder": arguments.folder, "pack": arguments.pack and "pack:" + os.path.abspath(arguments.pack)}
+    data = {
+        "folder": arguments.folder, "pack": arguments.pack
+        and "pack:" + os.path.abspath(arguments.pack)
+    }
     result = {}
     for group in arguments.groups.split(","):
         cells = [name for name in GROUPS[group][0] if data[CELLS[name][1]]]

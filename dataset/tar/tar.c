@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens tar shards: from the keys of the SPEC a recipe, from its paths the shards, from their headers the catalog. All
- * shards lie below one folder, the deepest that they share; it is the catalog's root.
+ * Opens tar shards: from the keys of the SPEC a recipe, from its paths the shards, from their
+ * headers the catalog. All shards lie below one folder, the deepest that they share; it is the
+ * catalog's root.
  */
 #include "dataset/tar/tar.h"
 
@@ -49,12 +50,14 @@ static bool add_image(struct mr_tar_recipe *recipe, char *suffix)
 static mr_status take_images(struct mr_spec *spec, struct mr_tar_recipe *recipe, mr_error *error)
 {
     const char *text = mr_spec_take(spec, "image");
-    int len = snprintf(recipe->storage, sizeof recipe->storage, "%s", text ? text : "jpg,jpeg,png,webp");
+    int len =
+        snprintf(recipe->storage, sizeof recipe->storage, "%s", text ? text : "jpg,jpeg,png,webp");
     bool good = len >= 0 && (size_t)len < sizeof recipe->storage;
     for (char *rest = recipe->storage, *suffix; good && (suffix = strsep(&rest, ","));)
         good = add_image(recipe, suffix);
     return good ? MR_OK
-                : mr_error_set(error, MR_ERR_INVALID, "image '%s' of tar is not 1 to %d suffixes such as jpg,png", text,
+                : mr_error_set(error, MR_ERR_INVALID,
+                               "image '%s' of tar is not 1 to %d suffixes such as jpg,png", text,
                                MR_TAR_MAX_IMAGES);
 }
 
@@ -65,11 +68,13 @@ static mr_status take_label(struct mr_spec *spec, struct mr_tar_recipe *recipe, 
         recipe->label = MR_TAR_LABEL_CLS;
     } else if (mr_word_is(text, "none")) {
         recipe->label = MR_TAR_LABEL_NONE;
-    } else if (mr_word_begins(text, "json:") && text[5] && strlen(text + 5) < sizeof recipe->field) {
+    } else if (mr_word_begins(text, "json:") && text[5] &&
+               strlen(text + 5) < sizeof recipe->field) {
         recipe->label = MR_TAR_LABEL_JSON;
         snprintf(recipe->field, sizeof recipe->field, "%s", text + 5);
     } else {
-        return mr_error_set(error, MR_ERR_INVALID, "label '%s' of tar is none of cls, json:FIELD, none", text);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "label '%s' of tar is none of cls, json:FIELD, none", text);
     }
     return MR_OK;
 }
@@ -88,12 +93,14 @@ static mr_status take_keep(struct mr_spec *spec, enum mr_tar_index_place *keep_o
         if (mr_word_is(text, words[i]))
             return MR_OK;
     }
-    return mr_error_set(error, MR_ERR_INVALID, "index '%s' of tar is none of auto, beside, cache, none", text);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "index '%s' of tar is none of auto, beside, cache, none", text);
 }
 
 static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_error *error)
 {
-    if (take_images(spec, &opening->recipe, error) < 0 || take_label(spec, &opening->recipe, error) < 0 ||
+    if (take_images(spec, &opening->recipe, error) < 0 ||
+        take_label(spec, &opening->recipe, error) < 0 ||
         mr_tar_extra_parse(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
@@ -101,20 +108,23 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
     return status < 0 ? status : mr_spec_finish(spec, "image, label, keep, classes, index", error);
 }
 
-/* What the recipe says, as one text. Texts of the user's have their length in front, so no two recipes have one text.
+/*
+ * What the recipe says, as one text. Texts of the user's have their length in front, so no two
+ * recipes have one text. /
  */
 static void write_recipe(struct mr_tar_recipe *recipe)
 {
     static const char *const labels[] = {
         [MR_TAR_LABEL_CLS] = "cls", [MR_TAR_LABEL_JSON] = "json:", [MR_TAR_LABEL_NONE] = "none"};
-    int n = snprintf(recipe->text, sizeof recipe->text, "label %s%zu:%s image", labels[recipe->label],
-                     strlen(recipe->field), recipe->field);
+    int n = snprintf(recipe->text, sizeof recipe->text, "label %s%zu:%s image",
+                     labels[recipe->label], strlen(recipe->field), recipe->field);
     for (uint32_t i = 0; i < recipe->n_images; i++) /* storage and field are shorter than text */
-        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%zu:%s", strlen(recipe->images[i]),
-                      recipe->images[i]);
+        n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%zu:%s",
+                      strlen(recipe->images[i]), recipe->images[i]);
     for (uint32_t i = 0; i < recipe->n_extra; i++)
         n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, " keep %zu:%s:%" PRIu64,
-                      strlen(recipe->extra[i].name), recipe->extra[i].name, recipe->extra[i].max_bytes);
+                      strlen(recipe->extra[i].name), recipe->extra[i].name,
+                      recipe->extra[i].max_bytes);
 }
 
 /* How much of two paths is the same, up to a slash. */
@@ -140,7 +150,8 @@ static mr_status find_root(struct opening *opening, uint64_t n, mr_error *error)
     for (uint64_t i = 0; i < n; i++, path += strlen(path) + 1) {
         size_t off = (size_t)(path - first) + len;
         if (path[len] == '\0')
-            return mr_error_set(error, MR_ERR_INVALID, "the shard '%s' of the dataset is a folder", path);
+            return mr_error_set(error, MR_ERR_INVALID, "the shard '%s' of the dataset is a folder",
+                                path);
         mr_status status = mr_bytes_append(&opening->offs, &off, sizeof off, error);
         if (status < 0)
             return status;
@@ -149,14 +160,16 @@ static mr_status find_root(struct opening *opening, uint64_t n, mr_error *error)
 }
 
 /* A line for each broken place. */
-static void report_notes(const struct opening *opening, const char *path, const struct mr_tar_samples *samples)
+static void report_notes(const struct opening *opening, const char *path,
+                         const struct mr_tar_samples *samples)
 {
     const char *note = (const char *)samples->notes.data;
     for (size_t at = 0; at < samples->notes.len; at += strlen(note + at) + 1)
         mr_log_line(MR_LOG_WARNING, "%s%s %s", opening->written, path, note + at);
 }
 
-static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samples *samples, mr_error *error)
+static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samples *samples,
+                            mr_error *error)
 {
     struct opening *opening = user;
     struct mr_catalog_builder *builder = &opening->builder;
@@ -166,10 +179,11 @@ static mr_status take_shard(void *user, uint64_t shard, const struct mr_tar_samp
         return MR_OK;
     mr_status status = mr_catalog_builder_folder(builder, path, samples->stamp, error);
     if (status == MR_OK)
-        status =
-            mr_bytes_append(&builder->sections[MR_SECTION_MEMBERS], samples->members.data, samples->members.len, error);
+        status = mr_bytes_append(&builder->sections[MR_SECTION_MEMBERS], samples->members.data,
+                                 samples->members.len, error);
     if (status == MR_OK)
-        status = mr_bytes_append(&builder->sections[MR_SECTION_EXTRA], samples->extra.data, samples->extra.len, error);
+        status = mr_bytes_append(&builder->sections[MR_SECTION_EXTRA], samples->extra.data,
+                                 samples->extra.len, error);
     const char *name = (const char *)samples->names.data;
     for (uint64_t i = 0; status == MR_OK && i < samples->n; i++, name += strlen(name) + 1)
         status = mr_catalog_builder_name(builder, name, error);
@@ -206,9 +220,11 @@ static mr_status read_classes(struct opening *opening, mr_error *error)
     mr_status status = text ? MR_OK : mr_error_memory(error, MAX_CLASSES_BYTES + 1);
     int rc = text ? mr_file_read_at(fd, 0, text, MAX_CLASSES_BYTES + 1, &len) : 0;
     if (rc < 0)
-        status = mr_error_os(error, MR_ERR_IO, -rc, "cannot read the class names %s", opening->classes);
+        status =
+            mr_error_os(error, MR_ERR_IO, -rc, "cannot read the class names %s", opening->classes);
     else if (len > MAX_CLASSES_BYTES)
-        status = mr_error_set(error, MR_ERR_IO, "%s has more than %d bytes", opening->classes, MAX_CLASSES_BYTES);
+        status = mr_error_set(error, MR_ERR_IO, "%s has more than %d bytes", opening->classes,
+                              MAX_CLASSES_BYTES);
     if (status == MR_OK) {
         text[len] = '\0';
         status = add_classes(opening, text, len, error);
@@ -237,7 +253,8 @@ static mr_status build_catalog(struct opening *opening, int *fd_out, mr_error *e
     return mr_catalog_builder_finish(&opening->builder, fd_out, error);
 }
 
-static mr_status open_shards(struct mr_spec *spec, struct opening *opening, int fds[MR_CATALOG_N_FDS], mr_error *error)
+static mr_status open_shards(struct mr_spec *spec, struct opening *opening,
+                             int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
     char absolute[PATH_MAX];
     uint64_t n = 0;
@@ -245,24 +262,25 @@ static mr_status open_shards(struct mr_spec *spec, struct opening *opening, int 
     if (status == MR_OK)
         status = find_root(opening, n, error);
     if (status == MR_OK)
-        status =
-            mr_kind_open_root(*opening->written ? opening->written : ".", &fds[MR_CATALOG_FD_ROOT], absolute, error);
+        status = mr_kind_open_root(*opening->written ? opening->written : ".",
+                                   &fds[MR_CATALOG_FD_ROOT], absolute, error);
     if (status == MR_OK)
         status = mr_catalog_builder_root(&opening->builder, opening->written, absolute, error);
     if (status < 0)
         return status;
-    opening->source = (struct mr_tar_source){.root = fds[MR_CATALOG_FD_ROOT],
-                                             .written = opening->written,
-                                             .recipe = &opening->recipe,
-                                             .keep = opening->keep,
-                                             .paths = (const char *)opening->paths.data,
-                                             .offs = (const size_t *)(const void *)opening->offs.data,
-                                             .n = n};
+    opening->source =
+        (struct mr_tar_source){.root = fds[MR_CATALOG_FD_ROOT],
+                               .written = opening->written,
+                               .recipe = &opening->recipe,
+                               .keep = opening->keep,
+                               .paths = (const char *)opening->paths.data,
+                               .offs = (const size_t *)(const void *)opening->offs.data,
+                               .n = n};
     return build_catalog(opening, &fds[MR_CATALOG_FD_REGION], error);
 }
 
-mr_status mr_tar_open(struct mr_spec *spec, const mr_dataset_options *options, int fds_out[MR_CATALOG_N_FDS],
-                      mr_error *error)
+mr_status mr_tar_open(struct mr_spec *spec, const mr_dataset_options *options,
+                      int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     struct opening *opening = calloc(1, sizeof *opening);
     if (!opening)

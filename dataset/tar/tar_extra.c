@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the key keep: which extra members come with each sample. Each becomes an array of the batch, by its suffix.
+/*
+ * Reads the key keep: which extra members come with each sample. Each becomes an array of the
+ * batch, by its suffix. /
  */
 #include "dataset/tar/tar_extra.h"
 
@@ -16,7 +18,8 @@
 static mr_status refuse_keep(const char *text, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_INVALID,
-                        "keep '%s' of tar is not 1 to %d of SUFFIX:BYTES, separated by commas, with suffixes of up to "
+                        "keep '%s' of tar is not 1 to %d of SUFFIX:BYTES, separated by commas, "
+                        "with suffixes of up to "
                         "%d bytes and 1 to %llu BYTES",
                         text, MR_MAX_EXTRA, MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
 }
@@ -43,18 +46,20 @@ static bool parse_bytes(const char *text, uint64_t *bytes_out)
     return len > 0 && len < 10 && text[len] == '\0' && *bytes_out >= 1 && *bytes_out <= MAX_BYTES;
 }
 
-static mr_status add_extra(struct mr_tar_recipe *recipe, const char *text, char *item, mr_error *error)
+static mr_status add_extra(struct mr_tar_recipe *recipe, const char *text, char *item,
+                           mr_error *error)
 {
     char *colon = strrchr(item, ':');
     struct mr_extra extra = {0};
-    if (recipe->n_extra == MR_MAX_EXTRA || !colon || colon == item || colon - item >= MR_EXTRA_NAME ||
-        !parse_bytes(colon + 1, &extra.max_bytes))
+    if (recipe->n_extra == MR_MAX_EXTRA || !colon || colon == item ||
+        colon - item >= MR_EXTRA_NAME || !parse_bytes(colon + 1, &extra.max_bytes))
         return refuse_keep(text, error);
     *colon = '\0';
     for (size_t i = 0; item[i]; i++)
         extra.name[i] = (char)mr_word_lower(item[i]);
     if (is_taken(recipe, extra.name))
-        return mr_error_set(error, MR_ERR_INVALID, "keep '%s' of tar: an array of a batch is called '%s' already", text,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "keep '%s' of tar: an array of a batch is called '%s' already", text,
                             extra.name);
     snprintf(extra.offsets, sizeof extra.offsets, "%s" OFFSETS, extra.name);
     recipe->extra[recipe->n_extra++] = extra;

@@ -2,9 +2,9 @@
 /*
  * Groups consecutive members with one stem to samples, and reads their labels.
  *
- * A gap swallows headers, so members are lost whose names nobody knows. Where a sample beside the gap lacks its image
- * or its label, that sample is what was lost; otherwise a damaged sample stands in the gap's place, so that the policy
- * for damaged samples sees it.
+ * A gap swallows headers, so members are lost whose names nobody knows. Where a sample beside the
+ * gap lacks its image or its label, that sample is what was lost; otherwise a damaged sample stands
+ * in the gap's place, so that the policy for damaged samples sees it.
  */
 #include "dataset/tar/tar_group.h"
 
@@ -55,7 +55,8 @@ void mr_tar_samples_fini(struct mr_tar_samples *samples)
 static bool is_meta(const char *name)
 {
     size_t len = strcspn(name, "/");
-    return len >= 4 && name[0] == '_' && name[1] == '_' && name[len - 1] == '_' && name[len - 2] == '_';
+    return len >= 4 && name[0] == '_' && name[1] == '_' && name[len - 1] == '_' &&
+           name[len - 2] == '_';
 }
 
 bool mr_tar_group_split(const char *name, size_t *stem_len_out, const char **suffix_out)
@@ -70,7 +71,8 @@ bool mr_tar_group_split(const char *name, size_t *stem_len_out, const char **suf
 }
 
 mr_status mr_tar_group_create(struct mr_tar_file *file, const struct mr_tar_recipe *recipe,
-                              struct mr_tar_samples *samples, struct mr_tar_group **group_out, mr_error *error)
+                              struct mr_tar_samples *samples, struct mr_tar_group **group_out,
+                              mr_error *error)
 {
     struct mr_tar_group *group = calloc(1, sizeof *group);
     if (!group)
@@ -93,7 +95,8 @@ static mr_status add_sample(struct mr_tar_group *group, const struct mr_catalog_
     struct mr_tar_samples *samples = group->samples;
     mr_status status = mr_bytes_append(&samples->members, member, sizeof *member, error);
     if (status == MR_OK)
-        status = mr_bytes_append(&samples->extra, extra, group->recipe->n_extra * sizeof *extra, error);
+        status =
+            mr_bytes_append(&samples->extra, extra, group->recipe->n_extra * sizeof *extra, error);
     if (status == MR_OK)
         status = mr_bytes_append(&samples->names, name, strlen(name) + 1, error);
     samples->n += status == MR_OK;
@@ -105,9 +108,11 @@ static mr_status add_gap(struct mr_tar_group *group, mr_error *error)
 {
     static const struct mr_catalog_extra none[MR_MAX_EXTRA];
     char name[64];
-    struct mr_catalog_member member = {
-        .offset = group->gap.from, .len = group->gap.to - group->gap.from, .problem = MR_PROBLEM_LOST};
-    snprintf(name, sizeof name, "(bytes %" PRIu64 " to %" PRIu64 ")", group->gap.from, group->gap.to);
+    struct mr_catalog_member member = {.offset = group->gap.from,
+                                       .len = group->gap.to - group->gap.from,
+                                       .problem = MR_PROBLEM_LOST};
+    snprintf(name, sizeof name, "(bytes %" PRIu64 " to %" PRIu64 ")", group->gap.from,
+             group->gap.to);
     group->has_gap = false;
     return add_sample(group, &member, none, name, error);
 }
@@ -126,7 +131,8 @@ static enum mr_catalog_problem judge_sample(const struct mr_tar_group *group)
         return group->problem;
     bool has_image = group->image < group->recipe->n_images;
     bool has_label = group->has_label || group->recipe->label == MR_TAR_LABEL_NONE;
-    bool may_lack = (group->gap_within || group->is_cut) && lacks_extra(group); /* it may have had it */
+    /* it may have had it */
+    bool may_lack = (group->gap_within || group->is_cut) && lacks_extra(group);
     if (has_image && has_label && !may_lack)
         return MR_PROBLEM_NONE;
     if (has_image && has_label && group->gap_within)
@@ -151,7 +157,8 @@ static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
         status = add_gap(group, error);
     if (status < 0)
         return status;
-    return add_sample(group, &group->member, group->extra, *group->name ? group->name : group->stem, error);
+    return add_sample(group, &group->member, group->extra, *group->name ? group->name : group->stem,
+                      error);
 }
 
 /* How many broken places have no note. */
@@ -160,7 +167,8 @@ static mr_status count_rest(struct mr_tar_group *group, mr_error *error)
     char note[64];
     if (group->n_notes <= MAX_NOTES)
         return MR_OK;
-    int len = snprintf(note, sizeof note, "has %" PRIu64 " more broken places", group->n_notes - MAX_NOTES);
+    int len = snprintf(note, sizeof note, "has %" PRIu64 " more broken places",
+                       group->n_notes - MAX_NOTES);
     return mr_bytes_append(&group->samples->notes, note, (size_t)len + 1, error);
 }
 
@@ -197,7 +205,8 @@ static mr_status add_note(struct mr_tar_group *group, const char *note, mr_error
     return mr_bytes_append(&group->samples->notes, note, strlen(note) + 1, error);
 }
 
-static void take_image(struct mr_tar_group *group, const struct mr_tar_member *member, const char *suffix)
+static void take_image(struct mr_tar_group *group, const struct mr_tar_member *member,
+                       const char *suffix)
 {
     for (uint32_t i = 0; i < group->recipe->n_images; i++) {
         if (strcmp(suffix, group->recipe->images[i]) != 0)
@@ -214,7 +223,8 @@ static void take_image(struct mr_tar_group *group, const struct mr_tar_member *m
     }
 }
 
-static void take_extra(struct mr_tar_group *group, const struct mr_tar_member *member, const char *suffix)
+static void take_extra(struct mr_tar_group *group, const struct mr_tar_member *member,
+                       const char *suffix)
 {
     for (uint32_t i = 0; i < group->recipe->n_extra; i++) {
         if (strcmp(suffix, group->recipe->extra[i].name) != 0)
@@ -223,7 +233,8 @@ static void take_extra(struct mr_tar_group *group, const struct mr_tar_member *m
             group->problem = MR_PROBLEM_TWICE;
         else if (member->is_cut)
             group->problem = MR_PROBLEM_CUT;
-        else if (member->len > group->recipe->extra[i].max_bytes && group->problem == MR_PROBLEM_NONE)
+        else if (member->len > group->recipe->extra[i].max_bytes &&
+                 group->problem == MR_PROBLEM_NONE)
             group->problem = MR_PROBLEM_LONG;
         group->has_extra[i] = true;
         group->extra[i] = (struct mr_catalog_extra){.offset = member->offset, .len = member->len};
@@ -231,8 +242,8 @@ static void take_extra(struct mr_tar_group *group, const struct mr_tar_member *m
 }
 
 /* The text of a JSON member; short ones lie in the window already. */
-static mr_status read_json(struct mr_tar_group *group, const struct mr_tar_member *member, bool *good_out,
-                           mr_error *error)
+static mr_status read_json(struct mr_tar_group *group, const struct mr_tar_member *member,
+                           bool *good_out, mr_error *error)
 {
     size_t n = 0, len = (size_t)member->len;
     char *text = malloc(len + 1);
@@ -241,18 +252,22 @@ static mr_status read_json(struct mr_tar_group *group, const struct mr_tar_membe
     int rc = mr_file_read_at(group->file->fd, member->offset, text, len, &n);
     *good_out = rc == 0 && mr_tar_label_json(text, n, group->recipe->field, &group->label);
     free(text);
-    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "%s/%s", group->file->shown, member->name) : MR_OK;
+    return rc < 0 ? mr_error_os(error, MR_ERR_IO, -rc, "%s/%s", group->file->shown, member->name)
+                  : MR_OK;
 }
 
-static mr_status read_label(struct mr_tar_group *group, const struct mr_tar_member *member, mr_error *error)
+static mr_status read_label(struct mr_tar_group *group, const struct mr_tar_member *member,
+                            mr_error *error)
 {
     bool good = false, is_json = group->recipe->label == MR_TAR_LABEL_JSON;
     mr_status status = MR_OK;
     if (member->len <= (is_json ? MR_TAR_WINDOW : MAX_CLS)) {
-        const char *text = (const char *)mr_tar_file_look(group->file, member->offset, (size_t)member->len, error);
+        const char *text =
+            (const char *)mr_tar_file_look(group->file, member->offset, (size_t)member->len, error);
         if (!text)
             return MR_ERR_IO;
-        good = is_json ? mr_tar_label_json(text, (size_t)member->len, group->recipe->field, &group->label)
+        good = is_json ? mr_tar_label_json(text, (size_t)member->len, group->recipe->field,
+                                           &group->label)
                        : mr_tar_label_integer(text, (size_t)member->len, &group->label);
     } else if (is_json && member->len <= MAX_JSON) {
         status = read_json(group, member, &good, error);
@@ -262,11 +277,12 @@ static mr_status read_label(struct mr_tar_group *group, const struct mr_tar_memb
     return status;
 }
 
-static mr_status take_label(struct mr_tar_group *group, const struct mr_tar_member *member, const char *suffix,
-                            mr_error *error)
+static mr_status take_label(struct mr_tar_group *group, const struct mr_tar_member *member,
+                            const char *suffix, mr_error *error)
 {
     enum mr_tar_label label = group->recipe->label;
-    if (label == MR_TAR_LABEL_NONE || strcmp(suffix, label == MR_TAR_LABEL_CLS ? "cls" : "json") != 0)
+    if (label == MR_TAR_LABEL_NONE ||
+        strcmp(suffix, label == MR_TAR_LABEL_CLS ? "cls" : "json") != 0)
         return MR_OK;
     if (group->has_label)
         group->problem = MR_PROBLEM_TWICE;
@@ -276,7 +292,8 @@ static mr_status take_label(struct mr_tar_group *group, const struct mr_tar_memb
     return read_label(group, member, error);
 }
 
-static mr_status note_cut(struct mr_tar_group *group, const struct mr_tar_member *member, mr_error *error)
+static mr_status note_cut(struct mr_tar_group *group, const struct mr_tar_member *member,
+                          mr_error *error)
 {
     char note[MR_CATALOG_PATH + 256];
     group->is_cut = true;
@@ -299,7 +316,8 @@ mr_status mr_tar_group_member(void *user, const struct mr_tar_member *member, mr
         lower[i] = (char)mr_word_lower(suffix[i]);
     lower[suffix[i] ? 0 : i] = '\0'; /* so long a one is in no list */
     mr_status status = MR_OK;
-    if (!group->is_open || stem_len != group->stem_len || memcmp(member->name, group->stem, stem_len) != 0) {
+    if (!group->is_open || stem_len != group->stem_len ||
+        memcmp(member->name, group->stem, stem_len) != 0) {
         status = close_sample(group, error);
         open_sample(group, member->name, stem_len);
     } else if (!group->gap_before) {
@@ -319,7 +337,8 @@ mr_status mr_tar_group_gap(void *user, const struct mr_tar_gap *gap, mr_error *e
 {
     struct mr_tar_group *group = user;
     char note[MR_CATALOG_PATH + 256];
-    snprintf(note, sizeof note, "bytes %" PRIu64 " to %" PRIu64 " are no members (%s): what followed %s there is lost",
+    snprintf(note, sizeof note,
+             "bytes %" PRIu64 " to %" PRIu64 " are no members (%s): what followed %s there is lost",
              gap->from, gap->to, gap->why, group->is_open ? group->stem : "the start");
     mr_status status = add_note(group, note, error);
     group->has_gap = true;

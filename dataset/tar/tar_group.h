@@ -17,7 +17,8 @@ struct mr_tar_recipe {
     enum mr_tar_label label;
     char field[128]; /* of the JSON */
     uint32_t n_images;
-    const char *images[MR_TAR_MAX_IMAGES]; /* suffixes in lower case; the first that a sample has is its image */
+    const char *images[MR_TAR_MAX_IMAGES]; /* suffixes in lower case; the first that a sample has
+                                              is its image */
     uint32_t n_extra;
     struct mr_extra extra[MR_MAX_EXTRA]; /* extra members, by suffix */
     char storage[256];
@@ -39,15 +40,22 @@ void mr_tar_samples_fini(struct mr_tar_samples *samples);
 
 struct mr_tar_group;
 
-/* The path up to the first dot of its base name, and what follows the dot. False: it belongs to no sample. */
+/*
+ * The path up to the first dot of its base name, and what follows the dot. False: it belongs to no
+ * sample.
+ */
 bool mr_tar_group_split(const char *name, size_t *stem_len_out, const char **suffix_out);
 
 /* samples start empty. Ownership: file, recipe and samples stay the caller's until destroy. */
 mr_status mr_tar_group_create(struct mr_tar_file *file, const struct mr_tar_recipe *recipe,
-                              struct mr_tar_samples *samples, struct mr_tar_group **group_out, mr_error *error);
+                              struct mr_tar_samples *samples, struct mr_tar_group **group_out,
+                              mr_error *error);
 void mr_tar_group_destroy(struct mr_tar_group *group);
 
-/* The next member, or the next gap; group is a struct mr_tar_group. These are events of mr_tar_scan(). */
+/*
+ * The next member, or the next gap; group is a struct mr_tar_group. These are events of
+ * mr_tar_scan().
+ */
 mr_status mr_tar_group_member(void *group, const struct mr_tar_member *member, mr_error *error);
 mr_status mr_tar_group_gap(void *group, const struct mr_tar_gap *gap, mr_error *error);
 /* No member follows. */

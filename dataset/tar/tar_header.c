@@ -2,7 +2,8 @@
 /*
  * Parses headers of tar files. Nothing here reads a file.
  *
- * Invariant: every byte may be hostile. Numbers are checked against 63 bits and texts end where their field ends.
+ * Invariant: every byte may be hostile. Numbers are checked against 63 bits and texts end where
+ * their field ends.
  */
 #include "dataset/tar/tar_header.h"
 
@@ -35,7 +36,10 @@ bool mr_tar_header_has_magic(const uint8_t block[MR_TAR_BLOCK])
     return memcmp(block + MAGIC_AT, "ustar", 5) == 0;
 }
 
-/* Octal digits, with spaces before them and a space or NUL behind. A field of spaces or NULs only is 0. */
+/*
+ * Octal digits, with spaces before them and a space or NUL behind. A field of spaces or NULs only
+ * is 0.
+ */
 static bool parse_octal(const uint8_t *field, size_t len, uint64_t *value_out)
 {
     size_t i = 0;
@@ -51,7 +55,9 @@ static bool parse_octal(const uint8_t *field, size_t len, uint64_t *value_out)
     return i == len || field[i] == ' ' || field[i] == '\0';
 }
 
-/* GNU's numbers of 256 to the base begin with a set bit; negative ones have the next bit set too. */
+/*
+ * GNU's numbers of 256 to the base begin with a set bit; negative ones have the next bit set too.
+ */
 static bool parse_number(const uint8_t *field, size_t len, uint64_t *value_out)
 {
     if (field[0] < 0x80)
@@ -66,7 +72,10 @@ static bool parse_number(const uint8_t *field, size_t len, uint64_t *value_out)
     return true;
 }
 
-/* The sum of all bytes, with spaces in the place of the checksum; some old programs added signed bytes. */
+/*
+ * The sum of all bytes, with spaces in the place of the checksum; some old programs added signed
+ * bytes.
+ */
 static bool has_checksum(const uint8_t *block)
 {
     uint64_t stated;
@@ -182,7 +191,8 @@ bool mr_tar_header_parse_pax(const uint8_t *bytes, size_t len, struct mr_tar_pax
         if (!space || !parse_decimal(text, (size_t)(space - text), &record) || record > len)
             return false;
         size_t head = (size_t)(space - text) + 1;
-        if (record < head + 2 || text[record - 1] != '\n' || !take_record(space + 1, record - head - 1, pax_out))
+        if (record < head + 2 || text[record - 1] != '\n' ||
+            !take_record(space + 1, record - head - 1, pax_out))
             return false;
         text += record;
         len -= record;

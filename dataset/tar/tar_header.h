@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One header of a tar file, and the records of a pax header: ustar, pax, GNU and the old form without a magic. */
+/*
+ * One header of a tar file, and the records of a pax header: ustar, pax, GNU and the old form
+ * without a magic.
+ */
 #ifndef DATASET_TAR_HEADER_H
 #define DATASET_TAR_HEADER_H
 
@@ -28,7 +31,10 @@ struct mr_tar_header {
     char name[MR_TAR_SHORT_NAME];
 };
 
-/* What a pax header says of the things that matter here; text leads into the bytes that were parsed. */
+/*
+ * What a pax header says of the things that matter here; text leads into the bytes that were
+ * parsed.
+ */
 struct mr_tar_pax {
     const char *path; /* NULL: not given; no NUL at its end */
     size_t path_len;
@@ -42,7 +48,8 @@ bool mr_tar_header_is_end(const uint8_t block[MR_TAR_BLOCK]);
 /* "ustar" stands where ustar, pax and GNU have it. */
 bool mr_tar_header_has_magic(const uint8_t block[MR_TAR_BLOCK]);
 /* Returns NULL, or what is wrong with the block in a few words. */
-const char *mr_tar_header_parse(const uint8_t block[MR_TAR_BLOCK], struct mr_tar_header *header_out);
+const char *mr_tar_header_parse(const uint8_t block[MR_TAR_BLOCK],
+                                struct mr_tar_header *header_out);
 /* Returns false where the records are not well-formed. */
 bool mr_tar_header_parse_pax(const uint8_t *bytes, size_t len, struct mr_tar_pax *pax_out);
 

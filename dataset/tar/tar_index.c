@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens one shard and takes its samples from what was kept of it, or from one pass over the headers. */
+/*
+ * Opens one shard and takes its samples from what was kept of it, or from one pass over the
+ * headers.
+ */
 #include "dataset/tar/tar_index.h"
 
 #include <fcntl.h>
@@ -14,20 +17,24 @@
 #include "dataset/tar/tar_wds.h"
 
 /* Not one header was found. */
-static mr_status refuse_garbage(const struct mr_tar_file *file, const struct mr_tar_samples *samples, mr_error *error)
+static mr_status refuse_garbage(const struct mr_tar_file *file,
+                                const struct mr_tar_samples *samples, mr_error *error)
 {
     const struct mr_catalog_member *first = (const void *)samples->members.data;
     if (file->size == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the shard %s is empty", file->shown);
-    if (samples->n == 1 && first->problem == MR_PROBLEM_LOST && first->offset == 0 && first->len == file->size)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s is no tar file: no header is in its %" PRIu64 " bytes",
-                            file->shown, file->size);
+    if (samples->n == 1 && first->problem == MR_PROBLEM_LOST && first->offset == 0 &&
+        first->len == file->size)
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "%s is no tar file: no header is in its %" PRIu64 " bytes", file->shown,
+                            file->size);
     return MR_OK;
 }
 
 /* Members from an index that somebody else wrote, or from the headers. */
-static mr_status find_members(const struct mr_tar_source *source, const char *path, const struct stat *st,
-                              struct mr_tar_file *file, const struct mr_tar_events *events, mr_error *error)
+static mr_status find_members(const struct mr_tar_source *source, const char *path,
+                              const struct stat *st, struct mr_tar_file *file,
+                              const struct mr_tar_events *events, mr_error *error)
 {
     bool used = false;
     mr_status status = MR_OK;
@@ -36,14 +43,16 @@ static mr_status find_members(const struct mr_tar_source *source, const char *pa
     return status < 0 || used ? status : mr_tar_scan(file, events, error);
 }
 
-static mr_status scan_shard(const struct mr_tar_source *source, const char *path, const struct stat *st,
-                            struct mr_tar_file *file, struct mr_tar_samples *samples, mr_error *error)
+static mr_status scan_shard(const struct mr_tar_source *source, const char *path,
+                            const struct stat *st, struct mr_tar_file *file,
+                            struct mr_tar_samples *samples, mr_error *error)
 {
     struct mr_tar_group *group = NULL;
     mr_status status = mr_tar_group_create(file, source->recipe, samples, &group, error);
     if (status < 0)
         return status;
-    struct mr_tar_events events = {.member = mr_tar_group_member, .gap = mr_tar_group_gap, .user = group};
+    struct mr_tar_events events = {
+        .member = mr_tar_group_member, .gap = mr_tar_group_gap, .user = group};
     status = find_members(source, path, st, file, &events, error);
     if (status == MR_OK)
         status = mr_tar_group_finish(group, error);
@@ -51,8 +60,9 @@ static mr_status scan_shard(const struct mr_tar_source *source, const char *path
     return status < 0 ? status : refuse_garbage(file, samples, error);
 }
 
-static mr_status read_shard(const struct mr_tar_source *source, const char *path, const char *shown, int fd,
-                            const struct stat *st, struct mr_tar_samples *samples, mr_error *error)
+static mr_status read_shard(const struct mr_tar_source *source, const char *path, const char *shown,
+                            int fd, const struct stat *st, struct mr_tar_samples *samples,
+                            mr_error *error)
 {
     struct mr_tar_file *file = calloc(1, sizeof *file);
     if (!file)
@@ -66,15 +76,18 @@ static mr_status read_shard(const struct mr_tar_source *source, const char *path
     return status;
 }
 
-/* A broken shard is not kept: its notes are for every opening. Neither is one that somebody writes to. */
+/*
+ * A broken shard is not kept: its notes are for every opening. Neither is one that somebody writes
+ * to.
+ */
 static bool is_unchanged(int fd, const struct stat *before)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && mr_file_cache_stamp(&st) == mr_file_cache_stamp(before);
 }
 
-mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, struct mr_tar_samples *samples_out,
-                             mr_error *error)
+mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i,
+                             struct mr_tar_samples *samples_out, mr_error *error)
 {
     char shown[2 * MR_CATALOG_PATH];
     const char *path = source->paths + source->offs[i];
@@ -85,10 +98,12 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i, str
     if (fd < 0)
         return mr_regular_file_fail(error, -fd, "cannot open the shard %s", shown);
     mr_status status = MR_OK;
-    if (!mr_tar_index_file_load(source->keep, source->root, path, &st, source->recipe, samples_out)) {
+    if (!mr_tar_index_file_load(source->keep, source->root, path, &st, source->recipe,
+                                samples_out)) {
         status = read_shard(source, path, shown, fd, &st, samples_out, error);
         if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
-            mr_tar_index_file_save(source->keep, source->root, path, &st, source->recipe, samples_out);
+            mr_tar_index_file_save(source->keep, source->root, path, &st, source->recipe,
+                                   samples_out);
     }
     if (status == MR_OK)
         samples_out->stamp = mr_file_cache_stamp(&st);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads kept indexes: a header, the recipe, the members, the extra ones, the members' names, all under one
- * checksum. It is a cache:
- * native byte order, a version, and anything odd makes it as if it were not there.
+ * Writes and reads kept indexes: a header, the recipe, the members, the extra ones, the members'
+ * names, all under one checksum. It is a cache: native byte order, a version, and anything odd
+ * makes it as if it were not there.
  *
- * Invariant: readers see a whole file or none, since it is written under a temporary name first. What is read is
- * checked as if anybody had written it: places lie in the shard, names end.
+ * Invariant: readers see a whole file or none, since it is written under a temporary name first.
+ * What is read is checked as if anybody had written it: places lie in the shard, names end.
  */
 #include "dataset/tar/tar_index_file.h"
 
@@ -53,7 +53,9 @@ struct keep_header {
 
 static struct stamp stamp_of(const struct stat *st)
 {
-    return (struct stamp){.len = (uint64_t)st->st_size, .mtime_s = st->st_mtim.tv_sec, .mtime_ns = st->st_mtim.tv_nsec};
+    return (struct stamp){.len = (uint64_t)st->st_size,
+                          .mtime_s = st->st_mtim.tv_sec,
+                          .mtime_ns = st->st_mtim.tv_nsec};
 }
 
 static struct origin find_origin(int root, const char *path, const struct stat *shard)
@@ -76,14 +78,15 @@ struct place {
 };
 
 /* The file's name in the shard's folder. */
-static bool find_beside(int root, const char *path, const struct mr_tar_recipe *recipe, struct place *place_out)
+static bool find_beside(int root, const char *path, const struct mr_tar_recipe *recipe,
+                        struct place *place_out)
 {
     const char *slash = strrchr(path, '/');
     int folder_len = slash ? (int)(slash - path) + 1 : 0;
     uint32_t hash = (uint32_t)mr_xxh3(recipe->text, strlen(recipe->text));
     place_out->folder = root;
-    int n = snprintf(place_out->path, sizeof place_out->path, "%.*s.%s.%08" PRIx32 ".millrace", folder_len, path,
-                     path + folder_len, hash);
+    int n = snprintf(place_out->path, sizeof place_out->path, "%.*s.%s.%08" PRIx32 ".millrace",
+                     folder_len, path, path + folder_len, hash);
     return n > 0 && n - folder_len <= NAME_MAX && (size_t)n < sizeof place_out->path;
 }
 
@@ -117,12 +120,14 @@ static bool find_in_cache(int root, const char *path, const struct mr_tar_recipe
     ssize_t len = *path == '/' ? 0 : readlink(link, absolute, PATH_MAX - 1);
     if (len < 0 || !find_cache_folder(folder, make))
         return false;
-    size_t all = (size_t)len + (size_t)snprintf(absolute + len, sizeof absolute - (size_t)len, "/%s", path);
+    size_t all =
+        (size_t)len + (size_t)snprintf(absolute + len, sizeof absolute - (size_t)len, "/%s", path);
     if (all >= sizeof absolute)
         return false;
     uint64_t hash = mr_xxh3_pair(absolute, all, recipe->text, strlen(recipe->text));
     place_out->folder = AT_FDCWD;
-    int n = snprintf(place_out->path, sizeof place_out->path, "%s/%016" PRIx64 ".millrace", folder, hash);
+    int n = snprintf(place_out->path, sizeof place_out->path, "%s/%016" PRIx64 ".millrace", folder,
+                     hash);
     return n > 0 && (size_t)n < sizeof place_out->path;
 }
 
@@ -132,43 +137,51 @@ static uint64_t sum_file(const struct keep_header *header, const uint8_t *rest, 
 }
 
 /* Do the parts fill what was read, and is it of this shard and recipe? */
-static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len, const struct origin *origin,
-                        const struct mr_tar_recipe *recipe)
+static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len,
+                        const struct origin *origin, const struct mr_tar_recipe *recipe)
 {
     uint64_t members, all, of_each = sizeof(struct mr_catalog_member);
     of_each += recipe->n_extra * sizeof(struct mr_catalog_extra);
-    return header->magic == MAGIC && header->version == VERSION && header->recipe_len == strlen(recipe->text) &&
-           is_same(&header->origin.shard, &origin->shard) && is_same(&header->origin.wds, &origin->wds) &&
-           mr_checked_mul_u64(header->n, of_each, &members) && mr_checked_add_u64(members, header->names_len, &all) &&
+    return header->magic == MAGIC && header->version == VERSION &&
+           header->recipe_len == strlen(recipe->text) &&
+           is_same(&header->origin.shard, &origin->shard) &&
+           is_same(&header->origin.wds, &origin->wds) &&
+           mr_checked_mul_u64(header->n, of_each, &members) &&
+           mr_checked_add_u64(members, header->names_len, &all) &&
            mr_checked_add_u64(all, header->recipe_len, &all) && all == len &&
-           memcmp(rest, recipe->text, header->recipe_len) == 0 && header->checksum == sum_file(header, rest, len);
+           memcmp(rest, recipe->text, header->recipe_len) == 0 &&
+           header->checksum == sum_file(header, rest, len);
 }
 
 /* Further members of a good sample lie in the shard, and are as long as the recipe allows. */
-static bool extra_fit(const struct mr_tar_samples *samples, uint64_t i, const struct mr_tar_recipe *recipe,
-                      uint64_t shard_bytes)
+static bool extra_fit(const struct mr_tar_samples *samples, uint64_t i,
+                      const struct mr_tar_recipe *recipe, uint64_t shard_bytes)
 {
     for (uint32_t k = 0; k < recipe->n_extra; k++) {
         struct mr_catalog_extra extra;
         uint64_t stop;
-        memcpy(&extra, samples->extra.data + (i * recipe->n_extra + k) * sizeof extra, sizeof extra);
-        if (extra.len > recipe->extra[k].max_bytes || !mr_checked_add_u64(extra.offset, extra.len, &stop) ||
-            stop > shard_bytes)
+        memcpy(&extra, samples->extra.data + (i * recipe->n_extra + k) * sizeof extra,
+               sizeof extra);
+        if (extra.len > recipe->extra[k].max_bytes ||
+            !mr_checked_add_u64(extra.offset, extra.len, &stop) || stop > shard_bytes)
             return false;
     }
     return true;
 }
 
 /* As many names as members, none of them empty or too long; places in the shard. */
-static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_tar_recipe *recipe, uint64_t shard_bytes)
+static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_tar_recipe *recipe,
+                        uint64_t shard_bytes)
 {
-    const char *name = (const char *)samples->names.data, *end = name ? name + samples->names.len : name;
+    const char *name = (const char *)samples->names.data,
+               *end = name ? name + samples->names.len : name;
     for (uint64_t i = 0; i < samples->n; i++) {
         struct mr_catalog_member member;
         uint64_t stop;
         memcpy(&member, samples->members.data + i * sizeof member, sizeof member);
         const char *nul = name < end ? memchr(name, '\0', (size_t)(end - name)) : NULL;
-        if (!nul || nul == name || nul - name >= MR_CATALOG_PATH || member.problem >= MR_N_PROBLEMS ||
+        if (!nul || nul == name || nul - name >= MR_CATALOG_PATH ||
+            member.problem >= MR_N_PROBLEMS ||
             !mr_checked_add_u64(member.offset, member.len, &stop) || stop > shard_bytes ||
             (member.problem == MR_PROBLEM_NONE && !extra_fit(samples, i, recipe, shard_bytes)))
             return false;
@@ -198,8 +211,8 @@ static bool take_samples(const uint8_t *bytes, size_t len, const struct origin *
            samples_fit(samples, recipe, header.origin.shard.len);
 }
 
-static bool load_place(const struct place *place, const struct origin *origin, const struct mr_tar_recipe *recipe,
-                       struct mr_tar_samples *samples_out)
+static bool load_place(const struct place *place, const struct origin *origin,
+                       const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples_out)
 {
     struct stat st;
     size_t n = 0;
@@ -217,8 +230,9 @@ static bool load_place(const struct place *place, const struct origin *origin, c
     return good;
 }
 
-bool mr_tar_index_file_load(enum mr_tar_index_place keep, int root, const char *path, const struct stat *st,
-                            const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples_out)
+bool mr_tar_index_file_load(enum mr_tar_index_place keep, int root, const char *path,
+                            const struct stat *st, const struct mr_tar_recipe *recipe,
+                            struct mr_tar_samples *samples_out)
 {
     struct place place;
     if (keep == MR_TAR_INDEX_NONE)
@@ -231,8 +245,8 @@ bool mr_tar_index_file_load(enum mr_tar_index_place keep, int root, const char *
            load_place(&place, &origin, recipe, samples_out);
 }
 
-static bool append_file(struct mr_bytes *file, const struct origin *origin, const struct mr_tar_recipe *recipe,
-                        const struct mr_tar_samples *samples)
+static bool append_file(struct mr_bytes *file, const struct origin *origin,
+                        const struct mr_tar_recipe *recipe, const struct mr_tar_samples *samples)
 {
     struct keep_header header = {.magic = MAGIC,
                                  .version = VERSION,
@@ -256,8 +270,8 @@ static bool is_abandoned(int folder, const char *path)
 {
     struct stat st;
     time_t now = time(NULL);
-    return fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) != 0 || st.st_mtim.tv_sec < now - ABANDONED_S ||
-           st.st_mtim.tv_sec > now + ABANDONED_S;
+    return fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+           st.st_mtim.tv_sec < now - ABANDONED_S || st.st_mtim.tv_sec > now + ABANDONED_S;
 }
 
 /* Returns a descriptor or a negative errno, -EEXIST if another process is writing it. */
@@ -273,9 +287,9 @@ static int create_temporary(int folder, const char *path)
 }
 
 /*
- * Under a temporary name, which is the same for all who keep this index, then under its own. It is not synced, which
- * would cost a wait for the disk for each shard: if a crash of the machine tears it, its checksum is wrong, and it is
- * made again.
+ * Under a temporary name, which is the same for all who keep this index, then under its own. It is
+ * not synced, which would cost a wait for the disk for each shard: if a crash of the machine tears
+ * it, its checksum is wrong, and it is made again.
  */
 static bool save_place(const struct place *place, const struct mr_bytes *file)
 {
@@ -285,7 +299,8 @@ static bool save_place(const struct place *place, const struct mr_bytes *file)
     if (fd < 0)
         return fd == -EEXIST;
     bool good = mr_file_write_at(fd, file->data, file->len, 0) == 0;
-    good = close(fd) == 0 && good && renameat(place->folder, temporary, place->folder, place->path) == 0;
+    good = close(fd) == 0 && good &&
+           renameat(place->folder, temporary, place->folder, place->path) == 0;
     if (!good)
         (void)unlinkat(place->folder, temporary, 0);
     return good;
@@ -297,19 +312,22 @@ static bool is_fresh(const struct stamp *stamp)
     return clock_gettime(CLOCK_REALTIME, &now) != 0 || stamp->mtime_s > now.tv_sec - FRESH_S;
 }
 
-void mr_tar_index_file_save(enum mr_tar_index_place keep, int root, const char *path, const struct stat *st,
-                            const struct mr_tar_recipe *recipe, const struct mr_tar_samples *samples)
+void mr_tar_index_file_save(enum mr_tar_index_place keep, int root, const char *path,
+                            const struct stat *st, const struct mr_tar_recipe *recipe,
+                            const struct mr_tar_samples *samples)
 {
     struct place place;
     struct mr_bytes file = {0};
     if (keep == MR_TAR_INDEX_NONE)
         return;
     struct origin origin = find_origin(root, path, st);
-    if (is_fresh(&origin.shard) || is_fresh(&origin.wds) || !append_file(&file, &origin, recipe, samples)) {
+    if (is_fresh(&origin.shard) || is_fresh(&origin.wds) ||
+        !append_file(&file, &origin, recipe, samples)) {
         mr_bytes_fini(&file);
         return;
     }
-    bool saved = keep != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) && save_place(&place, &file);
+    bool saved = keep != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) &&
+                 save_place(&place, &file);
     if (!saved && keep != MR_TAR_INDEX_BESIDE && find_in_cache(root, path, recipe, true, &place))
         (void)save_place(&place, &file);
     mr_bytes_fini(&file);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that index shards: each claims the next one, the caller takes the oldest. Reading headers is waiting for a
- * disk, so there are more threads than processors.
+ * Threads that index shards: each claims the next one, the caller takes the oldest. Reading headers
+ * is waiting for a disk, so there are more threads than processors.
  *
- * Invariant: a claimed shard is never more than a ring ahead of the one that is taken next, so what waits is bounded,
- * and the caller indexes a shard itself when no thread could be started.
+ * Invariant: a claimed shard is never more than a ring ahead of the one that is taken next, so what
+ * waits is bounded, and the caller indexes a shard itself when no thread could be started.
  */
 #include "dataset/tar/tar_jobs.h"
 
@@ -60,7 +60,8 @@ static void *index_shards(void *arg)
     return NULL;
 }
 
-static mr_status take_slot(struct jobs *jobs, struct slot *slot, mr_tar_jobs_take *take, void *user, mr_error *error)
+static mr_status take_slot(struct jobs *jobs, struct slot *slot, mr_tar_jobs_take *take, void *user,
+                           mr_error *error)
 {
     mr_status status = slot->status;
     if (status == MR_OK)
@@ -76,13 +77,15 @@ static mr_status take_slot(struct jobs *jobs, struct slot *slot, mr_tar_jobs_tak
     return status;
 }
 
-static mr_status take_shards(struct jobs *jobs, uint32_t n_threads, mr_tar_jobs_take *take, void *user, mr_error *error)
+static mr_status take_shards(struct jobs *jobs, uint32_t n_threads, mr_tar_jobs_take *take,
+                             void *user, mr_error *error)
 {
     mr_status status = MR_OK;
     while (status == MR_OK && jobs->taken < jobs->source->n) {
         struct slot *slot = &jobs->slots[jobs->taken % RING];
         if (n_threads == 0) {
-            slot->status = mr_tar_index_shard(jobs->source, jobs->taken, &slot->samples, &slot->error);
+            slot->status =
+                mr_tar_index_shard(jobs->source, jobs->taken, &slot->samples, &slot->error);
         } else {
             pthread_mutex_lock(&jobs->lock);
             while (!slot->done)
@@ -111,7 +114,8 @@ static void end_threads(struct jobs *jobs, const pthread_t *threads, uint32_t n_
         pthread_join(threads[i], NULL);
 }
 
-mr_status mr_tar_jobs_run(const struct mr_tar_source *source, mr_tar_jobs_take *take, void *user, mr_error *error)
+mr_status mr_tar_jobs_run(const struct mr_tar_source *source, mr_tar_jobs_take *take, void *user,
+                          mr_error *error)
 {
     pthread_t threads[MAX_THREADS];
     uint32_t n_threads = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds integers in texts. The JSON is walked over, not built: only one field of the outermost object is wanted. */
+/*
+ * Finds integers in texts. The JSON is walked over, not built: only one field of the outermost
+ * object is wanted.
+ */
 #include "dataset/tar/tar_label.h"
 
 #include <string.h>
@@ -87,7 +90,9 @@ static bool take_scalar(struct cursor *cursor, struct cursor *scalar_out)
     return scalar_out->end > scalar_out->at;
 }
 
-/* An array or an object, by its brackets; whether their contents are well-formed is not looked at. */
+/*
+ * An array or an object, by its brackets; whether their contents are well-formed is not looked at.
+ */
 static bool skip_nested(struct cursor *cursor)
 {
     char closing[MAX_DEPTH];
@@ -123,7 +128,8 @@ static bool take_value(struct cursor *cursor, bool *is_integer_out, int64_t *val
         return skip_nested(cursor);
     if (!take_scalar(cursor, &scalar))
         return false;
-    *is_integer_out = *scalar.at != '+' && mr_tar_label_integer(scalar.at, (size_t)(scalar.end - scalar.at), value_out);
+    *is_integer_out = *scalar.at != '+' &&
+                      mr_tar_label_integer(scalar.at, (size_t)(scalar.end - scalar.at), value_out);
     return true;
 }
 
@@ -137,7 +143,8 @@ bool mr_tar_label_json(const char *text, size_t len, const char *field, int64_t 
         return false;
     do {
         int64_t value;
-        if (!take_string(&cursor, &key) || !take_byte(&cursor, ':') || !take_value(&cursor, &is_integer, &value))
+        if (!take_string(&cursor, &key) || !take_byte(&cursor, ':') ||
+            !take_value(&cursor, &is_integer, &value))
             return false;
         size_t key_len = (size_t)(key.end - key.at);
         if (key_len != strlen(field) || memcmp(key.at, field, key_len) != 0)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the headers of a tar file. Data are stepped over, but for the names that GNU and pax keep there.
+ * Walks over the headers of a tar file. Data are stepped over, but for the names that GNU and pax
+ * keep there.
  *
- * Invariant: places grow, by a block at least each step, so any file is walked in a bounded number of steps.
+ * Invariant: places grow, by a block at least each step, so any file is walked in a bounded number
+ * of steps.
  */
 #include "dataset/tar/tar_scan.h"
 
@@ -49,19 +51,22 @@ const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t le
     return NULL;
 }
 
-static mr_status refuse_compressed(const struct mr_tar_file *file, const uint8_t *head, mr_error *error)
+static mr_status refuse_compressed(const struct mr_tar_file *file, const uint8_t *head,
+                                   mr_error *error)
 {
     static const struct {
         const char *bytes;
         size_t len;
         const char *name;
-    } forms[] = {{"\x1f\x8b", 2, "gzip"},    {"\x28\xb5\x2f\xfd", 4, "zstd"}, {"BZh", 3, "bzip2"},
-                 {"\xfd\x37zXZ", 5, "xz"},   {"\x04\x22\x4d\x18", 4, "lz4"},  {"\x5d\0\0", 3, "lzma"},
-                 {"\x1f\x9d", 2, "compress"}};
+    } forms[] = {
+        {"\x1f\x8b", 2, "gzip"},    {"\x28\xb5\x2f\xfd", 4, "zstd"}, {"BZh", 3, "bzip2"},
+        {"\xfd\x37zXZ", 5, "xz"},   {"\x04\x22\x4d\x18", 4, "lz4"},  {"\x5d\0\0", 3, "lzma"},
+        {"\x1f\x9d", 2, "compress"}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (memcmp(head, forms[i].bytes, forms[i].len) == 0)
             return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                                "%s is compressed (%s), so no member is a range of it; decompress it, or unpack it and "
+                                "%s is compressed (%s), so no member is a range of it; decompress "
+                                "it, or unpack it and "
                                 "run millrace pack on the folder",
                                 file->shown, forms[i].name);
     return MR_OK;
@@ -70,7 +75,8 @@ static mr_status refuse_compressed(const struct mr_tar_file *file, const uint8_t
 static mr_status refuse_sparse(const struct walk *walk, const char *name, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                        "%s/%s is stored with holes (sparse), so it is no range of the shard; write the shard without "
+                        "%s/%s is stored with holes (sparse), so it is no range of the shard; "
+                        "write the shard without "
                         "--sparse, or unpack it and run millrace pack on the folder",
                         walk->file->shown, name);
 }
@@ -80,7 +86,10 @@ static void forget_extras(struct walk *walk)
     walk->has_name = walk->has_size = walk->is_sparse = false;
 }
 
-/* Is there a header that this pass can begin again with? The magic is looked at first: the checksum takes longer. */
+/*
+ * Is there a header that this pass can begin again with? The magic is looked at first: the checksum
+ * takes longer.
+ */
 static bool is_new_start(const uint8_t *block)
 {
     struct mr_tar_header header;
@@ -88,7 +97,8 @@ static bool is_new_start(const uint8_t *block)
 }
 
 /* The next header that the pass can begin again with, from a place on; the end if there is none. */
-static mr_status find_start(struct mr_tar_file *file, uint64_t at, uint64_t *start_out, mr_error *error)
+static mr_status find_start(struct mr_tar_file *file, uint64_t at, uint64_t *start_out,
+                            mr_error *error)
 {
     for (; at < file->size && file->size - at >= MR_TAR_BLOCK; at += MR_TAR_BLOCK) {
         const uint8_t *block = mr_tar_file_look(file, at, MR_TAR_BLOCK, error);
@@ -136,7 +146,8 @@ static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len,
         return "a pax header that is not well-formed";
     walk->is_sparse |= pax.is_sparse;
     if (global)
-        return pax.path || pax.has_size ? "a pax header with one path or size for all members" : NULL;
+        return pax.path || pax.has_size ? "a pax header with one path or size for all members"
+                                        : NULL;
     if (pax.path && !keep_name(walk, pax.path, pax.path_len))
         return "a pax header whose path is empty or too long";
     if (pax.has_size) {
@@ -148,12 +159,14 @@ static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len,
 
 static const char *take_long_name(struct walk *walk, const uint8_t *bytes, size_t len)
 {
-    return keep_name(walk, bytes, strnlen((const char *)bytes, len)) ? NULL : "a long name that is empty or too long";
+    return keep_name(walk, bytes, strnlen((const char *)bytes, len))
+               ? NULL
+               : "a long name that is empty or too long";
 }
 
 /* Data that are about another member. len is below MAX_PAX and lies in the file. */
-static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t at, size_t len, const char **wrong_out,
-                            mr_error *error)
+static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t at, size_t len,
+                            const char **wrong_out, mr_error *error)
 {
     size_t n = 0;
     uint8_t *bytes = malloc(len + 1);
@@ -188,9 +201,11 @@ static mr_status take_extra(struct walk *walk, const struct mr_tar_header *heade
     else if (header->size > walk->file->size - walk->at - MR_TAR_BLOCK)
         wrong = "the file ends within a header";
     else if ((walk->extra_bytes += header->size) > walk->file->size)
-        wrong = "headers whose data overlap"; /* malformed ones are walked into; no byte is worth reading often */
+        /* malformed ones are walked into; no byte is worth reading often */
+        wrong = "headers whose data overlap";
     else if (header->type != MR_TAR_LONG_LINK)
-        status = read_extra(walk, header->type, walk->at + MR_TAR_BLOCK, (size_t)header->size, &wrong, error);
+        status = read_extra(walk, header->type, walk->at + MR_TAR_BLOCK, (size_t)header->size,
+                            &wrong, error);
     if (status < 0)
         return status;
     if (wrong)
@@ -199,7 +214,10 @@ static mr_status take_extra(struct walk *walk, const struct mr_tar_header *heade
     return MR_OK;
 }
 
-/* An old header is a folder's where the name ends with a slash: the whole name, which may have come before. */
+/*
+ * An old header is a folder's where the name ends with a slash: the whole name, which may have come
+ * before.
+ */
 static enum mr_tar_type find_type(const struct mr_tar_header *header, const char *name)
 {
     size_t len = strlen(name);
@@ -211,7 +229,8 @@ static enum mr_tar_type find_type(const struct mr_tar_header *header, const char
 static mr_status take_member(struct walk *walk, const struct mr_tar_header *header, mr_error *error)
 {
     const char *name = walk->has_name ? walk->name : header->name;
-    uint64_t size = walk->has_size ? walk->size : header->size, rest = walk->file->size - walk->at - MR_TAR_BLOCK;
+    uint64_t size = walk->has_size ? walk->size : header->size,
+             rest = walk->file->size - walk->at - MR_TAR_BLOCK;
     enum mr_tar_type type = find_type(header, name);
     mr_status status = MR_OK;
     if (type == MR_TAR_SPARSE || walk->is_sparse)

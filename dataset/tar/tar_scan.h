@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over the headers of a tar file: its regular members, and the places where it is broken. */
+/*
+ * One pass over the headers of a tar file: its regular members, and the places where it is broken.
+ */
 #ifndef DATASET_TAR_SCAN_H
 #define DATASET_TAR_SCAN_H
 
@@ -21,8 +23,10 @@ struct mr_tar_file {
     uint8_t window[MR_TAR_WINDOW];
 };
 
-/* len bytes at a place, up to MR_TAR_WINDOW and all before the end of the file; valid until the next call. NULL: it
- * cannot be read, and error says so. */
+/*
+ * len bytes at a place, up to MR_TAR_WINDOW and all before the end of the file; valid until the
+ * next call. NULL: it cannot be read, and error says so.
+ */
 const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t len, mr_error *error);
 
 struct mr_tar_member {
@@ -47,10 +51,11 @@ struct mr_tar_events {
 };
 
 /*
- * Regular members, in their order. After a block that is no header the pass goes on at the next header with a right
- * checksum. MR_ERR_IO; MR_ERR_UNSUPPORTED (a compressed shard, a sparse member, by name); MR_ERR_NO_MEMORY; what an
- * event returned.
+ * Regular members, in their order. After a block that is no header the pass goes on at the next
+ * header with a right checksum. MR_ERR_IO; MR_ERR_UNSUPPORTED (a compressed shard, a sparse member,
+ * by name); MR_ERR_NO_MEMORY; what an event returned.
  */
-mr_status mr_tar_scan(struct mr_tar_file *file, const struct mr_tar_events *events, mr_error *error);
+mr_status mr_tar_scan(struct mr_tar_file *file, const struct mr_tar_events *events,
+                      mr_error *error);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Expands the paths of a SPEC: braces first, then escapes, then globs.
  *
- * Invariant: an escaped byte is an ordinary one. So braces are looked for before %XX is undone, and what glob() would
- * take for its own gets a backslash.
+ * Invariant: an escaped byte is an ordinary one. So braces are looked for before %XX is undone, and
+ * what glob() would take for its own gets a backslash.
  */
 #include "dataset/tar/tar_shards.h"
 
@@ -30,7 +30,8 @@ static mr_status add_path(struct expansion *expansion, const char *path, mr_erro
     if (len + 1 > MR_CATALOG_PATH)
         return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%.400s...", path);
     if (++expansion->n > MAX_SHARDS)
-        return mr_error_set(error, MR_ERR_INVALID, "the dataset has more than %u shards", MAX_SHARDS);
+        return mr_error_set(error, MR_ERR_INVALID, "the dataset has more than %u shards",
+                            MAX_SHARDS);
     return mr_bytes_append(expansion->paths, path, len + 1, error);
 }
 
@@ -39,7 +40,8 @@ static int compare_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static mr_status add_matches(struct expansion *expansion, const char *pattern, const char *shown, mr_error *error)
+static mr_status add_matches(struct expansion *expansion, const char *pattern, const char *shown,
+                             mr_error *error)
 {
     glob_t found = {0};
     mr_status status = MR_OK;
@@ -87,7 +89,8 @@ static mr_status add_pattern(struct expansion *expansion, const char *text, mr_e
         return mr_error_memory(error, strlen(text) + 1);
     mr_status status = mr_spec_decode(plain, error);
     if (status == MR_OK)
-        status = strpbrk(text, "*[") ? add_glob(expansion, text, error) : add_path(expansion, plain, error);
+        status = strpbrk(text, "*[") ? add_glob(expansion, text, error)
+                                     : add_path(expansion, plain, error);
     free(plain);
     return status;
 }
@@ -114,7 +117,8 @@ static bool parse_brace(const char *text, struct brace *brace_out)
     if (!parse_digits(&text, &brace_out->first, &n_first) || strncmp(text, "..", 2) != 0)
         return false;
     const char *last = text += 2;
-    if (!parse_digits(&text, &brace_out->last, &n_last) || *text != '}' || brace_out->last < brace_out->first)
+    if (!parse_digits(&text, &brace_out->last, &n_last) || *text != '}' ||
+        brace_out->last < brace_out->first)
         return false;
     bool padded = (*first == '0' && n_first > 1) || (*last == '0' && n_last > 1);
     brace_out->width = padded ? (int)(n_first > n_last ? n_first : n_last) : 0;
@@ -131,7 +135,8 @@ static mr_status expand_braces(struct expansion *expansion, const char *text, mr
         return add_pattern(expansion, text, error);
     if (!parse_brace(open, &brace))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "'%.40s' of the dataset is no range of numbers such as {000..099}; %%7B is a literal brace",
+                            "'%.40s' of the dataset is no range of numbers such as {000..099}; "
+                            "%%7B is a literal brace",
                             open);
     size_t size = strlen(text) + MAX_DIGITS + 1;
     char *one = malloc(size);
@@ -152,13 +157,14 @@ static mr_status expand_pattern(struct expansion *expansion, const char *text, m
     for (const char *c = text; *c; c++)
         n += *c == '{';
     if (n > MAX_BRACES)
-        return mr_error_set(error, MR_ERR_INVALID, "'%.40s...' of the dataset has %zu braces, above the limit of %d",
-                            text, n, MAX_BRACES);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "'%.40s...' of the dataset has %zu braces, above the limit of %d", text,
+                            n, MAX_BRACES);
     return expand_braces(expansion, text, error);
 }
 
-mr_status mr_tar_shards_expand(char *const *patterns, size_t n_patterns, struct mr_bytes *paths, uint64_t *n_out,
-                               mr_error *error)
+mr_status mr_tar_shards_expand(char *const *patterns, size_t n_patterns, struct mr_bytes *paths,
+                               uint64_t *n_out, mr_error *error)
 {
     struct expansion expansion = {.paths = paths};
     mr_status status = MR_OK;

@@ -6,11 +6,12 @@
 #include "dataset/catalog_build.h"
 
 /*
- * Append the path of each shard, NUL-terminated, in the order of the patterns. {000..099} counts upwards; * and [...]
- * match names that exist, sorted by bytes; %XX is an ordinary byte. Nothing else looks whether a path exists.
+ * Append the path of each shard, NUL-terminated, in the order of the patterns. {000..099} counts
+ * upwards; * and [...] match names that exist, sorted by bytes; %XX is an ordinary byte. Nothing
+ * else looks whether a path exists.
  * Returns MR_OK; MR_ERR_INVALID (the pattern); MR_ERR_IO (nothing matches); MR_ERR_NO_MEMORY.
  */
-mr_status mr_tar_shards_expand(char *const *patterns, size_t n_patterns, struct mr_bytes *paths, uint64_t *n_out,
-                               mr_error *error);
+mr_status mr_tar_shards_expand(char *const *patterns, size_t n_patterns, struct mr_bytes *paths,
+                               uint64_t *n_out, mr_error *error);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads indexes of wds2idx: a line "v1.2 N", then N lines, one for each sample, with "suffix offset size name" for each
- * member. A name with a space in it makes a line that cannot be taken apart; the shard's own headers are read then.
+ * Reads indexes of wds2idx: a line "v1.2 N", then N lines, one for each sample, with "suffix offset
+ * size name" for each member. A name with a space in it makes a line that cannot be taken apart;
+ * the shard's own headers are read then.
  *
  * Invariant: all lines are checked before the first member is fed.
  */
@@ -72,11 +73,14 @@ static bool parse_number(const char *text, uint64_t *value_out)
 }
 
 /* The member that "suffix offset size name" describes; after is where the last one's data ended. */
-static bool take_member(char *suffix, char **rest, uint64_t after, uint64_t shard_bytes, struct mr_tar_member *member)
+static bool take_member(char *suffix, char **rest, uint64_t after, uint64_t shard_bytes,
+                        struct mr_tar_member *member)
 {
-    const char *offset = strsep(rest, " "), *size = strsep(rest, " "), *name = strsep(rest, " "), *stated;
+    const char *offset = strsep(rest, " "), *size = strsep(rest, " "), *name = strsep(rest, " "),
+               *stated;
     size_t stem_len;
-    if (!name || !*name || !parse_number(offset, &member->offset) || !parse_number(size, &member->len))
+    if (!name || !*name || !parse_number(offset, &member->offset) ||
+        !parse_number(size, &member->len))
         return false;
     member->name = name;
     member->is_cut = false;
@@ -90,7 +94,8 @@ static bool take_member(char *suffix, char **rest, uint64_t after, uint64_t shar
 static bool has_header(struct mr_tar_file *file, const struct mr_tar_member *member)
 {
     struct mr_tar_header header;
-    const uint8_t *block = mr_tar_file_look(file, member->offset - MR_TAR_BLOCK, MR_TAR_BLOCK, NULL);
+    const uint8_t *block =
+        mr_tar_file_look(file, member->offset - MR_TAR_BLOCK, MR_TAR_BLOCK, NULL);
     return block && mr_tar_header_parse(block, &header) == NULL && header.size == member->len &&
            (header.type == MR_TAR_FILE || header.type == MR_TAR_OLD_FILE);
 }
@@ -104,15 +109,16 @@ static uint64_t end_of_data(const struct mr_tar_file *file, uint64_t at, uint64_
 }
 
 /*
- * Do sound headers fill this part of the shard, none of them a regular file's? Those of folders, links and long names
- * belong there. What is no header may be a place where the shard is broken, and only the pass over all headers can
- * report that.
+ * Do sound headers fill this part of the shard, none of them a regular file's? Those of folders,
+ * links and long names belong there. What is no header may be a place where the shard is broken,
+ * and only the pass over all headers can report that.
  */
 static bool holds_no_file(struct mr_tar_file *file, uint64_t at, uint64_t end)
 {
     while (at < end) {
         struct mr_tar_header header;
-        const uint8_t *block = end - at >= MR_TAR_BLOCK ? mr_tar_file_look(file, at, MR_TAR_BLOCK, NULL) : NULL;
+        const uint8_t *block =
+            end - at >= MR_TAR_BLOCK ? mr_tar_file_look(file, at, MR_TAR_BLOCK, NULL) : NULL;
         if (block && end == file->size && mr_tar_header_is_end(block))
             return true;
         if (!block || mr_tar_header_parse(block, &header) != NULL || header.type == MR_TAR_FILE ||
@@ -137,9 +143,9 @@ static bool take_line(char *line, struct mr_tar_file *file, struct mr_bytes *mem
 }
 
 /*
- * Looks at the headers of the first and the last member, at all that is not of a member, and at the headers beside it:
- * an index may leave members out, and wds2idx takes the header of a long name for the member's own. Where one member
- * follows another, nothing is left to find.
+ * Looks at the headers of the first and the last member, at all that is not of a member, and at the
+ * headers beside it: an index may leave members out, and wds2idx takes the header of a long name
+ * for the member's own. Where one member follows another, nothing is left to find.
  */
 static bool is_complete(struct mr_tar_file *file, const struct mr_tar_member *members, size_t n)
 {
@@ -174,8 +180,9 @@ static bool parse_index(char *text, struct mr_tar_file *file, struct mr_bytes *m
     return n == n_lines;
 }
 
-mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st, struct mr_tar_file *file,
-                          const struct mr_tar_events *events, bool *used_out, mr_error *error)
+mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st,
+                          struct mr_tar_file *file, const struct mr_tar_events *events,
+                          bool *used_out, mr_error *error)
 {
     struct mr_bytes bytes = {0};
     mr_status status = MR_OK;

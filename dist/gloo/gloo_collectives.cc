@@ -2,9 +2,9 @@
 /*
  * Every collective of the gloo engine.
  *
- * One of up to 4 KiB is one exchange of every rank with every other one, after which each rank computes the result in
- * the order of the ranks. A longer one begins with an exchange of what each rank is about to do, and is then gloo's
- * own. Above 16 ranks all are gloo's.
+ * One of up to 4 KiB is one exchange of every rank with every other one, after which each rank
+ * computes the result in the order of the ranks. A longer one begins with an exchange of what each
+ * rank is about to do, and is then gloo's own. Above 16 ranks all are gloo's.
  */
 #include "dist/gloo/gloo_collectives.hh"
 
@@ -28,7 +28,8 @@ constexpr uint8_t slot_scatter = 0x41;
 constexpr uint64_t half_part = 1u << 18; /* elements of 16 bits that are made f32 at a time */
 
 /* gloo sends and receives by pointers that are not const; it only reads what it sends. */
-std::unique_ptr<gloo::transport::UnboundBuffer> buffer_of(mr_gloo_job &j, const void *data, size_t n_bytes)
+std::unique_ptr<gloo::transport::UnboundBuffer> buffer_of(mr_gloo_job &j, const void *data,
+                                                          size_t n_bytes)
 {
     return j.e.mesh.context->createUnboundBuffer(const_cast<void *>(data), n_bytes);
 }
@@ -115,8 +116,9 @@ void do_all_gather(mr_gloo_job &j)
 }
 
 /*
- * gloo has no such collective that works without a setup of its own, so this is the first half of its ring: in each
- * step a rank adds its own part to what it was given and passes that on, and in the last one it keeps it.
+ * gloo has no such collective that works without a setup of its own, so this is the first half of
+ * its ring: in each step a rank adds its own part to what it was given and passes that on, and in
+ * the last one it keeps it.
  */
 void do_reduce_scatter(mr_gloo_job &j)
 {
@@ -170,12 +172,14 @@ void finish_exchange(mr_gloo_job &j)
 {
     const mr_gloo_exchange &given = *j.e.exchange;
     auto *out = static_cast<uint8_t *>(j.c.out);
-    if (mr_gloo_collectives_is_reduction(j.c) && (j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root)) {
+    if (mr_gloo_collectives_is_reduction(j.c) &&
+        (j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root)) {
         const uint8_t *in[mr_gloo_exchange::max_ranks];
         size_t own = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.rank * j.n_bytes : 0;
         for (uint32_t rank = 0; rank < j.e.world_size; rank++)
             in[rank] = given.of_rank(rank) + own;
-        mr_gloo_reduce_find_all(j.c.dtype, j.c.op)(out, in, j.e.world_size, j.c.count, j.c.op == MR_MEAN);
+        mr_gloo_reduce_find_all(j.c.dtype, j.c.op)(out, in, j.e.world_size, j.c.count,
+                                                   j.c.op == MR_MEAN);
     }
     if (j.c.kind == MR_COLLECTIVE_BROADCAST)
         memcpy(out, given.of_rank(j.c.root), j.n_bytes);
@@ -188,21 +192,27 @@ void do_halves(mr_gloo_job &j)
 {
     const uint32_t parts = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.world_size : 1;
     const bool has_result = j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root;
-    std::vector<float> memory((size_t)std::min(j.c.count, half_part) * (parts == 1 ? 1 : parts + 1));
+    std::vector<float> memory((size_t)std::min(j.c.count, half_part) *
+                              (parts == 1 ? 1 : parts + 1));
     for (uint64_t first = 0; first < j.c.count; first += half_part) {
         const uint64_t count = std::min(j.c.count - first, half_part);
         float *out = parts == 1 ? memory.data() : memory.data() + parts * count;
         for (uint32_t part = 0; part < parts; part++)
-            mr_gloo_reduce_widen(j.c.dtype, static_cast<const uint8_t *>(j.c.in) + 2 * (part * j.c.count + first),
-                                 memory.data() + part * count, count);
+            mr_gloo_reduce_widen(
+                j.c.dtype, static_cast<const uint8_t *>(j.c.in) + 2 * (part * j.c.count + first),
+                memory.data() + part * count, count);
         struct mr_collective c = j.c;
         c.in = memory.data();
         c.out = out;
         c.count = count;
         c.dtype = MR_F32;
         c.op = MR_SUM;
-        mr_gloo_job wide = {
-            j.e, c, sizeof(float), (size_t)count * sizeof(float), mr_gloo_reduce_find(MR_F32, MR_SUM), j.timeout};
+        mr_gloo_job wide = {j.e,
+                            c,
+                            sizeof(float),
+                            (size_t)count * sizeof(float),
+                            mr_gloo_reduce_find(MR_F32, MR_SUM),
+                            j.timeout};
         j.e.tag++;
         doers[c.kind](wide);
         if (has_result)
@@ -224,7 +234,8 @@ void do_by_all(mr_gloo_job &j)
             return;
         }
     }
-    bool sums_halves = mr_gloo_collectives_is_reduction(j.c) && j.size == 2 && (j.c.op == MR_SUM || j.c.op == MR_MEAN);
+    bool sums_halves = mr_gloo_collectives_is_reduction(j.c) && j.size == 2 &&
+                       (j.c.op == MR_SUM || j.c.op == MR_MEAN);
     sums_halves ? do_halves(j) : doers[j.c.kind](j);
 }
 

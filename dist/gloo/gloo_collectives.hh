@@ -20,8 +20,8 @@ struct mr_gloo_engine {
     mr_gloo_mesh mesh; /* empty in a world of one */
     std::unique_ptr<mr_gloo_exchange> exchange;
     /*
-     * Counts the collectives of all ranks; sends and receives, of which other ranks know nothing, are distinguished by
-     * their pair and their order.
+     * Counts the collectives of all ranks; sends and receives, of which other ranks know nothing,
+     * are distinguished by their pair and their order.
      */
     uint32_t tag = 0;
     bool closed = false;

@@ -2,8 +2,9 @@
 /*
  * A transport context whose waits can be ended.
  *
- * A connection may end well, because the other rank has all its data and left, while its last bytes are still to be
- * counted here. So a wait is ended only when its connection was found gone in two rounds.
+ * A connection may end well, because the other rank has all its data and left, while its last bytes
+ * are still to be counted here. So a wait is ended only when its connection was found gone in two
+ * rounds.
  */
 #include "dist/gloo/gloo_context.hh"
 
@@ -24,13 +25,20 @@ constexpr uint8_t slot_sentinel = 0x43;
 class buffer_of_ranks : public UnboundBuffer
 {
   public:
-    buffer_of_ranks(mr_gloo_context &context, gloo::transport::Context &real, void *data, size_t n_bytes)
+    buffer_of_ranks(mr_gloo_context &context, gloo::transport::Context &real, void *data,
+                    size_t n_bytes)
         : UnboundBuffer(data, n_bytes), context_(context), real_(real)
     {
     }
 
-    bool waitRecv(int *other, milliseconds timeout) override { return wait_posted(receiving_, true, other, timeout); }
-    bool waitSend(int *other, milliseconds timeout) override { return wait_posted(sending_, false, other, timeout); }
+    bool waitRecv(int *other, milliseconds timeout) override
+    {
+        return wait_posted(receiving_, true, other, timeout);
+    }
+    bool waitSend(int *other, milliseconds timeout) override
+    {
+        return wait_posted(sending_, false, other, timeout);
+    }
     void abortWaitRecv() override { context_.abort_all(); }
     void abortWaitSend() override { context_.abort_all(); }
 
@@ -89,11 +97,15 @@ class buffer_of_ranks : public UnboundBuffer
         return true;
     }
 
-    /* gloo also reports an abort if everything had come and only the waiting thread had not run since. */
+    /*
+     * gloo also reports an abort if everything had come and only the waiting thread had not run
+     * since.
+     */
     static bool has_come(UnboundBuffer &real, bool receives) noexcept
     {
         try {
-            return receives ? real.waitRecv(nullptr, milliseconds(0)) : real.waitSend(nullptr, milliseconds(0));
+            return receives ? real.waitRecv(nullptr, milliseconds(0))
+                            : real.waitSend(nullptr, milliseconds(0));
         } catch (...) {
             return false;
         }
@@ -173,7 +185,10 @@ void mr_gloo_context::abort_wait()
         waiting_->abortWaitSend();
 }
 
-/* An aborted wait returns at once, and throws where the connection has ended: a question that waits for nothing. */
+/*
+ * An aborted wait returns at once, and throws where the connection has ended: a question that waits
+ * for nothing.
+ */
 bool mr_gloo_context::has_ended(int other)
 {
     if (sentinels_.empty() || sentinels_[(size_t)other] == nullptr)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gloo engine: its table, how it begins, ends and fails. It is the only C++ of the project; no exception leaves it,
- * and the table is its only symbol.
+ * The gloo engine: its table, how it begins, ends and fails. It is the only C++ of the project; no
+ * exception leaves it, and the table is its only symbol.
  *
- * Invariant: after any failure all connections are closed. If a buffer is gone while others still send to it, gloo's
- * thread spins, and the other ranks wait for this one until their deadlines.
+ * Invariant: after any failure all connections are closed. If a buffer is gone while others still
+ * send to it, gloo's thread spins, and the other ranks wait for this one until their deadlines.
  */
 #include "dist/gloo/gloo_collectives.hh"
 
@@ -50,15 +50,18 @@ void close_connections(mr_gloo_engine &e) noexcept
 }
 
 /* The words of a failure, after the connections are closed. */
-int32_t fail_collective(mr_gloo_engine &e, const struct mr_collective &c, mr_gloo_watch::verdict verdict,
-                        int32_t status, const char *what, mr_error *error)
+int32_t fail_collective(mr_gloo_engine &e, const struct mr_collective &c,
+                        mr_gloo_watch::verdict verdict, int32_t status, const char *what,
+                        mr_error *error)
 {
     unsigned long long number = c.number;
     close_connections(e);
     if (verdict == mr_gloo_watch::STOPPED)
-        return e.fail(error, MR_ERR_CANCELED, "gloo: %s %llu was stopped", kind_name(c.kind), number);
+        return e.fail(error, MR_ERR_CANCELED, "gloo: %s %llu was stopped", kind_name(c.kind),
+                      number);
     if (verdict == mr_gloo_watch::LATE)
-        return e.fail(error, MR_ERR_TIMEOUT, "gloo: %s %llu did not end by its deadline", kind_name(c.kind), number);
+        return e.fail(error, MR_ERR_TIMEOUT, "gloo: %s %llu did not end by its deadline",
+                      kind_name(c.kind), number);
     return e.fail(error, status, "gloo: %s %llu: %s", kind_name(c.kind), number, what);
 }
 
@@ -68,7 +71,8 @@ void do_watched(mr_gloo_job &j, uint64_t deadline_ns, const volatile uint32_t *s
     mr_gloo_collectives_do(j);
 }
 
-int32_t run_watched(mr_gloo_job &j, uint64_t deadline_ns, const volatile uint32_t *stop, mr_error *error)
+int32_t run_watched(mr_gloo_job &j, uint64_t deadline_ns, const volatile uint32_t *stop,
+                    mr_error *error)
 {
     mr_gloo_engine &e = j.e;
     int32_t status = MR_OK;
@@ -114,10 +118,12 @@ int32_t check_job(const mr_gloo_job &j, mr_error *error)
     if (c.kind != MR_COLLECTIVE_BARRIER && j.size == 0)
         return j.e.fail(error, MR_ERR_INVALID, "gloo: dtype %u is not one of collectives", c.dtype);
     if (__builtin_mul_overflow(c.count, j.size * j.e.world_size, &total))
-        return j.e.fail(error, MR_ERR_INVALID, "gloo: count %llu is too large", (unsigned long long)c.count);
+        return j.e.fail(error, MR_ERR_INVALID, "gloo: count %llu is too large",
+                        (unsigned long long)c.count);
     bool integer_mean = c.op == MR_MEAN && (c.dtype == MR_I32 || c.dtype == MR_I64);
     if (mr_gloo_collectives_is_reduction(c) && (j.reduce == nullptr || integer_mean))
-        return j.e.fail(error, MR_ERR_INVALID, "gloo: operation %u is not one of dtype %u", c.op, c.dtype);
+        return j.e.fail(error, MR_ERR_INVALID, "gloo: operation %u is not one of dtype %u", c.op,
+                        c.dtype);
     return MR_OK;
 }
 
@@ -125,7 +131,12 @@ int32_t run_checked(mr_gloo_engine &e, const struct mr_collective &c, uint64_t d
                     const volatile uint32_t *stop, mr_error *error)
 {
     size_t size = c.kind == MR_COLLECTIVE_BARRIER ? 0 : mr_gloo_reduce_size(c.dtype);
-    mr_gloo_job j = {e, c, size, (size_t)c.count * size, mr_gloo_reduce_find(c.dtype, c.op), gloo_timeout(deadline_ns)};
+    mr_gloo_job j = {e,
+                     c,
+                     size,
+                     (size_t)c.count * size,
+                     mr_gloo_reduce_find(c.dtype, c.op),
+                     gloo_timeout(deadline_ns)};
     int32_t status = check_job(j, error);
     if (status != MR_OK)
         return status;
@@ -134,16 +145,18 @@ int32_t run_checked(mr_gloo_engine &e, const struct mr_collective &c, uint64_t d
     if (c.count == 0 && c.kind != MR_COLLECTIVE_BARRIER)
         return MR_OK; /* of all ranks: nothing to wait for */
     if (e.closed)
-        return e.fail(error, MR_ERR_PEER, "gloo: the connections are closed since an earlier failure");
+        return e.fail(error, MR_ERR_PEER,
+                      "gloo: the connections are closed since an earlier failure");
     if (stop != nullptr && __atomic_load_n(stop, __ATOMIC_ACQUIRE) != 0)
         return fail_collective(e, c, mr_gloo_watch::STOPPED, MR_ERR_CANCELED, "", error);
     return run_watched(j, deadline_ns, stop, error);
 }
 
 /*
- * gloo writes to connections that the other end may have closed. In a thread of ours signals are blocked, but a
- * blocking call runs in the program's, where SIGPIPE would end the process. A write that fails in the caller's thread
- * throws there, so that after a success there is nothing to take back.
+ * gloo writes to connections that the other end may have closed. In a thread of ours signals are
+ * blocked, but a blocking call runs in the program's, where SIGPIPE would end the process. A write
+ * that fails in the caller's thread throws there, so that after a success there is nothing to take
+ * back.
  */
 class no_sigpipe
 {
@@ -184,11 +197,15 @@ int32_t engine_run(void *self, const struct mr_collective *collective, uint64_t 
         return status;
     } catch (...) {
         e.watch.end_watch();
-        return fail_collective(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY, "not enough memory", error);
+        return fail_collective(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY,
+                               "not enough memory", error);
     }
 }
 
-/* gloo's threads and ours inherit the mask of the one that makes them: no handler of the program shall run in them. */
+/*
+ * gloo's threads and ours inherit the mask of the one that makes them: no handler of the program
+ * shall run in them.
+ */
 class all_signals_blocked
 {
   public:
@@ -219,22 +236,28 @@ void *make_engine(const struct mr_engine_setup &setup, mr_error *error)
     return made.release();
 }
 
-/* Who has connected to all might leave at once, while others are still connecting: so all wait for the last one. */
+/*
+ * Who has connected to all might leave at once, while others are still connecting: so all wait for
+ * the last one.
+ */
 int32_t meet_ranks(mr_gloo_engine &e, const struct mr_engine_setup &setup, mr_error *error)
 {
     const struct mr_collective barrier = {};
     const volatile uint32_t never = 0;
-    return setup.world_size > 1 ? engine_run(&e, &barrier, setup.deadline_ns, &never, error) : MR_OK;
+    return setup.world_size > 1 ? engine_run(&e, &barrier, setup.deadline_ns, &never, error)
+                                : MR_OK;
 }
 
 int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
     *engine_out = nullptr;
     if (setup->abi != MR_ENGINE_ABI)
-        return setup->fail(error, MR_ERR_UNSUPPORTED, "gloo: the module is of engine version %u, the library of %u",
+        return setup->fail(error, MR_ERR_UNSUPPORTED,
+                           "gloo: the module is of engine version %u, the library of %u",
                            MR_ENGINE_ABI, setup->abi);
     try {
-        std::unique_ptr<mr_gloo_engine> made(static_cast<mr_gloo_engine *>(make_engine(*setup, error)));
+        std::unique_ptr<mr_gloo_engine> made(
+            static_cast<mr_gloo_engine *>(make_engine(*setup, error)));
         int32_t status = meet_ranks(*made, *setup, error);
         if (status == MR_OK)
             *engine_out = made.release();
@@ -249,13 +272,18 @@ int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr
     } catch (const std::bad_alloc &) {
         return setup->fail(error, MR_ERR_NO_MEMORY, "gloo: not enough memory to connect");
     } catch (const std::exception &failure) {
-        return setup->fail(error, MR_ERR_IO, "gloo: while connecting: %s", mr_gloo_mesh_words(failure.what()).c_str());
+        return setup->fail(error, MR_ERR_IO, "gloo: while connecting: %s",
+                           mr_gloo_mesh_words(failure.what()).c_str());
     } catch (...) {
-        return setup->fail(error, MR_ERR_IO, "gloo: while connecting: an exception of an unknown kind");
+        return setup->fail(error, MR_ERR_IO,
+                           "gloo: while connecting: an exception of an unknown kind");
     }
 }
 
-/* Closing waits for nobody in either case: what a collective has sent is the kernel's, which still delivers it. */
+/*
+ * Closing waits for nobody in either case: what a collective has sent is the kernel's, which still
+ * delivers it.
+ */
 void engine_destroy(void *self, bool healthy)
 {
     auto *e = static_cast<mr_gloo_engine *>(self);

@@ -2,8 +2,8 @@
 /*
  * Messages with a head, between all ranks and between two.
  *
- * Invariant: a receive always has room for a whole place. gloo ends the process when a message is longer than the
- * receive; a shorter one is allowed.
+ * Invariant: a receive always has room for a whole place. gloo ends the process when a message is
+ * longer than the receive; a shorter one is allowed.
  */
 #include "dist/gloo/gloo_exchange.hh"
 
@@ -41,10 +41,12 @@ std::string words_of(uint64_t count, uint32_t kind, uint32_t root, uint32_t dtyp
     if (kind == MR_COLLECTIVE_BARRIER)
         return kinds[0];
     char text[128];
-    snprintf(text, sizeof text, "%s (%llu %s", kind < sizeof kinds / sizeof *kinds ? kinds[kind] : "?",
-             (unsigned long long)count, type);
+    snprintf(text, sizeof text, "%s (%llu %s",
+             kind < sizeof kinds / sizeof *kinds ? kinds[kind] : "?", (unsigned long long)count,
+             type);
     std::string words = text;
-    if (kind == MR_COLLECTIVE_ALL_REDUCE || kind == MR_COLLECTIVE_REDUCE || kind == MR_COLLECTIVE_REDUCE_SCATTER)
+    if (kind == MR_COLLECTIVE_ALL_REDUCE || kind == MR_COLLECTIVE_REDUCE ||
+        kind == MR_COLLECTIVE_REDUCE_SCATTER)
         words += std::string(", ") + (op < 4 ? ops[op] : "?");
     if (kind == MR_COLLECTIVE_REDUCE || kind == MR_COLLECTIVE_BROADCAST)
         words += ", root " + std::to_string(root);
@@ -54,13 +56,16 @@ std::string words_of(uint64_t count, uint32_t kind, uint32_t root, uint32_t dtyp
 } // namespace
 
 mr_gloo_exchange::mr_gloo_exchange(std::shared_ptr<gloo::Context> context)
-    : context_(std::move(context)), rank_((uint32_t)context_->rank), n_ranks_((uint32_t)context_->size),
-      n_places_(n_ranks_ <= max_ranks ? n_ranks_ : 1), memory_(n_places_ * place_bytes),
+    : context_(std::move(context)), rank_((uint32_t)context_->rank),
+      n_ranks_((uint32_t)context_->size), n_places_(n_ranks_ <= max_ranks ? n_ranks_ : 1),
+      memory_(n_places_ * place_bytes),
       buffer_(context_->createUnboundBuffer(memory_.data(), memory_.size()))
 {
 }
 
-/* Of both ends of a message the same, and of a collective without root, operation or elements, too. */
+/*
+ * Of both ends of a message the same, and of a collective without root, operation or elements, too.
+ */
 mr_gloo_exchange::head mr_gloo_exchange::head_of(const struct mr_collective &c)
 {
     head made = {c.count, c.kind, 0, c.dtype, 0};
@@ -70,7 +75,8 @@ mr_gloo_exchange::head mr_gloo_exchange::head_of(const struct mr_collective &c)
         made.kind = MR_COLLECTIVE_SEND;
     if (c.kind == MR_COLLECTIVE_REDUCE || c.kind == MR_COLLECTIVE_BROADCAST)
         made.root = c.root;
-    if (c.kind == MR_COLLECTIVE_ALL_REDUCE || c.kind == MR_COLLECTIVE_REDUCE || c.kind == MR_COLLECTIVE_REDUCE_SCATTER)
+    if (c.kind == MR_COLLECTIVE_ALL_REDUCE || c.kind == MR_COLLECTIVE_REDUCE ||
+        c.kind == MR_COLLECTIVE_REDUCE_SCATTER)
         made.op = c.op;
     return made;
 }
@@ -81,14 +87,15 @@ void mr_gloo_exchange::compare_heads(uint32_t rank, const head &own) const
     memcpy(&other, place(n_places_ == 1 ? 0 : rank), sizeof other);
     if (memcmp(&own, &other, sizeof own) == 0)
         return;
-    throw mr_gloo_failure(MR_ERR_PEER, "rank " + std::to_string(rank) + " calls " +
-                                           words_of(other.count, other.kind, other.root, other.dtype, other.op) +
-                                           ", rank " + std::to_string(rank_) + " " +
-                                           words_of(own.count, own.kind, own.root, own.dtype, own.op));
+    throw mr_gloo_failure(MR_ERR_PEER,
+                          "rank " + std::to_string(rank) + " calls " +
+                              words_of(other.count, other.kind, other.root, other.dtype, other.op) +
+                              ", rank " + std::to_string(rank_) + " " +
+                              words_of(own.count, own.kind, own.root, own.dtype, own.op));
 }
 
-void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *data, size_t n_bytes, uint32_t tag,
-                                    milliseconds timeout)
+void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *data, size_t n_bytes,
+                                    uint32_t tag, milliseconds timeout)
 {
     const uint64_t slot = gloo::Slot::build(slot_all, tag);
     const head own = head_of(c);
@@ -101,7 +108,8 @@ void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *d
         buffer_->recv((int)from, slot, from * place_bytes, place_bytes);
     }
     for (uint32_t i = 1; i < n_ranks_; i++)
-        buffer_->send((int)((rank_ + i) % n_ranks_), slot, rank_ * place_bytes, sizeof own + n_bytes);
+        buffer_->send((int)((rank_ + i) % n_ranks_), slot, rank_ * place_bytes,
+                      sizeof own + n_bytes);
     for (uint32_t i = 1; i < n_ranks_; i++)
         buffer_->waitRecv(timeout);
     for (uint32_t i = 1; i < n_ranks_; i++)
@@ -110,7 +118,8 @@ void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *d
         compare_heads(rank, own);
 }
 
-void mr_gloo_exchange::send_message(const struct mr_collective &c, size_t n_bytes, milliseconds timeout)
+void mr_gloo_exchange::send_message(const struct mr_collective &c, size_t n_bytes,
+                                    milliseconds timeout)
 {
     const uint64_t slot = gloo::Slot::build(slot_pair, 0);
     const uint32_t at = n_places_ == 1 ? 0 : rank_;
@@ -120,14 +129,16 @@ void mr_gloo_exchange::send_message(const struct mr_collective &c, size_t n_byte
     memcpy(place(at) + sizeof own, c.in, along);
     buffer_->send((int)c.root, slot, at * place_bytes, sizeof own + along);
     if (along < n_bytes) {
-        auto apart = context_->createUnboundBuffer(const_cast<void *>(c.in), n_bytes); /* only read */
+        /* only read */
+        auto apart = context_->createUnboundBuffer(const_cast<void *>(c.in), n_bytes);
         apart->send((int)c.root, slot);
         apart->waitSend(timeout);
     }
     buffer_->waitSend(timeout);
 }
 
-void mr_gloo_exchange::receive_message(const struct mr_collective &c, size_t n_bytes, milliseconds timeout)
+void mr_gloo_exchange::receive_message(const struct mr_collective &c, size_t n_bytes,
+                                       milliseconds timeout)
 {
     const uint64_t slot = gloo::Slot::build(slot_pair, 0);
     const uint32_t at = n_places_ == 1 ? 0 : c.root;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connects gloo's full mesh, over the group's store and from the address by which the others reach this rank.
+ * Connects gloo's full mesh, over the group's store and from the address by which the others reach
+ * this rank.
  *
- * gloo by itself takes the address of the host name, which fails between hosts; it reads rubbish if an address cannot
- * be resolved, and leaks if it cannot be bound. So the address is given, and checked first. And gloo may take five
- * times the timeout that it is given for a connection.
+ * gloo by itself takes the address of the host name, which fails between hosts; it reads rubbish if
+ * an address cannot be resolved, and leaks if it cannot be bound. So the address is given, and
+ * checked first. And gloo may take five times the timeout that it is given for a connection.
  */
 #include "dist/gloo/gloo_mesh.hh"
 
@@ -31,12 +32,15 @@ namespace
 class store_of_group : public gloo::rendezvous::Store
 {
   public:
-    store_of_group(const struct mr_engine_setup &setup, mr_error *error) : setup_(setup), error_(error) {}
+    store_of_group(const struct mr_engine_setup &setup, mr_error *error)
+        : setup_(setup), error_(error)
+    {
+    }
 
     void set(const std::string &key, const std::vector<char> &data) override
     {
-        int32_t status =
-            setup_.store.set(setup_.store.user, prefix_key(key).c_str(), data.data(), (uint32_t)data.size(), error_);
+        int32_t status = setup_.store.set(setup_.store.user, prefix_key(key).c_str(), data.data(),
+                                          (uint32_t)data.size(), error_);
         if (status != MR_OK)
             throw mr_gloo_failure(status, "");
     }
@@ -44,7 +48,8 @@ class store_of_group : public gloo::rendezvous::Store
     std::vector<char> get(const std::string &key) override
     {
         /* At most one address for each rank, or a host name. */
-        std::vector<char> data((size_t)setup_.world_size * gloo::transport::Address::kMaxByteSize + 1024);
+        std::vector<char> data((size_t)setup_.world_size * gloo::transport::Address::kMaxByteSize +
+                               1024);
         uint32_t len = 0;
         int32_t status = setup_.store.get(setup_.store.user, prefix_key(key).c_str(), data.data(),
                                           (uint32_t)data.size(), &len, setup_.deadline_ns, error_);
@@ -56,18 +61,24 @@ class store_of_group : public gloo::rendezvous::Store
 
     /* get() waits by itself, and until the deadline, whatever gloo's own timeout is. */
     void wait(const std::vector<std::string> &) override { all_pairs_made(); }
-    void wait(const std::vector<std::string> &, const std::chrono::milliseconds &) override { all_pairs_made(); }
+    void wait(const std::vector<std::string> &, const std::chrono::milliseconds &) override
+    {
+        all_pairs_made();
+    }
 
     /* Has a rank broken off? Nobody sets this key, and nobody waits for it. */
     bool is_broken(mr_error *words)
     {
         char nothing;
         uint32_t len;
-        return setup_.store.get(setup_.store.user, prefix_key("nothing").c_str(), &nothing, sizeof nothing, &len,
-                                mr_gloo_watch_now_ns(), words) == MR_ERR_PEER;
+        return setup_.store.get(setup_.store.user, prefix_key("nothing").c_str(), &nothing,
+                                sizeof nothing, &len, mr_gloo_watch_now_ns(), words) == MR_ERR_PEER;
     }
 
-    /* From the first wait on, gloo's list of pairs does not change and they may be closed from outside. */
+    /*
+     * From the first wait on, gloo's list of pairs does not change and they may be closed from
+     * outside.
+     */
     std::function<void()> all_pairs_made;
 
   private:
@@ -77,11 +88,16 @@ class store_of_group : public gloo::rendezvous::Store
     mr_error *const error_;
 };
 
-/* A device whose contexts are ours, and which remembers the one that gloo makes on it and then hides. */
+/*
+ * A device whose contexts are ours, and which remembers the one that gloo makes on it and then
+ * hides.
+ */
 class device_of_ours : public gloo::transport::Device
 {
   public:
-    explicit device_of_ours(std::shared_ptr<gloo::transport::Device> real) : real_(std::move(real)) {}
+    explicit device_of_ours(std::shared_ptr<gloo::transport::Device> real) : real_(std::move(real))
+    {
+    }
 
     std::string str() const override { return real_->str(); }
     const std::string &getPCIBusID() const override { return real_->getPCIBusID(); }
@@ -119,13 +135,14 @@ int family_of(const char *address)
     hints.ai_flags = AI_NUMERICHOST;
     hints.ai_socktype = SOCK_STREAM;
     if (address == nullptr || getaddrinfo(address, nullptr, &hints, &found) != 0)
-        throw mr_gloo_failure(MR_ERR_INVALID,
-                              std::string("gloo: no local address: ") + (address == nullptr ? "" : address));
+        throw mr_gloo_failure(MR_ERR_INVALID, std::string("gloo: no local address: ") +
+                                                  (address == nullptr ? "" : address));
     int family = found->ai_family;
     int os_error = try_bind(*found);
     freeaddrinfo(found);
     if (os_error != 0)
-        throw mr_gloo_failure(MR_ERR_IO, std::string("gloo: cannot bind ") + address + ": " + strerror(os_error));
+        throw mr_gloo_failure(MR_ERR_IO, std::string("gloo: cannot bind ") + address + ": " +
+                                             strerror(os_error));
     return family;
 }
 
@@ -138,7 +155,8 @@ std::string interface_name()
             continue;
         std::string name(value, strcspn(value, ","));
         if (if_nametoindex(name.c_str()) == 0)
-            throw mr_gloo_failure(MR_ERR_INVALID, std::string(variable) + "=" + value + ": no such interface");
+            throw mr_gloo_failure(MR_ERR_INVALID,
+                                  std::string(variable) + "=" + value + ": no such interface");
         return name;
     }
     return "";
@@ -176,11 +194,13 @@ std::string mr_gloo_mesh_words(const char *what)
     return words;
 }
 
-mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_watch &watch, mr_error *error)
+mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_watch &watch,
+                                  mr_error *error)
 {
     auto ours = std::make_shared<device_of_ours>(open_device(setup));
     std::shared_ptr<gloo::transport::Device> device = ours;
-    auto context = std::make_shared<gloo::rendezvous::Context>((int)setup.rank, (int)setup.world_size);
+    auto context =
+        std::make_shared<gloo::rendezvous::Context>((int)setup.rank, (int)setup.world_size);
     context->setTimeout(connect_timeout(setup.deadline_ns));
 
     store_of_group store(setup, error);
@@ -188,7 +208,8 @@ mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_w
     bool watched = false;
     store.all_pairs_made = [&] {
         if (!watched)
-            watch.begin_watch(ours->last.lock(), setup.deadline_ns, nullptr, [&] { return store.is_broken(&broken); });
+            watch.begin_watch(ours->last.lock(), setup.deadline_ns, nullptr,
+                              [&] { return store.is_broken(&broken); });
         watched = true;
     };
     try {
@@ -201,15 +222,17 @@ mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_w
         if (verdict == mr_gloo_watch::BROKEN)
             throw mr_gloo_failure(MR_ERR_PEER, broken.text);
         if (verdict == mr_gloo_watch::LATE || mr_gloo_watch_now_ns() >= setup.deadline_ns)
-            throw mr_gloo_failure(MR_ERR_TIMEOUT, "gloo: not all ranks could be connected by the deadline: " +
-                                                      mr_gloo_mesh_words(failure.what()));
+            throw mr_gloo_failure(MR_ERR_TIMEOUT,
+                                  "gloo: not all ranks could be connected by the deadline: " +
+                                      mr_gloo_mesh_words(failure.what()));
         throw;
     }
     mr_gloo_watch::verdict verdict = watch.end_watch();
     if (verdict == mr_gloo_watch::BROKEN)
         throw mr_gloo_failure(MR_ERR_PEER, broken.text);
     if (verdict == mr_gloo_watch::LATE)
-        throw mr_gloo_failure(MR_ERR_TIMEOUT, "gloo: not all ranks could be connected by the deadline");
+        throw mr_gloo_failure(MR_ERR_TIMEOUT,
+                              "gloo: not all ranks could be connected by the deadline");
     mr_gloo_mesh mesh = {context, ours->last.lock()};
     mesh.transport->post_sentinels();
     return mesh;

@@ -31,7 +31,11 @@ struct mr_gloo_mesh {
     std::shared_ptr<mr_gloo_context> transport; /* the same one's, to end it by */
 };
 
-/* Throws mr_gloo_failure, and gloo's own exceptions. By setup->deadline_ns; no watch may be under way. */
-mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_watch &watch, mr_error *error);
+/*
+ * Throws mr_gloo_failure, and gloo's own exceptions. By setup->deadline_ns; no watch may be under
+ * way.
+ */
+mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_watch &watch,
+                                  mr_error *error);
 
 #endif

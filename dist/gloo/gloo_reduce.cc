@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums, minima and maxima of the six dtypes. 16-bit floats are added in f32 all the way and rounded once at the end.
- * Buffers may begin at any address. Integers wrap around as in other engines, so they are added as unsigned numbers.
+ * Sums, minima and maxima of the six dtypes. 16-bit floats are added in f32 all the way and rounded
+ * once at the end. Buffers may begin at any address. Integers wrap around as in other engines, so
+ * they are added as unsigned numbers.
  *
  * gloo calls with out equal to a; the pragma below says that this does not forbid vector code.
  */
@@ -75,7 +76,8 @@ template <typename E, typename V> void put_element(uint8_t *at, size_t i, V valu
     memcpy(at + i * sizeof stored, &stored, sizeof stored);
 }
 
-template <typename E, typename Op> void reduce_two(void *out, const void *a, const void *b, size_t count)
+template <typename E, typename Op>
+void reduce_two(void *out, const void *a, const void *b, size_t count)
 {
     auto *to = static_cast<uint8_t *>(out);
     auto *left = static_cast<const uint8_t *>(a);
@@ -160,12 +162,14 @@ mr_gloo_reduce_all_function mr_gloo_reduce_find_all(uint32_t dtype, uint32_t op)
 
 void mr_gloo_reduce_widen(uint32_t dtype, const void *halves, float *out, size_t count)
 {
-    dtype == MR_F16 ? widen_halves<f16>(halves, out, count) : widen_halves<bf16>(halves, out, count);
+    dtype == MR_F16 ? widen_halves<f16>(halves, out, count)
+                    : widen_halves<bf16>(halves, out, count);
 }
 
 void mr_gloo_reduce_narrow(uint32_t dtype, const float *in, float n, void *halves, size_t count)
 {
-    dtype == MR_F16 ? narrow_floats<f16>(in, n, halves, count) : narrow_floats<bf16>(in, n, halves, count);
+    dtype == MR_F16 ? narrow_floats<f16>(in, n, halves, count)
+                    : narrow_floats<bf16>(in, n, halves, count);
 }
 
 bool mr_gloo_reduce_divide(uint32_t dtype, void *data, size_t count, uint32_t world_size)

@@ -9,12 +9,17 @@
 /* out[i] = a[i] op b[i]; out may be a. */
 using mr_gloo_reduce_function = void (*)(void *out, const void *a, const void *b, size_t count);
 
-/* MR_MEAN is the sum, to be divided at the end. NULL: not a dtype or an operation of collectives. */
+/*
+ * MR_MEAN is the sum, to be divided at the end. NULL: not a dtype or an operation of collectives.
+ */
 mr_gloo_reduce_function mr_gloo_reduce_find(uint32_t dtype, uint32_t op);
 
-/* out = in[0] op in[1] op ... of n ranks, in this order; means are divided. 16-bit floats are rounded once. */
-using mr_gloo_reduce_all_function = void (*)(void *out, const uint8_t *const *in, uint32_t n, size_t count,
-                                             bool divides);
+/*
+ * out = in[0] op in[1] op ... of n ranks, in this order; means are divided. 16-bit floats are
+ * rounded once.
+ */
+using mr_gloo_reduce_all_function = void (*)(void *out, const uint8_t *const *in, uint32_t n,
+                                             size_t count, bool divides);
 mr_gloo_reduce_all_function mr_gloo_reduce_find_all(uint32_t dtype, uint32_t op);
 
 /* 16-bit floats to f32 and, divided by n, back. */

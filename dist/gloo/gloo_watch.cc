@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that watches one engine's collective. It must cost nothing to a collective of a few microseconds. So it
- * looks 50 times a second while there is work, and after a second without work it sleeps until the next collective
- * wakes it.
+ * The thread that watches one engine's collective. It must cost nothing to a collective of a few
+ * microseconds. So it looks 50 times a second while there is work, and after a second without work
+ * it sleeps until the next collective wakes it.
  */
 #include "dist/gloo/gloo_watch.hh"
 
@@ -38,8 +38,9 @@ mr_gloo_watch::~mr_gloo_watch()
     thread_.join();
 }
 
-void mr_gloo_watch::begin_watch(const std::shared_ptr<mr_gloo_context> &context, uint64_t deadline_ns,
-                                const volatile uint32_t *stop, std::function<bool()> is_broken)
+void mr_gloo_watch::begin_watch(const std::shared_ptr<mr_gloo_context> &context,
+                                uint64_t deadline_ns, const volatile uint32_t *stop,
+                                std::function<bool()> is_broken)
 {
     std::lock_guard<std::mutex> lock(mutex_);
     context_ = context;
@@ -79,7 +80,10 @@ void mr_gloo_watch::watch_loop()
     while (!quit_) {
         uint64_t wait_ns = round_ns;
         if (context_ != nullptr) {
-            /* With the mutex held, so that the thread that waits in gloo cannot destroy what is being closed. */
+            /*
+             * With the mutex held, so that the thread that waits in gloo cannot destroy what is
+             * being closed.
+             */
             verdict_ = find_verdict();
             if (verdict_ != NOBODY) {
                 context_->abort_all();

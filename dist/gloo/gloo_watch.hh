@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends what blocks in gloo. gloo has no cancel, and bounds each wait inside a collective but not the collective. So a
- * thread looks at the time, at the stop flag, and at the connections.
+ * Ends what blocks in gloo. gloo has no cancel, and bounds each wait inside a collective but not
+ * the collective. So a thread looks at the time, at the stop flag, and at the connections.
  */
 #ifndef DIST_GLOO_GLOO_WATCH_HH
 #define DIST_GLOO_GLOO_WATCH_HH
@@ -29,8 +29,9 @@ class mr_gloo_watch
     mr_gloo_watch &operator=(const mr_gloo_watch &) = delete;
 
     /*
-     * From now to end_watch() the context is ended at the deadline, soon after *stop (NULL: none) is nonzero, or when
-     * is_broken, asked twice a second from the watch's thread, says so (empty: not asked).
+     * From now to end_watch() the context is ended at the deadline, soon after *stop (NULL: none)
+     * is nonzero, or when is_broken, asked twice a second from the watch's thread, says so (empty:
+     * not asked).
      */
     void begin_watch(const std::shared_ptr<mr_gloo_context> &context, uint64_t deadline_ns,
                      const volatile uint32_t *stop, std::function<bool()> is_broken = {});

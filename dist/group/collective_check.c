@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MR_COMM_CHECK=1: before each collective every rank that takes part writes into the store what it is about to do. The
- * leader (rank 0, or the sender) compares, and its verdict is what all of them return. It is a debugging aid: it costs
- * some ten milliseconds per collective.
+ * MR_COMM_CHECK=1: before each collective every rank that takes part writes into the store what it
+ * is about to do. The leader (rank 0, or the sender) compares, and its verdict is what all of them
+ * return. It is a debugging aid: it costs some ten milliseconds per collective.
  *
- * A rank that waits here must still end when the group is stopped, so it asks the store again and again, each time for
- * a short while.
+ * A rank that waits here must still end when the group is stopped, so it asks the store again and
+ * again, each time for a short while.
  *
- * Invariant: the keys of a collective are removed only when all ranks have read them, which is known one collective
- * later.
+ * Invariant: the keys of a collective are removed only when all ranks have read them, which is
+ * known one collective later.
  */
 #include "dist/group/collective_check.h"
 
@@ -19,9 +19,11 @@
 #include "base/error.h"
 #include "dist/group/collective_words.h"
 
-#define MS 1000000u     /* ns */
-#define SLICE_MS 100u   /* of waiting, between two looks at stop */
-#define PRESENT_MS 200u /* for the store's answer about a key that may be there: who keeps the store may be busy */
+#define MS 1000000u   /* ns */
+#define SLICE_MS 100u /* of waiting, between two looks at stop */
+#define PRESENT_MS                                                                                 \
+    200u /* for the store's answer about a key that may be there: who keeps the store may be busy  \
+          */
 #define WORDS (MR_ERROR_TEXT - 100)
 
 /* One check. Ranks are the group's; first and n say which of them take part. */
@@ -65,10 +67,11 @@ static void key_of(const struct check *check, uint64_t number, const char *what,
                    char key_out[MR_STORE_KEY + 1])
 {
     if (check->is_pair)
-        snprintf(key_out, MR_STORE_KEY + 1, "%sp%u.%u/%llu/%s%u", check->group->prefix, check->pair[0], check->pair[1],
-                 (unsigned long long)number, what, i);
+        snprintf(key_out, MR_STORE_KEY + 1, "%sp%u.%u/%llu/%s%u", check->group->prefix,
+                 check->pair[0], check->pair[1], (unsigned long long)number, what, i);
     else
-        snprintf(key_out, MR_STORE_KEY + 1, "%sc/%llu/%s%u", check->group->prefix, (unsigned long long)number, what, i);
+        snprintf(key_out, MR_STORE_KEY + 1, "%sc/%llu/%s%u", check->group->prefix,
+                 (unsigned long long)number, what, i);
 }
 
 /* Both ends of a message write the same. */
@@ -83,14 +86,15 @@ static void describe_call(const struct check *check, char words_out[MR_COLLECTIV
 }
 
 /* A text of the store, "" at its end; until the deadline, or until the group is stopped. */
-static mr_status read_text(const struct check *check, const char *key, uint64_t deadline_ns, char *text_out,
-                           uint32_t size, mr_error *error)
+static mr_status read_text(const struct check *check, const char *key, uint64_t deadline_ns,
+                           char *text_out, uint32_t size, mr_error *error)
 {
     for (;;) {
         uint32_t len = 0;
         uint64_t until = mr_clock_now_ns() + SLICE_MS * (uint64_t)MS;
         uint64_t limit = until < deadline_ns ? until : deadline_ns;
-        mr_status status = mr_store_get(mr_group_client(check->group), key, text_out, size - 1, &len, limit, error);
+        mr_status status = mr_store_get(mr_group_client(check->group), key, text_out, size - 1,
+                                        &len, limit, error);
         if (!status) {
             text_out[len] = '\0';
             return MR_OK;
@@ -104,9 +108,11 @@ static mr_status read_text(const struct check *check, const char *key, uint64_t 
     }
 }
 
-static mr_status write_text(const struct check *check, const char *key, const char *text, mr_error *error)
+static mr_status write_text(const struct check *check, const char *key, const char *text,
+                            mr_error *error)
 {
-    mr_status status = mr_store_set(mr_group_client(check->group), key, text, (uint32_t)strlen(text), error);
+    mr_status status =
+        mr_store_set(mr_group_client(check->group), key, text, (uint32_t)strlen(text), error);
     return status ? MR_ERR_IO : MR_OK;
 }
 
@@ -125,8 +131,8 @@ static mr_status find_missing(const struct check *check, char missing_out[WORDS]
         char text[MR_COLLECTIVE_WORDS];
         char words[32];
         key_of(check, check->collective->number, "", i, key);
-        mr_status status =
-            read_text(check, key, mr_clock_now_ns() + PRESENT_MS * (uint64_t)MS, text, sizeof text, error);
+        mr_status status = read_text(check, key, mr_clock_now_ns() + PRESENT_MS * (uint64_t)MS,
+                                     text, sizeof text, error);
         snprintf(words, sizeof words, "rank %u", name_at(check, i));
         if (status == MR_ERR_TIMEOUT)
             append_words(missing_out, words);
@@ -152,7 +158,8 @@ static mr_status fail_missing(const struct check *check, mr_error *error)
 }
 
 /* The leader: verdict_out is "" when all do the same. MR_ERR_TIMEOUT: not all have come. */
-static mr_status compare_calls(const struct check *check, const char *own, char verdict_out[WORDS], mr_error *error)
+static mr_status compare_calls(const struct check *check, const char *own, char verdict_out[WORDS],
+                               mr_error *error)
 {
     char differ[WORDS] = "";
     for (uint32_t i = 1; i < check->n; i++) {
@@ -188,7 +195,8 @@ static void remove_previous(const struct check *check)
         (void)mr_store_remove(mr_group_client(check->group), key, NULL);
 }
 
-static mr_status lead_check(const struct check *check, const char *own, char verdict_out[WORDS], mr_error *error)
+static mr_status lead_check(const struct check *check, const char *own, char verdict_out[WORDS],
+                            mr_error *error)
 {
     char key[MR_STORE_KEY + 1];
     mr_status status = compare_calls(check, own, verdict_out, error);
@@ -199,8 +207,8 @@ static mr_status lead_check(const struct check *check, const char *own, char ver
     return write_text(check, key, verdict_out, error);
 }
 
-mr_status mr_collective_check_run(struct mr_group *group, const struct mr_collective *collective, uint64_t deadline_ns,
-                                  mr_error *error)
+mr_status mr_collective_check_run(struct mr_group *group, const struct mr_collective *collective,
+                                  uint64_t deadline_ns, mr_error *error)
 {
     struct check check;
     char key[MR_STORE_KEY + 1];

@@ -11,7 +11,8 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
-void mr_collective_words_describe(const struct mr_collective *c, bool with_number, char words_out[MR_COLLECTIVE_WORDS])
+void mr_collective_words_describe(const struct mr_collective *c, bool with_number,
+                                  char words_out[MR_COLLECTIVE_WORDS])
 {
     static const char *const ops[] = {"sum", "mean", "min", "max"};
     const char *op = c->op < 4 ? ops[c->op] : "?";

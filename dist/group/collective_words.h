@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives and times in words, for messages; and the size of such words, for all of the group. */
+/*
+ * Collectives and times in words, for messages; and the size of such words, for all of the group.
+ */
 #ifndef DIST_GROUP_COLLECTIVE_WORDS_H
 #define DIST_GROUP_COLLECTIVE_WORDS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public collectives. Their arguments are checked here, before anything is counted or sent, so that a wrong call
- * leaves the group as it was. Sizes are checked with the world size where one buffer holds the elements of all ranks.
+ * The public collectives. Their arguments are checked here, before anything is counted or sent, so
+ * that a wrong call leaves the group as it was. Sizes are checked with the world size where one
+ * buffer holds the elements of all ranks.
  */
 #include "dist/group/collectives.h"
 
@@ -14,8 +15,8 @@
 
 static bool is_number(uint32_t dtype)
 {
-    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 || dtype == MR_I32 ||
-           dtype == MR_I64;
+    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 ||
+           dtype == MR_I32 || dtype == MR_I64;
 }
 
 static mr_status check_op(const struct mr_collective *c, mr_error *error)
@@ -31,12 +32,13 @@ static mr_status check_op(const struct mr_collective *c, mr_error *error)
     return MR_OK;
 }
 
-static mr_status check_root(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
+static mr_status check_root(const struct mr_group *group, const struct mr_collective *c,
+                            mr_error *error)
 {
     bool is_pair = c->kind == MR_COLLECTIVE_SEND || c->kind == MR_COLLECTIVE_RECV;
     if (c->root >= group->world_size)
-        return mr_error_set(error, MR_ERR_INVALID, "%s %u is not below the world size %u", is_pair ? "rank" : "root",
-                            c->root, group->world_size);
+        return mr_error_set(error, MR_ERR_INVALID, "%s %u is not below the world size %u",
+                            is_pair ? "rank" : "root", c->root, group->world_size);
     if (is_pair && c->root == group->rank)
         return mr_error_set(error, MR_ERR_INVALID, "rank %u cannot send to itself", c->root);
     return MR_OK;
@@ -50,7 +52,8 @@ static bool do_overlap(const void *a, uint64_t len_a, const void *b, uint64_t le
 }
 
 /* What is gathered may lie in its place of all, and what is scattered may go into its own. */
-static bool are_apart(const struct mr_group *group, const struct mr_collective *c, uint64_t one, uint64_t all)
+static bool are_apart(const struct mr_group *group, const struct mr_collective *c, uint64_t one,
+                      uint64_t all)
 {
     bool gathers = c->kind == MR_COLLECTIVE_ALL_GATHER;
     uintptr_t part = (uintptr_t)(gathers ? c->in : c->out);
@@ -60,66 +63,74 @@ static bool are_apart(const struct mr_group *group, const struct mr_collective *
     return !do_overlap(c->in, gathers ? one : all, c->out, gathers ? all : one);
 }
 
-static mr_status check_sizes(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
+static mr_status check_sizes(const struct mr_group *group, const struct mr_collective *c,
+                             mr_error *error)
 {
     bool gathers = c->kind == MR_COLLECTIVE_ALL_GATHER;
     bool scatters = c->kind == MR_COLLECTIVE_REDUCE_SCATTER;
     uint64_t one;
     uint64_t all;
     if (!mr_checked_mul_u64(c->count, mr_dtype_size((mr_dtype)c->dtype), &one) ||
-        !mr_checked_mul_u64(one, gathers || scatters ? group->world_size : 1, &all) || all > PTRDIFF_MAX)
+        !mr_checked_mul_u64(one, gathers || scatters ? group->world_size : 1, &all) ||
+        all > PTRDIFF_MAX)
         return mr_error_set(error, MR_ERR_INVALID, "count %llu of %s%s is more than memory holds",
                             (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype),
                             gathers || scatters ? " from every rank" : "");
     if (c->count > 0 && (!c->in || !c->out))
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL and count is %llu",
-                            gathers || scatters ? (c->in ? "out" : "in") : "buffer", (unsigned long long)c->count);
+                            gathers || scatters ? (c->in ? "out" : "in") : "buffer",
+                            (unsigned long long)c->count);
     if ((gathers || scatters) && group->table && !are_apart(group, c, one, all))
         return mr_error_set(error, MR_ERR_INVALID, "in and out overlap");
     return MR_OK;
 }
 
-static mr_status check_on_host(const struct mr_group *group, const char *name, const struct mr_device_pointer *is,
-                               mr_error *error)
+static mr_status check_on_host(const struct mr_group *group, const char *name,
+                               const struct mr_device_pointer *is, mr_error *error)
 {
     if (!is->is_device)
         return MR_OK;
     if (!group->table)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s is memory of cuda:%d; a world of one without an engine takes the host's: copy it, or "
+                            "%s is memory of cuda:%d; a world of one without an engine takes the "
+                            "host's: copy it, or "
                             "use backend nccl with a device",
                             name, is->ordinal);
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "%s is memory of cuda:%d; %s takes the host's: copy it, or use backend nccl", name, is->ordinal,
-                        group->backend);
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        "%s is memory of cuda:%d; %s takes the host's: copy it, or use backend nccl", name,
+        is->ordinal, group->backend);
 }
 
-static mr_status check_on_device(const struct mr_group *group, const char *name, const struct mr_device_pointer *is,
-                                 mr_error *error)
+static mr_status check_on_device(const struct mr_group *group, const char *name,
+                                 const struct mr_device_pointer *is, mr_error *error)
 {
     if (is->is_managed || (is->is_device && is->ordinal == group->ordinal))
         return MR_OK;
     if (is->is_device)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is memory of cuda:%d; the group's device is cuda:%d", name,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s is memory of cuda:%d; the group's device is cuda:%d", name,
                             is->ordinal, (int)group->ordinal);
-    return mr_error_set(error, MR_ERR_INVALID, "%s is %smemory of the host; %s needs memory of its device: copy it",
-                        name, is->is_pinned ? "pinned " : "", group->backend);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "%s is %smemory of the host; %s needs memory of its device: copy it", name,
+                        is->is_pinned ? "pinned " : "", group->backend);
 }
 
-mr_status mr_collectives_check_memory(const struct mr_group *group, const char *name, const void *buffer,
-                                      mr_error *error)
+mr_status mr_collectives_check_memory(const struct mr_group *group, const char *name,
+                                      const void *buffer, mr_error *error)
 {
     struct mr_device_pointer is;
     mr_status status = MR_OK;
     if (mr_device_pointer_look(buffer, &is))
-        status =
-            group->device_works ? check_on_device(group, name, &is, error) : check_on_host(group, name, &is, error);
+        status = group->device_works ? check_on_device(group, name, &is, error)
+                                     : check_on_host(group, name, &is, error);
     if (!status && group->table && group->table->check)
         status = (mr_status)group->table->check(group->engine, buffer, error);
     return status;
 }
 
-static mr_status check_memory(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
+static mr_status check_memory(const struct mr_group *group, const struct mr_collective *c,
+                              mr_error *error)
 {
     bool is_one = c->kind != MR_COLLECTIVE_ALL_GATHER && c->kind != MR_COLLECTIVE_REDUCE_SCATTER;
     if (c->count == 0 || (c->on_host && group->device_works))
@@ -128,12 +139,14 @@ static mr_status check_memory(const struct mr_group *group, const struct mr_coll
     return status || is_one ? status : mr_collectives_check_memory(group, "out", c->out, error);
 }
 
-static mr_status check_arguments(const struct mr_group *group, const struct mr_collective *c, mr_error *error)
+static mr_status check_arguments(const struct mr_group *group, const struct mr_collective *c,
+                                 mr_error *error)
 {
     if (c->kind == MR_COLLECTIVE_BARRIER)
         return MR_OK;
     if (!is_number(c->dtype))
-        return mr_error_set(error, MR_ERR_INVALID, "dtype %s is none of f16, bf16, f32, f64, i32, i64",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "dtype %s is none of f16, bf16, f32, f64, i32, i64",
                             mr_dtype_name((mr_dtype)c->dtype));
     mr_status status = check_op(c, error);
     if (!status)
@@ -143,7 +156,8 @@ static mr_status check_arguments(const struct mr_group *group, const struct mr_c
     return status ? status : check_memory(group, c, error);
 }
 
-static mr_status begin_collective(mr_group *group, struct mr_collective collective, mr_group_work **work_out)
+static mr_status begin_collective(mr_group *group, struct mr_collective collective,
+                                  mr_group_work **work_out)
 {
     if (work_out)
         *work_out = NULL;
@@ -156,7 +170,8 @@ static mr_status begin_collective(mr_group *group, struct mr_collective collecti
 }
 
 /* An asynchronous call without a place for its work could never be ended. */
-static mr_status begin_async(mr_group *group, struct mr_collective collective, mr_group_work **work_out)
+static mr_status begin_async(mr_group *group, struct mr_collective collective,
+                             mr_group_work **work_out)
 {
     if (work_out || !group)
         return begin_collective(group, collective, work_out);
@@ -170,8 +185,8 @@ static struct mr_collective make_barrier(void *stream)
 }
 
 /* Of one buffer, in place. A sender's is only read. */
-static struct mr_collective in_place(enum mr_collective_kind kind, const void *buffer, uint64_t count, mr_dtype dtype,
-                                     uint32_t root, void *stream)
+static struct mr_collective in_place(enum mr_collective_kind kind, const void *buffer,
+                                     uint64_t count, mr_dtype dtype, uint32_t root, void *stream)
 {
     return (struct mr_collective){.kind = kind,
                                   .root = root,
@@ -182,16 +197,18 @@ static struct mr_collective in_place(enum mr_collective_kind kind, const void *b
                                   .stream = stream};
 }
 
-static struct mr_collective make_reduction(enum mr_collective_kind kind, void *buffer, uint64_t count, mr_dtype dtype,
-                                           mr_reduction op, uint32_t root, void *stream)
+static struct mr_collective make_reduction(enum mr_collective_kind kind, void *buffer,
+                                           uint64_t count, mr_dtype dtype, mr_reduction op,
+                                           uint32_t root, void *stream)
 {
     struct mr_collective collective = in_place(kind, buffer, count, dtype, root, stream);
     collective.op = (uint32_t)op;
     return collective;
 }
 
-static struct mr_collective make_between(enum mr_collective_kind kind, const void *in, void *out, uint64_t count,
-                                         mr_dtype dtype, mr_reduction op, void *stream)
+static struct mr_collective make_between(enum mr_collective_kind kind, const void *in, void *out,
+                                         uint64_t count, mr_dtype dtype, mr_reduction op,
+                                         void *stream)
 {
     return (struct mr_collective){.kind = kind,
                                   .in = in,
@@ -212,104 +229,135 @@ mr_status mr_group_barrier_async(mr_group *group, void *stream, mr_group_work **
     return begin_async(group, make_barrier(stream), work_out);
 }
 
-mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
+mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                              mr_reduction op)
 {
-    return begin_collective(group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL), NULL);
+    return begin_collective(
+        group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL), NULL);
 }
 
-mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                                    void *stream, mr_group_work **work_out)
+mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                    mr_reduction op, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, stream), work_out);
+    return begin_async(
+        group, make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, stream),
+        work_out);
 }
 
-mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op, uint32_t root)
+mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                          mr_reduction op, uint32_t root)
 {
-    return begin_collective(group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, NULL), NULL);
+    return begin_collective(
+        group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, NULL), NULL);
 }
 
-mr_status mr_group_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                                uint32_t root, void *stream, mr_group_work **work_out)
+mr_status mr_group_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                mr_reduction op, uint32_t root, void *stream,
+                                mr_group_work **work_out)
 {
-    return begin_async(group, make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, stream), work_out);
+    return begin_async(group,
+                       make_reduction(MR_COLLECTIVE_REDUCE, buffer, count, dtype, op, root, stream),
+                       work_out);
 }
 
-mr_status mr_group_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root)
+mr_status mr_group_broadcast(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                             uint32_t root)
 {
-    return begin_collective(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
+    return begin_collective(
+        group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
 }
 
-mr_status mr_group_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t root,
-                                   void *stream, mr_group_work **work_out)
+mr_status mr_group_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                   uint32_t root, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, stream), work_out);
+    return begin_async(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, stream),
+                       work_out);
 }
 
-mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count,
+                              mr_dtype dtype)
 {
-    return begin_collective(group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
+    return begin_collective(
+        group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
 }
 
-mr_status mr_group_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                    void *stream, mr_group_work **work_out)
+mr_status mr_group_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count,
+                                    mr_dtype dtype, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream), work_out);
+    return begin_async(
+        group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream),
+        work_out);
 }
 
-mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                  mr_reduction op)
+mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, uint64_t count,
+                                  mr_dtype dtype, mr_reduction op)
 {
-    return begin_collective(group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
+    return begin_collective(
+        group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
 }
 
-mr_status mr_group_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype,
-                                        mr_reduction op, void *stream, mr_group_work **work_out)
+mr_status mr_group_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count,
+                                        mr_dtype dtype, mr_reduction op, void *stream,
+                                        mr_group_work **work_out)
 {
-    return begin_async(group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream), work_out);
+    return begin_async(
+        group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream),
+        work_out);
 }
 
-mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to)
+mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype,
+                        uint32_t to)
 {
-    return begin_collective(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL), NULL);
+    return begin_collective(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL),
+                            NULL);
 }
 
-mr_status mr_group_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype, uint32_t to,
-                              void *stream, mr_group_work **work_out)
+mr_status mr_group_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype,
+                              uint32_t to, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, stream), work_out);
+    return begin_async(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, stream),
+                       work_out);
 }
 
-mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from)
+mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                        uint32_t from)
 {
-    return begin_collective(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL), NULL);
+    return begin_collective(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL),
+                            NULL);
 }
 
-mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, uint32_t from,
-                              void *stream, mr_group_work **work_out)
+mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                              uint32_t from, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, stream), work_out);
+    return begin_async(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, stream),
+                       work_out);
 }
 
-mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                    mr_reduction op)
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count,
+                                    mr_dtype dtype, mr_reduction op)
 {
-    struct mr_collective collective = make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
+    struct mr_collective collective =
+        make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
     collective.on_host = true;
     return begin_collective(group, collective, NULL);
 }
 
-mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                          mr_reduction op, void *sums, struct mr_group_work **work_out)
+mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count,
+                                          mr_dtype dtype, mr_reduction op, void *sums,
+                                          struct mr_group_work **work_out)
 {
-    struct mr_collective collective = make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
+    struct mr_collective collective =
+        make_reduction(MR_COLLECTIVE_ALL_REDUCE, buffer, count, dtype, op, 0, NULL);
     collective.on_host = true;
     collective.sums = sums;
     return begin_collective(group, collective, work_out);
 }
 
-mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out,
+                                    uint64_t count, mr_dtype dtype)
 {
-    struct mr_collective collective = make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
+    struct mr_collective collective =
+        make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
     collective.on_host = true;
     return begin_collective(group, collective, NULL);
 }

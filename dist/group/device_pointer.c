@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks CUDA's driver whose memory a pointer is, if this process has a driver: a program that never uses CUDA does not
- * load it for this.
+ * Asks CUDA's driver whose memory a pointer is, if this process has a driver: a program that never
+ * uses CUDA does not load it for this.
  *
- * The driver may be loaded after the first question, since the CUDA runtime opens it at its first call. So "no driver"
- * is cached only until the next dlopen, which is cheap to see.
+ * The driver may be loaded after the first question, since the CUDA runtime opens it at its first
+ * call. So "no driver" is cached only until the next dlopen, which is cheap to see.
  */
 #include "dist/group/device_pointer.h"
 
@@ -32,7 +32,8 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *loads_out)
 static get_attributes open_driver(void)
 {
     get_attributes function = NULL;
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* held from now on, so that it stays */
+    /* held from now on, so that it stays */
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *symbol = driver ? dlsym(driver, "cuPointerGetAttributes") : NULL;
     *(void **)&function = symbol; /* as POSIX has it */
     return function;

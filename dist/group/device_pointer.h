@@ -13,8 +13,8 @@ struct mr_device_pointer {
 };
 
 /*
- * False where CUDA's driver is not loaded in this process, or not in use: then no pointer is of a device, and none is
- * known to be of the host. Threads: any. Blocks: never.
+ * False where CUDA's driver is not loaded in this process, or not in use: then no pointer is of a
+ * device, and none is known to be of the host. Threads: any. Blocks: never.
  */
 bool mr_device_pointer_look(const void *pointer, struct mr_device_pointer *out);
 

@@ -19,8 +19,8 @@ static mr_status enter_sums(struct mr_group *group)
     if (status)
         return status;
     if (!group->device_works)
-        return mr_error_set(&group->error, MR_ERR_UNSUPPORTED, "the backend %s has no sums on a device",
-                            group->backend);
+        return mr_error_set(&group->error, MR_ERR_UNSUPPORTED,
+                            "the backend %s has no sums on a device", group->backend);
     pthread_mutex_lock(&group->lock);
     status = mr_device_work_enter(group);
     if (status)
@@ -46,12 +46,13 @@ mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_
     mr_status status = enter_sums(group);
     if (status)
         return status;
-    status = (mr_status)mr_device_work_engine(group)->sums_create(group->engine, n, sums_out, &error);
+    status =
+        (mr_status)mr_device_work_engine(group)->sums_create(group->engine, n, sums_out, &error);
     return leave_sums(group, status, &error);
 }
 
-mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value, mr_dtype dtype,
-                             double count, void *stream)
+mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value,
+                             mr_dtype dtype, double count, void *stream)
 {
     mr_error error = {0};
     mr_status status = mr_collectives_check_memory(group, "the sum", value, &group->error);
@@ -59,8 +60,8 @@ mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, co
         status = enter_sums(group);
     if (status)
         return status;
-    status = (mr_status)mr_device_work_engine(group)->sums_add(group->engine, sums, at, value, (uint32_t)dtype, count,
-                                                               stream, &error);
+    status = (mr_status)mr_device_work_engine(group)->sums_add(
+        group->engine, sums, at, value, (uint32_t)dtype, count, stream, &error);
     return leave_sums(group, status, &error);
 }
 

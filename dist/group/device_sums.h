@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums on a group's device, of metrics. MR_ERR_UNSUPPORTED where the engine works on the host's memory. */
+/*
+ * Sums on a group's device, of metrics. MR_ERR_UNSUPPORTED where the engine works on the host's
+ * memory.
+ */
 #ifndef DIST_GROUP_DEVICE_SUMS_H
 #define DIST_GROUP_DEVICE_SUMS_H
 
@@ -7,9 +10,11 @@
 
 /* n sums in f64, all 0. */
 mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_out);
-/* sums[at] += *value, one number of dtype on the device, and sums[at + 1] += count, in this stream. */
-mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value, mr_dtype dtype,
-                             double count, void *stream);
+/*
+ * sums[at] += *value, one number of dtype on the device, and sums[at + 1] += count, in this stream.
+ */
+mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value,
+                             mr_dtype dtype, double count, void *stream);
 void mr_device_sums_destroy(struct mr_group *group, void *sums);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch of a group over a device. It looks at the oldest work, the engine's health, the time and the store, and it
- * alone ends the group and aborts the engine. At destroy it also does the caller's part, so that an engine that does
- * not come back blocks nobody.
+ * The watch of a group over a device. It looks at the oldest work, the engine's health, the time
+ * and the store, and it alone ends the group and aborts the engine. At destroy it also does the
+ * caller's part, so that an engine that does not come back blocks nobody.
  *
- * Invariant: calls that may block are made without the lock, and afterwards the watch checks whether it was given up
- * meanwhile.
+ * Invariant: calls that may block are made without the lock, and afterwards the watch checks
+ * whether it was given up meanwhile.
  */
 #include "dist/group/device_watch.h"
 
@@ -57,7 +57,8 @@ static void look_at_all(struct mr_group *group, const struct mr_collective *coll
         mr_device_work_note(group, collective, MR_ERR_CANCELED, false, NULL);
         return;
     }
-    mr_status status = issues ? MR_OK : (mr_status)mr_device_work_engine(group)->health(group->engine, &error);
+    mr_status status =
+        issues ? MR_OK : (mr_status)mr_device_work_engine(group)->health(group->engine, &error);
     if (status)
         mr_device_work_note(group, collective, status, false, &error);
     else if (is_late(group, issues))
@@ -121,7 +122,8 @@ static void note_slow(struct mr_group *group)
 {
     const struct mr_device_works *works = group->device_works;
     const struct mr_group_work *oldest = mr_device_work_oldest(works);
-    uint64_t since_ns = oldest ? works->oldest_since_ns : works->issue_by_ns - group->timeout_ms * MS;
+    uint64_t since_ns =
+        oldest ? works->oldest_since_ns : works->issue_by_ns - group->timeout_ms * MS;
     if ((!oldest && !works->issuing) || mr_clock_now_ns() < since_ns + MR_LATE_RANKS_NOTE_MS * MS)
         return;
     struct mr_collective collective = oldest ? oldest->collective : *works->issuing;
@@ -144,7 +146,8 @@ static void look_at_group(struct mr_group *group)
             look_at_all(group, &oldest->collective, false);
         else if (mr_device_work_is_well(group) && works->issuing)
             look_at_all(group, works->issuing, true);
-        else if (mr_device_work_is_well(group) && mr_group_broken(group, &unused)) /* the next call will tell */
+        else if (mr_device_work_is_well(group) &&
+                 mr_group_broken(group, &unused)) /* the next call will tell */
             mr_work_state_set_stop(group);
     }
     if (!mr_device_work_is_well(group))
@@ -167,7 +170,8 @@ static void cancel_works(struct mr_group *group)
 {
     group->has_canceled = true;
     abort_engine(group);
-    for (struct mr_group_work *work = group->device_works->first; work && !group->is_given_up; work = work->next) {
+    for (struct mr_group_work *work = group->device_works->first; work && !group->is_given_up;
+         work = work->next) {
         char what[MR_COLLECTIVE_WORDS];
         mr_error error;
         mr_collective_words_describe(&work->collective, true, what);
@@ -193,7 +197,8 @@ static void close_all(struct mr_group *group)
     mr_device_work_reap(group);
     if (works->n_forgotten > 0)
         return;
-    bool is_healthy = !group->has_failed && !group->has_canceled && !mr_group_broken(group, &unused);
+    bool is_healthy =
+        !group->has_failed && !group->has_canceled && !mr_group_broken(group, &unused);
     pthread_mutex_unlock(&group->lock);
     group->table->destroy(group->engine, is_healthy);
     pthread_mutex_lock(&group->lock);
@@ -238,8 +243,9 @@ void mr_device_watch_stop(struct mr_group *group)
 {
     mr_error error;
     int rc = 0;
-    mr_error_set(&error, MR_ERR_STATE,
-                 "the group was destroyed before all collectives had ended; the engine does not come back");
+    mr_error_set(
+        &error, MR_ERR_STATE,
+        "the group was destroyed before all collectives had ended; the engine does not come back");
     pthread_mutex_lock(&group->lock);
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
     struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + limit_ms * MS);

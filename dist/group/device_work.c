@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives under way on a device. They are issued in the caller's thread, in the order of the program, and stay in a
- * list until they have ended; a caller that waits polls the engine. A work that its user has freed stays in the list
- * too, because nothing else would notice that it hangs.
+ * Collectives under way on a device. They are issued in the caller's thread, in the order of the
+ * program, and stay in a list until they have ended; a caller that waits polls the engine. A work
+ * that its user has freed stays in the list too, because nothing else would notice that it hangs.
  *
- * Invariant: the ticket of a collective in the host's memory is dropped only when the device no longer uses that
- * memory.
+ * Invariant: the ticket of a collective in the host's memory is dropped only when the device no
+ * longer uses that memory.
  */
 #include "dist/group/device_work.h"
 
@@ -79,14 +79,15 @@ struct mr_group_work *mr_device_work_oldest(const struct mr_device_works *works)
 
 /* Failures. All with the lock. */
 
-void mr_device_work_note(struct mr_group *group, const struct mr_collective *collective, mr_status status,
-                         bool is_final, const mr_error *error)
+void mr_device_work_note(struct mr_group *group, const struct mr_collective *collective,
+                         mr_status status, bool is_final, const mr_error *error)
 {
     struct mr_device_failure *failure = &group->device_works->failure;
     if (group->has_failed)
         return;
     group->has_failed = true;
-    *failure = (struct mr_device_failure){.is_final = is_final, .status = status, .collective = *collective};
+    *failure = (struct mr_device_failure){
+        .is_final = is_final, .status = status, .collective = *collective};
     if (error)
         failure->error = *error;
     pthread_cond_signal(&group->quit);
@@ -111,7 +112,8 @@ void mr_device_work_give_up(struct mr_group *group)
 static bool is_overdue(const struct mr_group *group)
 {
     const struct mr_device_works *works = group->device_works;
-    return !works->is_over && works->closed_ns && mr_clock_now_ns() > works->closed_ns + GIVE_UP_MS * MS;
+    return !works->is_over && works->closed_ns &&
+           mr_clock_now_ns() > works->closed_ns + GIVE_UP_MS * MS;
 }
 
 bool mr_device_work_is_well(const struct mr_group *group)
@@ -141,7 +143,8 @@ void mr_device_work_look(struct mr_group *group, struct mr_group_work *work)
     mr_error error = {0};
     if (work->has_ended || !mr_device_work_is_well(group))
         return;
-    mr_status status = (mr_status)mr_device_work_engine(group)->test(group->engine, work->ticket, &error);
+    mr_status status =
+        (mr_status)mr_device_work_engine(group)->test(group->engine, work->ticket, &error);
     if (status == MR_PENDING)
         return;
     if (status) {
@@ -152,8 +155,8 @@ void mr_device_work_look(struct mr_group *group, struct mr_group_work *work)
     mr_work_state_end(group, work, NULL);
 }
 
-static mr_status issue_work(struct mr_group *group, struct mr_group_work *work, uint64_t deadline_ns,
-                            bool *is_final_out, mr_error *error)
+static mr_status issue_work(struct mr_group *group, struct mr_group_work *work,
+                            uint64_t deadline_ns, bool *is_final_out, mr_error *error)
 {
     const struct mr_collective *c = &work->collective;
     mr_status status = MR_OK;
@@ -164,17 +167,18 @@ static mr_status issue_work(struct mr_group *group, struct mr_group_work *work, 
     *is_final_out = status == MR_ERR_PEER || status == MR_ERR_TIMEOUT;
     if (status || (c->count == 0 && c->kind != MR_COLLECTIVE_BARRIER))
         return status;
-    return (mr_status)mr_device_work_engine(group)->issue(group->engine, c, deadline_ns, &group->stop, &work->ticket,
-                                                          error);
+    return (mr_status)mr_device_work_engine(group)->issue(group->engine, c, deadline_ns,
+                                                          &group->stop, &work->ticket, error);
 }
 
 /* With the lock: what became of an issue. */
-static mr_status settle_issue(struct mr_group *group, struct mr_group_work *work, mr_status status, bool is_final,
-                              const mr_error *error)
+static mr_status settle_issue(struct mr_group *group, struct mr_group_work *work, mr_status status,
+                              bool is_final, const mr_error *error)
 {
     struct mr_device_works *works = group->device_works;
     bool is_refused = status == MR_ERR_INVALID || status == MR_ERR_STATE; /* nothing has begun */
-    bool is_verdict = is_final && status == MR_ERR_PEER; /* collective_check.c's, reported on all ranks alike */
+    /* collective_check.c's, reported on all ranks alike */
+    bool is_verdict = is_final && status == MR_ERR_PEER;
     if (status == MR_OK && work->ticket) {
         append_work(group, work);
         if (mr_device_work_oldest(works) == work)
@@ -258,7 +262,8 @@ mr_status mr_device_work_wait(struct mr_group_work *work, void *stream)
     mr_device_work_look(group, work);
     mr_status status = mr_work_state_get(work);
     if (status == MR_PENDING && mr_device_work_is_well(group))
-        status = (mr_status)mr_device_work_engine(group)->wait(group->engine, work->ticket, stream, &error);
+        status = (mr_status)mr_device_work_engine(group)->wait(group->engine, work->ticket, stream,
+                                                               &error);
     if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* of the stream: it captures a graph */
         group->error = error.status ? error : group->error;
     else if (status && !work->has_ended && status != MR_PENDING)

@@ -2,8 +2,9 @@
 /*
  * Runs one collective by the engine, and explains a failure.
  *
- * When a rank dies, its connection to this rank breaks first and the store notices it a moment later. The engine's
- * error alone names no rank, so this file asks the store, and waits for that moment.
+ * When a rank dies, its connection to this rank breaks first and the store notices it a moment
+ * later. The engine's error alone names no rank, so this file asks the store, and waits for that
+ * moment.
  */
 #include "dist/group/execute.h"
 
@@ -32,8 +33,8 @@ static bool is_over(struct mr_group *group)
 }
 
 /*
- * Which ranks broke off or have left? The engine's connections may end before the store notices, so wait a moment. A
- * rank that leaves much later does so because of the same failure.
+ * Which ranks broke off or have left? The engine's connections may end before the store notices, so
+ * wait a moment. A rank that leaves much later does so because of the same failure.
  */
 static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_out[MR_ERROR_TEXT])
 {
@@ -57,7 +58,8 @@ static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_
     }
 }
 
-mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective *c, mr_status status, mr_error *error)
+mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective *c,
+                             mr_status status, mr_error *error)
 {
     char what[MR_COLLECTIVE_WORDS];
     char time[MR_COLLECTIVE_WORDS];
@@ -66,19 +68,21 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
     mr_collective_words_describe(c, true, what);
     mr_collective_words_time(group->timeout_ms, time);
     if (is_over(group))
-        return mr_error_set(error, MR_ERR_STATE, "the group was destroyed before %s had ended", what);
+        return mr_error_set(error, MR_ERR_STATE, "the group was destroyed before %s had ended",
+                            what);
     bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER;
     bool is_time =
-        status == MR_ERR_CANCELED || status == MR_ERR_TIMEOUT; /* what the engine says of it is the same again */
-    mr_late_ranks_note(group, c);                              /* others may ask who was here */
+        /* what the engine says of it is the same again */
+        status == MR_ERR_CANCELED || status == MR_ERR_TIMEOUT;
+    mr_late_ranks_note(group, c); /* others may ask who was here */
     enum lost how = find_lost(group, is_peers ? NAME_WAIT_MS : 0, lost);
     if (how == BROKEN)
         return mr_error_set(error, MR_ERR_PEER, "%s: %.700s", what, lost);
     if (is_time && how == NOBODY)
         mr_late_ranks_name(group, c, lost);
     if (is_time)
-        return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time, lost[0] ? ": " : "",
-                            lost);
+        return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time,
+                            lost[0] ? ": " : "", lost);
     if (is_peers && how == LEFT)
         return mr_error_set(error, MR_ERR_PEER, "%s: %.300s: %.400s", what, lost, said.text);
     mr_error_set(error, status < 0 ? status : MR_ERR_IO, "%s: %.800s", what, said.text);
@@ -86,8 +90,8 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
     return (mr_status)error->status;
 }
 
-mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *c, uint64_t deadline_ns,
-                                bool *is_verdict_out, mr_error *error)
+mr_status mr_execute_collective(struct mr_group *group, const struct mr_collective *c,
+                                uint64_t deadline_ns, bool *is_verdict_out, mr_error *error)
 {
     mr_status status = MR_OK;
     *is_verdict_out = false;
@@ -98,7 +102,9 @@ mr_status mr_execute_collective(struct mr_group *group, const struct mr_collecti
         status = mr_collective_check_run(group, c, deadline_ns, error);
     *is_verdict_out = status == MR_ERR_PEER;
     if (status) /* what ranks differ in, and who is missing, is said in full */
-        return status == MR_ERR_IO || status == MR_ERR_CANCELED ? mr_execute_explain(group, c, status, error) : status;
+        return status == MR_ERR_IO || status == MR_ERR_CANCELED
+                   ? mr_execute_explain(group, c, status, error)
+                   : status;
     if (c->count == 0 && c->kind != MR_COLLECTIVE_BARRIER)
         return MR_OK;
     status = (mr_status)group->table->run(group->engine, c, deadline_ns, &group->stop, error);

@@ -47,8 +47,8 @@ void mr_group_find_device(struct mr_group *group)
 
 bool mr_group_broken(struct mr_group *group, mr_error *error_out)
 {
-    return mr_group_client(group) &&
-           mr_store_broken_of(mr_group_client(group), group->world_ranks, group->world_size, NULL, error_out);
+    return mr_group_client(group) && mr_store_broken_of(mr_group_client(group), group->world_ranks,
+                                                        group->world_size, NULL, error_out);
 }
 
 /* Who has left is a bit in a number of the store. */
@@ -65,30 +65,37 @@ void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS])
     for (uint32_t r = 0; r < group->world_size && mr_group_client(group); r += LEFT_PER_KEY) {
         int64_t bits = 0;
         left_key(group, r, key);
-        if (mr_store_add_until(mr_group_client(group), key, 0, &bits, mr_clock_now_ns() + ASK_NS, NULL))
+        if (mr_store_add_until(mr_group_client(group), key, 0, &bits, mr_clock_now_ns() + ASK_NS,
+                               NULL))
             break;
         for (uint32_t bit = 0; bit < LEFT_PER_KEY && r + bit < group->world_size; bit++) {
             size_t len = strlen(ranks);
             if (bits >> bit & 1)
-                snprintf(ranks + len, sizeof ranks - len, "%s%u", n++ ? ", " : "", group->world_ranks[r + bit]);
+                snprintf(ranks + len, sizeof ranks - len, "%s%u", n++ ? ", " : "",
+                         group->world_ranks[r + bit]);
         }
     }
     words_out[0] = '\0';
     if (n > 0)
-        snprintf(words_out, MR_COLLECTIVE_WORDS, n > 1 ? "ranks %s have left the group" : "rank %s has left the group",
-                 ranks);
+        snprintf(words_out, MR_COLLECTIVE_WORDS,
+                 n > 1 ? "ranks %s have left the group" : "rank %s has left the group", ranks);
 }
 
-/* Where it fails the connection is broken, and says as much. Of a part the last one takes the key away again. */
+/*
+ * Where it fails the connection is broken, and says as much. Of a part the last one takes the key
+ * away again.
+ */
 bool mr_group_say_left(struct mr_group *group)
 {
     char key[MR_STORE_KEY + 1];
     int64_t bits = 0;
     uint32_t first = group->rank / LEFT_PER_KEY * LEFT_PER_KEY;
-    uint32_t n = group->world_size - first < LEFT_PER_KEY ? group->world_size - first : LEFT_PER_KEY;
+    uint32_t n =
+        group->world_size - first < LEFT_PER_KEY ? group->world_size - first : LEFT_PER_KEY;
     left_key(group, group->rank, key);
-    if (!mr_group_client(group) || mr_store_add_until(mr_group_client(group), key, (int64_t)1 << (group->rank - first),
-                                                      &bits, mr_clock_now_ns() + SAY_NS, NULL))
+    if (!mr_group_client(group) ||
+        mr_store_add_until(mr_group_client(group), key, (int64_t)1 << (group->rank - first), &bits,
+                           mr_clock_now_ns() + SAY_NS, NULL))
         return false;
     if (strcmp(group->prefix, MR_GROUP_WHOLE_PREFIX) != 0 && bits == ((int64_t)1 << n) - 1)
         (void)mr_store_remove(mr_group_client(group), key, NULL);
@@ -129,8 +136,8 @@ static void init_locks(struct mr_group *group)
     pthread_condattr_destroy(&monotonic);
 }
 
-mr_status mr_group_new(struct mr_group_home *home, uint32_t rank, uint32_t world_size, struct mr_group **group_out,
-                       mr_error *error)
+mr_status mr_group_new(struct mr_group_home *home, uint32_t rank, uint32_t world_size,
+                       struct mr_group **group_out, mr_error *error)
 {
     struct mr_group *group = calloc(1, sizeof *group);
     *group_out = NULL;

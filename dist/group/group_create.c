@@ -2,9 +2,9 @@
 /*
  * Joining and leaving a group.
  *
- * Invariant: the order of leaving. The engine ends first; then this rank reports to the store that it leaves; then
- * it closes the connection; rank 0's store, which the others need for the same, ends last. No step waits for a rank
- * that is gone.
+ * Invariant: the order of leaving. The engine ends first; then this rank reports to the store that
+ * it leaves; then it closes the connection; rank 0's store, which the others need for the same,
+ * ends last. No step waits for a rank that is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static void describe_rank(struct mr_group *group, const mr_group_options *option
         group->world_ranks[r] = r;
     group->local_rank = rendezvous->who.local_rank;
     group->device_rank = rendezvous->who.local_rank;
-    group->local_world_size = rendezvous->who.local_world_size ? rendezvous->who.local_world_size : 1;
+    group->local_world_size =
+        rendezvous->who.local_world_size ? rendezvous->who.local_world_size : 1;
     group->node = rendezvous->who.node;
     group->timeout_ms = options->timeout_ms;
     group->is_checked = says_yes("MR_COMM_CHECK");
@@ -55,11 +56,15 @@ static void describe_rank(struct mr_group *group, const mr_group_options *option
     snprintf(group->device, sizeof group->device, "%s", options->device ? options->device : "");
 }
 
-/* A world of one copies by itself, but for memory that only an engine can reach, and what is adopted. */
+/*
+ * A world of one copies by itself, but for memory that only an engine can reach, and what is
+ * adopted.
+ */
 static bool needs_engine(const struct mr_group *group)
 {
     const char *backend = group->home->rendezvous.backend;
-    return strcmp(backend, "none") != 0 && (group->world_size > 1 || group->adopt || strcmp(backend, "nccl") == 0);
+    return strcmp(backend, "none") != 0 &&
+           (group->world_size > 1 || group->adopt || strcmp(backend, "nccl") == 0);
 }
 
 /* A rank that dies meanwhile is named here as well. */
@@ -75,10 +80,12 @@ static mr_status open_engine(struct mr_group *group, mr_error *error)
     group->engine = NULL;
     bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER || status == MR_ERR_TIMEOUT;
     if (is_peers && mr_group_broken(group, &broken))
-        return mr_error_set(error, MR_ERR_PEER, "%s; the backend %s cannot start: %s", broken.text, group->backend,
-                            said.text);
+        return mr_error_set(error, MR_ERR_PEER, "%s; the backend %s cannot start: %s", broken.text,
+                            group->backend, said.text);
     mr_error_copy(error, &said);
-    return status < 0 ? status : mr_error_set(error, MR_ERR_IO, "the backend %s cannot start", group->backend);
+    return status < 0
+               ? status
+               : mr_error_set(error, MR_ERR_IO, "the backend %s cannot start", group->backend);
 }
 
 static mr_status start_engine(struct mr_group *group, mr_error *error)
@@ -99,8 +106,8 @@ static mr_status start_engine(struct mr_group *group, mr_error *error)
     return status;
 }
 
-static mr_status create_group(struct mr_group_home *home, const mr_group_options *options, mr_group **group_out,
-                              mr_error *error)
+static mr_status create_group(struct mr_group_home *home, const mr_group_options *options,
+                              mr_group **group_out, mr_error *error)
 {
     const struct mr_rank_identity *who = &home->rendezvous.who;
     struct mr_group *group;
@@ -132,7 +139,10 @@ static bool stays_with_mpi(const mr_group_options *options)
     return options->mpi_comm || (!options->nccl_comm && !options->device);
 }
 
-/* A device of CUDA is nothing for an engine of the host's memory. Rather said now than after the others have come. */
+/*
+ * A device of CUDA is nothing for an engine of the host's memory. Rather said now than after the
+ * others have come.
+ */
 static mr_status check_device(const mr_group_options *options, mr_error *error)
 {
     const char *backend = options->backend ? options->backend : "auto";
@@ -142,10 +152,11 @@ static mr_status check_device(const mr_group_options *options, mr_error *error)
     if (strncmp(device, "cuda:", 5) != 0)
         return MR_OK;
     if (options->mpi_comm)
-        return mr_error_set(error, MR_ERR_INVALID, "device \"%s\" is given, and mpi_comm, which is of the host",
-                            device);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "device \"%s\" is given, and mpi_comm, which is of the host", device);
     if (strcmp(backend, "gloo") == 0 || strcmp(backend, "mpi") == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "device \"%s\" is given, and backend %s works on the host's memory",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "device \"%s\" is given, and backend %s works on the host's memory",
                             device, backend);
     return MR_OK;
 }
@@ -156,9 +167,11 @@ static mr_status find_module(const char *backend, mr_error *error)
     return mr_module_open(backend, &table, error);
 }
 
-static mr_status join_ranks(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
+static mr_status join_ranks(const mr_group_options *options, struct mr_rendezvous *rendezvous_out,
+                            mr_error *error)
 {
-    struct mr_mpi_bootstrap bootstrap = {.deadline_ns = mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
+    struct mr_mpi_bootstrap bootstrap = {.deadline_ns =
+                                             mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
                                          .timeout_ms = options->timeout_ms,
                                          .is_all = !stays_with_mpi(options),
                                          .adopt = options->mpi_comm};
@@ -197,7 +210,8 @@ mr_status mr_group_create(const mr_group_options *options, mr_group **group_out,
 
 void mr_group_destroy(mr_group *group)
 {
-    if (!group || group->pid != getpid()) /* a child's copy: its threads and connections are the parent's */
+    /* a child's copy: its threads and connections are the parent's */
+    if (!group || group->pid != getpid())
         return;
     if (group->has_threads)
         mr_work_threads_stop(group);

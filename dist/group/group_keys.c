@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an engine gets from its group: who it is, and the store, with keys that no other group has. Keys are remembered
- * and removed once all ranks have read them, so that a program that splits groups again and again does not fill the
- * store.
+ * What an engine gets from its group: who it is, and the store, with keys that no other group has.
+ * Keys are remembered and removed once all ranks have read them, so that a program that splits
+ * groups again and again does not fill the store.
  */
 #include "dist/group/group_keys.h"
 
@@ -22,7 +22,8 @@ struct mr_group_key {
 };
 
 /* The keys of engines get the group's prefix. */
-static int32_t whole_key(const struct mr_group *group, const char *key, char key_out[MR_STORE_KEY + 1], mr_error *error)
+static int32_t whole_key(const struct mr_group *group, const char *key,
+                         char key_out[MR_STORE_KEY + 1], mr_error *error)
 {
     int n = snprintf(key_out, MR_STORE_KEY + 1, "%se/%s", group->prefix, key);
     if (n < 0 || n > MR_STORE_KEY)
@@ -30,7 +31,8 @@ static int32_t whole_key(const struct mr_group *group, const char *key, char key
     return MR_OK;
 }
 
-static int32_t remember_key(struct mr_group *group, const char *key, const void *value, uint32_t len, mr_error *error)
+static int32_t remember_key(struct mr_group *group, const char *key, const void *value,
+                            uint32_t len, mr_error *error)
 {
     struct mr_group_key *entry = calloc(1, sizeof *entry + len);
     if (!entry)
@@ -46,13 +48,15 @@ static int32_t remember_key(struct mr_group *group, const char *key, const void 
     return MR_OK;
 }
 
-static int32_t store_set(void *user, const char *key, const void *value, uint32_t len, mr_error *error)
+static int32_t store_set(void *user, const char *key, const void *value, uint32_t len,
+                         mr_error *error)
 {
     struct mr_group *group = user;
     char whole[MR_STORE_KEY + 1];
     int32_t status = whole_key(group, key, whole, error);
     if (!status && len > MR_STORE_VALUE)
-        status = mr_error_set(error, MR_ERR_INVALID, "the value of '%s' is too long: %u bytes", key, len);
+        status = mr_error_set(error, MR_ERR_INVALID, "the value of '%s' is too long: %u bytes", key,
+                              len);
     if (!status)
         status = remember_key(group, whole, value, mr_group_client(group) ? 0 : len, error);
     if (!status && mr_group_client(group))
@@ -61,8 +65,8 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
 }
 
 /* A world of one asks itself: what was not set before never will be. */
-static int32_t get_own(struct mr_group *group, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                       mr_error *error)
+static int32_t get_own(struct mr_group *group, const char *key, void *value_out, uint32_t size,
+                       uint32_t *len_out, mr_error *error)
 {
     const struct mr_group_key *entry = group->keys;
     while (entry && strcmp(entry->name, key) != 0)
@@ -70,15 +74,16 @@ static int32_t get_own(struct mr_group *group, const char *key, void *value_out,
     if (!entry)
         return mr_error_set(error, MR_ERR_TIMEOUT, "nobody has set '%s'", key);
     if (entry->len > size)
-        return mr_error_set(error, MR_ERR_INVALID, "the value of '%s' has %u bytes, there is room for %u", key,
-                            entry->len, size);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the value of '%s' has %u bytes, there is room for %u", key, entry->len,
+                            size);
     memcpy(value_out, entry->value, entry->len);
     *len_out = entry->len;
     return MR_OK;
 }
 
-static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                         uint64_t deadline_ns, mr_error *error)
+static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size,
+                         uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     struct mr_group *group = user;
     char whole[MR_STORE_KEY + 1];
@@ -87,9 +92,11 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
         return status;
     if (!mr_group_client(group))
         return get_own(group, whole, value_out, size, len_out, error);
-    int32_t got = mr_store_get(mr_group_client(group), whole, value_out, size, len_out, deadline_ns, error);
+    int32_t got =
+        mr_store_get(mr_group_client(group), whole, value_out, size, len_out, deadline_ns, error);
     mr_error broken;
-    if (got == MR_ERR_TIMEOUT && mr_group_broken(group, &broken)) /* also of a get that was not to wait */
+    /* also of a get that was not to wait */
+    if (got == MR_ERR_TIMEOUT && mr_group_broken(group, &broken))
         return mr_error_set(error, MR_ERR_PEER, "%s", broken.text);
     return got;
 }
@@ -100,12 +107,14 @@ void mr_group_keys_forget(struct mr_group *group, bool removes)
         struct mr_group_key *entry = group->keys;
         group->keys = entry->next;
         if (removes && mr_group_client(group))
-            (void)mr_store_remove(mr_group_client(group), entry->name, NULL); /* only saves the store's memory */
+            /* only saves the store's memory */
+            (void)mr_store_remove(mr_group_client(group), entry->name, NULL);
         free(entry);
     }
 }
 
-void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns, struct mr_engine_setup *setup_out)
+void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns,
+                         struct mr_engine_setup *setup_out)
 {
     struct mr_store_client *client = mr_group_client(group);
     *setup_out = (struct mr_engine_setup){

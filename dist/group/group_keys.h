@@ -6,8 +6,12 @@
 #include "dist/group/group.h"
 
 /* setup_out points into the group. */
-void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns, struct mr_engine_setup *setup_out);
-/* Forget the keys that this rank has set for engines; removes: from the store too, when all have read them. */
+void mr_group_keys_setup(struct mr_group *group, uint64_t deadline_ns,
+                         struct mr_engine_setup *setup_out);
+/*
+ * Forget the keys that this rank has set for engines; removes: from the store too, when all have
+ * read them.
+ */
 void mr_group_keys_forget(struct mr_group *group, bool removes);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that is in a collective for longer than a moment notes the collective's number in the store, so a collective
- * that is not slow costs nothing. When one of them times out, a rank with a lower number is one that it waited for.
+ * A rank that is in a collective for longer than a moment notes the collective's number in the
+ * store, so a collective that is not slow costs nothing. When one of them times out, a rank with a
+ * lower number is one that it waited for.
  *
- * A rank may have done its part and gone on, as the root of a broadcast does. It counts as late only if it does not
- * wait in a later collective either, where the one that timed out is missing.
+ * A rank may have done its part and gone on, as the root of a broadcast does. It counts as late
+ * only if it does not wait in a later collective either, where the one that timed out is missing.
  */
 #include "dist/group/late_ranks.h"
 
@@ -30,12 +31,13 @@ static void key_of(const struct mr_group *group, uint32_t rank, char key_out[MR_
 }
 
 /* Add to a rank's number. */
-static mr_status add_number(struct mr_group *group, uint32_t rank, uint64_t delta, int64_t *number_out)
+static mr_status add_number(struct mr_group *group, uint32_t rank, uint64_t delta,
+                            int64_t *number_out)
 {
     char key[MR_STORE_KEY + 1];
     key_of(group, rank, key);
-    return mr_store_add_until(mr_group_client(group), key, (int64_t)delta, number_out, mr_clock_now_ns() + ASK_MS * MS,
-                              NULL);
+    return mr_store_add_until(mr_group_client(group), key, (int64_t)delta, number_out,
+                              mr_clock_now_ns() + ASK_MS * MS, NULL);
 }
 
 void mr_late_ranks_note(struct mr_group *group, const struct mr_collective *c)
@@ -53,7 +55,8 @@ void mr_late_ranks_note(struct mr_group *group, const struct mr_collective *c)
 }
 
 /* Until the rank has come or the time is over. */
-static mr_status has_come(struct mr_group *group, uint32_t rank, uint64_t number, uint64_t until_ns, bool *has_come_out)
+static mr_status has_come(struct mr_group *group, uint32_t rank, uint64_t number, uint64_t until_ns,
+                          bool *has_come_out)
 {
     for (;;) {
         int64_t at = 0;
@@ -65,7 +68,8 @@ static mr_status has_come(struct mr_group *group, uint32_t rank, uint64_t number
     }
 }
 
-void mr_late_ranks_name(struct mr_group *group, const struct mr_collective *c, char words_out[MR_COLLECTIVE_WORDS])
+void mr_late_ranks_name(struct mr_group *group, const struct mr_collective *c,
+                        char words_out[MR_COLLECTIVE_WORDS])
 {
     char list[MR_COLLECTIVE_WORDS - 40];
     uint64_t until_ns = mr_clock_now_ns() + WAIT_MS * MS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics. One buffer is filled by the steps, one may be under way in the group, one holds the results; they change
- * places, and nothing is allocated after creation.
+ * Metrics. One buffer is filled by the steps, one may be under way in the group, one holds the
+ * results; they change places, and nothing is allocated after creation.
  *
- * Engines differ in what their minimum makes of a NaN, and a rank may have kept no value. So each minimum and maximum
- * travels with a state, and the numbers themselves are never NaN.
+ * Engines differ in what their minimum makes of a NaN, and a rank may have kept no value. So each
+ * minimum and maximum travels with a state, and the numbers themselves are never NaN.
  */
 #include <millrace/metrics.h>
 
@@ -22,14 +22,18 @@
 
 enum { MAX_WORKS = 2, LIST_TEXT = 800 };
 
-/* Of a minimum or a maximum; travels as its negative, so that MR_MIN takes the highest of all ranks. */
+/*
+ * Of a minimum or a maximum; travels as its negative, so that MR_MIN takes the highest of all
+ * ranks.
+ */
 enum state { STATE_NONE = 0, STATE_KEPT = 1, STATE_NAN = 2 };
 
 enum extreme { EXTREME_MIN, EXTREME_MAX, N_EXTREMES };
 
 /* MR_MIN is right for every field, so that one all_reduce takes them all. */
 struct extremes {
-    double values[N_EXTREMES]; /* the minimum, and the maximum's negative; infinite until something was kept */
+    double values[N_EXTREMES]; /* the minimum, and the maximum's negative; infinite until
+                                  something was kept */
     double states[N_EXTREMES]; /* minus enum state */
 };
 
@@ -53,7 +57,8 @@ struct mr_metrics {
     bool has_extremes;  /* this rank keeps some; once agreed, any rank does */
     bool is_under_way;
     mr_group_work *works[MAX_WORKS];
-    void *sums; /* of the group's device, as means[] lie: what was added there; NULL until something was */
+    void *sums; /* of the group's device, as means[] lie: what was added there; NULL until
+                   something was */
     struct load *filling;
     struct load *moving; /* under way, or spare */
     struct load *results;
@@ -130,13 +135,15 @@ static mr_status declare_name(mr_metrics *metrics, const char *name)
     size_t len = strlen(name);
     if (metrics->is_agreed)
         return mr_error_set(&metrics->error, MR_ERR_INVALID,
-                            "metric '%.200s' is not among the %u of the first reduction", name, metrics->n);
+                            "metric '%.200s' is not among the %u of the first reduction", name,
+                            metrics->n);
     if (len == 0 || len > MR_METRIC_NAME)
-        return mr_error_set(&metrics->error, MR_ERR_INVALID, "metric '%.200s' has a name of %zu bytes, not 1 to %d",
-                            name, len, MR_METRIC_NAME);
+        return mr_error_set(&metrics->error, MR_ERR_INVALID,
+                            "metric '%.200s' has a name of %zu bytes, not 1 to %d", name, len,
+                            MR_METRIC_NAME);
     if (metrics->n == MR_MAX_METRICS)
-        return mr_error_set(&metrics->error, MR_ERR_INVALID, "metric '%s' is above the limit of %d names", name,
-                            MR_MAX_METRICS);
+        return mr_error_set(&metrics->error, MR_ERR_INVALID,
+                            "metric '%s' is above the limit of %d names", name, MR_MAX_METRICS);
     memcpy(metrics->names[metrics->n++], name, len + 1);
     return MR_OK;
 }
@@ -171,7 +178,8 @@ mr_status mr_metrics_add(mr_metrics *metrics, const char *name, double sum, doub
     if (status != MR_OK)
         return status;
     if (count < 0)
-        return mr_error_set(&metrics->error, MR_ERR_INVALID, "metric '%s': count %g is below 0", name, count);
+        return mr_error_set(&metrics->error, MR_ERR_INVALID, "metric '%s': count %g is below 0",
+                            name, count);
     metrics->filling->means[at].sum += sum;
     metrics->filling->means[at].count += count;
     return MR_OK;
@@ -189,29 +197,32 @@ static mr_status take_error(mr_metrics *metrics, mr_status status, const char *w
 
 static bool is_number(mr_dtype dtype)
 {
-    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 || dtype == MR_I32 ||
-           dtype == MR_I64;
+    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 ||
+           dtype == MR_I32 || dtype == MR_I64;
 }
 
-static mr_status check_device_sum(mr_metrics *metrics, const char *name, const void *sum, mr_dtype dtype, double count)
+static mr_status check_device_sum(mr_metrics *metrics, const char *name, const void *sum,
+                                  mr_dtype dtype, double count)
 {
     mr_error *error = &metrics->error;
     if (!sum)
         return mr_error_set(error, MR_ERR_INVALID, "metric '%s': its sum is NULL", name);
     if (!is_number(dtype))
-        return mr_error_set(error, MR_ERR_INVALID, "metric '%s': dtype %s is none of f16, bf16, f32, f64, i32, i64",
-                            name, mr_dtype_name(dtype));
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "metric '%s': dtype %s is none of f16, bf16, f32, f64, i32, i64", name,
+                            mr_dtype_name(dtype));
     if (count < 0)
         return mr_error_set(error, MR_ERR_INVALID, "metric '%s': count %g is below 0", name, count);
     if (!mr_group_on_device(metrics->group))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "metric '%s': a sum on a device needs a group of backend nccl; this one's is %s", name,
-                            mr_group_backend(metrics->group));
+        return mr_error_set(
+            error, MR_ERR_UNSUPPORTED,
+            "metric '%s': a sum on a device needs a group of backend nccl; this one's is %s", name,
+            mr_group_backend(metrics->group));
     return MR_OK;
 }
 
-mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const void *sum, mr_dtype dtype, double count,
-                                void *stream)
+mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const void *sum,
+                                mr_dtype dtype, double count, void *stream)
 {
     uint32_t at;
     mr_status status = locate_name(metrics, name, &at);
@@ -222,20 +233,23 @@ mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const voi
     if (!metrics->sums)
         status = mr_device_sums_create(metrics->group, MR_MAX_METRICS * 2, &metrics->sums);
     if (status == MR_OK)
-        status = mr_device_sums_add(metrics->group, metrics->sums, at * 2, sum, dtype, count, stream);
+        status =
+            mr_device_sums_add(metrics->group, metrics->sums, at * 2, sum, dtype, count, stream);
     return status == MR_OK ? MR_OK : take_error(metrics, status, "an addition to metrics");
 }
 
 /* value: of a maximum, the negative. */
-static mr_status keep_extreme(mr_metrics *metrics, const char *name, enum extreme which, double value)
+static mr_status keep_extreme(mr_metrics *metrics, const char *name, enum extreme which,
+                              double value)
 {
     uint32_t at;
     mr_status status = locate_name(metrics, name, &at);
     if (status != MR_OK)
         return status;
     if (metrics->is_agreed && !metrics->has_extremes)
-        return mr_error_set(&metrics->error, MR_ERR_INVALID,
-                            "metric '%s': no rank kept a minimum or maximum before the first reduction", name);
+        return mr_error_set(
+            &metrics->error, MR_ERR_INVALID,
+            "metric '%s': no rank kept a minimum or maximum before the first reduction", name);
     metrics->has_extremes = true;
     struct extremes *kept = &metrics->filling->extremes[at];
     if (!isnan(value) && value < kept->values[which])
@@ -260,12 +274,17 @@ static mr_status tell_difference(mr_metrics *metrics)
     size_t len = 0;
     list[0] = '\0';
     for (uint32_t i = 0; i < metrics->n && len < sizeof list; i++)
-        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "", metrics->names[i]);
-    return mr_error_set(&metrics->error, MR_ERR_PEER, "ranks have different metrics; rank %u has %u: %s%s",
-                        mr_group_rank(metrics->group), metrics->n, list, len < sizeof list ? "" : "...");
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "",
+                                metrics->names[i]);
+    return mr_error_set(
+        &metrics->error, MR_ERR_PEER, "ranks have different metrics; rank %u has %u: %s%s",
+        mr_group_rank(metrics->group), metrics->n, list, len < sizeof list ? "" : "...");
 }
 
-/* Have all ranks the same names? Each half of the digest goes up and down: its maximum is its minimum if so. */
+/*
+ * Have all ranks the same names? Each half of the digest goes up and down: its maximum is its
+ * minimum if so.
+ */
 static mr_status agree_names(mr_metrics *metrics)
 {
     struct mr_digest digest;
@@ -275,7 +294,8 @@ static mr_status agree_names(mr_metrics *metrics)
     uint64_t hash = mr_digest_end(&digest, 0);
     int64_t high = (int64_t)(hash >> 32), low = (int64_t)(hash & UINT32_MAX);
     int64_t words[] = {high, -high, low, -low, metrics->has_extremes};
-    mr_status status = mr_collectives_all_reduce(metrics->group, words, sizeof words / sizeof *words, MR_I64, MR_MAX);
+    mr_status status = mr_collectives_all_reduce(metrics->group, words,
+                                                 sizeof words / sizeof *words, MR_I64, MR_MAX);
     if (status != MR_OK)
         return take_error(metrics, status, REDUCTION);
     if (words[0] != -words[1] || words[2] != -words[3])
@@ -291,11 +311,12 @@ static mr_status start_reduction(mr_metrics *metrics)
         return MR_OK;
     /* All on a device, where the sums were made before all names were known. */
     uint64_t n = mr_group_on_device(metrics->group) ? MR_MAX_METRICS : metrics->n;
-    mr_status status = mr_collectives_all_reduce_async(metrics->group, load->means, n * 2, MR_F64, MR_SUM,
-                                                       metrics->sums, &metrics->works[0]);
+    mr_status status = mr_collectives_all_reduce_async(metrics->group, load->means, n * 2, MR_F64,
+                                                       MR_SUM, metrics->sums, &metrics->works[0]);
     if (status == MR_OK && metrics->has_extremes)
-        status = mr_collectives_all_reduce_async(metrics->group, load->extremes, (uint64_t)metrics->n * 4, MR_F64,
-                                                 MR_MIN, NULL, &metrics->works[1]);
+        status = mr_collectives_all_reduce_async(metrics->group, load->extremes,
+                                                 (uint64_t)metrics->n * 4, MR_F64, MR_MIN, NULL,
+                                                 &metrics->works[1]);
     if (status != MR_OK) {
         take_error(metrics, status, REDUCTION);
         free_works(metrics);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds and opens the module of an engine. A module that exists but does not load, for want of a library of its own,
- * gets a message of its own: otherwise the user would look for a file that is there.
+ * Finds and opens the module of an engine. A module that exists but does not load, for want of a
+ * library of its own, gets a message of its own: otherwise the user would look for a file that is
+ * there.
  */
 #include "dist/group/module.h"
 
@@ -25,32 +26,37 @@ static bool is_name(const char *name)
 
 static bool has_all(const struct mr_engine_device *device)
 {
-    return device && device->issue && device->test && device->wait && device->drop && device->health && device->abort &&
-           device->sums_create && device->sums_add && device->sums_destroy && device->ordinal;
+    return device && device->issue && device->test && device->wait && device->drop &&
+           device->health && device->abort && device->sums_create && device->sums_add &&
+           device->sums_destroy && device->ordinal;
 }
 
 /* Does the table fit this library? */
 static mr_status check_table(const struct mr_engine_table *table, const char *path, mr_error *error)
 {
     if (table->abi != MR_ENGINE_ABI)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has interface %u, this library needs %u", path, table->abi,
-                            MR_ENGINE_ABI);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has interface %u, this library needs %u",
+                            path, table->abi, MR_ENGINE_ABI);
     if (!table->name || !table->create || !table->destroy || (!table->run && !table->on_device))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks its name, create, destroy or run", path);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks its name, create, destroy or run",
+                            path);
     if (table->on_device && !has_all(table->device))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks a function that an engine of a device needs", path);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "%s lacks a function that an engine of a device needs", path);
     return MR_OK;
 }
 
-static mr_status load_module(const char *path, const char *name, const struct mr_engine_table **table_out,
-                             mr_error *error)
+static mr_status load_module(const char *path, const char *name,
+                             const struct mr_engine_table **table_out, mr_error *error)
 {
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the backend %s cannot be opened: %s", name, dlerror());
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the backend %s cannot be opened: %s", name,
+                            dlerror());
     const struct mr_engine_table *table = dlsym(module, MR_ENGINE_SYMBOL);
     if (!table)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has no symbol %s", path, MR_ENGINE_SYMBOL);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s has no symbol %s", path,
+                            MR_ENGINE_SYMBOL);
     mr_status status = check_table(table, path, error);
     if (!status)
         *table_out = table;
@@ -77,7 +83,10 @@ static bool find_in_list(const char *folders, const char *name, char *path_out)
     return false;
 }
 
-/* The folder of libmillrace.so, or of the program that it is linked into. "" where it cannot be told. */
+/*
+ * The folder of libmillrace.so, or of the program that it is linked into. "" where it cannot be
+ * told.
+ */
 static void own_folder(char *folder_out, size_t size)
 {
     Dl_info info;
@@ -89,7 +98,10 @@ static void own_folder(char *folder_out, size_t size)
         snprintf(folder_out, size, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
 }
 
-/* How a module that is nowhere comes to be there. Debian's names of packages: other systems have similar ones. */
+/*
+ * How a module that is nowhere comes to be there. Debian's names of packages: other systems have
+ * similar ones.
+ */
 static const char *remedy_of(const char *name)
 {
     if (strcmp(name, "mpi") == 0)
@@ -99,7 +111,8 @@ static const char *remedy_of(const char *name)
     return strcmp(name, "nccl") == 0 ? "; rebuild millrace where CUDA and NCCL are installed" : "";
 }
 
-mr_status mr_module_open(const char *name, const struct mr_engine_table **table_out, mr_error *error)
+mr_status mr_module_open(const char *name, const struct mr_engine_table **table_out,
+                         mr_error *error)
 {
     *table_out = NULL;
     char path[PATH_MAX];
@@ -114,8 +127,10 @@ mr_status mr_module_open(const char *name, const struct mr_engine_table **table_
     mr_error why;
     mr_status status = load_module(path, name, table_out, &why);
     if (status)
-        mr_error_set(error, status, "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)%s",
-                     why.text, folders ? folders : "", beside, remedy_of(name));
+        mr_error_set(
+            error, status,
+            "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)%s",
+            why.text, folders ? folders : "", beside, remedy_of(name));
     return status;
 }
 

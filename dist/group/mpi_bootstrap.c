@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gets rank 0's address by the mpi module. The second symbol is looked up in the very module that the engine's table
- * came from: the dynamic linker might find another module by the name.
+ * Gets rank 0's address by the mpi module. The second symbol is looked up in the very module that
+ * the engine's table came from: the dynamic linker might find another module by the name.
  */
 #include "dist/group/mpi_bootstrap.h"
 
@@ -17,15 +17,18 @@ static mr_status find_bootstrap(mr_mpi_bootstrap_function **bootstrap_out, mr_er
     mr_status status = mr_module_open("mpi", &table, error);
     if (status)
         return status;
-    void *module = dladdr(table, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+    void *module =
+        dladdr(table, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
     if (module)
         *bootstrap_out = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
     if (!module || !*bootstrap_out)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the module of mpi has no symbol %s", MR_MPI_BOOTSTRAP_SYMBOL);
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the module of mpi has no symbol %s",
+                            MR_MPI_BOOTSTRAP_SYMBOL);
     return MR_OK;
 }
 
-mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *who, char *address, mr_error *error)
+mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *who, char *address,
+                                   mr_error *error)
 {
     const struct mr_mpi_bootstrap *how = user;
     mr_mpi_bootstrap_function *bootstrap = NULL;
@@ -40,7 +43,8 @@ mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *wh
     mr_error why;
     mr_status status = find_bootstrap(&bootstrap, &why);
     if (status)
-        return mr_error_set(error, status, "%s; or use gloo, with MASTER_ADDR and MASTER_PORT set to rank 0's",
+        return mr_error_set(error, status,
+                            "%s; or use gloo, with MASTER_ADDR and MASTER_PORT set to rank 0's",
                             why.text);
     return (mr_status)bootstrap(&setup, how->is_all, address, MR_RENDEZVOUS_ADDRESS, error);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the others get rank 0's address under mpirun on several machines, where no variable names it. */
+/*
+ * How the others get rank 0's address under mpirun on several machines, where no variable names it.
+ */
 #ifndef DIST_GROUP_MPI_BOOTSTRAP_H
 #define DIST_GROUP_MPI_BOOTSTRAP_H
 
@@ -12,7 +14,11 @@ struct mr_mpi_bootstrap {
     void *adopt; /* MPI_Comm *, or NULL */
 };
 
-/* mr_rendezvous_means.bootstrap; user is a struct mr_mpi_bootstrap. MR_ERR_UNSUPPORTED without the mpi module. */
-mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
+/*
+ * mr_rendezvous_means.bootstrap; user is a struct mr_mpi_bootstrap. MR_ERR_UNSUPPORTED without the
+ * mpi module.
+ */
+mr_status mr_mpi_bootstrap_address(void *user, const struct mr_rank_identity *who, char *address,
+                                   mr_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small helpers of a training loop. Each call that prints is one write(2), or lines of several ranks would mix, and
- * stdio is flushed before, so that what was printed earlier comes first.
+ * Small helpers of a training loop. Each call that prints is one write(2), or lines of several
+ * ranks would mix, and stdio is flushed before, so that what was printed earlier comes first.
  */
 #include <millrace/run.h>
 
@@ -83,7 +83,9 @@ void mr_group_print_rank(const mr_group *group, const char *format, ...)
     free(text);
 }
 
-/* The section is one barrier: who comes later meets it at the beginning, who goes first at the end. */
+/*
+ * The section is one barrier: who comes later meets it at the beginning, who goes first at the end.
+ */
 static mr_status meet_if(mr_group *group, bool now)
 {
     return group && now ? mr_group_barrier(group) : MR_OK;
@@ -128,7 +130,8 @@ static mr_status compare_values(mr_group *group, const uint64_t *values, const c
         return MR_OK;
     mr_error error;
     mr_error_set(&error, MR_ERR_PEER,
-                 "%.400s of rank %u differs from rank 0's: %016" PRIx64 " and %016" PRIx64 "; %u of %u ranks differ",
+                 "%.400s of rank %u differs from rank 0's: %016" PRIx64 " and %016" PRIx64
+                 "; %u of %u ranks differ",
                  what, first, values[first], values[0], n_differ, n);
     return mr_work_end_group(group, &error);
 }

@@ -2,8 +2,8 @@
 /*
  * SIGTERM and SIGUSR1, agreed on by all ranks.
  *
- * Invariant: no signal is lost. One that arrives between looking and agreeing, and the lesser one of two, is kept for
- * the next call.
+ * Invariant: no signal is lost. One that arrives between looking and agreeing, and the lesser one
+ * of two, is kept for the next call.
  */
 #include <millrace/run.h>
 
@@ -16,7 +16,9 @@
 #include "base/error.h"
 #include "dist/group/collectives.h"
 
-/* By priority, the lowest first: numbers of signals differ between machines, so ranks agree on the place in this list.
+/*
+ * By priority, the lowest first: numbers of signals differ between machines, so ranks agree on the
+ * place in this list. /
  */
 static const int signals[] = {SIGUSR1, SIGTERM};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
@@ -24,9 +26,9 @@ enum { N_SIGNALS = sizeof signals / sizeof *signals };
 static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may use it only where it takes no lock");
 
 /*
- * What a handler can reach has static storage. pending: bit i, signals[i] has come; an atomic and not a sig_atomic_t,
- * because the handler may run in another thread than the one that looks. before: written once, before its handler is in
- * place.
+ * What a handler can reach has static storage. pending: bit i, signals[i] has come; an atomic and
+ * not a sig_atomic_t, because the handler may run in another thread than the one that looks.
+ * before: written once, before its handler is in place.
  */
 static struct {
     _Atomic unsigned pending;
@@ -54,12 +56,16 @@ static void handle_signal(int signal, siginfo_t *info, void *context)
     errno = saved_errno;
 }
 
-/* What the handler before had blocked and the stack that it asked for stay; reads and writes go on after it. */
+/*
+ * What the handler before had blocked and the stack that it asked for stay; reads and writes go on
+ * after it.
+ */
 static mr_status watch_one(int i, mr_error *error)
 {
     struct sigaction *before = &watch.before[i];
     if (sigaction(signals[i], NULL, before) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot look at the handler of signal %d", signals[i]);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot look at the handler of signal %d",
+                           signals[i]);
     struct sigaction action = {.sa_sigaction = handle_signal, .sa_mask = before->sa_mask};
     action.sa_flags = SA_SIGINFO | SA_RESTART | (before->sa_flags & (SA_ONSTACK | SA_NODEFER));
     if (sigaction(signals[i], &action, NULL) != 0)
@@ -86,7 +92,8 @@ mr_status mr_signals_agree(mr_group *group, int *signal_out)
     for (int i = 0; i < N_SIGNALS; i++)
         if (mine & 1u << i)
             highest = i;
-    mr_status status = group ? mr_collectives_all_reduce(group, &highest, 1, MR_I32, MR_MAX) : MR_OK;
+    mr_status status =
+        group ? mr_collectives_all_reduce(group, &highest, 1, MR_I32, MR_MAX) : MR_OK;
     bool is_sound = status == MR_OK && highest >= -1 && highest < N_SIGNALS;
     unsigned reported = is_sound && highest >= 0 ? 1u << highest : 0;
     atomic_fetch_or(&watch.pending, mine & ~reported);

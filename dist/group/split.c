@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits a group into groups. All ranks exchange color, key and node; each makes its part; then all agree that every
- * rank has made its own, so that a rank that failed is named instead of waited for.
+ * Splits a group into groups. All ranks exchange color, key and node; each makes its part; then all
+ * agree that every rank has made its own, so that a rank that failed is named instead of waited
+ * for.
  *
- * Invariant: ranks without a color take part in every step, because engines that split their communicator need every
- * rank of it.
+ * Invariant: ranks without a color take part in every step, because engines that split their
+ * communicator need every rank of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,12 +96,14 @@ static void name_keys(const struct split *split, struct mr_group *group)
 {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, then mixed as splitmix64 does */
     char way[MR_GROUP_PREFIX + 40];
-    snprintf(way, sizeof way, "%s%llu.%u", split->parent->prefix, (unsigned long long)split->number, split->color);
+    snprintf(way, sizeof way, "%s%llu.%u", split->parent->prefix, (unsigned long long)split->number,
+             split->color);
     for (const char *c = way; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
     hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
     hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
-    snprintf(group->prefix, sizeof group->prefix, "g%016llx/", (unsigned long long)(hash ^ hash >> 31));
+    snprintf(group->prefix, sizeof group->prefix, "g%016llx/",
+             (unsigned long long)(hash ^ hash >> 31));
 }
 
 static void inherit_settings(const struct split *split, struct mr_group *group)
@@ -137,7 +140,10 @@ static mr_status make_group(const struct split *split, struct mr_group **group_o
     return MR_OK;
 }
 
-/* By all ranks of the parent. A group that copies by itself has no engine, like a rank without a color. */
+/*
+ * By all ranks of the parent. A group that copies by itself has no engine, like a rank without a
+ * color.
+ */
 static mr_status split_engine(const struct split *split, struct mr_group *group, mr_error *error)
 {
     struct mr_group *parent = split->parent;
@@ -150,8 +156,9 @@ static mr_status split_engine(const struct split *split, struct mr_group *group,
         mr_error_copy(error, mr_group_error(parent));
         return status;
     }
-    status = (mr_status)parent->table->split(parent->engine, has_engine ? split->color : MR_NO_COLOR, split->key,
-                                             &setup, &engine, error);
+    status =
+        (mr_status)parent->table->split(parent->engine, has_engine ? split->color : MR_NO_COLOR,
+                                        split->key, &setup, &engine, error);
     mr_work_give_engine(parent, status == MR_OK);
     if (!status && has_engine)
         group->engine = engine;
@@ -196,7 +203,8 @@ static mr_status agree_parts(struct split *split, mr_status own, mr_error *error
     uint32_t culprit = find_culprit(split);
     if (culprit == parent->world_size || split->numbers[culprit] == own)
         return own;
-    return mr_error_set(error, MR_ERR_PEER, "rank %u cannot split the group: %s", parent->world_ranks[culprit],
+    return mr_error_set(error, MR_ERR_PEER, "rank %u cannot split the group: %s",
+                        parent->world_ranks[culprit],
                         mr_status_name((mr_status)split->numbers[culprit]));
 }
 
@@ -232,7 +240,8 @@ static mr_status make_part(struct split *split, mr_group **group_out, mr_error *
 
 static mr_status exchange_colors(struct split *split)
 {
-    int64_t own[N_NUMBERS] = {[COLOR] = split->color, [KEY] = split->key, [NODE] = split->parent->node};
+    int64_t own[N_NUMBERS] = {
+        [COLOR] = split->color, [KEY] = split->key, [NODE] = split->parent->node};
     return gather_numbers(split, own, split->numbers, N_NUMBERS);
 }
 
@@ -266,7 +275,8 @@ mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, mr_group
     if (!group_out)
         return mr_error_set(&group->error, MR_ERR_INVALID, "group_out is NULL");
     struct split split = {.parent = group, .color = color, .key = key, .number = ++group->n_splits};
-    split.deadline_ns = mr_clock_now_ns() + group->timeout_ms * (uint64_t)MS / 4 * 3; /* the rest is for agreeing */
+    /* the rest is for agreeing */
+    split.deadline_ns = mr_clock_now_ns() + group->timeout_ms * (uint64_t)MS / 4 * 3;
     status = split_group(&split, group_out);
     free(split.members);
     free(split.numbers);

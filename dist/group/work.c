@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives under way, in the caller's thread: submitting them, waiting for them, and the handles. A blocking call
- * that finds nothing under way runs the engine here; everything else goes to the runner of work_threads.c.
+ * Collectives under way, in the caller's thread: submitting them, waiting for them, and the
+ * handles. A blocking call that finds nothing under way runs the engine here; everything else goes
+ * to the runner of work_threads.c.
  */
 #include "dist/group/work.h"
 
@@ -36,7 +37,10 @@ static void append_work(struct mr_group *group, struct mr_group_work *work)
     pthread_cond_signal(&group->changed);
 }
 
-/* Numbers are equal on all ranks that take part. Sends do not count for the ranks that have no part in them. */
+/*
+ * Numbers are equal on all ranks that take part. Sends do not count for the ranks that have no part
+ * in them.
+ */
 static uint64_t *counter_of(struct mr_group *group, const struct mr_collective *c)
 {
     if (c->kind == MR_COLLECTIVE_SEND)
@@ -195,12 +199,15 @@ static mr_status submit_async(struct mr_group *group, const struct mr_collective
     return MR_OK;
 }
 
-mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective, struct mr_group_work **work_out)
+mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective,
+                         struct mr_group_work **work_out)
 {
     uint64_t *counter = counter_of(group, collective);
     collective->number = ++*counter;
-    mr_status status = work_out ? submit_async(group, collective, work_out) : submit_blocking(group, collective);
-    if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* refused by the engine before anything had begun */
+    mr_status status =
+        work_out ? submit_async(group, collective, work_out) : submit_blocking(group, collective);
+    /* refused by the engine before anything had begun */
+    if (status == MR_ERR_INVALID || status == MR_ERR_STATE)
         --*counter;
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps by which a collective ends and a group dies. They are short, take no lock and wait for nobody; work.c,
- * device_work.c and device_watch.c make them under the group's lock.
+ * The steps by which a collective ends and a group dies. They are short, take no lock and wait for
+ * nobody; work.c, device_work.c and device_watch.c make them under the group's lock.
  */
 #include "dist/group/work_state.h"
 
@@ -52,5 +52,6 @@ mr_status mr_work_state_get(struct mr_group_work *work)
 /* pthread's own clock of waiting is CLOCK_MONOTONIC, set at creation. */
 struct timespec mr_work_state_time_at(uint64_t ns)
 {
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                             .tv_nsec = (long)(ns % 1000000000u)};
 }

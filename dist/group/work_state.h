@@ -31,7 +31,10 @@ void mr_work_state_end(struct mr_group *group, struct mr_group_work *work, const
 /* MR_PENDING, or how it ended; a failure is also left as the group's error. */
 mr_status mr_work_state_get(struct mr_group_work *work);
 
-/* For pthread_cond_timedwait() on the group's conditions, whose clock is CLOCK_MONOTONIC. No lock needed. */
+/*
+ * For pthread_cond_timedwait() on the group's conditions, whose clock is CLOCK_MONOTONIC. No lock
+ * needed.
+ */
 struct timespec mr_work_state_time_at(uint64_t ns);
 
 #endif

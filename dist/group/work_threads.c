@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two threads of a group whose engine works on the host's memory: the runner, which does collectives in the order
- * of the program, and the watch, which stops them when a rank is lost or the time is over.
+ * The two threads of a group whose engine works on the host's memory: the runner, which does
+ * collectives in the order of the program, and the watch, which stops them when a rank is lost or
+ * the time is over.
  *
- * Invariant: an engine may not come back, and then the watch ends the work instead of the runner. So the runner works
- * on a copy of the collective, and checks that it has not been given up before it touches the work again.
+ * Invariant: an engine may not come back, and then the watch ends the work instead of the runner.
+ * So the runner works on a copy of the collective, and checks that it has not been given up before
+ * it touches the work again.
  */
 #include "dist/group/work_threads.h"
 
@@ -34,17 +36,20 @@ void mr_work_threads_release(struct mr_group *group)
 {
     group->is_busy = false;
     group->deadline_ns = 0;
-    if (!group->is_dead && !group->is_closing) { /* ended well just when the watch thought it late */
+    /* ended well just when the watch thought it late */
+    if (!group->is_dead && !group->is_closing) {
         group->stopped_ns = 0;
         __atomic_store_n(&group->stop, 0, __ATOMIC_RELAXED);
     }
-    if (group->first) /* else the runner has nothing to do, and its wake-up costs more than MPI's whole collective */
+    /* else the runner has nothing to do, and its wake-up costs more than MPI's whole collective */
+    if (group->first)
         pthread_cond_signal(&group->changed);
     pthread_cond_broadcast(&group->ended);
 }
 
 /* With the lock: what a collective came to. */
-void mr_work_threads_note(struct mr_group *group, mr_status status, bool is_verdict, const mr_error *error)
+void mr_work_threads_note(struct mr_group *group, mr_status status, bool is_verdict,
+                          const mr_error *error)
 {
     if (status && is_verdict)
         mr_work_state_set_dead(group, error);
@@ -81,11 +86,15 @@ static void take_first(struct mr_group *group)
         group->last = NULL;
 }
 
-/* With the lock. Of a group that all ranks end, others may still be in the collective that tells them. */
+/*
+ * With the lock. Of a group that all ranks end, others may still be in the collective that tells
+ * them.
+ */
 static void destroy_engine(struct mr_group *group)
 {
     mr_error unused;
-    bool is_healthy = !group->has_failed && !group->has_canceled && !mr_group_broken(group, &unused);
+    bool is_healthy =
+        !group->has_failed && !group->has_canceled && !mr_group_broken(group, &unused);
     pthread_mutex_unlock(&group->lock);
     group->table->destroy(group->engine, is_healthy);
     pthread_mutex_lock(&group->lock);
@@ -127,11 +136,14 @@ static void explain_giving_up(struct mr_group *group, mr_error *error_out)
     mr_collective_words_time(group->timeout_ms, time);
     if (group->is_closing)
         mr_error_set(error_out, MR_ERR_STATE,
-                     "the group was destroyed before %s had ended; the engine does not come back", what);
+                     "the group was destroyed before %s had ended; the engine does not come back",
+                     what);
     else if (mr_group_broken(group, &broken))
-        mr_error_set(error_out, MR_ERR_PEER, "%s: %.700s; the engine does not come back", what, broken.text);
+        mr_error_set(error_out, MR_ERR_PEER, "%s: %.700s; the engine does not come back", what,
+                     broken.text);
     else
-        mr_error_set(error_out, MR_ERR_TIMEOUT, "%s timed out after %s; the engine does not come back", what, time);
+        mr_error_set(error_out, MR_ERR_TIMEOUT,
+                     "%s timed out after %s; the engine does not come back", what, time);
 }
 
 /* With the lock: what waits for the runner ends without it. */
@@ -158,7 +170,8 @@ static void look_at_engine(struct mr_group *group)
     bool is_late = group->deadline_ns && now > group->deadline_ns + STOP_AFTER_MS * (uint64_t)MS;
     if (is_late || (!group->stopped_ns && mr_group_broken(group, &unused)))
         mr_work_state_set_stop(group);
-    uint64_t began = group->deadline_ns - (uint64_t)group->timeout_ms * MS; /* of the current one; stop may be older */
+    /* of the current one; stop may be older */
+    uint64_t began = group->deadline_ns - (uint64_t)group->timeout_ms * MS;
     uint64_t since = group->stopped_ns > began ? group->stopped_ns : began;
     if (group->current && group->stopped_ns && now > since + GIVE_UP_MS * (uint64_t)MS)
         give_up(group);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of a group, and what they share with a caller that runs the engine in its own thread. */
+/*
+ * The threads of a group, and what they share with a caller that runs the engine in its own thread.
+ */
 #ifndef DIST_GROUP_WORK_THREADS_H
 #define DIST_GROUP_WORK_THREADS_H
 
@@ -14,7 +16,11 @@ void mr_work_threads_stop(struct mr_group *group);
 uint64_t mr_work_threads_deadline(const struct mr_group *group);
 /* With the lock: the engine is free; wakes the runner and callers that wait for it. */
 void mr_work_threads_release(struct mr_group *group);
-/* With the lock: what a collective came to. is_verdict: all ranks return it, and the engine is sound. */
-void mr_work_threads_note(struct mr_group *group, mr_status status, bool is_verdict, const mr_error *error);
+/*
+ * With the lock: what a collective came to. is_verdict: all ranks return it, and the engine is
+ * sound.
+ */
+void mr_work_threads_note(struct mr_group *group, mr_status status, bool is_verdict,
+                          const mr_error *error);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher's side: options, logs, the fork of the monitor; then it only passes signals on until the monitor's
- * verdict arrives. No handler is installed in the caller's process: the signals are blocked in this thread and read.
+ * The launcher's side: options, logs, the fork of the monitor; then it only passes signals on until
+ * the monitor's verdict arrives. No handler is installed in the caller's process: the signals are
+ * blocked in this thread and read.
  *
- * A blocked signal is queued even if it is ignored, so signals that the caller ignores (nohup) or has blocked are left
- * alone. If the caller has closed stdin, stdout or stderr, /dev/null takes the place, or a descriptor opened here would
- * be taken for it.
+ * A blocked signal is queued even if it is ignored, so signals that the caller ignores (nohup) or
+ * has blocked are left alone. If the caller has closed stdin, stdout or stderr, /dev/null takes the
+ * place, or a descriptor opened here would be taken for it.
  */
 #include "dist/launch/launch.h"
 
@@ -48,18 +49,22 @@ struct run {
 static mr_status check_options(const mr_launch_options *o, mr_error *error)
 {
     if (o->nproc < 1 || o->nproc > MR_MAX_PROCS)
-        return mr_error_set(error, MR_ERR_INVALID, "nproc %u is not 1 to %d", o->nproc, MR_MAX_PROCS);
+        return mr_error_set(error, MR_ERR_INVALID, "nproc %u is not 1 to %d", o->nproc,
+                            MR_MAX_PROCS);
     if (o->nnodes > MAX_NODES)
-        return mr_error_set(error, MR_ERR_INVALID, "nnodes %u is above the limit of %d", o->nnodes, (int)MAX_NODES);
+        return mr_error_set(error, MR_ERR_INVALID, "nnodes %u is above the limit of %d", o->nnodes,
+                            (int)MAX_NODES);
     if (o->node_rank >= o->nnodes)
-        return mr_error_set(error, MR_ERR_INVALID, "node_rank %u is not below nnodes %u", o->node_rank, o->nnodes);
+        return mr_error_set(error, MR_ERR_INVALID, "node_rank %u is not below nnodes %u",
+                            o->node_rank, o->nnodes);
     if (o->nnodes > 1 && !o->rendezvous)
-        return mr_error_set(error, MR_ERR_INVALID, "%u nodes need a rendezvous: HOST:PORT of rank 0's machine",
-                            o->nnodes);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%u nodes need a rendezvous: HOST:PORT of rank 0's machine", o->nnodes);
     return MR_OK;
 }
 
-static mr_status resolve_options(struct run *run, const mr_launch_options *options, uint32_t nproc, mr_error *error)
+static mr_status resolve_options(struct run *run, const mr_launch_options *options, uint32_t nproc,
+                                 mr_error *error)
 {
     mr_launch_options *o = &run->options;
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_launch_options", error);
@@ -112,7 +117,8 @@ static mr_status open_logs(struct run *run, mr_error *error)
     for (uint32_t i = 0; i < n; i++)
         run->logs[i] = -1;
     if (mkdir(run->options.log_dir, 0777) != 0 && errno != EEXIST)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s", run->options.log_dir);
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot make the folder %s",
+                           run->options.log_dir);
     mr_status status = MR_OK;
     for (uint32_t i = 0; i < n && status == MR_OK; i++)
         status = open_log(run, i, error);
@@ -248,7 +254,8 @@ static void pass_signals_on(const struct run *run)
 
 static bool await_verdict(const struct run *run, struct mr_launch_monitor_verdict *verdict_out)
 {
-    struct pollfd polls[2] = {{.fd = run->socket, .events = POLLIN}, {.fd = run->signals, .events = POLLIN}};
+    struct pollfd polls[2] = {{.fd = run->socket, .events = POLLIN},
+                              {.fd = run->signals, .events = POLLIN}};
     for (;;) {
         if (poll(polls, 2, -1) < 0)
             continue;
@@ -278,10 +285,12 @@ static int reap_monitor(const struct run *run)
 static mr_status report_lost_monitor(const struct run *run, int end, mr_error *error)
 {
     if (end >= 0 && WIFSIGNALED(end))
-        return mr_error_set(error, MR_ERR_IO,
-                            "the ranks' monitor (process %d) was killed by signal %d; they died with it",
-                            (int)run->monitor, WTERMSIG(end));
-    return mr_error_set(error, MR_ERR_IO, "the ranks' monitor (process %d) is gone", (int)run->monitor);
+        return mr_error_set(
+            error, MR_ERR_IO,
+            "the ranks' monitor (process %d) was killed by signal %d; they died with it",
+            (int)run->monitor, WTERMSIG(end));
+    return mr_error_set(error, MR_ERR_IO, "the ranks' monitor (process %d) is gone",
+                        (int)run->monitor);
 }
 
 static void log_verdict(const struct mr_launch_monitor_verdict *verdict)
@@ -317,10 +326,12 @@ static mr_status run_monitor(struct run *run, mr_launch_result *result_out, mr_e
     return status;
 }
 
-mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc, const struct mr_rank_job *job,
-                        mr_launch_result *result_out, mr_error *error)
+mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
+                        const struct mr_rank_job *job, mr_launch_result *result_out,
+                        mr_error *error)
 {
-    mr_status status = mr_out_struct_check(result_out, sizeof *result_out, "mr_launch_result", error);
+    mr_status status =
+        mr_out_struct_check(result_out, sizeof *result_out, "mr_launch_result", error);
     if (status != MR_OK)
         return status;
     struct run *run = calloc(1, sizeof *run);
@@ -340,11 +351,16 @@ mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc, const 
     return status;
 }
 
-/* Each rank looks the program up in the PATH of this process: one that is not there is a rank that ends with 127. */
-mr_status mr_launch(const mr_launch_options *options, char *const *argv, mr_launch_result *result_out, mr_error *error)
+/*
+ * Each rank looks the program up in the PATH of this process: one that is not there is a rank that
+ * ends with 127.
+ */
+mr_status mr_launch(const mr_launch_options *options, char *const *argv,
+                    mr_launch_result *result_out, mr_error *error)
 {
     if (!options || !result_out)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", options ? "result_out" : "options");
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL",
+                            options ? "result_out" : "options");
     if (!argv || !argv[0] || argv[0][0] == '\0')
         return mr_error_set(error, MR_ERR_INVALID, "argv names no program");
     mr_launch_options known;

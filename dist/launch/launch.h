@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running ranks of either kind, on the launcher's side: what mr_launch() and mr_launch_spawn() share. */
+/*
+ * Running ranks of either kind, on the launcher's side: what mr_launch() and mr_launch_spawn()
+ * share.
+ */
 #ifndef DIST_LAUNCH_LAUNCH_H
 #define DIST_LAUNCH_LAUNCH_H
 
 #include "dist/launch/launch_plan.h"
 
 /*
- * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say about a rank that
- * failed goes to the log as one line.
+ * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say
+ * about a rank that failed goes to the log as one line.
  */
-mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc, const struct mr_rank_job *job,
-                        mr_launch_result *result_out, mr_error *error);
+mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
+                        const struct mr_rank_job *job, mr_launch_result *result_out,
+                        mr_error *error);
 
 #endif

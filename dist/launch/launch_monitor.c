@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monitor: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a process id stays
- * theirs as long as it is used here. It sees the launcher's death by a pidfd and ends everything. As a subreaper it
- * inherits what the ranks leave behind, also processes that left their process groups, and ends those too.
+ * The monitor: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a
+ * process id stays theirs as long as it is used here. It sees the launcher's death by a pidfd and
+ * ends everything. As a subreaper it inherits what the ranks leave behind, also processes that left
+ * their process groups, and ends those too.
  *
- * Which rank failed first: when one rank dies the others often fail a moment later, and waitid() lists the dead by age;
- * so the SIGCHLD that was pending first names the rank.
+ * Which rank failed first: when one rank dies the others often fail a moment later, and waitid()
+ * lists the dead by age; so the SIGCHLD that was pending first names the rank.
  *
- * What it cannot promise: if the monitor is killed as well, its ranks die with it, but not the processes that they had
- * started; nor can it end a program that changed its user.
+ * What it cannot promise: if the monitor is killed as well, its ranks die with it, but not the
+ * processes that they had started; nor can it end a program that changed its user.
  */
 #include "dist/launch/launch_monitor.h"
 
@@ -30,14 +31,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After SIGKILL: again every so often, as children of the killed come to us; for so long at most. */
+/*
+ * After SIGKILL: again every so often, as children of the killed come to us; for so long at most.
+ */
 enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
-/* Of a launch that failed though every rank exited with 0. A rank may also have come without a note (its program did
- * not inherit the socket); then the others cease to wait, for a rendezvous is over for all at once. */
+/*
+ * Of a launch that failed though every rank exited with 0. A rank may also have come without a note
+ * (its program did not inherit the socket); then the others cease to wait, for a rendezvous is over
+ * for all at once.
+ */
 enum { ABSENT_STATUS = 1, ABSENT_MS = 1000 };
-/* A rank that lives and has not come is named once, after the others have waited for so long; it may still come. */
+/*
+ * A rank that lives and has not come is named once, after the others have waited for so long; it
+ * may still come.
+ */
 enum { LATE_MS = 10000 };
-/* `timeout` sends its signal twice, to a process and to the group of it: what comes so soon is no second request. */
+/*
+ * `timeout` sends its signal twice, to a process and to the group of it: what comes so soon is no
+ * second request.
+ */
 enum { TWICE_MS = 200 };
 
 struct monitor {
@@ -97,7 +109,10 @@ static pid_t parent_of(pid_t pid)
     return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
 }
 
-/* What ranks have left behind: children of ours that are no ranks. Their own children come to us when they die. */
+/*
+ * What ranks have left behind: children of ours that are no ranks. Their own children come to us
+ * when they die.
+ */
 static void signal_orphans(const struct monitor *monitor, int number)
 {
     DIR *proc = opendir("/proc");
@@ -141,13 +156,14 @@ static void read_reports(struct monitor *monitor)
         monitor->plan->ranks[report.local_rank].exec_errno = report.exec_errno;
 }
 
-static void describe_end(const struct monitor *monitor, uint32_t local_rank, const siginfo_t *info, char *text,
-                         size_t size)
+static void describe_end(const struct monitor *monitor, uint32_t local_rank, const siginfo_t *info,
+                         char *text, size_t size)
 {
     int exec_errno = monitor->plan->ranks[local_rank].exec_errno;
     const char *name = info->si_code == CLD_EXITED ? NULL : mr_os_words_signal(info->si_status);
     if (exec_errno != 0)
-        snprintf(text, size, "cannot run '%s': %s", monitor->plan->job.argv[0], mr_os_words_error(exec_errno));
+        snprintf(text, size, "cannot run '%s': %s", monitor->plan->job.argv[0],
+                 mr_os_words_error(exec_errno));
     else if (info->si_code == CLD_EXITED)
         snprintf(text, size, "exited with status %d", info->si_status);
     else if (name)
@@ -156,11 +172,13 @@ static void describe_end(const struct monitor *monitor, uint32_t local_rank, con
         snprintf(text, size, "was killed by signal %d", info->si_status);
 }
 
-static void report_failure(struct monitor *monitor, uint32_t local_rank, pid_t pid, int exit_status, const char *how)
+static void report_failure(struct monitor *monitor, uint32_t local_rank, pid_t pid, int exit_status,
+                           const char *how)
 {
     struct mr_launch_monitor_verdict *verdict = &monitor->verdict;
     uint32_t rank = monitor->plan->env->first_rank + local_rank;
-    verdict->result = (mr_launch_result){.exit_status = exit_status, .rank = (int32_t)rank, .pid = pid};
+    verdict->result =
+        (mr_launch_result){.exit_status = exit_status, .rank = (int32_t)rank, .pid = pid};
     if (verdict->status == MR_OK)
         mr_error_set(&verdict->error, MR_OK, "rank %u (process %d) %s%s", rank, (int)pid, how,
                      monitor->n_alive > 0 ? "; the others were ended" : "");
@@ -178,7 +196,10 @@ static void note_failure(struct monitor *monitor, uint32_t local_rank, const sig
                    info->si_code == CLD_EXITED ? info->si_status : 128 + info->si_status, how);
 }
 
-/* Without this the others would wait for their whole time limit, minutes, for a rank that will not come. */
+/*
+ * Without this the others would wait for their whole time limit, minutes, for a rank that will not
+ * come.
+ */
 static void note_absence(struct monitor *monitor)
 {
     uint32_t absent, waiting;
@@ -191,7 +212,8 @@ static void note_absence(struct monitor *monitor)
         monitor->absent_ns = after_ms(ABSENT_MS);
     if (mr_clock_now_ns() < monitor->absent_ns)
         return;
-    snprintf(how, sizeof how, "exited with status 0 before it joined the group that rank %u waits for",
+    snprintf(how, sizeof how,
+             "exited with status 0 before it joined the group that rank %u waits for",
              monitor->plan->env->first_rank + waiting);
     report_failure(monitor, absent, monitor->plan->ranks[absent].ended_pid, ABSENT_STATUS, how);
 }
@@ -202,8 +224,10 @@ static void send_notice(const struct monitor *monitor, uint32_t late, uint32_t w
     uint32_t first = monitor->plan->env->first_rank;
     struct mr_launch_monitor_verdict notice = {.is_notice = true};
     mr_error_set(&notice.error, MR_OK,
-                 "rank %u (process %d) is running but has not joined the group; rank %u has waited %d s for it",
-                 first + late, (int)monitor->plan->ranks[late].pid, first + waiting, LATE_MS / 1000);
+                 "rank %u (process %d) is running but has not joined the group; rank %u has waited "
+                 "%d s for it",
+                 first + late, (int)monitor->plan->ranks[late].pid, first + waiting,
+                 LATE_MS / 1000);
     (void)!send(monitor->plan->socket, &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -300,7 +324,8 @@ static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out
         .out = {out[0], out[1]},
         .report = monitor->reports[1],
         .notes = notes,
-        .own = {monitor->plan->socket, monitor->deaths, monitor->launcher_fd, monitor->plan->env->port_holder},
+        .own = {monitor->plan->socket, monitor->deaths, monitor->launcher_fd,
+                monitor->plan->env->port_holder},
         .on_child = &monitor->on_child,
     };
     pid_t pid = fork();
@@ -340,8 +365,9 @@ static void start_ranks(struct monitor *monitor)
         int failed = start_rank(monitor, i);
         if (failed == 0)
             continue;
-        monitor->verdict.status = mr_error_os(&monitor->verdict.error, MR_ERR_IO, failed, "cannot start rank %u",
-                                              monitor->plan->env->first_rank + i);
+        monitor->verdict.status =
+            mr_error_os(&monitor->verdict.error, MR_ERR_IO, failed, "cannot start rank %u",
+                        monitor->plan->env->first_rank + i);
         begin_end(monitor);
         return;
     }
@@ -349,7 +375,10 @@ static void start_ranks(struct monitor *monitor)
 
 /* ---- the loop ---- */
 
-/* The first SIGINT or SIGTERM lets the ranks end by themselves; who sends another one does not want to wait. */
+/*
+ * The first SIGINT or SIGTERM lets the ranks end by themselves; who sends another one does not want
+ * to wait.
+ */
 static bool is_second(struct monitor *monitor, int32_t number)
 {
     if (number != SIGINT && number != SIGTERM)
@@ -363,7 +392,8 @@ static bool is_second(struct monitor *monitor, int32_t number)
 static void pass_signals(struct monitor *monitor)
 {
     int32_t number;
-    while (recv(monitor->plan->socket, &number, sizeof number, MSG_DONTWAIT) == (ssize_t)sizeof number) {
+    while (recv(monitor->plan->socket, &number, sizeof number, MSG_DONTWAIT) ==
+           (ssize_t)sizeof number) {
         if (is_second(monitor, number)) {
             monitor->gives_up_output = true;
             kill_all(monitor);
@@ -380,7 +410,10 @@ static void lose_launcher(struct monitor *monitor)
     kill_all(monitor);
 }
 
-/* What is due by now. Ranks that all ended well may have left something that still writes: it gets the grace time. */
+/*
+ * What is due by now. Ranks that all ended well may have left something that still writes: it gets
+ * the grace time.
+ */
 static void act_in_time(struct monitor *monitor)
 {
     if (monitor->is_childless) {
@@ -398,7 +431,8 @@ static bool is_over(const struct monitor *monitor)
 {
     if (!monitor->is_childless)
         return monitor->give_up_ns != 0 && mr_clock_now_ns() >= monitor->give_up_ns;
-    return monitor->gives_up_output || !monitor->plan->output || mr_rank_output_is_done(monitor->plan->output);
+    return monitor->gives_up_output || !monitor->plan->output ||
+           mr_rank_output_is_done(monitor->plan->output);
 }
 
 static int wait_ms(const struct monitor *monitor)
@@ -412,7 +446,10 @@ static int wait_ms(const struct monitor *monitor)
     return now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000 + 1);
 }
 
-/* One by one, for poll() has no memory for all, or they are more than the files that this process may have by now. */
+/*
+ * One by one, for poll() has no memory for all, or they are more than the files that this process
+ * may have by now.
+ */
 static void poll_each(struct pollfd *polls, uint32_t n)
 {
     mr_clock_sleep_ms(KILL_AGAIN_MS);
@@ -426,8 +463,10 @@ static void wait_and_act(struct monitor *monitor)
     struct pollfd *polls = monitor->plan->polls;
     uint32_t n = MR_LAUNCH_PLAN_POLLS;
     polls[0] = (struct pollfd){.fd = monitor->deaths, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->plan->socket, .events = POLLIN};
-    polls[2] = (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->launcher_fd, .events = POLLIN};
+    polls[1] =
+        (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->plan->socket, .events = POLLIN};
+    polls[2] =
+        (struct pollfd){.fd = monitor->is_alone ? -1 : monitor->launcher_fd, .events = POLLIN};
     n += mr_rank_notes_set_polls(monitor->plan, polls + n);
     const uint32_t output_at = n;
     if (monitor->plan->output)
@@ -450,7 +489,10 @@ static void wait_and_act(struct monitor *monitor)
 
 /* ---- beginning and end ---- */
 
-/* All signals wait, whatever the caller had set up; SIGCHLD must not be ignored, or the kernel would reap. */
+/*
+ * All signals wait, whatever the caller had set up; SIGCHLD must not be ignored, or the kernel
+ * would reap.
+ */
 static void take_signals(struct monitor *monitor)
 {
     struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
@@ -474,7 +516,8 @@ static bool begin_monitor(struct monitor *monitor)
     bool has_pipe = pipe2(monitor->reports, O_CLOEXEC | O_NONBLOCK) == 0;
     if (monitor->null >= 0 && monitor->deaths >= 0 && monitor->launcher_fd >= 0 && has_pipe)
         return true;
-    monitor->verdict.status = mr_error_os(&monitor->verdict.error, MR_ERR_IO, errno, "the ranks' monitor");
+    monitor->verdict.status =
+        mr_error_os(&monitor->verdict.error, MR_ERR_IO, errno, "the ranks' monitor");
     return false;
 }
 
@@ -483,13 +526,16 @@ static void name_survivor(struct monitor *monitor)
     for (uint32_t i = 0; i < monitor->plan->n_ranks && monitor->verdict.status == MR_OK; i++)
         if (monitor->plan->ranks[i].pid > 0)
             monitor->verdict.status =
-                mr_error_set(&monitor->verdict.error, MR_ERR_IO, "rank %u (process %d) has not died %d s after SIGKILL",
-                             monitor->plan->env->first_rank + i, (int)monitor->plan->ranks[i].pid, GIVE_UP_MS / 1000);
+                mr_error_set(&monitor->verdict.error, MR_ERR_IO,
+                             "rank %u (process %d) has not died %d s after SIGKILL",
+                             monitor->plan->env->first_rank + i, (int)monitor->plan->ranks[i].pid,
+                             GIVE_UP_MS / 1000);
 }
 
 _Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan)
 {
-    struct monitor monitor = {.plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
+    struct monitor monitor = {
+        .plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
     take_signals(&monitor);
     for (size_t i = 0; i < sizeof plan->launcher_ends / sizeof *plan->launcher_ends; i++)
         close(plan->launcher_ends[i]);
@@ -500,7 +546,8 @@ _Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan)
         name_survivor(&monitor);
     }
     for (int i = 0; i < MR_RANK_STREAMS; i++)
-        monitor.verdict.output_errno[i] = plan->output ? mr_rank_output_failure(plan->output, i) : 0;
+        monitor.verdict.output_errno[i] =
+            plan->output ? mr_rank_output_failure(plan->output, i) : 0;
     ssize_t sent = send(plan->socket, &monitor.verdict, sizeof monitor.verdict, MSG_NOSIGNAL);
     _exit(sent == (ssize_t)sizeof monitor.verdict ? 0 : 1);
 }

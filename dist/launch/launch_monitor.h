@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process between the launcher and its ranks: it starts them, watches them, and leaves nothing of them behind. */
+/*
+ * The process between the launcher and its ranks: it starts them, watches them, and leaves nothing
+ * of them behind.
+ */
 #ifndef DIST_LAUNCH_LAUNCH_MONITOR_H
 #define DIST_LAUNCH_LAUNCH_MONITOR_H
 
@@ -12,7 +15,8 @@ struct mr_launch_monitor_verdict {
     int32_t status; /* an mr_status */
     int32_t output_errno[MR_RANK_STREAMS];
     mr_launch_result result;
-    mr_error error; /* with MR_OK its text says which rank failed first and how; empty when none did */
+    mr_error error; /* with MR_OK its text says which rank failed first and how; empty when none
+                       did */
 };
 
 /* In a fork of the launcher. Returns only by exit() of a rank that is a function. */

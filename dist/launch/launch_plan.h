@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the launcher prepares for the monitor, and the monitor for the ranks: what they are, and what they get. */
+/*
+ * What the launcher prepares for the monitor, and the monitor for the ranks: what they are, and
+ * what they get.
+ */
 #ifndef DIST_LAUNCH_LAUNCH_PLAN_H
 #define DIST_LAUNCH_LAUNCH_PLAN_H
 
@@ -24,7 +27,8 @@ struct mr_launch_plan_rank {
     pid_t pid;       /* 0 after its end */
     int exec_errno;  /* why the program could not be run; 0: it could */
     pid_t ended_pid; /* what pid was, after its end with status 0 */
-    int notes;       /* socket from its rendezvous; -1: there is none, or nobody is left who could write */
+    int notes;       /* socket from its rendezvous; -1: there is none, or nobody is left who
+                        could write */
     bool has_notes;  /* there was one, and the rank did not close it before its end */
     bool has_come;   /* to a rendezvous */
     bool is_waiting; /* for the other ranks, in a rendezvous */
@@ -37,7 +41,8 @@ struct mr_launch_plan {
     uint32_t n_ranks;
     uint32_t grace_ms;
     struct mr_rank_env *env;
-    struct mr_rank_output *output; /* NULL: the ranks have the launcher's stdout and stderr, or logs */
+    struct mr_rank_output *output; /* NULL: the ranks have the launcher's stdout and stderr, or
+                                      logs */
     const int *logs;               /* NULL, or a file for each rank */
     struct mr_launch_plan_rank *ranks;
     struct pollfd *polls; /* MR_LAUNCH_PLAN_POLLS and n_ranks more than output needs */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank before its program runs. It asks to die with the monitor, gets a process group of its own, so that a
- * terminal's Ctrl-C reaches it once and through the launcher, then its descriptors, and becomes the program or calls
- * the function.
+ * A rank before its program runs. It asks to die with the monitor, gets a process group of its own,
+ * so that a terminal's Ctrl-C reaches it once and through the launcher, then its descriptors, and
+ * becomes the program or calls the function.
  *
- * PR_SET_PDEATHSIG does not report a monitor that is dead already, so the parent's id is compared after asking. A rank
- * is not in the terminal's foreground group, and reading from the terminal would stop it, so it never gets the terminal
- * as stdin.
+ * PR_SET_PDEATHSIG does not report a monitor that is dead already, so the parent's id is compared
+ * after asking. A rank is not in the terminal's foreground group, and reading from the terminal
+ * would stop it, so it never gets the terminal as stdin.
  */
 #include "dist/launch/rank_child.h"
 
@@ -27,7 +27,8 @@ static void tie_to_monitor(pid_t monitor)
 /* Rank 0 has the launcher's stdin, unless that is a terminal. */
 static void set_streams(const struct mr_rank_start *start)
 {
-    bool keeps_stdin = start->plan->env->first_rank + start->local_rank == 0 && !isatty(STDIN_FILENO);
+    bool keeps_stdin =
+        start->plan->env->first_rank + start->local_rank == 0 && !isatty(STDIN_FILENO);
     if (!keeps_stdin && dup2(start->in, STDIN_FILENO) < 0)
         _exit(126);
     for (int i = 0; i < 2; i++)

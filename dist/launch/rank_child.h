@@ -13,7 +13,8 @@ struct mr_rank_start {
     int out[2]; /* stdout and stderr; -1: the launcher's */
     int report; /* where a struct mr_rank_report goes when the program cannot be run */
     int notes;  /* the rank's end of its notes, which it keeps; -1: none */
-    int own[4]; /* the monitor's own descriptors, that a rank which is a function must not hold; -1: none */
+    int own[4]; /* the monitor's own descriptors, that a rank which is a function must not hold;
+                   -1: none */
     const struct sigaction *on_child; /* the caller's way with SIGCHLD */
 };
 

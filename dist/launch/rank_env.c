@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment of a rank: the caller's, with torchrun's variables set and those of an outer torchrun taken out; with
- * them a rank would look for the port of an agent that is not there.
+ * The environment of a rank: the caller's, with torchrun's variables set and those of an outer
+ * torchrun taken out; with them a rank would look for the port of an agent that is not there.
  *
- * A free port must stay free until rank 0's store binds it, and the kernel might give it to any connection of this
- * machine. So a socket that is bound and does not listen holds it to the end of the run. The store can bind it too,
- * since both have SO_REUSEADDR.
+ * A free port must stay free until rank 0's store binds it, and the kernel might give it to any
+ * connection of this machine. So a socket that is bound and does not listen holds it to the end of
+ * the run. The store can bind it too, since both have SO_REUSEADDR.
  */
 #include "dist/launch/rank_env.h"
 
@@ -26,8 +26,9 @@ enum { N_OURS = 9, MAX_HOST = 255 };
 
 static const char run_id_name[] = "MR_RUN_ID";
 /* Names of the variables that are set here; an outer launcher's are dropped. */
-static const char *const names[] = {"RANK",        "LOCAL_RANK",  "WORLD_SIZE", "LOCAL_WORLD_SIZE",   "GROUP_RANK",
-                                    "MASTER_ADDR", "MASTER_PORT", run_id_name,  MR_RANK_NOTE_VARIABLE};
+static const char *const names[] = {
+    "RANK",        "LOCAL_RANK",  "WORLD_SIZE", "LOCAL_WORLD_SIZE",   "GROUP_RANK",
+    "MASTER_ADDR", "MASTER_PORT", run_id_name,  MR_RANK_NOTE_VARIABLE};
 static const char dropped_prefix[] = "TORCHELASTIC_";
 
 static bool is_name(const char *entry, const char *name)
@@ -44,7 +45,10 @@ static bool is_dropped(const char *entry)
     return strncmp(entry, dropped_prefix, sizeof dropped_prefix - 1) == 0;
 }
 
-/* 127.0.0.1 and a port that the kernel gives; the socket is bound and does not listen, so nobody can reach it. */
+/*
+ * 127.0.0.1 and a port that the kernel gives; the socket is bound and does not listen, so nobody
+ * can reach it.
+ */
 static mr_status hold_free_port(struct mr_rank_env *env, mr_error *error)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -58,7 +62,8 @@ static mr_status hold_free_port(struct mr_rank_env *env, mr_error *error)
         getsockname(env->port_holder, (struct sockaddr *)&address, &len) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "no free port on 127.0.0.1");
     snprintf(env->master_addr, sizeof env->master_addr, "MASTER_ADDR=127.0.0.1");
-    snprintf(env->master_port, sizeof env->master_port, "MASTER_PORT=%u", (unsigned)ntohs(address.sin_port));
+    snprintf(env->master_port, sizeof env->master_port, "MASTER_PORT=%u",
+             (unsigned)ntohs(address.sin_port));
     return MR_OK;
 }
 
@@ -85,12 +90,14 @@ static mr_status set_rendezvous(struct mr_rank_env *env, const char *text, mr_er
         host++;
         len -= 2;
     }
-    if (len == 0 || len > MAX_HOST || (!bracketed && memchr(host, ':', len)) || strcspn(host, " \t\r\n/") < len)
-        return mr_error_set(error, MR_ERR_INVALID, "rendezvous '%s' is not HOST:PORT or [ADDRESS]:PORT", text);
+    if (len == 0 || len > MAX_HOST || (!bracketed && memchr(host, ':', len)) ||
+        strcspn(host, " \t\r\n/") < len)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "rendezvous '%s' is not HOST:PORT or [ADDRESS]:PORT", text);
     unsigned port = parse_port(colon + 1);
     if (port == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "rendezvous '%s': '%s' is not a port from 1 to 65535", text,
-                            colon + 1);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "rendezvous '%s': '%s' is not a port from 1 to 65535", text, colon + 1);
     snprintf(env->master_addr, sizeof env->master_addr, "MASTER_ADDR=%.*s", (int)len, host);
     snprintf(env->master_port, sizeof env->master_port, "MASTER_PORT=%u", port);
     return MR_OK;
@@ -121,9 +128,10 @@ static mr_status set_run_id(struct mr_rank_env *env, bool one_node, mr_error *er
 
 static mr_status copy_environment(struct mr_rank_env *env, bool keep_run_id, mr_error *error)
 {
-    char *const ours[N_OURS] = {env->rank,       env->local_rank,  env->world_size,  env->local_world_size,
-                                env->group_rank, env->master_addr, env->master_port, env->run_id,
-                                env->notes};
+    char *const ours[N_OURS] = {
+        env->rank,       env->local_rank,  env->world_size,  env->local_world_size,
+        env->group_rank, env->master_addr, env->master_port, env->run_id,
+        env->notes};
     size_t n = 0, used = 0;
     while (environ && environ[n])
         n++;
@@ -143,17 +151,21 @@ static mr_status copy_environment(struct mr_rank_env *env, bool keep_run_id, mr_
     return MR_OK;
 }
 
-mr_status mr_rank_env_init(struct mr_rank_env *env, const struct mr_rank_world *world, mr_error *error)
+mr_status mr_rank_env_init(struct mr_rank_env *env, const struct mr_rank_world *world,
+                           mr_error *error)
 {
     memset(env, 0, sizeof *env);
     env->port_holder = -1;
     env->first_rank = world->node_rank * world->nproc;
-    snprintf(env->world_size, sizeof env->world_size, "WORLD_SIZE=%u", world->nnodes * world->nproc);
-    snprintf(env->local_world_size, sizeof env->local_world_size, "LOCAL_WORLD_SIZE=%u", world->nproc);
+    snprintf(env->world_size, sizeof env->world_size, "WORLD_SIZE=%u",
+             world->nnodes * world->nproc);
+    snprintf(env->local_world_size, sizeof env->local_world_size, "LOCAL_WORLD_SIZE=%u",
+             world->nproc);
     snprintf(env->group_rank, sizeof env->group_rank, "GROUP_RANK=%u", world->node_rank);
 
     bool one_node = world->nnodes == 1;
-    mr_status status = world->rendezvous ? set_rendezvous(env, world->rendezvous, error) : hold_free_port(env, error);
+    mr_status status = world->rendezvous ? set_rendezvous(env, world->rendezvous, error)
+                                         : hold_free_port(env, error);
     if (status == MR_OK)
         status = set_run_id(env, one_node, error);
     if (status == MR_OK)
@@ -177,7 +189,8 @@ void mr_rank_env_set_notes(struct mr_rank_env *env, int fd)
     struct stat info;
     if (fd >= 0 && fstat(fd, &info) == 0)
         snprintf(env->notes, sizeof env->notes, MR_RANK_NOTE_VARIABLE "=%d:%llu:%s:%s", fd,
-                 (unsigned long long)info.st_ino, strchr(env->rank, '=') + 1, strchr(env->world_size, '=') + 1);
+                 (unsigned long long)info.st_ino, strchr(env->rank, '=') + 1,
+                 strchr(env->world_size, '=') + 1);
 }
 
 void mr_rank_env_fini(struct mr_rank_env *env)

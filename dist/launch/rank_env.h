@@ -27,10 +27,14 @@ struct mr_rank_env {
     char notes[112];
 };
 
-mr_status mr_rank_env_init(struct mr_rank_env *env, const struct mr_rank_world *world, mr_error *error);
+mr_status mr_rank_env_init(struct mr_rank_env *env, const struct mr_rank_world *world,
+                           mr_error *error);
 /* Fill envp for this rank. Allocates nothing, so that a child may do it between fork and exec. */
 void mr_rank_env_choose(struct mr_rank_env *env, uint32_t local_rank);
-/* After it: where the chosen rank writes its notes (base/rank_note.h). Allocates nothing either. -1: it has none. */
+/*
+ * After it: where the chosen rank writes its notes (base/rank_note.h). Allocates nothing either.
+ * -1: it has none.
+ */
 void mr_rank_env_set_notes(struct mr_rank_env *env, int fd);
 void mr_rank_env_fini(struct mr_rank_env *env);
 

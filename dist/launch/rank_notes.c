@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A socket for each rank, whose end the rank inherits. A program that never joins a group writes nothing, and then
- * nothing is ever reported of anybody: only a rank that waits makes another one's absence a fault.
+ * A socket for each rank, whose end the rank inherits. A program that never joins a group writes
+ * nothing, and then nothing is ever reported of anybody: only a rank that waits makes another one's
+ * absence a fault.
  *
- * A rank may be a wrapper that closes descriptors (sudo, a shell script). Then its program cannot write, and nothing is
- * known of this rank. Its files are closed when it ends, too: so at the end of file it matters whether it is ending.
+ * A rank may be a wrapper that closes descriptors (sudo, a shell script). Then its program cannot
+ * write, and nothing is known of this rank. Its files are closed when it ends, too: so at the end
+ * of file it matters whether it is ending.
  */
 #include "dist/launch/rank_notes.h"
 
@@ -37,7 +39,10 @@ uint32_t mr_rank_notes_set_polls(const struct mr_launch_plan *plan, struct pollf
     return n;
 }
 
-/* By the flags in /proc/PID/stat, which the kernel sets before it closes files; true where it is gone already. */
+/*
+ * By the flags in /proc/PID/stat, which the kernel sets before it closes files; true where it is
+ * gone already.
+ */
 static bool is_ending(pid_t pid)
 {
     enum { EXITING = 4 }; /* PF_EXITING of the kernel */
@@ -64,7 +69,8 @@ static void read_notes(struct mr_launch_plan_rank *rank)
         rank->has_come = true;
         rank->is_waiting = notes[got - 1] == MR_RANK_NOTE_WAITS;
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        if (rank->pid > 0 && !is_ending(rank->pid)) /* first: a rank may wait for this end to be closed, and end then */
+        /* first: a rank may wait for this end to be closed, and end then */
+        if (rank->pid > 0 && !is_ending(rank->pid))
             rank->has_notes = false;
         close(rank->notes);
         rank->notes = -1;
@@ -87,11 +93,13 @@ static bool is_absent(const struct mr_launch_plan_rank *rank)
 
 static bool is_late(const struct mr_launch_plan_rank *rank)
 {
-    return rank->pid > 0 && rank->has_notes && rank->notes >= 0 && !rank->has_come && !rank->is_named;
+    return rank->pid > 0 && rank->has_notes && rank->notes >= 0 && !rank->has_come &&
+           !rank->is_named;
 }
 
 /* The first rank of a kind, and the first that waits. */
-static bool find_missing(const struct mr_launch_plan *plan, bool (*is_missing)(const struct mr_launch_plan_rank *rank),
+static bool find_missing(const struct mr_launch_plan *plan,
+                         bool (*is_missing)(const struct mr_launch_plan_rank *rank),
                          uint32_t *missing_out, uint32_t *waiting_out)
 {
     bool is_found = false, is_waited_for = false;
@@ -108,12 +116,14 @@ static bool find_missing(const struct mr_launch_plan *plan, bool (*is_missing)(c
     return is_found && is_waited_for;
 }
 
-bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out, uint32_t *waiting_out)
+bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out,
+                               uint32_t *waiting_out)
 {
     return find_missing(plan, is_absent, absent_out, waiting_out);
 }
 
-bool mr_rank_notes_find_late(const struct mr_launch_plan *plan, uint32_t *late_out, uint32_t *waiting_out)
+bool mr_rank_notes_find_late(const struct mr_launch_plan *plan, uint32_t *late_out,
+                             uint32_t *waiting_out)
 {
     return find_missing(plan, is_late, late_out, waiting_out);
 }

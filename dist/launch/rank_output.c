@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of all ranks. Ranks write to pipes; whole lines leave here with the rank's number before them, as `srun -l`
- * writes it. Bytes are only searched for newlines. A last line without one gets one, or the next rank's line would join
- * it.
+ * The lines of all ranks. Ranks write to pipes; whole lines leave here with the rank's number
+ * before them, as `srun -l` writes it. Bytes are only searched for newlines. A last line without
+ * one gets one, or the next rank's line would join it.
  *
- * Invariant: this thread never blocks in a write, because it also has to notice dead ranks, and stdout may be a pipe
- * that nobody reads. It writes at most PIPE_BUF after poll() has promised room. A stream whose buffer is full is not
- * read, so that its ranks wait as they would on that pipe themselves. Each write ends at a newline: stdout and stderr
- * may be one file.
+ * Invariant: this thread never blocks in a write, because it also has to notice dead ranks, and
+ * stdout may be a pipe that nobody reads. It writes at most PIPE_BUF after poll() has promised
+ * room. A stream whose buffer is full is not read, so that its ranks wait as they would on that
+ * pipe themselves. Each write ends at a newline: stdout and stderr may be one file.
  */
 #include "dist/launch/rank_output.h"
 
@@ -67,8 +67,8 @@ struct mr_rank_output *mr_rank_output_create(uint32_t n_ranks, uint32_t first_ra
     for (uint32_t i = 0; i < n; i++) {
         struct source *source = &output->sources[i];
         source->fd = -1;
-        source->len_prefix =
-            (uint32_t)snprintf(source->prefix, sizeof source->prefix, "%u: ", first_rank + i / MR_RANK_STREAMS);
+        source->len_prefix = (uint32_t)snprintf(source->prefix, sizeof source->prefix,
+                                                "%u: ", first_rank + i / MR_RANK_STREAMS);
     }
     return output;
 }
@@ -123,7 +123,8 @@ static void put_bytes(struct outlet *outlet, const void *bytes, size_t len)
     outlet->to += len;
 }
 
-static void put_line(struct outlet *outlet, const struct source *source, const char *line, size_t len)
+static void put_line(struct outlet *outlet, const struct source *source, const char *line,
+                     size_t len)
 {
     put_bytes(outlet, source->prefix, source->len_prefix);
     put_bytes(outlet, line, len);
@@ -160,7 +161,8 @@ static void read_source(struct outlet *outlet, struct source *source, bool finis
 {
     if (!make_room(outlet))
         return;
-    ssize_t got = read(source->fd, source->bytes + source->used, sizeof source->bytes - source->used);
+    ssize_t got =
+        read(source->fd, source->bytes + source->used, sizeof source->bytes - source->used);
     if (got > 0) {
         source->used += (uint32_t)got;
         put_whole_lines(outlet, source);
@@ -200,7 +202,9 @@ static void write_outlet(struct mr_rank_output *output, uint32_t stream)
     outlet->in_line = outlet->bytes[outlet->from - 1] != '\n';
 }
 
-/* As far as there is room. A stranger may hold a pipe open: only what it has now counts, no end of file is waited for.
+/*
+ * As far as there is room. A stranger may hold a pipe open: only what it has now counts, no end of
+ * file is waited for. /
  */
 static void read_rest(struct mr_rank_output *output)
 {
@@ -235,7 +239,8 @@ uint32_t mr_rank_output_set_polls(struct mr_rank_output *output, struct pollfd *
         source->poll_at = take_place(polls, &n, is_wanted, source->fd, POLLIN);
     }
     for (uint32_t i = 0; i < MR_RANK_STREAMS; i++) {
-        bool is_wanted = bytes_pending(&outlets[i]) > 0 && !outlets[(i + 1) % MR_RANK_STREAMS].in_line;
+        bool is_wanted =
+            bytes_pending(&outlets[i]) > 0 && !outlets[(i + 1) % MR_RANK_STREAMS].in_line;
         outlets[i].poll_at = take_place(polls, &n, is_wanted, outlets[i].fd, POLLOUT);
     }
     return n;

@@ -14,7 +14,8 @@ enum { MR_RANK_STDOUT = 0, MR_RANK_STDERR = 1, MR_RANK_STREAMS = 2 };
 struct mr_rank_output;
 
 /* NULL after an error. Prefixes count from first_rank. */
-struct mr_rank_output *mr_rank_output_create(uint32_t n_ranks, uint32_t first_rank, mr_error *error);
+struct mr_rank_output *mr_rank_output_create(uint32_t n_ranks, uint32_t first_rank,
+                                             mr_error *error);
 void mr_rank_output_destroy(struct mr_rank_output *output);
 
 /* Read this stream of a rank from fd, which becomes the output's and must not block. */
@@ -22,7 +23,10 @@ void mr_rank_output_add(struct mr_rank_output *output, uint32_t local_rank, int 
 /* Close the descriptors, in a forked child that has no use for them. */
 void mr_rank_output_drop(struct mr_rank_output *output);
 
-/* Places for at most this many descriptors to wait for; fill them and return how many it is this time. */
+/*
+ * Places for at most this many descriptors to wait for; fill them and return how many it is this
+ * time.
+ */
 uint32_t mr_rank_output_n_polls(const struct mr_rank_output *output);
 uint32_t mr_rank_output_set_polls(struct mr_rank_output *output, struct pollfd *polls);
 /* After poll(): read and write what can be without blocking. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a function as ranks. stdio is flushed before the fork, or each rank would write the same buffered bytes once
- * more. A program with a second thread is refused: that thread may hold a lock at the fork, which no rank would ever
- * see released.
+ * Runs a function as ranks. stdio is flushed before the fork, or each rank would write the same
+ * buffered bytes once more. A program with a second thread is refused: that thread may hold a lock
+ * at the fork, which no rank would ever see released.
  */
 #include <millrace/launch.h>
 
@@ -26,7 +26,8 @@ static mr_status count_threads(uint32_t *n_out, mr_error *error)
 }
 
 mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
-                          const mr_launch_options *options, mr_launch_result *result_out, mr_error *error)
+                          const mr_launch_options *options, mr_launch_result *result_out,
+                          mr_error *error)
 {
     if (!fn || !result_out)
         return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", fn ? "result_out" : "fn");
@@ -35,9 +36,11 @@ mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t np
     if (status != MR_OK)
         return status;
     if (n_threads != 1)
-        return mr_error_set(error, MR_ERR_STATE, "mr_launch_spawn in a process with %u threads", n_threads);
+        return mr_error_set(error, MR_ERR_STATE, "mr_launch_spawn in a process with %u threads",
+                            n_threads);
     if (fflush(NULL) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot write what stdio holds before the fork");
+        return mr_error_os(error, MR_ERR_IO, errno,
+                           "cannot write what stdio holds before the fork");
     const struct mr_rank_job job = {.fn = fn, .arg = arg};
     return mr_launch_run(options, nproc, &job, result_out, error);
 }

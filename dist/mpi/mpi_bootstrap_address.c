@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries rank 0's address by MPI, before there is a store. Ranks that another MPI's mpirun has started are each a
- * world of one here, where a broadcast would succeed and carry nothing: so the world size is compared first.
+ * Carries rank 0's address by MPI, before there is a store. Ranks that another MPI's mpirun has
+ * started are each a world of one here, where a broadcast would succeed and carry nothing: so the
+ * world size is compared first.
  */
 #include "dist/group/engine_table.h"
 
@@ -19,21 +20,23 @@ static int32_t check_place(const struct mr_engine_setup *setup, MPI_Comm comm, m
     int rank = 0;
     int size = 0;
     if (!mr_mpi_process_lock(setup->deadline_ns))
-        return setup->fail(error, MR_ERR_TIMEOUT, "another thread's call of MPI has not ended in time");
-    bool is_known = MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
+        return setup->fail(error, MR_ERR_TIMEOUT,
+                           "another thread's call of MPI has not ended in time");
+    bool is_known =
+        MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
     mr_mpi_process_unlock();
     if (!is_known)
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is not a communicator");
     if ((uint32_t)rank != setup->rank || (uint32_t)size != setup->world_size)
-        return setup->fail(
-            error, MR_ERR_PEER,
-            "rank %u of %u is rank %d of %d in MPI: were all started by one mpirun, and is it of this MPI?",
-            setup->rank, setup->world_size, rank, size);
+        return setup->fail(error, MR_ERR_PEER,
+                           "rank %u of %u is rank %d of %d in MPI: were all started by one mpirun, "
+                           "and is it of this MPI?",
+                           setup->rank, setup->world_size, rank, size);
     return MR_OK;
 }
 
-static int32_t broadcast_bytes(const struct mr_engine_setup *setup, MPI_Comm comm, void *bytes, uint32_t len,
-                               mr_error *error)
+static int32_t broadcast_bytes(const struct mr_engine_setup *setup, MPI_Comm comm, void *bytes,
+                               uint32_t len, mr_error *error)
 {
     int n_numbers = (int)((len + sizeof(int) - 1) / sizeof(int));
     struct mr_mpi_job *job = mr_mpi_process_job("MPI_Bcast", call_bcast, comm, n_numbers);
@@ -51,11 +54,12 @@ static int32_t broadcast_bytes(const struct mr_engine_setup *setup, MPI_Comm com
 
 MR_API mr_mpi_bootstrap_function mr_mpi_bootstrap;
 
-int32_t mr_mpi_bootstrap(const struct mr_engine_setup *setup, bool is_all, void *bytes, uint32_t len, mr_error *error)
+int32_t mr_mpi_bootstrap(const struct mr_engine_setup *setup, bool is_all, void *bytes,
+                         uint32_t len, mr_error *error)
 {
     if (setup->abi != MR_ENGINE_ABI)
-        return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u", MR_ENGINE_ABI,
-                           setup->abi);
+        return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u",
+                           MR_ENGINE_ABI, setup->abi);
     int32_t status = mr_mpi_process_enter(setup, error);
     if (status != MR_OK)
         return status;

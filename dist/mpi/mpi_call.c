@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One nonblocking call of MPI: it is begun, then tested until it has ended, its deadline has passed or it is stopped.
+ * One nonblocking call of MPI: it is begun, then tested until it has ended, its deadline has passed
+ * or it is stopped.
  *
- * Invariant: a call that was given up cannot be taken back. MPI keeps its buffers and would write into them whenever it
- * gets to run, and they are the caller's again when run() returns. So this process makes no call of MPI after that,
- * neither for other groups nor at exit. The program's own calls of MPI are its own affair.
+ * Invariant: a call that was given up cannot be taken back. MPI keeps its buffers and would write
+ * into them whenever it gets to run, and they are the caller's again when run() returns. So this
+ * process makes no call of MPI after that, neither for other groups nor at exit. The program's own
+ * calls of MPI are its own affair.
  */
 #include "dist/mpi/mpi_call.h"
 
@@ -36,31 +38,37 @@ const char *mr_mpi_call_name(uint32_t kind)
     return kind <= MR_COLLECTIVE_RECV ? kind_names[kind] : "?";
 }
 
-static int begin_reduce(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
+static int begin_reduce(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
+                        MPI_Request *request)
 {
     bool is_root = engine->rank == part->root;
     const void *in = is_root && part->in == part->out ? MPI_IN_PLACE : part->in;
-    return MPI_Ireduce(in, is_root ? part->out : NULL, part->count, part->type, part->op, (int)part->root, engine->comm,
-                       request);
+    return MPI_Ireduce(in, is_root ? part->out : NULL, part->count, part->type, part->op,
+                       (int)part->root, engine->comm, request);
 }
 
-static int begin_all_gather(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
+static int begin_all_gather(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
+                            MPI_Request *request)
 {
     const struct mr_collective *collective = part->collective;
     size_t own = engine->rank * collective->count * mr_mpi_reduce_size(collective->dtype);
-    const void *in = collective->in == (const char *)collective->out + own ? MPI_IN_PLACE : part->in;
+    const void *in =
+        collective->in == (const char *)collective->out + own ? MPI_IN_PLACE : part->in;
     if (part->block == MPI_DATATYPE_NULL)
-        return MPI_Iallgather(in, part->count, part->type, part->out, part->count, part->type, engine->comm, request);
-    return MPI_Iallgather(in, part->count, part->type, part->out, 1, part->block, engine->comm, request);
+        return MPI_Iallgather(in, part->count, part->type, part->out, part->count, part->type,
+                              engine->comm, request);
+    return MPI_Iallgather(in, part->count, part->type, part->out, 1, part->block, engine->comm,
+                          request);
 }
 
-static int begin_all_reduce(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
+static int begin_all_reduce(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
+                            MPI_Request *request)
 {
     if (part->is_gathered)
-        return MPI_Iallgather(part->in, part->count, part->type, part->out, part->count, part->type, engine->comm,
-                              request);
-    return MPI_Iallreduce(part->in == part->out ? MPI_IN_PLACE : part->in, part->out, part->count, part->type, part->op,
-                          engine->comm, request);
+        return MPI_Iallgather(part->in, part->count, part->type, part->out, part->count, part->type,
+                              engine->comm, request);
+    return MPI_Iallreduce(part->in == part->out ? MPI_IN_PLACE : part->in, part->out, part->count,
+                          part->type, part->op, engine->comm, request);
 }
 
 /* The whole at once, or one rank's part of it. */
@@ -69,36 +77,43 @@ static int begin_reduce_scatter(const struct mr_mpi_engine *engine, const struct
 {
     if (part->is_for_root)
         return begin_reduce(engine, part, request);
-    return MPI_Ireduce_scatter_block(part->in, part->out, part->count, part->type, part->op, engine->comm, request);
+    return MPI_Ireduce_scatter_block(part->in, part->out, part->count, part->type, part->op,
+                                     engine->comm, request);
 }
 
-static int begin_call(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request)
+static int begin_call(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
+                      MPI_Request *request)
 {
     int root = (int)part->root;
     switch (part->collective->kind) {
     case MR_COLLECTIVE_BARRIER: return MPI_Ibarrier(engine->comm, request);
     case MR_COLLECTIVE_ALL_REDUCE: return begin_all_reduce(engine, part, request);
     case MR_COLLECTIVE_REDUCE: return begin_reduce(engine, part, request);
-    case MR_COLLECTIVE_BROADCAST: return MPI_Ibcast(part->out, part->count, part->type, root, engine->comm, request);
+    case MR_COLLECTIVE_BROADCAST:
+        return MPI_Ibcast(part->out, part->count, part->type, root, engine->comm, request);
     case MR_COLLECTIVE_ALL_GATHER: return begin_all_gather(engine, part, request);
     case MR_COLLECTIVE_REDUCE_SCATTER: return begin_reduce_scatter(engine, part, request);
     case MR_COLLECTIVE_SEND:
-        return MPI_Isend(part->in, part->count, part->type, root, MR_MPI_TAG, engine->comm, request);
+        return MPI_Isend(part->in, part->count, part->type, root, MR_MPI_TAG, engine->comm,
+                         request);
     case MR_COLLECTIVE_RECV:
-        return MPI_Irecv(part->out, part->count, part->type, root, MR_MPI_TAG, engine->comm, request);
+        return MPI_Irecv(part->out, part->count, part->type, root, MR_MPI_TAG, engine->comm,
+                         request);
     default: return MPI_ERR_OTHER;
     }
 }
 
-int32_t mr_mpi_call_fail(const struct mr_mpi_engine *engine, const struct mr_collective *collective, int code,
-                         mr_error *error)
+int32_t mr_mpi_call_fail(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+                         int code, mr_error *error)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int len = 0;
     if (MPI_Error_string(code, text, &len) != MPI_SUCCESS)
-        return engine->fail(error, MR_ERR_PEER, "%s: MPI's error %d", kind_names[collective->kind], code);
+        return engine->fail(error, MR_ERR_PEER, "%s: MPI's error %d", kind_names[collective->kind],
+                            code);
     return engine->fail(error, MR_ERR_PEER, "%s of %llu %s: %s", kind_names[collective->kind],
-                        (unsigned long long)collective->count, mr_mpi_reduce_name(collective->dtype), text);
+                        (unsigned long long)collective->count,
+                        mr_mpi_reduce_name(collective->dtype), text);
 }
 
 /* Neither late ranks nor the program's other threads should pay for a waiting one. */
@@ -120,9 +135,12 @@ int32_t mr_mpi_call_give_up(const struct mr_mpi_engine *engine, const struct mr_
     mr_mpi_process_give_up();
     if (__atomic_load_n(limits->stop, __ATOMIC_ACQUIRE))
         return engine->fail(error, MR_ERR_CANCELED, "%s was stopped", kind_names[collective->kind]);
-    return engine->fail(error, MR_ERR_TIMEOUT, "%s of %llu %s has not ended within %llu ms: a rank is late or hangs",
+    return engine->fail(error, MR_ERR_TIMEOUT,
+                        "%s of %llu %s has not ended within %llu ms: a rank is late or hangs",
                         kind_names[collective->kind], (unsigned long long)collective->count,
-                        collective->kind == MR_COLLECTIVE_BARRIER ? "elements" : mr_mpi_reduce_name(collective->dtype),
+                        collective->kind == MR_COLLECTIVE_BARRIER
+                            ? "elements"
+                            : mr_mpi_reduce_name(collective->dtype),
                         (unsigned long long)(mr_clock_now_ns() - limits->start_ns) / 1000000u);
 }
 
@@ -137,10 +155,12 @@ static int test_request(MPI_Request *request, MPI_Status *result, int *is_done)
     return code;
 }
 
-static int32_t wait_for(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, MPI_Request *request,
-                        const struct mr_mpi_limits *limits, MPI_Status *result, mr_error *error)
+static int32_t wait_for(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
+                        MPI_Request *request, const struct mr_mpi_limits *limits,
+                        MPI_Status *result, mr_error *error)
 {
-    uint64_t quiet_ns = QUIET_NS + (uint64_t)part->count * mr_mpi_reduce_size(part->collective->dtype) * NS_PER_BYTE;
+    uint64_t quiet_ns = QUIET_NS + (uint64_t)part->count *
+                                       mr_mpi_reduce_size(part->collective->dtype) * NS_PER_BYTE;
     for (uint32_t i = 0;; i++) {
         int is_done = 0;
         int code = test_request(request, result, &is_done);
@@ -159,7 +179,8 @@ static int32_t wait_for(const struct mr_mpi_engine *engine, const struct mr_mpi_
 
 /* A sender that sent less than is expected is no error to MPI. */
 static int32_t check_received(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
-                              const struct mr_mpi_limits *limits, const MPI_Status *result, mr_error *error)
+                              const struct mr_mpi_limits *limits, const MPI_Status *result,
+                              mr_error *error)
 {
     int count = 0;
     if (!mr_mpi_process_lock(limits->deadline_ns))

@@ -26,7 +26,8 @@ struct mr_mpi_part {
     int count;
     uint32_t root;
     MPI_Datatype type;
-    MPI_Datatype block; /* all_gather in parts: count elements, and the next rank's are the whole count further on */
+    MPI_Datatype block; /* all_gather in parts: count elements, and the next rank's are the whole
+                           count further on */
     MPI_Op op;
     bool is_for_root; /* reduce_scatter in parts */
     bool is_gathered; /* all_reduce by all_gather */
@@ -46,8 +47,8 @@ int32_t mr_mpi_call_do(const struct mr_mpi_engine *engine, const struct mr_mpi_p
                        const struct mr_mpi_limits *limits, mr_error *error);
 
 /* MR_ERR_PEER with MPI's words for its code. */
-int32_t mr_mpi_call_fail(const struct mr_mpi_engine *engine, const struct mr_collective *collective, int code,
-                         mr_error *error);
+int32_t mr_mpi_call_fail(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+                         int code, mr_error *error);
 
 /* The deadline has passed, or the group was stopped. */
 int32_t mr_mpi_call_give_up(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,

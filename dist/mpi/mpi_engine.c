@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over MPI: a communicator of the group's own, and each collective as one nonblocking call, or as several if
- * the count is above what an int holds.
+ * The engine over MPI: a communicator of the group's own, and each collective as one nonblocking
+ * call, or as several if the count is above what an int holds.
  *
- * Invariant: after a failure MPI may still use the buffers of a call. Memory allocated for a call is freed only when
- * the call has ended well.
+ * Invariant: after a failure MPI may still use the buffers of a call. Memory allocated for a call
+ * is freed only when the call has ended well.
  */
 #include "dist/mpi/mpi_call.h"
 #include "dist/mpi/mpi_process.h"
@@ -31,13 +31,15 @@ static void *element_at(const void *p, uint64_t elements, const struct mr_collec
     return p ? (char *)(uintptr_t)p + elements * mr_mpi_reduce_size(collective->dtype) : NULL;
 }
 
-static struct mr_mpi_part first_part(const struct mr_mpi_engine *engine, const struct mr_collective *collective)
+static struct mr_mpi_part first_part(const struct mr_mpi_engine *engine,
+                                     const struct mr_collective *collective)
 {
-    return (struct mr_mpi_part){.collective = collective,
-                                .root = collective->root,
-                                .type = mr_mpi_reduce_type(collective->dtype),
-                                .block = MPI_DATATYPE_NULL,
-                                .op = mr_mpi_reduce_op(&engine->ops, collective->dtype, collective->op)};
+    return (struct mr_mpi_part){
+        .collective = collective,
+        .root = collective->root,
+        .type = mr_mpi_reduce_type(collective->dtype),
+        .block = MPI_DATATYPE_NULL,
+        .op = mr_mpi_reduce_op(&engine->ops, collective->dtype, collective->op)};
 }
 
 /* in, out and count of the part from element `first` on. */
@@ -55,19 +57,23 @@ static int32_t do_parts(const struct mr_mpi_engine *engine, const struct mr_coll
 {
     struct mr_mpi_part part = first_part(engine, collective);
     int32_t status = MR_OK;
-    for (uint64_t first = 0; first < collective->count && status == MR_OK; first += (uint64_t)part.count) {
+    for (uint64_t first = 0; first < collective->count && status == MR_OK;
+         first += (uint64_t)part.count) {
         place_part(&part, first);
         status = mr_mpi_call_do(engine, &part, limits, error);
     }
     return status;
 }
 
-/* MPI's type of one rank's elements in the whole: part->count, and the next rank's begin collective->count further on.
+/*
+ * MPI's type of one rank's elements in the whole: part->count, and the next rank's begin
+ * collective->count further on. /
  */
 static int make_block(struct mr_mpi_part *part)
 {
     MPI_Datatype row = MPI_DATATYPE_NULL;
-    MPI_Aint extent = (MPI_Aint)(part->collective->count * mr_mpi_reduce_size(part->collective->dtype));
+    MPI_Aint extent =
+        (MPI_Aint)(part->collective->count * mr_mpi_reduce_size(part->collective->dtype));
     int code = MPI_Type_contiguous(part->count, part->type, &row);
     if (code != MPI_SUCCESS)
         return code;
@@ -95,14 +101,16 @@ static int32_t gather_part(const struct mr_mpi_engine *engine, struct mr_mpi_par
     return MR_OK;
 }
 
-static int32_t do_all_gather(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t do_all_gather(const struct mr_mpi_engine *engine,
+                             const struct mr_collective *collective,
                              const struct mr_mpi_limits *limits, mr_error *error)
 {
     if (collective->count <= MR_MPI_PART / engine->n_ranks)
         return do_parts(engine, collective, limits, error);
     struct mr_mpi_part part = first_part(engine, collective);
     int32_t status = MR_OK;
-    for (uint64_t first = 0; first < collective->count && status == MR_OK; first += (uint64_t)part.count) {
+    for (uint64_t first = 0; first < collective->count && status == MR_OK;
+         first += (uint64_t)part.count) {
         place_part(&part, first);
         status = gather_part(engine, &part, limits, error);
     }
@@ -110,14 +118,16 @@ static int32_t do_all_gather(const struct mr_mpi_engine *engine, const struct mr
 }
 
 /* One reduction per rank and part. */
-static int32_t scatter_parts(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t scatter_parts(const struct mr_mpi_engine *engine,
+                             const struct mr_collective *collective,
                              const struct mr_mpi_limits *limits, mr_error *error)
 {
     struct mr_mpi_part part = first_part(engine, collective);
     int32_t status = MR_OK;
     part.is_for_root = true;
     for (part.root = 0; part.root < engine->n_ranks; part.root++)
-        for (uint64_t first = 0; first < collective->count && status == MR_OK; first += (uint64_t)part.count) {
+        for (uint64_t first = 0; first < collective->count && status == MR_OK;
+             first += (uint64_t)part.count) {
             place_part(&part, first);
             part.in = element_at(part.in, part.root * collective->count, collective);
             status = mr_mpi_call_do(engine, &part, limits, error);
@@ -125,7 +135,8 @@ static int32_t scatter_parts(const struct mr_mpi_engine *engine, const struct mr
     return status;
 }
 
-static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine,
+                                 const struct mr_collective *collective,
                                  const struct mr_mpi_limits *limits, mr_error *error)
 {
     struct mr_collective apart = *collective;
@@ -137,8 +148,9 @@ static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine, const struc
         if (!apart.out)
             return engine->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", len);
     }
-    int32_t status = collective->count <= MR_MPI_PART / engine->n_ranks ? do_parts(engine, &apart, limits, error)
-                                                                        : scatter_parts(engine, &apart, limits, error);
+    int32_t status = collective->count <= MR_MPI_PART / engine->n_ranks
+                         ? do_parts(engine, &apart, limits, error)
+                         : scatter_parts(engine, &apart, limits, error);
     if (apart.out != collective->out && status == MR_OK) {
         memcpy(collective->out, apart.out, len);
         free(apart.out);
@@ -146,7 +158,8 @@ static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine, const struc
     return status;
 }
 
-static int32_t do_barrier(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t do_barrier(const struct mr_mpi_engine *engine,
+                          const struct mr_collective *collective,
                           const struct mr_mpi_limits *limits, mr_error *error)
 {
     struct mr_mpi_part part = {.collective = collective};
@@ -154,7 +167,8 @@ static int32_t do_barrier(const struct mr_mpi_engine *engine, const struct mr_co
 }
 
 /* The engines' buffers of a broadcast may be two. */
-static int32_t do_broadcast(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t do_broadcast(const struct mr_mpi_engine *engine,
+                            const struct mr_collective *collective,
                             const struct mr_mpi_limits *limits, mr_error *error)
 {
     size_t len = (size_t)collective->count * mr_mpi_reduce_size(collective->dtype);
@@ -166,7 +180,8 @@ static int32_t do_broadcast(const struct mr_mpi_engine *engine, const struct mr_
     return do_parts(engine, &one, limits, error);
 }
 
-static int32_t do_collective(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t do_collective(const struct mr_mpi_engine *engine,
+                             const struct mr_collective *collective,
                              const struct mr_mpi_limits *limits, mr_error *error)
 {
     if (mr_mpi_short_fits(engine, collective))
@@ -183,13 +198,15 @@ static int32_t do_collective(const struct mr_mpi_engine *engine, const struct mr
 /* Has this rank a result of a reduction? */
 static bool has_result(const struct mr_mpi_engine *engine, const struct mr_collective *collective)
 {
-    return collective->kind == MR_COLLECTIVE_ALL_REDUCE || collective->kind == MR_COLLECTIVE_REDUCE_SCATTER ||
+    return collective->kind == MR_COLLECTIVE_ALL_REDUCE ||
+           collective->kind == MR_COLLECTIVE_REDUCE_SCATTER ||
            (collective->kind == MR_COLLECTIVE_REDUCE && collective->root == engine->rank);
 }
 
 /* The elements from `first` on, in f32: in of all parts, then out where there are several. */
-static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_collective *collective, uint64_t first,
-                        float *memory, const struct mr_mpi_limits *limits, mr_error *error)
+static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+                        uint64_t first, float *memory, const struct mr_mpi_limits *limits,
+                        mr_error *error)
 {
     uint32_t n_parts = collective->kind == MR_COLLECTIVE_REDUCE_SCATTER ? engine->n_ranks : 1;
     struct mr_collective wide = *collective;
@@ -198,17 +215,21 @@ static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_coll
     wide.out = n_parts > 1 ? memory + n_parts * wide.count : memory;
     wide.dtype = MR_F32;
     for (uint32_t part = 0; part < n_parts; part++)
-        mr_mpi_reduce_widen(collective->dtype, element_at(collective->in, part * collective->count + first, collective),
-                            memory + part * wide.count, wide.count);
+        mr_mpi_reduce_widen(
+            collective->dtype,
+            element_at(collective->in, part * collective->count + first, collective),
+            memory + part * wide.count, wide.count);
     int32_t status = do_collective(engine, &wide, limits, error);
     if (status == MR_OK && has_result(engine, collective))
-        mr_mpi_reduce_narrow(collective->dtype, wide.out, collective->op == MR_MEAN ? engine->n_ranks : 1,
+        mr_mpi_reduce_narrow(collective->dtype, wide.out,
+                             collective->op == MR_MEAN ? engine->n_ranks : 1,
                              element_at(collective->out, first, collective), wide.count);
     return status;
 }
 
 /* Sums and means of 16-bit floats: a mean that fits does not overflow on the way. */
-static int32_t sum_halves(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t sum_halves(const struct mr_mpi_engine *engine,
+                          const struct mr_collective *collective,
                           const struct mr_mpi_limits *limits, mr_error *error)
 {
     uint64_t most = collective->count < HALF_PART ? collective->count : HALF_PART;
@@ -225,31 +246,36 @@ static int32_t sum_halves(const struct mr_mpi_engine *engine, const struct mr_co
     return status;
 }
 
-static int32_t reduce_or_move(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+static int32_t reduce_or_move(const struct mr_mpi_engine *engine,
+                              const struct mr_collective *collective,
                               const struct mr_mpi_limits *limits, mr_error *error)
 {
     bool is_reduction = has_result(engine, collective) || collective->kind == MR_COLLECTIVE_REDUCE;
     bool is_mean = is_reduction && collective->op == MR_MEAN;
-    if (is_reduction && mr_mpi_reduce_size(collective->dtype) == 2 && (is_mean || collective->op == MR_SUM) &&
-        collective->count > 0)
+    if (is_reduction && mr_mpi_reduce_size(collective->dtype) == 2 &&
+        (is_mean || collective->op == MR_SUM) && collective->count > 0)
         return sum_halves(engine, collective, limits, error);
     int32_t status = do_collective(engine, collective, limits, error);
     if (status == MR_OK && is_mean && has_result(engine, collective))
-        mr_mpi_reduce_divide(collective->out, collective->count, collective->dtype, engine->n_ranks);
+        mr_mpi_reduce_divide(collective->out, collective->count, collective->dtype,
+                             engine->n_ranks);
     return status;
 }
 
-static int32_t run_collective(void *user, const struct mr_collective *collective, uint64_t deadline_ns,
-                              const volatile uint32_t *stop, mr_error *error)
+static int32_t run_collective(void *user, const struct mr_collective *collective,
+                              uint64_t deadline_ns, const volatile uint32_t *stop, mr_error *error)
 {
     struct mr_mpi_engine *engine = user;
-    struct mr_mpi_limits limits = {.start_ns = mr_clock_now_ns(), .deadline_ns = deadline_ns, .stop = stop};
+    struct mr_mpi_limits limits = {
+        .start_ns = mr_clock_now_ns(), .deadline_ns = deadline_ns, .stop = stop};
     if (collective->kind > MR_COLLECTIVE_RECV)
-        return engine->fail(error, MR_ERR_INVALID, "collective %u does not exist", collective->kind);
+        return engine->fail(error, MR_ERR_INVALID, "collective %u does not exist",
+                            collective->kind);
     if (engine->is_dead || !mr_mpi_process_is_usable())
         return engine->fail(error, MR_ERR_STATE, "MPI was given up or finalised in this process");
     if (__atomic_load_n(stop, __ATOMIC_ACQUIRE))
-        return engine->fail(error, MR_ERR_CANCELED, "%s was stopped", mr_mpi_call_name(collective->kind));
+        return engine->fail(error, MR_ERR_CANCELED, "%s was stopped",
+                            mr_mpi_call_name(collective->kind));
     int32_t status = reduce_or_move(engine, collective, &limits, error);
     engine->is_dead |= status != MR_OK;
     return status;
@@ -280,8 +306,8 @@ static int call_free(struct mr_mpi_job *job)
 static int32_t make_comm(struct mr_mpi_engine *engine, MPI_Comm parent, bool is_whole,
                          const struct mr_engine_setup *setup, mr_error *error)
 {
-    struct mr_mpi_job *job =
-        mr_mpi_process_job("MPI_Comm_create_group", call_create_group, parent, (int)setup->world_size);
+    struct mr_mpi_job *job = mr_mpi_process_job("MPI_Comm_create_group", call_create_group, parent,
+                                                (int)setup->world_size);
     if (!job)
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", sizeof *job);
     int32_t status = mr_mpi_ranks_agree(setup, parent, is_whole, job->numbers, error);
@@ -296,14 +322,16 @@ static int32_t make_comm(struct mr_mpi_engine *engine, MPI_Comm parent, bool is_
     return status;
 }
 
-static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engine_setup *setup, void **engine_out,
-                           mr_error *error)
+static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engine_setup *setup,
+                           void **engine_out, mr_error *error)
 {
     struct mr_mpi_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", sizeof *engine);
-    *engine = (struct mr_mpi_engine){
-        .comm = MPI_COMM_NULL, .rank = setup->rank, .n_ranks = setup->world_size, .fail = setup->fail};
+    *engine = (struct mr_mpi_engine){.comm = MPI_COMM_NULL,
+                                     .rank = setup->rank,
+                                     .n_ranks = setup->world_size,
+                                     .fail = setup->fail};
     size_t gathered = mr_mpi_short_bytes(setup->world_size);
     engine->gathered = gathered > 0 ? malloc(gathered) : NULL;
     if (gathered > 0 && !engine->gathered) { /* the others do have theirs: all take the same way */
@@ -312,7 +340,8 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
     }
     int32_t status = make_comm(engine, parent, is_whole, setup, error);
     if (status == MR_OK && !mr_mpi_process_lock(setup->deadline_ns))
-        status = setup->fail(error, MR_ERR_TIMEOUT, "another thread's call of MPI has not ended in time");
+        status = setup->fail(error, MR_ERR_TIMEOUT,
+                             "another thread's call of MPI has not ended in time");
     if (status == MR_OK) {
         int code = mr_mpi_reduce_init(&engine->ops);
         mr_mpi_process_unlock();
@@ -328,12 +357,13 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
     return status;
 }
 
-static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
+static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_out,
+                             mr_error *error)
 {
     *engine_out = NULL;
     if (setup->abi != MR_ENGINE_ABI)
-        return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u", MR_ENGINE_ABI,
-                           setup->abi);
+        return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u",
+                           MR_ENGINE_ABI, setup->abi);
     int32_t status = mr_mpi_process_enter(setup, error);
     if (status != MR_OK)
         return status;
@@ -344,8 +374,8 @@ static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_
     return status;
 }
 
-static int32_t split_engine(void *user, uint32_t color, uint32_t key, const struct mr_engine_setup *setup,
-                            void **engine_out, mr_error *error)
+static int32_t split_engine(void *user, uint32_t color, uint32_t key,
+                            const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
     const struct mr_mpi_engine *parent = user;
     (void)key; /* setup has the order */
@@ -361,7 +391,9 @@ static int32_t split_engine(void *user, uint32_t color, uint32_t key, const stru
     return status;
 }
 
-/* healthy: MPI_Comm_free, which waits for nobody in the MPIs that we know, but may by the standard. */
+/*
+ * healthy: MPI_Comm_free, which waits for nobody in the MPIs that we know, but may by the standard.
+ */
 static void release_comm(struct mr_mpi_engine *engine, uint64_t deadline_ns)
 {
     if (!mr_mpi_process_is_usable())

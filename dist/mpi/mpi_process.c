@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one MPI of this process. The first engine initialises it. It is finalised when the process exits, if this library
- * initialised it, all engines were destroyed and nothing was given up.
+ * The one MPI of this process. The first engine initialises it. It is finalised when the process
+ * exits, if this library initialised it, all engines were destroyed and nothing was given up.
  *
- * A rank that hangs makes MPI_Init, MPI_Comm_create_group, MPI_Comm_free and MPI_Finalize of all others hang too, and
- * nothing can end such a call. So these calls are made by a thread of their own, and the caller waits for it with a
- * deadline. After that no call of MPI is made any more, and the thread is left behind when the process exits.
+ * A rank that hangs makes MPI_Init, MPI_Comm_create_group, MPI_Comm_free and MPI_Finalize of all
+ * others hang too, and nothing can end such a call. So these calls are made by a thread of their
+ * own, and the caller waits for it with a deadline. After that no call of MPI is made any more, and
+ * the thread is left behind when the process exits.
  */
 #include "dist/mpi/mpi_process.h"
 
@@ -47,8 +48,8 @@ static struct {
     .turn = PTHREAD_MUTEX_INITIALIZER,
 };
 
-struct mr_mpi_job *mr_mpi_process_job(const char *name, int (*call)(struct mr_mpi_job *job), MPI_Comm comm,
-                                      int n_numbers)
+struct mr_mpi_job *mr_mpi_process_job(const char *name, int (*call)(struct mr_mpi_job *job),
+                                      MPI_Comm comm, int n_numbers)
 {
     struct mr_mpi_job *job = calloc(1, sizeof *job);
     int *numbers = calloc((size_t)n_numbers + 1, sizeof *numbers);
@@ -57,8 +58,12 @@ struct mr_mpi_job *mr_mpi_process_job(const char *name, int (*call)(struct mr_mp
         free(numbers);
         return NULL;
     }
-    *job = (struct mr_mpi_job){
-        .call = call, .name = name, .comm = comm, .made = MPI_COMM_NULL, .numbers = numbers, .n_numbers = n_numbers};
+    *job = (struct mr_mpi_job){.call = call,
+                               .name = name,
+                               .comm = comm,
+                               .made = MPI_COMM_NULL,
+                               .numbers = numbers,
+                               .n_numbers = n_numbers};
     return job;
 }
 
@@ -69,7 +74,10 @@ void mr_mpi_process_free(struct mr_mpi_job *job)
     free(job);
 }
 
-/* Only with MPI_THREAD_SERIALIZED do the threads take turns; the level is constant once there is an engine. */
+/*
+ * Only with MPI_THREAD_SERIALIZED do the threads take turns; the level is constant once there is an
+ * engine.
+ */
 bool mr_mpi_process_try(void)
 {
     return process.level == MPI_THREAD_MULTIPLE || pthread_mutex_trylock(&process.turn) == 0;
@@ -136,8 +144,10 @@ static void *run_jobs(void *unused)
 /* Under mutex: false when the deadline has passed or MPI was given up. */
 static bool wait_ended(uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / SECOND), .tv_nsec = (long)(deadline_ns % SECOND)};
-    return !process.is_given_up && pthread_cond_clockwait(&process.ended, &process.mutex, CLOCK_MONOTONIC, &until) == 0;
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / SECOND),
+                             .tv_nsec = (long)(deadline_ns % SECOND)};
+    return !process.is_given_up &&
+           pthread_cond_clockwait(&process.ended, &process.mutex, CLOCK_MONOTONIC, &until) == 0;
 }
 
 /* Under mutex: have MPI's thread do the job, after those that others have posted. */
@@ -167,7 +177,8 @@ static int32_t say_code(const struct mr_mpi_job *job, fail_function *fail, mr_er
     return fail(error, MR_ERR_PEER, "%s: %s", job->name, text);
 }
 
-int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns, fail_function *fail, mr_error *error)
+int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns, fail_function *fail,
+                          mr_error *error)
 {
     pthread_mutex_lock(&process.mutex);
     bool is_done = post_and_wait(job, deadline_ns);
@@ -179,7 +190,8 @@ int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns, fail_fun
     pthread_mutex_unlock(&process.mutex);
     if (is_done)
         return job->code == MPI_SUCCESS ? MR_OK : say_code(job, fail, error);
-    int32_t status = fail ? fail(error, MR_ERR_TIMEOUT, "%s has not ended in time: a rank is late or hangs", job->name)
+    int32_t status = fail ? fail(error, MR_ERR_TIMEOUT,
+                                 "%s has not ended in time: a rank is late or hangs", job->name)
                           : MR_ERR_TIMEOUT;
     if (!is_posted) /* else MPI's thread still reads it */
         mr_mpi_process_free(job);
@@ -187,9 +199,9 @@ int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns, fail_fun
 }
 
 /*
- * Open MPI's nonblocking all_reduce takes a tree of whole messages unless a variable says otherwise, and needs three
- * times as long for a million doubles as its blocking one. What the user has set stays; another MPI has no such
- * variable.
+ * Open MPI's nonblocking all_reduce takes a tree of whole messages unless a variable says
+ * otherwise, and needs three times as long for a million doubles as its blocking one. What the user
+ * has set stays; another MPI has no such variable.
  */
 static void choose_all_reduce(void)
 {
@@ -215,7 +227,8 @@ static int call_init(struct mr_mpi_job *job)
     (void)job;
     int level = 0;
     int initialized = 0;
-    if (MPI_Initialized(&initialized) == MPI_SUCCESS && initialized) /* another thread's job was first */
+    /* another thread's job was first */
+    if (MPI_Initialized(&initialized) == MPI_SUCCESS && initialized)
         return MPI_SUCCESS;
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     if (code != MPI_SUCCESS)
@@ -235,7 +248,8 @@ static bool is_to_be_finalized(void)
 {
     int finalized = 0;
     pthread_mutex_lock(&process.mutex);
-    bool wanted = process.is_ours && !process.is_given_up && process.n_engines == 0 && process.pid == getpid();
+    bool wanted = process.is_ours && !process.is_given_up && process.n_engines == 0 &&
+                  process.pid == getpid();
     pthread_mutex_unlock(&process.mutex);
     return wanted && MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
 }
@@ -244,7 +258,8 @@ static int32_t finalize_mpi(uint64_t deadline_ns, fail_function *fail, mr_error 
 {
     struct mr_mpi_job *job = mr_mpi_process_job("MPI_Finalize", call_finalize, MPI_COMM_NULL, 0);
     if (!job)
-        return fail ? fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", sizeof *job) : MR_ERR_NO_MEMORY;
+        return fail ? fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", sizeof *job)
+                    : MR_ERR_NO_MEMORY;
     int32_t status = mr_mpi_process_do(job, deadline_ns, fail, error);
     if (status != MR_ERR_TIMEOUT)
         mr_mpi_process_free(job);
@@ -257,13 +272,15 @@ int32_t mr_mpi_process_finalize(const struct mr_engine_setup *setup, mr_error *e
 }
 
 /*
- * At exit. Waits for the other ranks as long as a collective would; then the process ends without MPI's consent, and it
- * is mpirun's to say so.
+ * At exit. Waits for the other ranks as long as a collective would; then the process ends without
+ * MPI's consent, and it is mpirun's to say so.
  */
 static void finish_at_exit(void)
 {
-    if (is_to_be_finalized() && finalize_mpi(mr_clock_now_ns() + process.timeout_ms * MS, NULL, NULL) == MR_ERR_TIMEOUT)
-        fprintf(stderr, "millrace: MPI_Finalize has not ended within %u ms and is left behind\n", process.timeout_ms);
+    if (is_to_be_finalized() &&
+        finalize_mpi(mr_clock_now_ns() + process.timeout_ms * MS, NULL, NULL) == MR_ERR_TIMEOUT)
+        fprintf(stderr, "millrace: MPI_Finalize has not ended within %u ms and is left behind\n",
+                process.timeout_ms);
 }
 
 static int32_t start_thread(const struct mr_engine_setup *setup, mr_error *error)
@@ -281,7 +298,8 @@ static int32_t start_thread(const struct mr_engine_setup *setup, mr_error *error
     if (rc != 0)
         return setup->fail(error, MR_ERR_IO, "cannot start a thread: %s", strerrordesc_np(rc));
     if (is_child)
-        return setup->fail(error, MR_ERR_STATE, "MPI cannot be used in a child of the process that initialised it");
+        return setup->fail(error, MR_ERR_STATE,
+                           "MPI cannot be used in a child of the process that initialised it");
     return MR_OK;
 }
 
@@ -314,11 +332,11 @@ static int32_t learn_level(const struct mr_engine_setup *setup, mr_error *error)
     if (MPI_Query_thread(&level) != MPI_SUCCESS)
         return setup->fail(error, MR_ERR_UNSUPPORTED, "MPI_Query_thread fails");
     if (level < MPI_THREAD_SERIALIZED)
-        return setup->fail(
-            error, MR_ERR_UNSUPPORTED,
-            "MPI was initialised with %s, but a group calls it from a thread of its own: initialise it by "
-            "MPI_Init_thread with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED",
-            level_name(level));
+        return setup->fail(error, MR_ERR_UNSUPPORTED,
+                           "MPI was initialised with %s, but a group calls it from a thread of its "
+                           "own: initialise it by "
+                           "MPI_Init_thread with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED",
+                           level_name(level));
     pthread_mutex_lock(&process.mutex);
     if (!process.is_ready) /* others read it without the lock */
         process.level = level;
@@ -334,7 +352,8 @@ static int32_t become_ready(const struct mr_engine_setup *setup, mr_error *error
     if (MPI_Initialized(&initialized) != MPI_SUCCESS || MPI_Finalized(&finalized) != MPI_SUCCESS)
         return setup->fail(error, MR_ERR_UNSUPPORTED, "MPI_Initialized fails");
     if (finalized)
-        return setup->fail(error, MR_ERR_STATE, "MPI was finalised before, and cannot be initialised again");
+        return setup->fail(error, MR_ERR_STATE,
+                           "MPI was finalised before, and cannot be initialised again");
     if (!initialized && setup->adopt)
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is given, but MPI is not initialised");
     int32_t status = start_thread(setup, error);
@@ -349,7 +368,8 @@ int32_t mr_mpi_process_enter(const struct mr_engine_setup *setup, mr_error *erro
     bool is_given_up = process.is_given_up;
     pthread_mutex_unlock(&process.mutex);
     if (is_given_up)
-        return setup->fail(error, MR_ERR_STATE, "MPI was given up in this process, after a call that did not end");
+        return setup->fail(error, MR_ERR_STATE,
+                           "MPI was given up in this process, after a call that did not end");
     int32_t status = become_ready(setup, error);
     if (status != MR_OK)
         return status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agrees which rank of MPI is which rank of the group. The launcher's ranks and MPI's may differ in order; if they
- * differ in number, something else was started than was meant. Every rank reports its rank in MPI to rank 0, which
- * compares all and gives all the same answer. A refusal goes to all ranks, because a rank that refuses alone leaves the
- * others waiting.
+ * Agrees which rank of MPI is which rank of the group. The launcher's ranks and MPI's may differ in
+ * order; if they differ in number, something else was started than was meant. Every rank reports
+ * its rank in MPI to rank 0, which compares all and gives all the same answer. A refusal goes to
+ * all ranks, because a rank that refuses alone leaves the others waiting.
  */
 #include "dist/mpi/mpi_process.h"
 #include "dist/mpi/mpi_ranks.h"
@@ -26,15 +26,18 @@ struct verdict {
 
 #define WORDS 256u
 
-static int32_t own_claim(const struct mr_engine_setup *setup, MPI_Comm comm, struct claim *claim_out, mr_error *error)
+static int32_t own_claim(const struct mr_engine_setup *setup, MPI_Comm comm,
+                         struct claim *claim_out, mr_error *error)
 {
     int rank = 0;
     int size = 0;
     if (comm == MPI_COMM_NULL)
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is MPI_COMM_NULL");
     if (!mr_mpi_process_lock(setup->deadline_ns))
-        return setup->fail(error, MR_ERR_TIMEOUT, "another thread's call of MPI has not ended in time");
-    bool is_known = MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
+        return setup->fail(error, MR_ERR_TIMEOUT,
+                           "another thread's call of MPI has not ended in time");
+    bool is_known =
+        MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
     mr_mpi_process_unlock();
     if (!is_known)
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is not a communicator");
@@ -48,19 +51,23 @@ static void refuse_claim(struct verdict *verdict, const char *words)
     memcpy(verdict->ranks, words, strlen(words) + 1);
 }
 
-/* Enter rank's claim in the table, or the words against it. seen: which of MPI's ranks are taken, by whom, plus one. */
-static void judge_claim(const struct mr_engine_setup *setup, bool is_whole, uint32_t rank, const struct claim *claim,
-                        uint32_t *seen, struct verdict *verdict)
+/*
+ * Enter rank's claim in the table, or the words against it. seen: which of MPI's ranks are taken,
+ * by whom, plus one.
+ */
+static void judge_claim(const struct mr_engine_setup *setup, bool is_whole, uint32_t rank,
+                        const struct claim *claim, uint32_t *seen, struct verdict *verdict)
 {
     char words[WORDS];
     if (is_whole && claim->n_ranks != setup->world_size) {
-        snprintf(words, sizeof words,
-                 "rank %u is one of %u in MPI, but the group has %u: were all started by one mpirun?", rank,
-                 claim->n_ranks, setup->world_size);
+        snprintf(
+            words, sizeof words,
+            "rank %u is one of %u in MPI, but the group has %u: were all started by one mpirun?",
+            rank, claim->n_ranks, setup->world_size);
         refuse_claim(verdict, words);
     } else if (claim->rank >= claim->n_ranks || (is_whole && seen[claim->rank])) {
-        snprintf(words, sizeof words, "rank %u and another are both rank %u of %u in MPI", rank, claim->rank,
-                 claim->n_ranks);
+        snprintf(words, sizeof words, "rank %u and another are both rank %u of %u in MPI", rank,
+                 claim->rank, claim->n_ranks);
         refuse_claim(verdict, words);
     } else {
         if (is_whole)
@@ -70,31 +77,36 @@ static void judge_claim(const struct mr_engine_setup *setup, bool is_whole, uint
 }
 
 /* Rank 0: hear all, and tell all. */
-static int32_t decide_for_all(const struct mr_engine_setup *setup, bool is_whole, struct verdict *verdict,
-                              uint32_t size, mr_error *error)
+static int32_t decide_for_all(const struct mr_engine_setup *setup, bool is_whole,
+                              struct verdict *verdict, uint32_t size, mr_error *error)
 {
     uint32_t *seen = calloc(setup->world_size, sizeof *seen);
     if (!seen)
-        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", setup->world_size * sizeof *seen);
+        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes",
+                           setup->world_size * sizeof *seen);
     int32_t status = MR_OK;
-    for (uint32_t rank = 0; rank < setup->world_size && status == MR_OK && !verdict->is_refusal; rank++) {
+    for (uint32_t rank = 0; rank < setup->world_size && status == MR_OK && !verdict->is_refusal;
+         rank++) {
         char key[32];
         struct claim claim = {0};
         uint32_t len = 0;
         snprintf(key, sizeof key, "mpi/rank/%u", rank);
-        status = setup->store.get(setup->store.user, key, &claim, sizeof claim, &len, setup->deadline_ns, error);
+        status = setup->store.get(setup->store.user, key, &claim, sizeof claim, &len,
+                                  setup->deadline_ns, error);
         if (status == MR_OK && len != sizeof claim)
-            status =
-                setup->fail(error, MR_ERR_PEER, "rank %u sent %u bytes about itself, not %zu", rank, len, sizeof claim);
+            status = setup->fail(error, MR_ERR_PEER, "rank %u sent %u bytes about itself, not %zu",
+                                 rank, len, sizeof claim);
         if (status == MR_OK)
             judge_claim(setup, is_whole, rank, &claim, seen, verdict);
     }
     free(seen);
-    return status == MR_OK ? setup->store.set(setup->store.user, "mpi/ranks", verdict, size, error) : status;
+    return status == MR_OK ? setup->store.set(setup->store.user, "mpi/ranks", verdict, size, error)
+                           : status;
 }
 
-static int32_t exchange_claims(const struct mr_engine_setup *setup, bool is_whole, const struct claim *claim,
-                               struct verdict *verdict, uint32_t size, mr_error *error)
+static int32_t exchange_claims(const struct mr_engine_setup *setup, bool is_whole,
+                               const struct claim *claim, struct verdict *verdict, uint32_t size,
+                               mr_error *error)
 {
     char key[32];
     uint32_t len = 0;
@@ -103,14 +115,16 @@ static int32_t exchange_claims(const struct mr_engine_setup *setup, bool is_whol
     if (status == MR_OK && setup->rank == 0)
         return decide_for_all(setup, is_whole, verdict, size, error);
     if (status == MR_OK)
-        status = setup->store.get(setup->store.user, "mpi/ranks", verdict, size, &len, setup->deadline_ns, error);
+        status = setup->store.get(setup->store.user, "mpi/ranks", verdict, size, &len,
+                                  setup->deadline_ns, error);
     if (status == MR_OK && len != size)
-        status = setup->fail(error, MR_ERR_PEER, "rank 0 sent %u bytes about MPI's ranks, not %u", len, size);
+        status = setup->fail(error, MR_ERR_PEER, "rank 0 sent %u bytes about MPI's ranks, not %u",
+                             len, size);
     return status;
 }
 
-int32_t mr_mpi_ranks_agree(const struct mr_engine_setup *setup, MPI_Comm comm, bool is_whole, int *ranks_out,
-                           mr_error *error)
+int32_t mr_mpi_ranks_agree(const struct mr_engine_setup *setup, MPI_Comm comm, bool is_whole,
+                           int *ranks_out, mr_error *error)
 {
     struct claim claim = {0};
     size_t size = sizeof(struct verdict) + setup->world_size * sizeof(uint32_t);

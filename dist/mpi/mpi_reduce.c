@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions that MPI does not have. For minima and maxima 16-bit floats travel as MPI_UINT16_T, with operations
- * defined here; for sums they become f32 before and are rounded once afterwards. Buffers may begin at any address.
+ * Reductions that MPI does not have. For minima and maxima 16-bit floats travel as MPI_UINT16_T,
+ * with operations defined here; for sums they become f32 before and are rounded once afterwards.
+ * Buffers may begin at any address.
  *
- * Invariant: every operation is commutative to the last bit. MPI calls it with another rank's part and its own, in
- * either order and any grouping, and otherwise ranks would not all get the same result. For that reason a NaN wins over
- * every number.
+ * Invariant: every operation is commutative to the last bit. MPI calls it with another rank's part
+ * and its own, in either order and any grouping, and otherwise ranks would not all get the same
+ * result. For that reason a NaN wins over every number.
  */
 #include "dist/mpi/mpi_reduce.h"
 
@@ -40,12 +41,13 @@ static void put_half(void *halves, uint64_t i, uint16_t half)
 }
 
 /* MPI_User_function: inout = in op inout. */
-#define OPERATION(name, widen, combine, narrow)                                                                        \
-    static void name(void *in, void *inout, int *len, MPI_Datatype *type)                                              \
-    {                                                                                                                  \
-        (void)type;                                                                                                    \
-        for (int i = 0; i < *len; i++)                                                                                 \
-            put_half(inout, i, narrow(combine(widen(get_half(in, i)), widen(get_half(inout, i)))));                    \
+#define OPERATION(name, widen, combine, narrow)                                                    \
+    static void name(void *in, void *inout, int *len, MPI_Datatype *type)                          \
+    {                                                                                              \
+        (void)type;                                                                                \
+        for (int i = 0; i < *len; i++)                                                             \
+            put_half(inout, i,                                                                     \
+                     narrow(combine(widen(get_half(in, i)), widen(get_half(inout, i)))));          \
     }
 OPERATION(min_f16, mr_half_from_f16, least_of, mr_half_f16)
 OPERATION(max_f16, mr_half_from_f16, most_of, mr_half_f16)
@@ -73,13 +75,15 @@ void mr_mpi_reduce_fini(struct mr_mpi_ops *ops)
 void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        out[i] = dtype == MR_F16 ? mr_half_from_f16(get_half(halves, i)) : mr_half_from_bf16(get_half(halves, i));
+        out[i] = dtype == MR_F16 ? mr_half_from_f16(get_half(halves, i))
+                                 : mr_half_from_bf16(get_half(halves, i));
 }
 
 void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        put_half(halves, i, dtype == MR_F16 ? mr_half_f16(in[i] / (float)n) : mr_half_bf16(in[i] / (float)n));
+        put_half(halves, i,
+                 dtype == MR_F16 ? mr_half_f16(in[i] / (float)n) : mr_half_bf16(in[i] / (float)n));
 }
 
 MPI_Datatype mr_mpi_reduce_type(uint32_t dtype)

@@ -7,7 +7,10 @@
 
 #include <mpi.h>
 
-/* MPI's own for the others; MR_MEAN is a sum. Sums of 16-bit floats are made in f32, see widen and narrow. */
+/*
+ * MPI's own for the others; MR_MEAN is a sum. Sums of 16-bit floats are made in f32, see widen and
+ * narrow.
+ */
 struct mr_mpi_ops {
     MPI_Op half[2][2]; /* f16, bf16; min, max */
 };
@@ -23,7 +26,8 @@ MPI_Op mr_mpi_reduce_op(const struct mr_mpi_ops *ops, uint32_t dtype, uint32_t o
 
 /* 16-bit floats to f32 and, divided by n, back. */
 void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count);
-void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves, uint64_t count);
+void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves,
+                          uint64_t count);
 
 /* buffer /= n, of f32 or f64. */
 void mr_mpi_reduce_divide(void *buffer, uint64_t count, uint32_t dtype, uint32_t n);

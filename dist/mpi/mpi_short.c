@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_reduce of a few bytes. MPI's nonblocking all_reduce takes as many steps for them as for many, and each step is a
- * turn of the scheduler if ranks outnumber CPUs. Gathering needs one step; each rank then reduces in the order of the
- * ranks, so that all have the same bits.
+ * all_reduce of a few bytes. MPI's nonblocking all_reduce takes as many steps for them as for many,
+ * and each step is a turn of the scheduler if ranks outnumber CPUs. Gathering needs one step; each
+ * rank then reduces in the order of the ranks, so that all have the same bits.
  *
- * Invariant: the gathered bytes lie in the engine, not in the call: MPI may still write to them after a failure.
+ * Invariant: the gathered bytes lie in the engine, not in the call: MPI may still write to them
+ * after a failure.
  */
 #include "dist/mpi/mpi_short.h"
 
@@ -27,31 +28,36 @@ size_t mr_mpi_short_bytes(uint32_t n_ranks)
 
 bool mr_mpi_short_fits(const struct mr_mpi_engine *engine, const struct mr_collective *collective)
 {
-    return collective->kind == MR_COLLECTIVE_ALL_REDUCE && engine->gathered && collective->count > 0 &&
+    return collective->kind == MR_COLLECTIVE_ALL_REDUCE && engine->gathered &&
+           collective->count > 0 &&
            collective->count <= MAX_BYTES / mr_mpi_reduce_size(collective->dtype);
 }
 
 /* Rank 0's first, then the others' in their order. */
-static int reduce_gathered(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part, void *out, size_t len)
+static int reduce_gathered(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
+                           void *out, size_t len)
 {
     int code = MPI_SUCCESS;
     memcpy(out, engine->gathered, len);
     for (uint32_t rank = 1; rank < engine->n_ranks && code == MPI_SUCCESS; rank++)
-        code = MPI_Reduce_local((char *)engine->gathered + rank * len, out, part->count, part->type, part->op);
+        code = MPI_Reduce_local((char *)engine->gathered + rank * len, out, part->count, part->type,
+                                part->op);
     return code;
 }
 
-int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine,
+                                const struct mr_collective *collective,
                                 const struct mr_mpi_limits *limits, mr_error *error)
 {
-    const struct mr_mpi_part part = {.collective = collective,
-                                     .in = collective->in,
-                                     .out = engine->gathered,
-                                     .count = (int)collective->count,
-                                     .type = mr_mpi_reduce_type(collective->dtype),
-                                     .block = MPI_DATATYPE_NULL,
-                                     .op = mr_mpi_reduce_op(&engine->ops, collective->dtype, collective->op),
-                                     .is_gathered = true};
+    const struct mr_mpi_part part = {
+        .collective = collective,
+        .in = collective->in,
+        .out = engine->gathered,
+        .count = (int)collective->count,
+        .type = mr_mpi_reduce_type(collective->dtype),
+        .block = MPI_DATATYPE_NULL,
+        .op = mr_mpi_reduce_op(&engine->ops, collective->dtype, collective->op),
+        .is_gathered = true};
     int32_t status = mr_mpi_call_do(engine, &part, limits, error);
     if (status != MR_OK)
         return status;

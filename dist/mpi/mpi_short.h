@@ -11,7 +11,8 @@ size_t mr_mpi_short_bytes(uint32_t n_ranks);
 bool mr_mpi_short_fits(const struct mr_mpi_engine *engine, const struct mr_collective *collective);
 
 /* The sum of a mean is not divided. Blocks, as mr_mpi_call_do(). */
-int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
+int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine,
+                                const struct mr_collective *collective,
                                 const struct mr_mpi_limits *limits, mr_error *error);
 
 #endif

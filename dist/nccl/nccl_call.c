@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls of NCCL and CUDA return, in words. NCCL's last error may have several lines, belong to an earlier failure,
- * or be missing, so it only follows what the result itself says.
+ * What calls of NCCL and CUDA return, in words. NCCL's last error may have several lines, belong to
+ * an earlier failure, or be missing, so it only follows what the result itself says.
  */
 #include "dist/nccl/nccl_call.h"
 
@@ -10,21 +10,24 @@
 #include <stdio.h>
 #include <string.h>
 
-int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error)
+int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name,
+                          mr_error *error)
 {
     if (code == cudaSuccess)
         return MR_OK;
     mr_status status = code == cudaErrorMemoryAllocation ? MR_ERR_NO_MEMORY : MR_ERR_DEVICE;
-    return mr_error_set(error, status, "cuda:%d: %s: %s (%s)", (int)engine->device, name, cudaGetErrorString(code),
-                        cudaGetErrorName(code));
+    return mr_error_set(error, status, "cuda:%d: %s: %s (%s)", (int)engine->device, name,
+                        cudaGetErrorString(code), cudaGetErrorName(code));
 }
 
-int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error)
+int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t code, const char *name,
+                            mr_error *error)
 {
     if (code != cudaErrorInvalidResourceHandle && code != cudaErrorInvalidValue)
         return mr_nccl_call_cuda(engine, code, name, error);
-    return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)", (int)engine->device,
-                        name, cudaGetErrorString(code), cudaGetErrorName(code));
+    return mr_error_set(error, MR_ERR_INVALID, "the stream is not one of cuda:%d: %s: %s (%s)",
+                        (int)engine->device, name, cudaGetErrorString(code),
+                        cudaGetErrorName(code));
 }
 
 /* The group is at its end with any of these: another rank may have gone on. */
@@ -47,24 +50,27 @@ int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name
         more = "";
     more += strspn(more, " \n");
     size_t len = strcspn(more, "\n");
-    return mr_error_set(error, status_of(result), "%s: %s%s%.*s", name, ncclGetErrorString(result), len > 0 ? ": " : "",
-                        (int)(len < 400 ? len : 400), more);
+    return mr_error_set(error, status_of(result), "%s: %s%s%.*s", name, ncclGetErrorString(result),
+                        len > 0 ? ": " : "", (int)(len < 400 ? len : 400), more);
 }
 
 /* NCCL counts in thousands up to 2.8, later in ten thousands. */
 void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT])
 {
     int unit = version < 10000 ? 1000 : 10000;
-    snprintf(text_out, MR_NCCL_VERSION_TEXT, "%d.%d.%d", version / unit, version % unit / 100, version % 100);
+    snprintf(text_out, MR_NCCL_VERSION_TEXT, "%d.%d.%d", version / unit, version % unit / 100,
+             version % 100);
 }
 
 int32_t mr_nccl_call_capture(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     cudaError_t code = cudaStreamIsCapturing(stream, &capture);
-    if (code == cudaErrorStreamCaptureImplicit || (code == cudaSuccess && capture != cudaStreamCaptureStatusNone))
-        return mr_error_set(error, MR_ERR_STATE,
-                            "the stream is being captured into a graph: collectives cannot be part of one");
+    if (code == cudaErrorStreamCaptureImplicit ||
+        (code == cudaSuccess && capture != cudaStreamCaptureStatusNone))
+        return mr_error_set(
+            error, MR_ERR_STATE,
+            "the stream is being captured into a graph: collectives cannot be part of one");
     return mr_nccl_call_cuda(engine, code, "cudaStreamIsCapturing", error);
 }
 

@@ -5,12 +5,20 @@
 
 #include "dist/nccl/nccl_state.h"
 
-int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error);
-/* As above, but a stream that is not of the engine's device is the caller's mistake: MR_ERR_INVALID. */
-int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t code, const char *name, mr_error *error);
+int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name,
+                          mr_error *error);
+/*
+ * As above, but a stream that is not of the engine's device is the caller's mistake:
+ * MR_ERR_INVALID.
+ */
+int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t code, const char *name,
+                            mr_error *error);
 /* comm NULL: there is none that could say more. Under comm_lock. */
 int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name, mr_error *error);
-/* MR_ERR_STATE: the stream is being captured into a graph, and may be given nothing that is no part of one. */
+/*
+ * MR_ERR_STATE: the stream is being captured into a graph, and may be given nothing that is no part
+ * of one.
+ */
 int32_t mr_nccl_call_capture(const struct mr_nccl_engine *engine, void *stream, mr_error *error);
 int32_t mr_nccl_call_aborted(mr_error *error);
 /* "2.28.9", of what ncclGetVersion() gives. */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communicator. It is nonblocking: a call that has to wait for others returns ncclInProgress, and until polling
- * shows that it has ended, only ncclCommAbort() may be called on the communicator.
+ * The communicator. It is nonblocking: a call that has to wait for others returns ncclInProgress,
+ * and until polling shows that it has ended, only ncclCommAbort() may be called on the
+ * communicator.
  *
- * ncclCommGetAsyncError() completes what was in progress, so it too is called by one thread at a time. A communicator
- * whose rank is lost can only be aborted; another thread does that while no thread is inside a call. But a call can
- * block even so, when the device's queue is full of work that waits for the lost rank. Then the abort is made beside
- * the call, and ends it.
+ * ncclCommGetAsyncError() completes what was in progress, so it too is called by one thread at a
+ * time. A communicator whose rank is lost can only be aborted; another thread does that while no
+ * thread is inside a call. But a call can block even so, when the device's queue is full of work
+ * that waits for the lost rank. Then the abort is made beside the call, and ends it.
  *
- * Invariant: after each call of NCCL, is_aborted is checked before the communicator is touched again.
+ * Invariant: after each call of NCCL, is_aborted is checked before the communicator is touched
+ * again.
  */
 #include "dist/nccl/nccl_comm.h"
 
@@ -22,10 +24,10 @@
 
 #define MS 1000000ull           /* ns */
 #define FINALIZE_NS (3000 * MS) /* then it is aborted */
-#define ABORT_MS 2500           /* then abort() returns without it, before the group gives the engine up */
-#define LOCK_NS (500 * MS)      /* for a call to come back before an abort */
-#define ASK_NS (200 * MS)       /* between two questions to the store, while connecting */
-#define N_YIELDS 64             /* before the first sleep */
+#define ABORT_MS 2500 /* then abort() returns without it, before the group gives the engine up */
+#define LOCK_NS (500 * MS) /* for a call to come back before an abort */
+#define ASK_NS (200 * MS)  /* between two questions to the store, while connecting */
+#define N_YIELDS 64        /* before the first sleep */
 #define PAUSE_MIN_NS 20000
 #define PAUSE_MAX_NS 1000000
 
@@ -33,7 +35,8 @@
 struct limits {
     uint64_t deadline_ns;
     const volatile uint32_t *stop;       /* or NULL */
-    const struct mr_engine_setup *setup; /* while connecting: who is lost is asked there; else NULL */
+    const struct mr_engine_setup *setup; /* while connecting: who is lost is asked there; else
+                                            NULL */
     uint64_t asked_ns;
 };
 
@@ -57,12 +60,13 @@ static int32_t ask_store(struct limits *limits, uint64_t now_ns, mr_error *error
         return MR_OK;
     limits->asked_ns = now_ns;
     const struct mr_engine_store *store = &limits->setup->store;
-    int32_t status = store->get(store->user, "nccl/nothing", &byte, sizeof byte, &len, now_ns, error);
+    int32_t status =
+        store->get(store->user, "nccl/nothing", &byte, sizeof byte, &len, now_ns, error);
     return status == MR_ERR_PEER ? status : MR_OK;
 }
 
-static int32_t check_limits(const struct mr_nccl_engine *engine, struct limits *limits, const char *name,
-                            mr_error *error)
+static int32_t check_limits(const struct mr_nccl_engine *engine, struct limits *limits,
+                            const char *name, mr_error *error)
 {
     uint64_t now_ns = mr_clock_now_ns();
     if (atomic_load(&engine->is_aborted))
@@ -70,23 +74,28 @@ static int32_t check_limits(const struct mr_nccl_engine *engine, struct limits *
     if (limits->stop && __atomic_load_n(limits->stop, __ATOMIC_ACQUIRE))
         return mr_error_set(error, MR_ERR_CANCELED, "%s was stopped", name);
     if (now_ns >= limits->deadline_ns)
-        return mr_error_set(error, MR_ERR_TIMEOUT, "%s: NCCL is still connecting to the other ranks", name);
+        return mr_error_set(error, MR_ERR_TIMEOUT,
+                            "%s: NCCL is still connecting to the other ranks", name);
     return ask_store(limits, now_ns, error);
 }
 
 /* Under the lock. *result is what it stands at; MR_OK also while in progress. */
-static int32_t look_at_comm(const struct mr_nccl_engine *engine, const char *name, ncclResult_t *result,
-                            mr_error *error)
+static int32_t look_at_comm(const struct mr_nccl_engine *engine, const char *name,
+                            ncclResult_t *result, mr_error *error)
 {
     if (!engine->comm || atomic_load(&engine->is_ended))
         return mr_nccl_call_aborted(error);
     ncclResult_t code = ncclCommGetAsyncError(engine->comm, result);
     if (code != ncclSuccess)
         *result = code;
-    return *result == ncclInProgress ? MR_OK : mr_nccl_call_nccl(engine->comm, *result, name, error);
+    return *result == ncclInProgress ? MR_OK
+                                     : mr_nccl_call_nccl(engine->comm, *result, name, error);
 }
 
-/* False: aborted. The thread that does that has the lock as long as NCCL waits for what is on the device. */
+/*
+ * False: aborted. The thread that does that has the lock as long as NCCL waits for what is on the
+ * device.
+ */
 static bool lock_comm(struct mr_nccl_engine *engine)
 {
     for (uint32_t i = 0; pthread_mutex_trylock(&engine->comm_lock) != 0; i++) {
@@ -98,7 +107,8 @@ static bool lock_comm(struct mr_nccl_engine *engine)
 }
 
 /* Until the communicator can be called again. */
-static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, struct limits *limits, mr_error *error)
+static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, struct limits *limits,
+                           mr_error *error)
 {
     for (uint32_t i = 0;; i++) {
         ncclResult_t result = ncclInProgress;
@@ -116,7 +126,8 @@ static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, stru
     }
 }
 
-static int32_t adopt_comm(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, mr_error *error)
+static int32_t adopt_comm(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
+                          mr_error *error)
 {
     int rank = -1;
     int n_ranks = -1;
@@ -126,38 +137,46 @@ static int32_t adopt_comm(struct mr_nccl_engine *engine, const struct mr_engine_
         return mr_error_set(error, MR_ERR_INVALID, "nccl_comm points to no communicator");
     int32_t status = settle_comm(engine, "nccl_comm", &limits, error);
     if (status == MR_OK)
-        status = mr_nccl_call_nccl(engine->comm, ncclCommUserRank(engine->comm, &rank), "ncclCommUserRank", error);
+        status = mr_nccl_call_nccl(engine->comm, ncclCommUserRank(engine->comm, &rank),
+                                   "ncclCommUserRank", error);
     if (status == MR_OK)
-        status = mr_nccl_call_nccl(engine->comm, ncclCommCount(engine->comm, &n_ranks), "ncclCommCount", error);
+        status = mr_nccl_call_nccl(engine->comm, ncclCommCount(engine->comm, &n_ranks),
+                                   "ncclCommCount", error);
     if (status == MR_OK)
-        status = mr_nccl_call_nccl(engine->comm, ncclCommCuDevice(engine->comm, &device), "ncclCommCuDevice", error);
+        status = mr_nccl_call_nccl(engine->comm, ncclCommCuDevice(engine->comm, &device),
+                                   "ncclCommCuDevice", error);
     if (status != MR_OK)
         return status;
-    if (rank < 0 || (uint32_t)rank != engine->rank || n_ranks < 0 || (uint32_t)n_ranks != engine->n_ranks)
-        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm has rank %d of %d, the group has rank %u of %u", rank,
+    if (rank < 0 || (uint32_t)rank != engine->rank || n_ranks < 0 ||
+        (uint32_t)n_ranks != engine->n_ranks)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "nccl_comm has rank %d of %d, the group has rank %u of %u", rank,
                             n_ranks, engine->rank, engine->n_ranks);
     if (engine->device >= 0 && device != engine->device)
-        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm is on cuda:%d, the group on cuda:%d", device,
-                            (int)engine->device);
+        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm is on cuda:%d, the group on cuda:%d",
+                            device, (int)engine->device);
     engine->device = device;
     return MR_OK;
 }
 
-int32_t mr_nccl_comm_adopt(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, mr_error *error)
+int32_t mr_nccl_comm_adopt(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
+                           mr_error *error)
 {
     engine->is_adopted = true;
     engine->comm = *(ncclComm_t *)setup->adopt;
     return adopt_comm(engine, setup, error);
 }
 
-int32_t mr_nccl_comm_open(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, const ncclUniqueId *id,
-                          mr_error *error)
+int32_t mr_nccl_comm_open(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
+                          const ncclUniqueId *id, mr_error *error)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    struct limits limits = {.deadline_ns = setup->deadline_ns, .setup = setup, .asked_ns = mr_clock_now_ns()};
+    struct limits limits = {
+        .deadline_ns = setup->deadline_ns, .setup = setup, .asked_ns = mr_clock_now_ns()};
     pthread_mutex_lock(&engine->comm_lock);
-    ncclResult_t result = ncclCommInitRankConfig(&engine->comm, (int)engine->n_ranks, *id, (int)engine->rank, &config);
+    ncclResult_t result = ncclCommInitRankConfig(&engine->comm, (int)engine->n_ranks, *id,
+                                                 (int)engine->rank, &config);
     int32_t status = MR_OK;
     if (result != ncclInProgress)
         status = mr_nccl_call_nccl(engine->comm, result, "ncclCommInitRankConfig", error);
@@ -180,7 +199,8 @@ static bool find_type(uint32_t dtype, ncclDataType_t *type_out)
 
 static bool find_op(uint32_t op, ncclRedOp_t *op_out)
 {
-    static const ncclRedOp_t ops[] = {[MR_SUM] = ncclSum, [MR_MEAN] = ncclAvg, [MR_MIN] = ncclMin, [MR_MAX] = ncclMax};
+    static const ncclRedOp_t ops[] = {
+        [MR_SUM] = ncclSum, [MR_MEAN] = ncclAvg, [MR_MIN] = ncclMin, [MR_MAX] = ncclMax};
     if (op >= sizeof ops / sizeof ops[0])
         return false;
     *op_out = ops[op];
@@ -188,8 +208,8 @@ static bool find_op(uint32_t op, ncclRedOp_t *op_out)
 }
 
 /* One call; name_out is its function's. */
-static ncclResult_t call_nccl(const struct mr_nccl_engine *engine, const struct mr_collective *c, ncclDataType_t type,
-                              ncclRedOp_t op, const char **name_out)
+static ncclResult_t call_nccl(const struct mr_nccl_engine *engine, const struct mr_collective *c,
+                              ncclDataType_t type, ncclRedOp_t op, const char **name_out)
 {
     ncclComm_t comm = engine->comm;
     cudaStream_t stream = engine->stream;
@@ -211,13 +231,16 @@ static ncclResult_t call_nccl(const struct mr_nccl_engine *engine, const struct 
     case MR_COLLECTIVE_REDUCE_SCATTER:
         *name_out = "ncclReduceScatter";
         return ncclReduceScatter(c->in, c->out, count, type, op, comm, stream);
-    case MR_COLLECTIVE_SEND: *name_out = "ncclSend"; return ncclSend(c->in, count, type, root, comm, stream);
+    case MR_COLLECTIVE_SEND:
+        *name_out = "ncclSend";
+        return ncclSend(c->in, count, type, root, comm, stream);
     default: *name_out = "ncclRecv"; return ncclRecv(c->out, count, type, root, comm, stream);
     }
 }
 
 /* A barrier is a sum of zeros. */
-static struct mr_collective replace_barrier(const struct mr_nccl_engine *engine, const struct mr_collective *c)
+static struct mr_collective replace_barrier(const struct mr_nccl_engine *engine,
+                                            const struct mr_collective *c)
 {
     if (c->kind != MR_COLLECTIVE_BARRIER)
         return *c;
@@ -229,8 +252,8 @@ static struct mr_collective replace_barrier(const struct mr_nccl_engine *engine,
                                   .op = MR_SUM};
 }
 
-int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collective *collective, uint64_t deadline_ns,
-                         const volatile uint32_t *stop, mr_error *error)
+int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collective *collective,
+                         uint64_t deadline_ns, const volatile uint32_t *stop, mr_error *error)
 {
     struct mr_collective c = replace_barrier(engine, collective);
     struct limits limits = {.deadline_ns = deadline_ns, .stop = stop};
@@ -238,7 +261,8 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
     ncclRedOp_t op;
     const char *name = "";
     if (c.kind > MR_COLLECTIVE_RECV || !find_type(c.dtype, &type) || !find_op(c.op, &op))
-        return mr_error_set(error, MR_ERR_INVALID, "nccl has no collective %u of %s with reduction %u", c.kind,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "nccl has no collective %u of %s with reduction %u", c.kind,
                             mr_dtype_name((mr_dtype)c.dtype), c.op);
     if (c.count == 0)
         return MR_OK;
@@ -287,7 +311,10 @@ static bool lock_soon(struct mr_nccl_engine *engine)
     return is_locked;
 }
 
-/* Without the lock the engine is not touched afterwards: the call that held it may have ended, and the engine too. */
+/*
+ * Without the lock the engine is not touched afterwards: the call that held it may have ended, and
+ * the engine too.
+ */
 static void abort_comm(void *arg)
 {
     struct mr_nccl_engine *engine = arg;

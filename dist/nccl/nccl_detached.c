@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that may never return. NCCL's abort and destroy wait for threads and kernels of their own, and have been seen
- * to hang, so they are made in a thread that can be left behind. Engines also begin in such a thread: a thread that has
- * not chosen a device yet gets a context on device 0 by any call of CUDA, and it may be the caller's.
+ * Calls that may never return. NCCL's abort and destroy wait for threads and kernels of their own,
+ * and have been seen to hang, so they are made in a thread that can be left behind. Engines also
+ * begin in such a thread: a thread that has not chosen a device yet gets a context on device 0 by
+ * any call of CUDA, and it may be the caller's.
  *
  * Invariant: the waiter may time out first; the last user frees the shared state.
  */
@@ -80,7 +81,8 @@ static void do_here(void (*job)(void *arg), void *arg)
 int32_t mr_nccl_detached_enter(const struct mr_nccl_engine *engine, mr_error *error)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    int32_t status = mr_nccl_call_cuda(engine, cudaSetDevice(engine->device), "cudaSetDevice", error);
+    int32_t status =
+        mr_nccl_call_cuda(engine, cudaSetDevice(engine->device), "cudaSetDevice", error);
     if (status == MR_OK)
         status = mr_nccl_call_cuda(engine, cudaThreadExchangeStreamCaptureMode(&mode),
                                    "cudaThreadExchangeStreamCaptureMode", error);

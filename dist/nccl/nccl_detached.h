@@ -7,7 +7,10 @@
 
 /* Do the job in a thread and wait for it so long. False: the job is still running, and goes on. */
 bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms);
-/* For a job: this thread is of the engine's device from now on, and may allocate and free while others capture. */
+/*
+ * For a job: this thread is of the engine's device from now on, and may allocate and free while
+ * others capture.
+ */
 int32_t mr_nccl_detached_enter(const struct mr_nccl_engine *engine, mr_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over NCCL: the table, and how an engine begins and ends. NCCL's own functions wait for what is on
- * the device, cudaFree() may, and that may wait for a rank that hangs. So an engine ends in a thread, which is left
- * behind with the engine if it does not come back.
+ * The engine over NCCL: the table, and how an engine begins and ends. NCCL's own functions wait for
+ * what is on the device, cudaFree() may, and that may wait for a rank that hangs. So an engine ends
+ * in a thread, which is left behind with the engine if it does not come back.
  */
 #include "dist/nccl/nccl_state.h"
 
@@ -33,21 +33,25 @@ static bool parse_number(const char *text, uint32_t *number_out)
     return isdigit((unsigned char)text[0]) && !*end && number <= INT32_MAX;
 }
 
-static int32_t parse_device(const struct mr_engine_setup *setup, uint32_t *ordinal_out, mr_error *error)
+static int32_t parse_device(const struct mr_engine_setup *setup, uint32_t *ordinal_out,
+                            mr_error *error)
 {
     const char *device = setup->device;
     if (!device || !device[0])
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "nccl needs a device: \"cuda:local\" (by the local rank) or \"cuda:N\"");
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "nccl needs a device: \"cuda:local\" (by the local rank) or \"cuda:N\"");
     *ordinal_out = setup->local_rank;
     if (strcmp(device, "cuda:local") == 0)
         return MR_OK;
     if (strncmp(device, "cuda:", 5) != 0 || !parse_number(device + 5, ordinal_out))
-        return mr_error_set(error, MR_ERR_INVALID, "device '%.60s' is neither \"cuda:local\" nor \"cuda:N\"", device);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "device '%.60s' is neither \"cuda:local\" nor \"cuda:N\"", device);
     return MR_OK;
 }
 
-static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_out, mr_error *error)
+static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_out,
+                           mr_error *error)
 {
     uint32_t ordinal = 0;
     uint32_t n = 0;
@@ -61,13 +65,18 @@ static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_
         return status;
     bool is_local = strcmp(setup->device, "cuda:local") == 0;
     if (is_local &&
-        n == 1) /* launchers may show each rank its own; two ranks that see the same one are refused later */
+        /*
+         * launchers may show each rank its own; two ranks that see the same one are refused later
+         */
+        n == 1)
         ordinal = 0;
     if (ordinal >= n && is_local)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:local: the local rank is %u, but only %u GPUs are visible",
+        return mr_error_set(error, MR_ERR_NO_DEVICE,
+                            "cuda:local: the local rank is %u, but only %u GPUs are visible",
                             ordinal, n);
     if (ordinal >= n)
-        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:%u does not exist: %u GPUs are visible", ordinal, n);
+        return mr_error_set(error, MR_ERR_NO_DEVICE, "cuda:%u does not exist: %u GPUs are visible",
+                            ordinal, n);
     *device_out = (int32_t)ordinal;
     return MR_OK;
 }
@@ -81,27 +90,34 @@ static int32_t check_version(mr_error *error)
     if (status != MR_OK || version >= NCCL_VERSION(2, 18, 0))
         return status;
     mr_nccl_call_version(version, text);
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "libnccl.so.2 is NCCL %s, 2.18 or later is needed", text);
+    return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                        "libnccl.so.2 is NCCL %s, 2.18 or later is needed", text);
 }
 
 /* The device is the current one. */
 static int32_t make_parts(struct mr_nccl_engine *engine, mr_error *error)
 {
     struct mr_nccl_ticket *ticket = NULL;
-    int32_t status = mr_nccl_call_cuda(engine, cudaStreamCreateWithFlags(&engine->stream, cudaStreamNonBlocking),
-                                       "cudaStreamCreateWithFlags", error);
+    int32_t status =
+        mr_nccl_call_cuda(engine, cudaStreamCreateWithFlags(&engine->stream, cudaStreamNonBlocking),
+                          "cudaStreamCreateWithFlags", error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, cudaEventCreateWithFlags(&engine->ready, cudaEventDisableTiming),
+        status = mr_nccl_call_cuda(engine,
+                                   cudaEventCreateWithFlags(&engine->ready, cudaEventDisableTiming),
                                    "cudaEventCreateWithFlags", error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, cudaMalloc(&engine->cell, sizeof(int64_t)), "cudaMalloc", error);
+        status = mr_nccl_call_cuda(engine, cudaMalloc(&engine->cell, sizeof(int64_t)), "cudaMalloc",
+                                   error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, cudaMemsetAsync(engine->cell, 0, sizeof(int64_t), engine->stream),
-                                   "cudaMemsetAsync", error);
+        status = mr_nccl_call_cuda(
+            engine, cudaMemsetAsync(engine->cell, 0, sizeof(int64_t), engine->stream),
+            "cudaMemsetAsync", error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, mr_nccl_sums_load(), "the kernels of the metrics", error);
+        status =
+            mr_nccl_call_cuda(engine, mr_nccl_sums_load(), "the kernels of the metrics", error);
     if (status == MR_OK)
-        status = mr_nccl_pool_take(engine, 1, &ticket, error); /* the first one is there from the beginning */
+        /* the first one is there from the beginning */
+        status = mr_nccl_pool_take(engine, 1, &ticket, error);
     mr_nccl_pool_drop(engine, ticket);
     return status;
 }
@@ -127,8 +143,8 @@ static void open_parts(void *arg)
 }
 
 /* *is_left: the thread still has the engine, which is given up. */
-static int32_t open_detached(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, const ncclUniqueId *id,
-                             bool *is_left, mr_error *error)
+static int32_t open_detached(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
+                             const ncclUniqueId *id, bool *is_left, mr_error *error)
 {
     uint64_t now_ns = mr_clock_now_ns();
     uint64_t left_ms = setup->deadline_ns > now_ns ? (setup->deadline_ns - now_ns) / 1000000u : 0;
@@ -148,8 +164,8 @@ static int32_t open_detached(struct mr_nccl_engine *engine, const struct mr_engi
     return status;
 }
 
-static int32_t open_engine(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup, bool *is_left,
-                           mr_error *error)
+static int32_t open_engine(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
+                           bool *is_left, mr_error *error)
 {
     ncclUniqueId id;
     int32_t status = setup->adopt ? mr_nccl_comm_adopt(engine, setup, error) : MR_OK;
@@ -201,14 +217,15 @@ static void destroy_engine(void *user, bool healthy)
     (void)mr_nccl_detached_do(end_engine, end, DESTROY_MS);
 }
 
-static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
+static int32_t create_engine(const struct mr_engine_setup *setup, void **engine_out,
+                             mr_error *error)
 {
     int32_t device = -1;
     bool is_left = false;
     *engine_out = NULL;
     if (setup->abi != MR_ENGINE_ABI)
-        return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u", MR_ENGINE_ABI,
-                           setup->abi);
+        return setup->fail(error, MR_ERR_UNSUPPORTED, "the module has interface %u, the library %u",
+                           MR_ENGINE_ABI, setup->abi);
     int32_t status = check_version(error);
     if (status == MR_OK)
         status = find_device(setup, &device, error);
@@ -253,7 +270,10 @@ static const struct mr_engine_device device_table = {
 #define WORDS(a, b, c) WORDS_(a, b, c)
 #define WORDS_(a, b, c) "NCCL " #a "." #b "." #c
 
-/* No split: create() does it. No check: whose memory a pointer is, the library asks the driver itself. */
+/*
+ * No split: create() does it. No check: whose memory a pointer is, the library asks the driver
+ * itself.
+ */
 MR_API extern const struct mr_engine_table mr_engine_table;
 const struct mr_engine_table mr_engine_table = {
     .abi = MR_ENGINE_ABI,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives in the engine's stream: it waits for what the caller's stream was given so far, does the collective, and
- * records the event that is the ticket.
+ * Collectives in the engine's stream: it waits for what the caller's stream was given so far, does
+ * the collective, and records the event that is the ticket.
  *
- * Collectives stand in one stream, one after the other. So two ranks that both send to each other and then receive wait
- * for each other, once the message does not fit into NCCL's buffers: one of them has to receive first.
+ * Collectives stand in one stream, one after the other. So two ranks that both send to each other
+ * and then receive wait for each other, once the message does not fit into NCCL's buffers: one of
+ * them has to receive first.
  *
- * Invariant: a stream that is being captured is not even asked for an event, which would spoil the capture.
+ * Invariant: a stream that is being captured is not even asked for an event, which would spoil the
+ * capture.
  */
 #include "dist/nccl/nccl_issue.h"
 
@@ -36,21 +38,23 @@ static int32_t follow_stream(const struct mr_nccl_engine *engine, void *stream, 
 {
     int32_t status = mr_nccl_call_capture(engine, stream, error);
     if (status == MR_OK)
-        status = mr_nccl_call_stream(engine, cudaEventRecord(engine->ready, stream), "cudaEventRecord", error);
+        status = mr_nccl_call_stream(engine, cudaEventRecord(engine->ready, stream),
+                                     "cudaEventRecord", error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, cudaStreamWaitEvent(engine->stream, engine->ready, 0), "cudaStreamWaitEvent",
-                                   error);
+        status = mr_nccl_call_cuda(engine, cudaStreamWaitEvent(engine->stream, engine->ready, 0),
+                                   "cudaStreamWaitEvent", error);
     return status;
 }
 
-static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_collective *c, struct staged *staged_out,
-                          mr_error *error)
+static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_collective *c,
+                          struct staged *staged_out, mr_error *error)
 {
     size_t size = mr_dtype_size((mr_dtype)c->dtype);
     if (size == 0 || c->count > MR_NCCL_POOL_MAX / size / engine->n_ranks)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "%llu %s of host memory: nccl takes at most 1 MiB for all ranks together",
-                            (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype));
+        return mr_error_set(
+            error, MR_ERR_INVALID,
+            "%llu %s of host memory: nccl takes at most 1 MiB for all ranks together",
+            (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype));
     size_t one = (size_t)c->count * size;
     bool is_root = c->root == engine->rank;
     struct staged staged = {.in_len = one, .out_len = one, .reads = true, .writes = true};
@@ -75,29 +79,32 @@ static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_c
 static int32_t check_sums(const struct mr_collective *c, mr_error *error)
 {
     const struct mr_nccl_metric_sums *sums = c->sums;
-    if (!sums || (c->kind == MR_COLLECTIVE_ALL_REDUCE && c->op == MR_SUM && c->dtype == MR_F64 && sums->n <= c->count))
+    if (!sums || (c->kind == MR_COLLECTIVE_ALL_REDUCE && c->op == MR_SUM && c->dtype == MR_F64 &&
+                  sums->n <= c->count))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID, "sums on the device need an all_reduce of as many f64 sums");
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "sums on the device need an all_reduce of as many f64 sums");
 }
 
 /* From the host to the stage, and what lies on the device besides. */
-static int32_t put_in(struct mr_nccl_engine *engine, const struct mr_collective *c, const struct staged *staged,
-                      struct mr_nccl_stage *stage, mr_error *error)
+static int32_t put_in(struct mr_nccl_engine *engine, const struct mr_collective *c,
+                      const struct staged *staged, struct mr_nccl_stage *stage, mr_error *error)
 {
     int32_t status = MR_OK;
     if (staged->reads && staged->in_len > 0) {
         memcpy(stage->host, c->in, staged->in_len);
-        status = mr_nccl_call_cuda(
-            engine, cudaMemcpyAsync(stage->device, stage->host, staged->in_len, cudaMemcpyHostToDevice, engine->stream),
-            "cudaMemcpyAsync", error);
+        status = mr_nccl_call_cuda(engine,
+                                   cudaMemcpyAsync(stage->device, stage->host, staged->in_len,
+                                                   cudaMemcpyHostToDevice, engine->stream),
+                                   "cudaMemcpyAsync", error);
     }
     if (status == MR_OK && c->sums)
         status = mr_nccl_metric_sums_take(engine, c->sums, (double *)(void *)stage->device, error);
     return status;
 }
 
-static int32_t put_out(const struct mr_nccl_engine *engine, const struct mr_collective *c, const struct staged *staged,
-                       struct mr_nccl_ticket *ticket, mr_error *error)
+static int32_t put_out(const struct mr_nccl_engine *engine, const struct mr_collective *c,
+                       const struct staged *staged, struct mr_nccl_ticket *ticket, mr_error *error)
 {
     if (!staged->writes || staged->out_len == 0)
         return MR_OK;
@@ -106,14 +113,15 @@ static int32_t put_out(const struct mr_nccl_engine *engine, const struct mr_coll
     ticket->out_len = staged->out_len;
     return mr_nccl_call_cuda(engine,
                              cudaMemcpyAsync(ticket->stage->host + staged->out_at,
-                                             ticket->stage->device + staged->out_at, staged->out_len,
-                                             cudaMemcpyDeviceToHost, engine->stream),
+                                             ticket->stage->device + staged->out_at,
+                                             staged->out_len, cudaMemcpyDeviceToHost,
+                                             engine->stream),
                              "cudaMemcpyAsync", error);
 }
 
-static int32_t put_staged(struct mr_nccl_engine *engine, const struct mr_collective *c, const struct staged *staged,
-                          struct mr_nccl_ticket *ticket, uint64_t deadline_ns, const volatile uint32_t *stop,
-                          mr_error *error)
+static int32_t put_staged(struct mr_nccl_engine *engine, const struct mr_collective *c,
+                          const struct staged *staged, struct mr_nccl_ticket *ticket,
+                          uint64_t deadline_ns, const volatile uint32_t *stop, mr_error *error)
 {
     struct mr_collective on_device = *c;
     on_device.in = ticket->stage->device;
@@ -127,8 +135,8 @@ static int32_t put_staged(struct mr_nccl_engine *engine, const struct mr_collect
 }
 
 static int32_t put_collective(struct mr_nccl_engine *engine, const struct mr_collective *c,
-                              struct mr_nccl_ticket **ticket_out, uint64_t deadline_ns, const volatile uint32_t *stop,
-                              mr_error *error)
+                              struct mr_nccl_ticket **ticket_out, uint64_t deadline_ns,
+                              const volatile uint32_t *stop, mr_error *error)
 {
     bool is_staged = c->on_host && c->kind != MR_COLLECTIVE_BARRIER;
     struct staged staged = {0};
@@ -143,8 +151,8 @@ static int32_t put_collective(struct mr_nccl_engine *engine, const struct mr_col
         status = is_staged ? put_staged(engine, c, &staged, *ticket_out, deadline_ns, stop, error)
                            : mr_nccl_comm_put(engine, c, deadline_ns, stop, error);
     if (status == MR_OK)
-        status =
-            mr_nccl_call_cuda(engine, cudaEventRecord((*ticket_out)->ended, engine->stream), "cudaEventRecord", error);
+        status = mr_nccl_call_cuda(engine, cudaEventRecord((*ticket_out)->ended, engine->stream),
+                                   "cudaEventRecord", error);
     return status;
 }
 
@@ -161,7 +169,8 @@ int32_t mr_nccl_issue(void *user, const struct mr_collective *collective, uint64
     int32_t status = MR_OK;
     if (call.code == cudaSuccess)
         status = put_collective(engine, collective, &ticket, deadline_ns, stop, error);
-    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a collective");
+    int32_t ended =
+        mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a collective");
     if (status == MR_OK)
         status = ended;
     if (status == MR_OK)
@@ -182,8 +191,9 @@ static void take_result(struct mr_nccl_engine *engine, struct mr_nccl_ticket *ti
 }
 
 /*
- * The watch's thread never chose a device. Setting it back to device 0 would make a context there from every rank of a
- * machine, so it keeps ours; until it is known for what it is, only the caller's thread looks.
+ * The watch's thread never chose a device. Setting it back to device 0 would make a context there
+ * from every rank of a machine, so it keeps ours; until it is known for what it is, only the
+ * caller's thread looks.
  */
 static bool enter_thread(const struct mr_nccl_engine *engine)
 {
@@ -226,8 +236,9 @@ int32_t mr_nccl_issue_wait(void *user, void *handle, void *stream, mr_error *err
     if (call.code == cudaSuccess)
         status = mr_nccl_call_capture(engine, stream, error);
     if (call.code == cudaSuccess && status == MR_OK)
-        status =
-            mr_nccl_call_stream(engine, cudaStreamWaitEvent(stream, ticket->ended, 0), "cudaStreamWaitEvent", error);
-    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a stream's wait");
+        status = mr_nccl_call_stream(engine, cudaStreamWaitEvent(stream, ticket->ended, 0),
+                                     "cudaStreamWaitEvent", error);
+    int32_t ended =
+        mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a stream's wait");
     return status != MR_OK ? status : ended;
 }

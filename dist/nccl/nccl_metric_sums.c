@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums that lie on the device. Small kernels add to them in whatever stream has the value, and a reduction takes them.
+ * Sums that lie on the device. Small kernels add to them in whatever stream has the value, and a
+ * reduction takes them.
  *
- * Invariant: the order. An add comes after the last add to the same number and after the last time its accumulator was
- * taken; a reduction comes after all adds. If there are more streams than slots, a new stream takes over a slot by
- * waiting for it, so that its own last add stands for both. A stream also waits for its own slot, because a new stream
- * may have the handle of an old one.
+ * Invariant: the order. An add comes after the last add to the same number and after the last time
+ * its accumulator was taken; a reduction comes after all adds. If there are more streams than
+ * slots, a new stream takes over a slot by waiting for it, so that its own last add stands for
+ * both. A stream also waits for its own slot, because a new stream may have the handle of an old
+ * one.
  */
 #include "dist/nccl/nccl_metric_sums.h"
 
@@ -32,20 +34,22 @@ static void free_sums(struct mr_nccl_metric_sums *sums)
     free(sums);
 }
 
-static int32_t make_event(const struct mr_nccl_engine *engine, cudaEvent_t *event_out, mr_error *error)
+static int32_t make_event(const struct mr_nccl_engine *engine, cudaEvent_t *event_out,
+                          mr_error *error)
 {
     return mr_nccl_call_cuda(engine, cudaEventCreateWithFlags(event_out, cudaEventDisableTiming),
                              "cudaEventCreateWithFlags", error);
 }
 
-static int32_t allocate_sums(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
+static int32_t allocate_sums(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums,
+                             mr_error *error)
 {
     void *memory = NULL;
     sums->last_slot = calloc(sums->size, sizeof *sums->last_slot);
     if (!sums->last_slot)
         return mr_error_memory(error, sums->size);
-    int32_t status =
-        mr_nccl_call_cuda(engine, cudaMalloc(&memory, 2 * sums->size * sizeof(double)), "cudaMalloc", error);
+    int32_t status = mr_nccl_call_cuda(engine, cudaMalloc(&memory, 2 * sums->size * sizeof(double)),
+                                       "cudaMalloc", error);
     if (status != MR_OK)
         return status;
     sums->accumulator[0] = memory;
@@ -58,12 +62,14 @@ static int32_t allocate_sums(const struct mr_nccl_engine *engine, struct mr_nccl
 }
 
 /* In the engine's stream: after all adds so far. */
-static int32_t follow_adders(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
+static int32_t follow_adders(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums,
+                             mr_error *error)
 {
     int32_t status = MR_OK;
     for (uint32_t i = 0; i < MR_NCCL_ADDERS && status == MR_OK; i++) {
         if (sums->adders[i].is_used)
-            status = mr_nccl_call_cuda(engine, cudaStreamWaitEvent(engine->stream, sums->adders[i].last, 0),
+            status = mr_nccl_call_cuda(engine,
+                                       cudaStreamWaitEvent(engine->stream, sums->adders[i].last, 0),
                                        "cudaStreamWaitEvent", error);
         sums->adders[i].is_used = false;
     }
@@ -71,15 +77,18 @@ static int32_t follow_adders(const struct mr_nccl_engine *engine, struct mr_nccl
     return status;
 }
 
-static int32_t clear_sums(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, mr_error *error)
+static int32_t clear_sums(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums,
+                          mr_error *error)
 {
     int32_t status = follow_adders(engine, sums, error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(
-            engine, cudaMemsetAsync(sums->accumulator[0], 0, 2 * sums->size * sizeof(double), engine->stream),
-            "cudaMemsetAsync", error);
+        status = mr_nccl_call_cuda(engine,
+                                   cudaMemsetAsync(sums->accumulator[0], 0,
+                                                   2 * sums->size * sizeof(double), engine->stream),
+                                   "cudaMemsetAsync", error);
     for (uint32_t i = 0; i < 2 && status == MR_OK; i++)
-        status = mr_nccl_call_cuda(engine, cudaEventRecord(sums->taken[i], engine->stream), "cudaEventRecord", error);
+        status = mr_nccl_call_cuda(engine, cudaEventRecord(sums->taken[i], engine->stream),
+                                   "cudaEventRecord", error);
     return status;
 }
 
@@ -91,8 +100,8 @@ static struct mr_nccl_metric_sums *find_free(const struct mr_nccl_engine *engine
     return sums;
 }
 
-static int32_t make_sums(struct mr_nccl_engine *engine, uint32_t n, struct mr_nccl_metric_sums **sums_out,
-                         mr_error *error)
+static int32_t make_sums(struct mr_nccl_engine *engine, uint32_t n,
+                         struct mr_nccl_metric_sums **sums_out, mr_error *error)
 {
     struct mr_nccl_metric_sums *sums = calloc(1, sizeof *sums);
     if (!sums)
@@ -114,7 +123,8 @@ int32_t mr_nccl_metric_sums_create(void *user, uint32_t n, void **sums_out, mr_e
     struct mr_nccl_engine *engine = user;
     *sums_out = NULL;
     if (n == 0 || n % 2 != 0 || n > MR_NCCL_POOL_MAX / sizeof(double))
-        return mr_error_set(error, MR_ERR_INVALID, "%u sums on the device: an even number from 2 to %zu is needed", n,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%u sums on the device: an even number from 2 to %zu is needed", n,
                             MR_NCCL_POOL_MAX / sizeof(double));
     if (atomic_load(&engine->is_aborted))
         return mr_nccl_call_aborted(error);
@@ -125,7 +135,8 @@ int32_t mr_nccl_metric_sums_create(void *user, uint32_t n, void **sums_out, mr_e
         status = make_sums(engine, n, &sums, error);
     if (call.code == cudaSuccess && status == MR_OK)
         status = clear_sums(engine, sums, error);
-    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "sums on the device");
+    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL,
+                                     "sums on the device");
     if (status != MR_OK || ended != MR_OK)
         return status != MR_OK ? status : ended;
     sums->n = n;
@@ -147,14 +158,17 @@ static uint32_t find_slot(struct mr_nccl_metric_sums *sums, const void *stream)
     return unused < MR_NCCL_ADDERS ? unused : sums->next_slot++ % MR_NCCL_ADDERS;
 }
 
-static int32_t wait_for(const struct mr_nccl_engine *engine, cudaStream_t stream, cudaEvent_t event, mr_error *error)
+static int32_t wait_for(const struct mr_nccl_engine *engine, cudaStream_t stream, cudaEvent_t event,
+                        mr_error *error)
 {
-    return mr_nccl_call_cuda(engine, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", error);
+    return mr_nccl_call_cuda(engine, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent",
+                             error);
 }
 
 /* The stream comes after what the add has to come after. */
-static int32_t order_stream(const struct mr_nccl_engine *engine, const struct mr_nccl_metric_sums *sums, uint32_t slot,
-                            uint32_t at, cudaStream_t stream, mr_error *error)
+static int32_t order_stream(const struct mr_nccl_engine *engine,
+                            const struct mr_nccl_metric_sums *sums, uint32_t slot, uint32_t at,
+                            cudaStream_t stream, mr_error *error)
 {
     uint32_t before = sums->last_slot[at];
     int32_t status = wait_for(engine, stream, sums->taken[sums->turn], error);
@@ -165,8 +179,9 @@ static int32_t order_stream(const struct mr_nccl_engine *engine, const struct mr
     return status;
 }
 
-static int32_t add_value(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, uint32_t at,
-                         const void *value, uint32_t dtype, double count, void *stream, mr_error *error)
+static int32_t add_value(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums,
+                         uint32_t at, const void *value, uint32_t dtype, double count, void *stream,
+                         mr_error *error)
 {
     int32_t status = mr_nccl_call_capture(engine, stream, error);
     if (status != MR_OK)
@@ -175,11 +190,13 @@ static int32_t add_value(const struct mr_nccl_engine *engine, struct mr_nccl_met
     struct mr_nccl_adder *adder = &sums->adders[slot];
     status = order_stream(engine, sums, slot, at, stream, error);
     if (status == MR_OK)
-        status = mr_nccl_call_stream(engine,
-                                     mr_nccl_sums_add(sums->accumulator[sums->turn] + at, value, dtype, count, stream),
-                                     "the kernel that adds a metric", error);
+        status = mr_nccl_call_stream(
+            engine,
+            mr_nccl_sums_add(sums->accumulator[sums->turn] + at, value, dtype, count, stream),
+            "the kernel that adds a metric", error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, cudaEventRecord(adder->last, stream), "cudaEventRecord", error);
+        status = mr_nccl_call_cuda(engine, cudaEventRecord(adder->last, stream), "cudaEventRecord",
+                                   error);
     if (status == MR_OK) {
         adder->stream = stream;
         adder->is_used = true;
@@ -188,8 +205,8 @@ static int32_t add_value(const struct mr_nccl_engine *engine, struct mr_nccl_met
     return status;
 }
 
-int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const void *value, uint32_t dtype, double count,
-                                void *stream, mr_error *error)
+int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const void *value,
+                                uint32_t dtype, double count, void *stream, mr_error *error)
 {
     struct mr_nccl_engine *engine = user;
     struct mr_nccl_metric_sums *sums = handle;
@@ -201,21 +218,22 @@ int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const voi
     int32_t status = MR_OK;
     if (call.code == cudaSuccess)
         status = add_value(engine, sums, at, value, dtype, count, stream, error);
-    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a sum on the device");
+    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL,
+                                     "a sum on the device");
     return status != MR_OK ? status : ended;
 }
 
-int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums, double *to,
-                                 mr_error *error)
+int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums,
+                                 double *to, mr_error *error)
 {
     int32_t status = follow_adders(engine, sums, error);
     if (status == MR_OK)
-        status =
-            mr_nccl_call_cuda(engine, mr_nccl_sums_take(to, sums->accumulator[sums->turn], sums->n, engine->stream),
-                              "the kernel that takes the metrics", error);
+        status = mr_nccl_call_cuda(
+            engine, mr_nccl_sums_take(to, sums->accumulator[sums->turn], sums->n, engine->stream),
+            "the kernel that takes the metrics", error);
     if (status == MR_OK)
-        status = mr_nccl_call_cuda(engine, cudaEventRecord(sums->taken[sums->turn], engine->stream), "cudaEventRecord",
-                                   error);
+        status = mr_nccl_call_cuda(engine, cudaEventRecord(sums->taken[sums->turn], engine->stream),
+                                   "cudaEventRecord", error);
     sums->turn = 1 - sums->turn;
     return status;
 }

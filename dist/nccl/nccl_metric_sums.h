@@ -30,13 +30,17 @@ struct mr_nccl_metric_sums {
 
 /* sums_create, sums_add and sums_destroy of struct mr_engine_device. */
 int32_t mr_nccl_metric_sums_create(void *user, uint32_t n, void **sums_out, mr_error *error);
-int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const void *value, uint32_t dtype, double count,
-                                void *stream, mr_error *error);
+int32_t mr_nccl_metric_sums_add(void *user, void *handle, uint32_t at, const void *value,
+                                uint32_t dtype, double count, void *stream, mr_error *error);
 void mr_nccl_metric_sums_destroy(void *user, void *handle);
 /* In the engine's stream: to[i] += the sums so far, which begin again at 0. */
-int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *metric_sums, double *to,
+int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine,
+                                 struct mr_nccl_metric_sums *metric_sums, double *to,
                                  mr_error *error);
-/* The engine's stream comes after all adds, of whatever stream: when it has ended, the sums may be freed. */
+/*
+ * The engine's stream comes after all adds, of whatever stream: when it has ended, the sums may be
+ * freed.
+ */
 void mr_nccl_metric_sums_follow(struct mr_nccl_engine *engine);
 void mr_nccl_metric_sums_free(struct mr_nccl_engine *engine);
 

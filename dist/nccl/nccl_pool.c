@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tickets with their events, and stages, taken and given back. Sizes of stages are powers of two, and none is freed
- * before the engine ends: cudaFree() may wait for all that is on the device.
+ * Tickets with their events, and stages, taken and given back. Sizes of stages are powers of two,
+ * and none is freed before the engine ends: cudaFree() may wait for all that is on the device.
  */
 #include "dist/nccl/nccl_pool.h"
 
@@ -31,8 +31,8 @@ static void free_ticket(struct mr_nccl_ticket *ticket)
     free(ticket);
 }
 
-static int32_t make_stage(const struct mr_nccl_engine *engine, size_t size, struct mr_nccl_stage **stage_out,
-                          mr_error *error)
+static int32_t make_stage(const struct mr_nccl_engine *engine, size_t size,
+                          struct mr_nccl_stage **stage_out, mr_error *error)
 {
     struct mr_nccl_stage *stage = calloc(1, sizeof *stage);
     if (!stage)
@@ -42,8 +42,8 @@ static int32_t make_stage(const struct mr_nccl_engine *engine, size_t size, stru
         stage->size *= 2;
     void *host = NULL;
     void *device = NULL;
-    int32_t status =
-        mr_nccl_call_cuda(engine, cudaHostAlloc(&host, stage->size, cudaHostAllocDefault), "cudaHostAlloc", error);
+    int32_t status = mr_nccl_call_cuda(
+        engine, cudaHostAlloc(&host, stage->size, cudaHostAllocDefault), "cudaHostAlloc", error);
     if (status == MR_OK)
         status = mr_nccl_call_cuda(engine, cudaMalloc(&device, stage->size), "cudaMalloc", error);
     stage->host = host;
@@ -66,7 +66,8 @@ static struct mr_nccl_stage *find_stage(struct mr_nccl_engine *engine, size_t si
     return stage;
 }
 
-static int32_t make_ticket(const struct mr_nccl_engine *engine, struct mr_nccl_ticket **ticket_out, mr_error *error)
+static int32_t make_ticket(const struct mr_nccl_engine *engine, struct mr_nccl_ticket **ticket_out,
+                           mr_error *error)
 {
     struct mr_nccl_ticket *ticket = calloc(1, sizeof *ticket);
     if (!ticket)
@@ -80,8 +81,8 @@ static int32_t make_ticket(const struct mr_nccl_engine *engine, struct mr_nccl_t
     return mr_nccl_call_cuda(engine, code, "cudaEventCreateWithFlags", error);
 }
 
-int32_t mr_nccl_pool_take(struct mr_nccl_engine *engine, size_t stage_size, struct mr_nccl_ticket **ticket_out,
-                          mr_error *error)
+int32_t mr_nccl_pool_take(struct mr_nccl_engine *engine, size_t stage_size,
+                          struct mr_nccl_ticket **ticket_out, mr_error *error)
 {
     pthread_mutex_lock(&engine->pool_lock);
     struct mr_nccl_ticket *ticket = engine->tickets;

@@ -18,7 +18,8 @@ struct mr_nccl_ticket {
     struct mr_nccl_ticket *next; /* of the pool's */
     cudaEvent_t ended;
     struct mr_nccl_stage *stage; /* NULL: the buffers are the caller's */
-    void *out;     /* under pool_lock: where the host's result goes; NULL: it is there, or there is none */
+    void *out;     /* under pool_lock: where the host's result goes; NULL: it is there, or there
+                      is none */
     size_t out_at; /* in the stage */
     size_t out_len;
 };
@@ -26,8 +27,8 @@ struct mr_nccl_ticket {
 /* Nothing larger is staged. */
 #define MR_NCCL_POOL_MAX ((size_t)1 << 20)
 /* stage_size 0: a ticket without a stage. */
-int32_t mr_nccl_pool_take(struct mr_nccl_engine *engine, size_t stage_size, struct mr_nccl_ticket **ticket_out,
-                          mr_error *error);
+int32_t mr_nccl_pool_take(struct mr_nccl_engine *engine, size_t stage_size,
+                          struct mr_nccl_ticket **ticket_out, mr_error *error);
 void mr_nccl_pool_drop(void *user, void *ticket);
 void mr_nccl_pool_free(struct mr_nccl_engine *engine);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks compare before NCCL begins. Every rank puts a card into the store that says which GPU of which machine it
- * has. Rank 0 reads all cards and answers with the communicator's id, or with the reason for a refusal, so that all
- * ranks report the same.
+ * What ranks compare before NCCL begins. Every rank puts a card into the store that says which GPU
+ * of which machine it has. Rank 0 reads all cards and answers with the communicator's id, or with
+ * the reason for a refusal, so that all ranks report the same.
  *
- * NCCL does not always notice two ranks on one GPU, and then hangs. The number of a device does not show it, since
- * CUDA_VISIBLE_DEVICES may differ; the machine's boot id and the GPU's UUID do, in containers too. Parts of one GPU
- * (MIG) may have different UUIDs; NCCL itself refuses those, by the address on the bus.
+ * NCCL does not always notice two ranks on one GPU, and then hangs. The number of a device does not
+ * show it, since CUDA_VISIBLE_DEVICES may differ; the machine's boot id and the GPU's UUID do, in
+ * containers too. Parts of one GPU (MIG) may have different UUIDs; NCCL itself refuses those, by
+ * the address on the bus.
  */
 #include "dist/nccl/nccl_ranks.h"
 
@@ -59,7 +60,8 @@ static void name_uuid(const unsigned char uuid[16], char text_out[UUID_TEXT])
                                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
-static int32_t make_card(const struct mr_nccl_engine *engine, struct card *card_out, mr_error *error)
+static int32_t make_card(const struct mr_nccl_engine *engine, struct card *card_out,
+                         mr_error *error)
 {
     struct cudaDeviceProp properties;
     int version = 0;
@@ -83,9 +85,11 @@ static int32_t say_same(const struct card *cards, uint32_t i, uint32_t j, mr_err
     char uuid[UUID_TEXT];
     name_uuid(cards[i].uuid, uuid);
     if (cards[i].device == cards[j].device)
-        return mr_error_set(error, MR_ERR_INVALID, "ranks %u and %u are both on cuda:%d (%s) of one machine", i, j,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "ranks %u and %u are both on cuda:%d (%s) of one machine", i, j,
                             (int)cards[i].device, uuid);
-    return mr_error_set(error, MR_ERR_INVALID, "rank %u on its cuda:%d and rank %u on its cuda:%d have one GPU (%s)", i,
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "rank %u on its cuda:%d and rank %u on its cuda:%d have one GPU (%s)", i,
                         (int)cards[i].device, j, (int)cards[j].device, uuid);
 }
 
@@ -95,14 +99,16 @@ static int32_t say_versions(const struct card *cards, uint32_t j, mr_error *erro
     char own[MR_NCCL_VERSION_TEXT];
     mr_nccl_call_version(cards[j].version, theirs);
     mr_nccl_call_version(cards[0].version, own);
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "rank %u has NCCL %s, rank 0 has %s", j, theirs, own);
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "rank %u has NCCL %s, rank 0 has %s", j, theirs,
+                        own);
 }
 
 /* The ranks before j have passed. */
 static int32_t compare_card(const struct card *cards, uint32_t j, mr_error *error)
 {
     if (cards[j].is_adopted != cards[0].is_adopted)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u gives a communicator to adopt, rank %u does not",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "rank %u gives a communicator to adopt, rank %u does not",
                             cards[j].is_adopted ? j : 0, cards[j].is_adopted ? 0 : j);
     if (cards[j].version != cards[0].version)
         return say_versions(cards, j, error);
@@ -113,24 +119,27 @@ static int32_t compare_card(const struct card *cards, uint32_t j, mr_error *erro
     return MR_OK;
 }
 
-static int32_t get_value(const struct mr_engine_setup *setup, const char *key, void *value_out, uint32_t size,
-                         mr_error *error)
+static int32_t get_value(const struct mr_engine_setup *setup, const char *key, void *value_out,
+                         uint32_t size, mr_error *error)
 {
     uint32_t len = 0;
-    int32_t status = setup->store.get(setup->store.user, key, value_out, size, &len, setup->deadline_ns, error);
+    int32_t status =
+        setup->store.get(setup->store.user, key, value_out, size, &len, setup->deadline_ns, error);
     if (status == MR_OK && len != size)
-        return mr_error_set(error, MR_ERR_PEER, "'%s' in the store has %u bytes instead of %u", key, len, size);
+        return mr_error_set(error, MR_ERR_PEER, "'%s' in the store has %u bytes instead of %u", key,
+                            len, size);
     return status;
 }
 
-static int32_t set_value(const struct mr_engine_setup *setup, const char *key, const void *value, uint32_t len,
-                         mr_error *error)
+static int32_t set_value(const struct mr_engine_setup *setup, const char *key, const void *value,
+                         uint32_t len, mr_error *error)
 {
     return setup->store.set(setup->store.user, key, value, len, error);
 }
 
 /* Rank 0. */
-static int32_t compare_all(const struct mr_engine_setup *setup, const struct card *own, mr_error *error)
+static int32_t compare_all(const struct mr_engine_setup *setup, const struct card *own,
+                           mr_error *error)
 {
     struct card *cards = calloc(setup->world_size, sizeof *cards);
     if (!cards)
@@ -157,7 +166,8 @@ static int32_t answer_all(const struct mr_nccl_engine *engine, const struct mr_e
     memset(&answer, 0, sizeof answer);
     answer.status = compare_all(setup, own, &why);
     if (answer.status == MR_OK && !engine->is_adopted)
-        answer.status = mr_nccl_call_nccl(NULL, ncclGetUniqueId(&answer.id), "ncclGetUniqueId", &why);
+        answer.status =
+            mr_nccl_call_nccl(NULL, ncclGetUniqueId(&answer.id), "ncclGetUniqueId", &why);
     if (answer.status != MR_OK)
         snprintf(answer.words, sizeof answer.words, "%.*s", REFUSAL - 1, why.text);
     int32_t status = set_value(setup, "nccl/answer", &answer, sizeof answer, error);
@@ -168,7 +178,8 @@ static int32_t answer_all(const struct mr_nccl_engine *engine, const struct mr_e
     return answer.status;
 }
 
-static int32_t read_answer(const struct mr_engine_setup *setup, ncclUniqueId *id_out, mr_error *error)
+static int32_t read_answer(const struct mr_engine_setup *setup, ncclUniqueId *id_out,
+                           mr_error *error)
 {
     struct answer answer;
     int32_t status = get_value(setup, "nccl/answer", &answer, sizeof answer, error);
@@ -178,11 +189,13 @@ static int32_t read_answer(const struct mr_engine_setup *setup, ncclUniqueId *id
     if (answer.status == MR_OK)
         return MR_OK;
     bool is_known = answer.status < 0 && answer.status >= MR_ERR_DEVICE;
-    return mr_error_set(error, is_known ? (mr_status)answer.status : MR_ERR_PEER, "%.*s", REFUSAL - 1, answer.words);
+    return mr_error_set(error, is_known ? (mr_status)answer.status : MR_ERR_PEER, "%.*s",
+                        REFUSAL - 1, answer.words);
 }
 
-int32_t mr_nccl_ranks_agree(const struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
-                            ncclUniqueId *id_out, mr_error *error)
+int32_t mr_nccl_ranks_agree(const struct mr_nccl_engine *engine,
+                            const struct mr_engine_setup *setup, ncclUniqueId *id_out,
+                            mr_error *error)
 {
     struct card card;
     char key[KEY];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine from inside, what its files share: one communicator, one stream of its own, and pools of what
- * collectives need, so that nothing is allocated after a program's first step.
+ * The nccl engine from inside, what its files share: one communicator, one stream of its own, and
+ * pools of what collectives need, so that nothing is allocated after a program's first step.
  *
- * Invariant: abort() may come from another thread at any moment. So calls of NCCL with the communicator are made under
- * comm_lock, none of them should wait for another rank, and is_aborted is set before anything ends: after that, an
- * event that has passed says nothing about its collective.
+ * Invariant: abort() may come from another thread at any moment. So calls of NCCL with the
+ * communicator are made under comm_lock, none of them should wait for another rank, and is_aborted
+ * is set before anything ends: after that, an event that has passed says nothing about its
+ * collective.
  */
 #ifndef DIST_NCCL_NCCL_STATE_H
 #define DIST_NCCL_NCCL_STATE_H
@@ -36,7 +37,8 @@ struct mr_nccl_engine {
     pthread_mutex_t comm_lock;
     ncclComm_t comm;        /* NULL: none, or aborted */
     atomic_bool is_aborted; /* set without the lock */
-    atomic_bool is_ended;   /* comm was given to NCCL's abort or destroy, once; also without the lock */
+    atomic_bool is_ended;   /* comm was given to NCCL's abort or destroy, once; also without the
+                               lock */
 
     pthread_mutex_t pool_lock;
     struct mr_nccl_ticket *tickets; /* not in use */
@@ -45,7 +47,8 @@ struct mr_nccl_engine {
     struct mr_nccl_metric_sums *metric_sums; /* of the caller's thread */
 
     atomic_ulong caller; /* pthread_t of the last issue */
-    atomic_ulong watch;  /* pthread_t of the thread that asks for health; it keeps our device as its own */
+    atomic_ulong watch;  /* pthread_t of the thread that asks for health; it keeps our device as
+                            its own */
 };
 
 #endif

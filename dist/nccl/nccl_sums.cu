@@ -2,8 +2,8 @@
 /*
  * The kernels that add up metrics on the device.
  *
- * Invariant: two adds to the same number run one after the other, which nccl_metric_sums.c takes care of. Nothing here
- * is atomic, so that the result is the same every time.
+ * Invariant: two adds to the same number run one after the other, which nccl_metric_sums.c takes
+ * care of. Nothing here is atomic, so that the result is the same every time.
  */
 #include "dist/nccl/nccl_sums.h"
 
@@ -42,8 +42,8 @@ static __global__ void __launch_bounds__(THREADS) take_sums(double *to, double *
 
 static bool is_number(uint32_t dtype)
 {
-    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 || dtype == MR_I32 ||
-           dtype == MR_I64;
+    return dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32 || dtype == MR_F64 ||
+           dtype == MR_I32 || dtype == MR_I64;
 }
 
 cudaError_t mr_nccl_sums_load(void)
@@ -53,12 +53,14 @@ cudaError_t mr_nccl_sums_load(void)
     return code == cudaSuccess ? cudaFuncGetAttributes(&attributes, (const void *)take_sums) : code;
 }
 
-cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream)
+cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count,
+                             cudaStream_t stream)
 {
     if (!is_number(dtype))
         return cudaErrorInvalidValue;
     void *arguments[] = {&sums, &value, &dtype, &count};
-    return cudaLaunchKernel((const void *)add_number, dim3(1, 1, 1), dim3(1, 1, 1), arguments, 0, stream);
+    return cudaLaunchKernel((const void *)add_number, dim3(1, 1, 1), dim3(1, 1, 1), arguments, 0,
+                            stream);
 }
 
 cudaError_t mr_nccl_sums_take(double *to, double *sums, uint32_t n, cudaStream_t stream)

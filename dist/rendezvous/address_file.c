@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of file:///PATH. A file that this library did not write is not overwritten: the user may have named it by
- * mistake. The file that a crashed run left behind is.
+ * The file of file:///PATH. A file that this library did not write is not overwritten: the user may
+ * have named it by mistake. The file that a crashed run left behind is.
  */
 #include "dist/rendezvous/address_file.h"
 
@@ -19,8 +19,8 @@
 
 static int format_line(const struct mr_address_file *file, char line[LINE])
 {
-    return snprintf(line, LINE, MAGIC " %s %u %016" PRIx64 " %s\n", file->host, (unsigned)file->port, file->run,
-                    file->boot[0] ? file->boot : "-");
+    return snprintf(line, LINE, MAGIC " %s %u %016" PRIx64 " %s\n", file->host,
+                    (unsigned)file->port, file->run, file->boot[0] ? file->boot : "-");
 }
 
 static bool parse_line(const char *line, struct mr_address_file *file_out)
@@ -28,7 +28,8 @@ static bool parse_line(const char *line, struct mr_address_file *file_out)
     struct mr_address_file file = {0};
     unsigned port = 0;
     char end = '\0';
-    int n = sscanf(line, MAGIC " %71s %5u %16" SCNx64 " %39s%c", file.host, &port, &file.run, file.boot, &end);
+    int n = sscanf(line, MAGIC " %71s %5u %16" SCNx64 " %39s%c", file.host, &port, &file.run,
+                   file.boot, &end);
     if (n != 5 || end != '\n' || port == 0 || port > 65535)
         return false;
     if (strcmp(file.boot, "-") == 0)
@@ -63,7 +64,8 @@ mr_status mr_address_file_read(const char *path, struct mr_address_file *file_ou
     return MR_OK;
 }
 
-static mr_status write_temporary(const char *temporary, const struct mr_address_file *file, mr_error *error)
+static mr_status write_temporary(const char *temporary, const struct mr_address_file *file,
+                                 mr_error *error)
 {
     char line[LINE];
     int len = format_line(file, line);
@@ -88,16 +90,19 @@ static mr_status write_temporary(const char *temporary, const struct mr_address_
     return MR_OK;
 }
 
-mr_status mr_address_file_write(const char *path, const struct mr_address_file *file, mr_error *error)
+mr_status mr_address_file_write(const char *path, const struct mr_address_file *file,
+                                mr_error *error)
 {
     char temporary[4200], line[LINE];
     struct mr_address_file stale;
     int rc = read_line(path, line);
     if (rc != -ENOENT && rc != 0 && !(rc > 0 && parse_line(line, &stale)))
         return mr_error_set(error, MR_ERR_INVALID, "%s exists and is not a store's address", path);
-    int len = snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".%ld", path, file->run, (long)getpid());
+    int len = snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".%ld", path, file->run,
+                       (long)getpid());
     if (len < 0 || (size_t)len >= sizeof temporary)
-        return mr_error_set(error, MR_ERR_INVALID, "the path of file:// has %zu bytes", strlen(path));
+        return mr_error_set(error, MR_ERR_INVALID, "the path of file:// has %zu bytes",
+                            strlen(path));
     mr_status status = write_temporary(temporary, file, error);
     if (status != MR_OK)
         return status;
@@ -111,7 +116,7 @@ mr_status mr_address_file_write(const char *path, const struct mr_address_file *
 void mr_address_file_remove(const char *path, const struct mr_address_file *file)
 {
     struct mr_address_file there;
-    if (mr_address_file_read(path, &there, NULL) == MR_OK && there.run == file->run && there.port == file->port &&
-        strcmp(there.host, file->host) == 0)
+    if (mr_address_file_read(path, &there, NULL) == MR_OK && there.run == file->run &&
+        there.port == file->port && strcmp(there.host, file->host) == 0)
         unlink(path);
 }

@@ -15,10 +15,11 @@ struct mr_address_file {
 };
 
 /*
- * Write a temporary file and rename it, so that nobody reads half a line. MR_ERR_INVALID where path is a file that is
- * no store's address, which stays as it is; MR_ERR_IO.
+ * Write a temporary file and rename it, so that nobody reads half a line. MR_ERR_INVALID where path
+ * is a file that is no store's address, which stays as it is; MR_ERR_IO.
  */
-mr_status mr_address_file_write(const char *path, const struct mr_address_file *file, mr_error *error);
+mr_status mr_address_file_write(const char *path, const struct mr_address_file *file,
+                                mr_error *error);
 
 /* MR_PENDING when there is no file yet, or one that is no store's address: error says which. */
 mr_status mr_address_file_read(const char *path, struct mr_address_file *file_out, mr_error *error);

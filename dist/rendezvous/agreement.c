@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 collects the facts of all ranks and gives each its verdict. It stops collecting a little before the deadline,
- * so that its words reach the others before their own time is up. What others wrote is input and is checked.
+ * Rank 0 collects the facts of all ranks and gives each its verdict. It stops collecting a little
+ * before the deadline, so that its words reach the others before their own time is up. What others
+ * wrote is input and is checked.
  */
 #include "dist/rendezvous/agreement.h"
 
@@ -41,13 +42,15 @@ void mr_agreement_boot(char boot_out[40])
     memset(boot_out + (n > 0 ? n : 0), 0, (size_t)(40 - (n > 0 ? n : 0)));
 }
 
-void mr_agreement_describe(const struct mr_rank_identity *who, const char *backend, struct mr_agreement_fact *fact_out)
+void mr_agreement_describe(const struct mr_rank_identity *who, const char *backend,
+                           struct mr_agreement_fact *fact_out)
 {
     *fact_out = (struct mr_agreement_fact){.version = MR_VERSION, .world_size = who->world_size};
     snprintf(fact_out->backend, sizeof fact_out->backend, "%s", backend);
     mr_agreement_boot(fact_out->boot);
     fact_out->local_rank = who->knows_local ? who->local_rank : MR_AGREEMENT_UNKNOWN;
-    fact_out->local_world_size = who->local_world_size ? who->local_world_size : MR_AGREEMENT_UNKNOWN;
+    fact_out->local_world_size =
+        who->local_world_size ? who->local_world_size : MR_AGREEMENT_UNKNOWN;
     fact_out->node = who->knows_node ? who->node : MR_AGREEMENT_UNKNOWN;
 }
 
@@ -61,13 +64,14 @@ mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n
     for (uint32_t r = 1; r < n; r++) {
         const struct mr_agreement_fact *a = &facts[0], *b = &facts[r];
         if (strcmp(a->version, b->version) != 0)
-            return mr_error_set(error, MR_ERR_PEER, "rank %u runs millrace %s, rank 0 %s", r, b->version, a->version);
+            return mr_error_set(error, MR_ERR_PEER, "rank %u runs millrace %s, rank 0 %s", r,
+                                b->version, a->version);
         if (a->world_size != b->world_size)
-            return mr_error_set(error, MR_ERR_PEER, "rank %u has world size %u, rank 0 %u", r, b->world_size,
-                                a->world_size);
+            return mr_error_set(error, MR_ERR_PEER, "rank %u has world size %u, rank 0 %u", r,
+                                b->world_size, a->world_size);
         if (strcmp(a->backend, b->backend) != 0)
-            return mr_error_set(error, MR_ERR_PEER, "rank %u wants backend %s%s, rank 0 %s%s", r, b->backend,
-                                reason_of(b), a->backend, reason_of(a));
+            return mr_error_set(error, MR_ERR_PEER, "rank %u wants backend %s%s, rank 0 %s%s", r,
+                                b->backend, reason_of(b), a->backend, reason_of(a));
     }
     return MR_OK;
 }
@@ -78,7 +82,10 @@ struct machine {
     uint32_t n_ranks;
 };
 
-/* The machine of a boot id; a machine that was not there yet is added. Neighbours in rank are mostly on the last. */
+/*
+ * The machine of a boot id; a machine that was not there yet is added. Neighbours in rank are
+ * mostly on the last.
+ */
 static uint32_t machine_of(struct machine *machines, uint32_t *n_machines, const char *boot)
 {
     for (uint32_t i = *n_machines; i > 0; i--)
@@ -88,8 +95,8 @@ static uint32_t machine_of(struct machine *machines, uint32_t *n_machines, const
     return (*n_machines)++;
 }
 
-mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, struct mr_agreement_place *places_out,
-                             mr_error *error)
+mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n,
+                             struct mr_agreement_place *places_out, mr_error *error)
 {
     uint32_t n_machines = 0;
     struct machine *machines = calloc(n, sizeof *machines);
@@ -108,7 +115,10 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, 
             place->local_world_size = facts[r].local_world_size;
         if (facts[r].local_rank != MR_AGREEMENT_UNKNOWN)
             place->local_rank = facts[r].local_rank;
-        /* Given for one and counted for the other; machines that share a kernel, or hide that they do, differ. */
+        /*
+         * Given for one and counted for the other; machines that share a kernel, or hide that they
+         * do, differ.
+         */
         if (place->local_world_size <= place->local_rank)
             place->local_world_size = place->local_rank + 1;
     }
@@ -116,8 +126,12 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, 
     return MR_OK;
 }
 
-/* "599 s", "1500 ms": the time that was given, whatever of it a refusal or a loaded machine left unused. */
-static const char *time_given(const struct mr_agreement *agreement, uint64_t until_ns, char text[32])
+/*
+ * "599 s", "1500 ms": the time that was given, whatever of it a refusal or a loaded machine left
+ * unused.
+ */
+static const char *time_given(const struct mr_agreement *agreement, uint64_t until_ns,
+                              char text[32])
 {
     uint64_t ms = (until_ns - agreement->began_ns) / NS_PER_MS;
     snprintf(text, 32, ms % 1000 ? "%" PRIu64 " ms" : "%" PRIu64 " s", ms % 1000 ? ms : ms / 1000);
@@ -129,15 +143,20 @@ static void key_of(const char *kind, uint32_t rank, char key[MR_STORE_KEY])
     snprintf(key, MR_STORE_KEY, "join/%s/%u", kind, rank);
 }
 
-/* The fact of one rank. Another version's may be shorter or longer: its version is enough to say so. */
-static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank, uint64_t deadline_ns,
-                           struct mr_agreement_fact *fact_out, mr_error *error)
+/*
+ * The fact of one rank. Another version's may be shorter or longer: its version is enough to say
+ * so.
+ */
+static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank,
+                           uint64_t deadline_ns, struct mr_agreement_fact *fact_out,
+                           mr_error *error)
 {
     char key[MR_STORE_KEY];
     unsigned char bytes[1024];
     uint32_t len = 0;
     key_of("fact", rank, key);
-    mr_status status = mr_store_get(agreement->client, key, bytes, sizeof bytes, &len, deadline_ns, error);
+    mr_status status =
+        mr_store_get(agreement->client, key, bytes, sizeof bytes, &len, deadline_ns, error);
     if (status != MR_OK)
         return status;
     memset(fact_out, 0, sizeof *fact_out);
@@ -146,13 +165,17 @@ static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank, 
     fact_out->backend[sizeof fact_out->backend - 1] = '\0';
     fact_out->boot[sizeof fact_out->boot - 1] = '\0';
     if (len != sizeof *fact_out && strcmp(fact_out->version, MR_VERSION) == 0)
-        return mr_error_set(error, MR_ERR_PEER, "rank %u left %u bytes of facts, not %zu", rank, len, sizeof *fact_out);
+        return mr_error_set(error, MR_ERR_PEER, "rank %u left %u bytes of facts, not %zu", rank,
+                            len, sizeof *fact_out);
     return mr_store_remove(agreement->client, key, error);
 }
 
-/* The time is up: who of first to n - 1 is missing? One that is there has had time enough to leave its facts. */
-static mr_status name_missing(const struct mr_agreement *agreement, uint32_t first, uint32_t n, uint64_t until_ns,
-                              mr_error *error)
+/*
+ * The time is up: who of first to n - 1 is missing? One that is there has had time enough to leave
+ * its facts.
+ */
+static mr_status name_missing(const struct mr_agreement *agreement, uint32_t first, uint32_t n,
+                              uint64_t until_ns, mr_error *error)
 {
     char list[256], time[32];
     uint8_t *present = calloc(2, n / 8 + 1);
@@ -172,16 +195,17 @@ static mr_status name_missing(const struct mr_agreement *agreement, uint32_t fir
     free(present);
     mr_error refused;
     bool has_refused = mr_store_refused(agreement->store, &refused);
-    return mr_error_set(error, MR_ERR_TIMEOUT, "rank %s of %u did not come within %s to %s%s%.200s", list, n,
-                        time_given(agreement, until_ns, time), agreement->address, has_refused ? "; " : "",
-                        has_refused ? refused.text : "");
+    return mr_error_set(error, MR_ERR_TIMEOUT, "rank %s of %u did not come within %s to %s%s%.200s",
+                        list, n, time_given(agreement, until_ns, time), agreement->address,
+                        has_refused ? "; " : "", has_refused ? refused.text : "");
 }
 
-static mr_status collect_facts(const struct mr_agreement *agreement, struct mr_agreement_fact *facts, uint32_t n,
-                               mr_error *error)
+static mr_status collect_facts(const struct mr_agreement *agreement,
+                               struct mr_agreement_fact *facts, uint32_t n, mr_error *error)
 {
     uint64_t ms = (agreement->deadline_ns - agreement->began_ns) / NS_PER_MS;
-    uint64_t until_ns = agreement->deadline_ns - (ms / 4 < TELLING_MS ? ms / 4 : TELLING_MS) * NS_PER_MS;
+    uint64_t until_ns =
+        agreement->deadline_ns - (ms / 4 < TELLING_MS ? ms / 4 : TELLING_MS) * NS_PER_MS;
     for (uint32_t r = 1; r < n; r++) {
         mr_status status = read_fact(agreement, r, until_ns, &facts[r], error);
         if (status == MR_ERR_TIMEOUT)
@@ -192,9 +216,13 @@ static mr_status collect_facts(const struct mr_agreement *agreement, struct mr_a
     return MR_OK;
 }
 
-/* All ranks get the same words. They are also written for ranks that never came, where nobody reads them. */
-static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status outcome, const mr_error *why,
-                               const struct mr_agreement_place *places, uint32_t n, mr_error *error)
+/*
+ * All ranks get the same words. They are also written for ranks that never came, where nobody reads
+ * them.
+ */
+static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status outcome,
+                               const mr_error *why, const struct mr_agreement_place *places,
+                               uint32_t n, mr_error *error)
 {
     for (uint32_t r = 1; r < n; r++) {
         char key[MR_STORE_KEY];
@@ -202,7 +230,8 @@ static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status o
         if (outcome == MR_OK)
             verdict.place = places[r];
         else
-            snprintf(verdict.text, sizeof verdict.text, "%.*s", (int)sizeof verdict.text - 1, why->text);
+            snprintf(verdict.text, sizeof verdict.text, "%.*s", (int)sizeof verdict.text - 1,
+                     why->text);
         key_of("verdict", r, key);
         mr_status status = mr_store_set(agreement->client, key, &verdict, sizeof verdict, error);
         if (status != MR_OK)
@@ -226,7 +255,8 @@ static mr_status decide_for_all(const struct mr_agreement *agreement, struct mr_
     uint32_t n = who->world_size;
     struct mr_agreement_fact *facts = calloc(n, sizeof *facts);
     struct mr_agreement_place *places = calloc(n, sizeof *places);
-    mr_status status = facts && places ? MR_OK : mr_error_memory(&why, n * (sizeof *facts + sizeof *places));
+    mr_status status =
+        facts && places ? MR_OK : mr_error_memory(&why, n * (sizeof *facts + sizeof *places));
     if (status == MR_OK) {
         facts[0] = *own;
         status = collect_facts(agreement, facts, n, &why);
@@ -235,7 +265,8 @@ static mr_status decide_for_all(const struct mr_agreement *agreement, struct mr_
         status = mr_agreement_compare(facts, n, &why);
     if (status == MR_OK)
         status = mr_agreement_place(facts, n, places, &why);
-    mr_status sent = send_verdicts(agreement, status, &why, places, n, status == MR_OK ? &why : NULL);
+    mr_status sent =
+        send_verdicts(agreement, status, &why, places, n, status == MR_OK ? &why : NULL);
     if (status == MR_OK)
         status = sent;
     if (status == MR_OK)
@@ -247,21 +278,25 @@ static mr_status decide_for_all(const struct mr_agreement *agreement, struct mr_
     return status;
 }
 
-static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_rank_identity *who, mr_error *error)
+static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_rank_identity *who,
+                              mr_error *error)
 {
     char key[MR_STORE_KEY], time[32];
     struct verdict verdict;
     uint32_t len = 0;
     key_of("verdict", who->rank, key);
-    mr_status status =
-        mr_store_get(agreement->client, key, &verdict, sizeof verdict, &len, agreement->deadline_ns, error);
+    mr_status status = mr_store_get(agreement->client, key, &verdict, sizeof verdict, &len,
+                                    agreement->deadline_ns, error);
     if (status == MR_ERR_TIMEOUT)
-        return mr_error_set(error, MR_ERR_TIMEOUT, "rank 0 at %s did not say within %s that all %u ranks are there",
-                            agreement->address, time_given(agreement, agreement->deadline_ns, time), who->world_size);
+        return mr_error_set(error, MR_ERR_TIMEOUT,
+                            "rank 0 at %s did not say within %s that all %u ranks are there",
+                            agreement->address, time_given(agreement, agreement->deadline_ns, time),
+                            who->world_size);
     if (status != MR_OK)
         return status;
     if (len != sizeof verdict || verdict.status > 0)
-        return mr_error_set(error, MR_ERR_PEER, "rank 0 left a verdict of %u bytes and status %d", len, verdict.status);
+        return mr_error_set(error, MR_ERR_PEER, "rank 0 left a verdict of %u bytes and status %d",
+                            len, verdict.status);
     verdict.text[sizeof verdict.text - 1] = '\0';
     if (verdict.status != MR_OK)
         return mr_error_set(error, (mr_status)verdict.status, "%s", verdict.text);
@@ -278,11 +313,12 @@ static mr_status await_verdict(const struct mr_agreement *agreement, struct mr_r
     return status == MR_OK ? read_verdict(agreement, who, error) : status;
 }
 
-mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_rank_identity *who, const char *backend,
-                             mr_error *error)
+mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_rank_identity *who,
+                             const char *backend, mr_error *error)
 {
     struct mr_agreement_fact own;
     mr_agreement_describe(who, backend, &own);
     own.lacks_mpi = agreement->lacks_mpi;
-    return who->rank == 0 ? decide_for_all(agreement, who, &own, error) : await_verdict(agreement, who, &own, error);
+    return who->rank == 0 ? decide_for_all(agreement, who, &own, error)
+                          : await_verdict(agreement, who, &own, error);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all ranks must agree on before anything else. Each puts its facts into the store; rank 0 compares them and
- * leaves each rank a verdict: the backend and its place, or why there will be no group.
+ * What all ranks must agree on before anything else. Each puts its facts into the store; rank 0
+ * compares them and leaves each rank a verdict: the backend and its place, or why there will be no
+ * group.
  */
 #ifndef DIST_RENDEZVOUS_AGREEMENT_H
 #define DIST_RENDEZVOUS_AGREEMENT_H
@@ -34,14 +35,18 @@ struct mr_agreement_place {
 void mr_agreement_boot(char boot_out[40]);
 
 /* The facts of this rank. */
-void mr_agreement_describe(const struct mr_rank_identity *who, const char *backend, struct mr_agreement_fact *fact_out);
+void mr_agreement_describe(const struct mr_rank_identity *who, const char *backend,
+                           struct mr_agreement_fact *fact_out);
 
 /* MR_ERR_PEER names a rank that differs from rank 0, and in what. */
 mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n, mr_error *error);
 
-/* Where each rank is. Machines are counted in the order of ranks, ranks on one likewise; what was given stays. */
-mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n, struct mr_agreement_place *places_out,
-                             mr_error *error);
+/*
+ * Where each rank is. Machines are counted in the order of ranks, ranks on one likewise; what was
+ * given stays.
+ */
+mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n,
+                             struct mr_agreement_place *places_out, mr_error *error);
 
 struct mr_agreement {
     struct mr_store *store; /* in rank 0 only */
@@ -53,10 +58,10 @@ struct mr_agreement {
 };
 
 /*
- * Wait for all and agree. who and backend are complete on MR_OK. MR_ERR_TIMEOUT with the ranks that are missing;
- * MR_ERR_PEER as mr_agreement_compare().
+ * Wait for all and agree. who and backend are complete on MR_OK. MR_ERR_TIMEOUT with the ranks that
+ * are missing; MR_ERR_PEER as mr_agreement_compare().
  */
-mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_rank_identity *who, const char *backend,
-                             mr_error *error);
+mr_status mr_agreement_reach(const struct mr_agreement *agreement, struct mr_rank_identity *who,
+                             const char *backend, mr_error *error);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses Slurm's short forms. A name may have several brackets, anywhere, and "01-03" keeps its zeros. */
+/*
+ * Parses Slurm's short forms. A name may have several brackets, anywhere, and "01-03" keeps its
+ * zeros.
+ */
 #include "dist/rendezvous/hostlist.h"
 
 #include <string.h>
@@ -13,7 +16,8 @@ struct cursor {
 
 static mr_status fail_syntax(const struct cursor *in, const char *what)
 {
-    return mr_error_set(in->error, MR_ERR_INVALID, "%s at byte %td of \"%s\"", what, in->at - in->list, in->list);
+    return mr_error_set(in->error, MR_ERR_INVALID, "%s at byte %td of \"%s\"", what,
+                        in->at - in->list, in->list);
 }
 
 static bool is_digit(char c)
@@ -23,10 +27,12 @@ static bool is_digit(char c)
 
 static bool is_of_a_name(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_';
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '.' || c == '_';
 }
 
-static size_t copy_while(struct cursor *in, bool (*is_wanted)(char c), char host[MR_HOSTLIST_HOST], size_t len)
+static size_t copy_while(struct cursor *in, bool (*is_wanted)(char c), char host[MR_HOSTLIST_HOST],
+                         size_t len)
 {
     while (is_wanted(*in->at) && len + 1 < MR_HOSTLIST_HOST)
         host[len++] = *in->at++;
@@ -53,8 +59,8 @@ mr_status mr_hostlist_first(const char *list, char *host_out, mr_error *error)
     if (len == 0)
         return fail_syntax(&in, "no host");
     if (*in.at && *in.at != ',')
-        return fail_syntax(&in,
-                           is_of_a_name(*in.at) ? "a host name that is too long" : "a character that no host name has");
+        return fail_syntax(&in, is_of_a_name(*in.at) ? "a host name that is too long"
+                                                     : "a character that no host name has");
     memcpy(host_out, host, sizeof host);
     return MR_OK;
 }
@@ -93,7 +99,8 @@ static mr_status read_tasks(struct cursor *in, uint32_t *tasks_out, uint32_t *ti
     return MR_OK;
 }
 
-mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_out, uint64_t *sum_out, mr_error *error)
+mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_out,
+                            uint64_t *sum_out, mr_error *error)
 {
     struct cursor in = {counts, counts, error};
     uint32_t found = 0, nodes = 0;
@@ -116,7 +123,8 @@ mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_
         in.at++;
     }
     if (index >= nodes)
-        return mr_error_set(error, MR_ERR_INVALID, "\"%s\" has %u nodes and none of number %u", counts, nodes, index);
+        return mr_error_set(error, MR_ERR_INVALID, "\"%s\" has %u nodes and none of number %u",
+                            counts, nodes, index);
     *tasks_out = found;
     *sum_out = sum;
     return MR_OK;

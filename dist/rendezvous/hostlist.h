@@ -9,7 +9,8 @@
 #define MR_HOSTLIST_MAX (1u << 20) /* nodes in one list */
 
 /*
- * The first host of a list; of "r[1-2]n[01-04],m5" it is "r1n01". What comes after it is not looked at.
+ * The first host of a list; of "r[1-2]n[01-04],m5" it is "r1n01". What comes after it is not looked
+ * at.
  *
  * host_out   MR_HOSTLIST_HOST bytes.
  * MR_ERR_INVALID says what is wrong with the list, and where.
@@ -17,7 +18,7 @@
 mr_status mr_hostlist_first(const char *list, char *host_out, mr_error *error);
 
 /* The index-th of the counts "2(x3),1", which are 2, 2, 2, 1, and their sum. */
-mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_out, uint64_t *sum_out,
-                            mr_error *error);
+mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_out,
+                            uint64_t *sum_out, mr_error *error);
 
 #endif

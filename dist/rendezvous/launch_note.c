@@ -2,9 +2,10 @@
 /*
  * Notes for the launcher's monitor, which then sees that a rank has ended for which others wait.
  *
- * The variable may be inherited without the descriptor, whose number may belong to a file of the program's by then. So
- * the number is believed only if the socket's inode is the right one. A program may also form worlds of its own out of
- * the ranks; then a rank that never comes is none of the launcher's concern.
+ * The variable may be inherited without the descriptor, whose number may belong to a file of the
+ * program's by then. So the number is believed only if the socket's inode is the right one. A
+ * program may also form worlds of its own out of the ranks; then a rank that never comes is none of
+ * the launcher's concern.
  */
 #include "dist/rendezvous/launch_note.h"
 
@@ -32,7 +33,8 @@ int mr_launch_note_find(const char *(*get)(void *user, const char *name), void *
         return -1;
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode) || info.st_ino != inode)
         return -1;
-    fcntl(fd, F_SETFD, FD_CLOEXEC); /* this process writes the notes, and no program that it starts */
+    /* this process writes the notes, and no program that it starts */
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
 }
 

@@ -5,11 +5,17 @@
 
 #include "dist/rendezvous/rank_identity.h"
 
-/* The descriptor that notes go to; -1 where no launcher reads them, or the ranks are not those that it has started. */
+/*
+ * The descriptor that notes go to; -1 where no launcher reads them, or the ranks are not those that
+ * it has started.
+ */
 int mr_launch_note_find(const char *(*get)(void *user, const char *name), void *user,
                         const struct mr_rank_identity *who);
 
-/* note: MR_RANK_NOTE_... Does nothing for -1. Never blocks; a note that does not arrive is no error. */
+/*
+ * note: MR_RANK_NOTE_... Does nothing for -1. Never blocks; a note that does not arrive is no
+ * error.
+ */
 void mr_launch_note_write(int fd, char note);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the address of this machine to bind. A host's own name often means 127.0.1.1 on itself and another address
- * elsewhere, so among several addresses one that others can reach comes first.
+ * Chooses the address of this machine to bind. A host's own name often means 127.0.1.1 on itself
+ * and another address elsewhere, so among several addresses one that others can reach comes first.
  */
 #include "dist/rendezvous/local_address.h"
 
@@ -16,7 +16,8 @@
 
 bool mr_local_address_is_loopback(const char *address)
 {
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 || strncmp(address, "::ffff:127.", 11) == 0;
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
+           strncmp(address, "::ffff:127.", 11) == 0;
 }
 
 static socklen_t size_of(int family)
@@ -26,10 +27,14 @@ static socklen_t size_of(int family)
 
 static bool spell_address(const struct sockaddr *address, char *text_out)
 {
-    return getnameinfo(address, size_of(address->sa_family), text_out, MR_LOCAL_ADDRESS, NULL, 0, NI_NUMERICHOST) == 0;
+    return getnameinfo(address, size_of(address->sa_family), text_out, MR_LOCAL_ADDRESS, NULL, 0,
+                       NI_NUMERICHOST) == 0;
 }
 
-/* The kernel knows best: only an address of this machine can be bound. 0.0.0.0 and :: are no address of any. */
+/*
+ * The kernel knows best: only an address of this machine can be bound. 0.0.0.0 and :: are no
+ * address of any.
+ */
 static bool can_bind(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET &&
@@ -46,7 +51,9 @@ static bool can_bind(const struct sockaddr *address)
     return can;
 }
 
-/* The best of the addresses that can be bound; tried_out is the first there was, for the message. */
+/*
+ * The best of the addresses that can be bound; tried_out is the first there was, for the message.
+ */
 static bool choose_address(const struct mr_store_addresses *all, char *address_out, char *tried_out)
 {
     bool found = false;
@@ -68,40 +75,48 @@ static bool choose_address(const struct mr_store_addresses *all, char *address_o
     return found;
 }
 
-mr_status mr_local_address_of_host(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
-                                   char address_out[MR_LOCAL_ADDRESS], mr_error *error)
+mr_status mr_local_address_of_host(const char *host, mr_store_resolver *resolver,
+                                   uint64_t deadline_ns, char address_out[MR_LOCAL_ADDRESS],
+                                   mr_error *error)
 {
     struct mr_store_addresses all;
     char tried[MR_LOCAL_ADDRESS];
     mr_error why;
     mr_status status = mr_store_address_resolve(host, resolver, deadline_ns, &all, &why);
     if (status != MR_OK)
-        return mr_error_set(error, status == MR_ERR_IO ? MR_ERR_INVALID : status, "rank 0's %s", why.text);
+        return mr_error_set(error, status == MR_ERR_IO ? MR_ERR_INVALID : status, "rank 0's %s",
+                            why.text);
     if (choose_address(&all, address_out, tried))
         return MR_OK;
     if (strcmp(tried, host) == 0)
-        return mr_error_set(error, MR_ERR_INVALID, "this is rank 0, and %s is not an address of this machine", host);
-    return mr_error_set(error, MR_ERR_INVALID, "this is rank 0, and \"%s\" (%s) is not an address of this machine",
-                        host, tried);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "this is rank 0, and %s is not an address of this machine", host);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "this is rank 0, and \"%s\" (%s) is not an address of this machine", host,
+                        tried);
 }
 
-/* Reaches no further than one network, and not without the name of the interface on the other end. */
+/*
+ * Reaches no further than one network, and not without the name of the interface on the other end.
+ */
 static bool is_link_local(const struct sockaddr *address)
 {
     return address->sa_family == AF_INET6 &&
            IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-static bool find_interface(const struct ifaddrs *all, const char *name, int family, bool link_local, char *address_out)
+static bool find_interface(const struct ifaddrs *all, const char *name, int family, bool link_local,
+                           char *address_out)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-        if (i->ifa_addr && i->ifa_addr->sa_family == family && is_link_local(i->ifa_addr) == link_local &&
-            strcmp(i->ifa_name, name) == 0)
+        if (i->ifa_addr && i->ifa_addr->sa_family == family &&
+            is_link_local(i->ifa_addr) == link_local && strcmp(i->ifa_name, name) == 0)
             return spell_address(i->ifa_addr, address_out);
     return false;
 }
 
-mr_status mr_local_address_of_interface(const char *name, char address_out[MR_LOCAL_ADDRESS], mr_error *error)
+mr_status mr_local_address_of_interface(const char *name, char address_out[MR_LOCAL_ADDRESS],
+                                        mr_error *error)
 {
     struct ifaddrs *all = NULL;
     if (getifaddrs(&all) != 0)
@@ -111,14 +126,19 @@ mr_status mr_local_address_of_interface(const char *name, char address_out[MR_LO
                  find_interface(all, name, AF_INET6, true, address_out);
     freeifaddrs(all);
     if (!found)
-        return mr_error_set(error, MR_ERR_INVALID, "there is no interface \"%s\" with an address", name);
+        return mr_error_set(error, MR_ERR_INVALID, "there is no interface \"%s\" with an address",
+                            name);
     return MR_OK;
 }
 
-/* Connecting a datagram socket only asks for the route. 192.0.2.0/24 is documentation's, and nobody's neighbour. */
+/*
+ * Connecting a datagram socket only asks for the route. 192.0.2.0/24 is documentation's, and
+ * nobody's neighbour.
+ */
 bool mr_local_address_of_route(char address_out[MR_LOCAL_ADDRESS])
 {
-    struct sockaddr_in far = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc0000201)};
+    struct sockaddr_in far = {
+        .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc0000201)};
     struct sockaddr_in own = {.sin_family = AF_INET};
     socklen_t len = sizeof own;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -31,9 +31,11 @@ void mr_lost_ranks_add(struct mr_lost_ranks *lost, uint32_t rank, uint8_t how)
     lost->ranks[lost->n++] = (struct mr_lost_rank){rank, how};
 }
 
-/* Leaves the bits of the other lost ones among those that count. False when none of these is lost. */
-static bool find_lost(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n, struct mr_lost_rank *first_out,
-                      uint32_t *n_others_out)
+/*
+ * Leaves the bits of the other lost ones among those that count. False when none of these is lost.
+ */
+static bool find_lost(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n,
+                      struct mr_lost_rank *first_out, uint32_t *n_others_out)
 {
     bool found = false;
     uint32_t n_others = 0;
@@ -57,8 +59,8 @@ static bool find_lost(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_
     return found;
 }
 
-bool mr_lost_ranks_describe(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n, uint32_t silence_ms,
-                            uint32_t *rank_out, mr_error *error_out)
+bool mr_lost_ranks_describe(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n,
+                            uint32_t silence_ms, uint32_t *rank_out, mr_error *error_out)
 {
     struct mr_lost_rank first;
     uint32_t n_others;
@@ -73,7 +75,7 @@ bool mr_lost_ranks_describe(struct mr_lost_ranks *lost, const uint32_t *ranks, u
     if (n_others == 0)
         mr_error_copy(error_out, &how);
     else
-        mr_error_set(error_out, MR_ERR_PEER, "%.300s; rank%s %s %s lost too", how.text, n_others > 1 ? "s" : "", list,
-                     n_others > 1 ? "are" : "is");
+        mr_error_set(error_out, MR_ERR_PEER, "%.300s; rank%s %s %s lost too", how.text,
+                     n_others > 1 ? "s" : "", list, n_others > 1 ? "are" : "is");
     return true;
 }

@@ -25,10 +25,10 @@ void mr_lost_ranks_fini(struct mr_lost_ranks *lost);
 /* A rank that is in the list already keeps its place. */
 void mr_lost_ranks_add(struct mr_lost_ranks *lost, uint32_t rank, uint8_t how);
 /*
- * The first lost one of these n ranks, or of all if ranks is NULL, and how; the words then list the others. False when
- * none of them is lost. rank_out may be NULL.
+ * The first lost one of these n ranks, or of all if ranks is NULL, and how; the words then list the
+ * others. False when none of them is lost. rank_out may be NULL.
  */
-bool mr_lost_ranks_describe(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n, uint32_t silence_ms,
-                            uint32_t *rank_out, mr_error *error_out);
+bool mr_lost_ranks_describe(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n,
+                            uint32_t silence_ms, uint32_t *rank_out, mr_error *error_out);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * Reads from the environment who this rank is. The first launcher whose variables are set wins.
  *
- * OMPI_COMM_WORLD_NODE_RANK is a rank on a node, over all jobs, not the number of the node: Open MPI gives none, so the
- * rendezvous counts nodes. Its namespace is a hash of the host's name and mpirun's pid, which two containers of one
- * machine may have in common; its key of transports is random. A batch script of Slurm has SLURM_PROCID but no step,
- * and is alone. srun with PMI-2 also sets PMI_RANK, and is not mpirun.
+ * OMPI_COMM_WORLD_NODE_RANK is a rank on a node, over all jobs, not the number of the node: Open
+ * MPI gives none, so the rendezvous counts nodes. Its namespace is a hash of the host's name and
+ * mpirun's pid, which two containers of one machine may have in common; its key of transports is
+ * random. A batch script of Slurm has SLURM_PROCID but no step, and is alone. srun with PMI-2 also
+ * sets PMI_RANK, and is not mpirun.
  */
 #include "dist/rendezvous/rank_identity.h"
 
@@ -38,8 +39,8 @@ struct family {
     bool is_mpi;
 };
 
-static const struct family BY_HAND = {"env",        "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-                                      "GROUP_RANK", false};
+static const struct family BY_HAND = {
+    "env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", false};
 static const struct family OPEN_MPI = {"openmpi",
                                        "OMPI_COMM_WORLD_RANK",
                                        "OMPI_COMM_WORLD_SIZE",
@@ -47,9 +48,10 @@ static const struct family OPEN_MPI = {"openmpi",
                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
                                        NULL,
                                        true};
-static const struct family MPICH = {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, true};
-static const struct family SLURM = {"slurm",        "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
-                                    "SLURM_NODEID", false};
+static const struct family MPICH = {"mpich",           "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+                                    "MPI_LOCALNRANKS", NULL,       true};
+static const struct family SLURM = {
+    "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, "SLURM_NODEID", false};
 
 static const char *value_of(const struct environment *in, const char *name)
 {
@@ -79,39 +81,41 @@ static bool parse_number(const char *text, uint32_t *number_out)
 }
 
 /* Leaves *number_out as it is where the variable is not set. */
-static mr_status read_number(const struct environment *in, const char *name, uint32_t low, uint32_t high,
-                             uint32_t *number_out)
+static mr_status read_number(const struct environment *in, const char *name, uint32_t low,
+                             uint32_t high, uint32_t *number_out)
 {
     uint32_t number;
     const char *value = value_of(in, name);
     if (!value)
         return MR_OK;
     if (!parse_number(value, &number) || number < low || number > high)
-        return mr_error_set(in->error, MR_ERR_INVALID, "%s=\"%.100s\" is not a number from %u to %u", name, value, low,
-                            high);
+        return mr_error_set(in->error, MR_ERR_INVALID,
+                            "%s=\"%.100s\" is not a number from %u to %u", name, value, low, high);
     *number_out = number;
     return MR_OK;
 }
 
 static mr_status fail_missing(const struct environment *in, const char *there, const char *name)
 {
-    return mr_error_set(in->error, MR_ERR_INVALID, "%s=\"%.100s\" is set and %s is not", there, value_of(in, there),
-                        name);
+    return mr_error_set(in->error, MR_ERR_INVALID, "%s=\"%.100s\" is set and %s is not", there,
+                        value_of(in, there), name);
 }
 
 static mr_status not_below(const struct environment *in, const char *rank, const char *size)
 {
-    return mr_error_set(in->error, MR_ERR_INVALID, "%s=%s is not below %s=%s", rank, value_of(in, rank), size,
-                        value_of(in, size));
+    return mr_error_set(in->error, MR_ERR_INVALID, "%s=%s is not below %s=%s", rank,
+                        value_of(in, rank), size, value_of(in, size));
 }
 
-static mr_status read_world(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
+static mr_status read_world(const struct environment *in, const struct family *family,
+                            struct mr_rank_identity *who)
 {
     if (!is_set(in, family->rank))
         return fail_missing(in, family->world_size, family->rank);
     if (!is_set(in, family->world_size))
         return fail_missing(in, family->rank, family->world_size);
-    mr_status status = read_number(in, family->world_size, 1, MR_RANK_IDENTITY_MAX_WORLD, &who->world_size);
+    mr_status status =
+        read_number(in, family->world_size, 1, MR_RANK_IDENTITY_MAX_WORLD, &who->world_size);
     if (status == MR_OK)
         status = read_number(in, family->rank, 0, UINT32_MAX, &who->rank);
     if (status == MR_OK && who->rank >= who->world_size)
@@ -119,11 +123,13 @@ static mr_status read_world(const struct environment *in, const struct family *f
     return status;
 }
 
-static mr_status read_local(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
+static mr_status read_local(const struct environment *in, const struct family *family,
+                            struct mr_rank_identity *who)
 {
     who->knows_local = is_set(in, family->local_rank);
     who->knows_node = is_set(in, family->node);
-    mr_status status = read_number(in, family->local_world_size, 1, who->world_size, &who->local_world_size);
+    mr_status status =
+        read_number(in, family->local_world_size, 1, who->world_size, &who->local_world_size);
     if (status == MR_OK)
         status = read_number(in, family->local_rank, 0, who->world_size - 1, &who->local_rank);
     if (status == MR_OK && who->local_world_size && who->local_rank >= who->local_world_size)
@@ -153,11 +159,14 @@ static bool slurm_step(const struct environment *in, char *text, size_t size)
 /* Of Open MPI's mpirun, all the job's ranks get the same; false where it gave none. */
 static bool open_mpi_job(const struct environment *in, char *text, size_t size)
 {
-    const char *space = text_of(in, "PMIX_NAMESPACE"), *key = text_of(in, "OMPI_MCA_orte_precondition_transports");
+    const char *space = text_of(in, "PMIX_NAMESPACE"),
+               *key = text_of(in, "OMPI_MCA_orte_precondition_transports");
     return space && snprintf(text, size, "%.140s %.100s", space, key ? key : "") > 0;
 }
 
-/* A job's or a step's id holds for the ranks that it started, and only those: a user may start one world by two steps.
+/*
+ * A job's or a step's id holds for the ranks that it started, and only those: a user may start one
+ * world by two steps. /
  */
 static void read_run(const struct environment *in, struct mr_rank_identity *who)
 {
@@ -179,8 +188,9 @@ static mr_status read_master(const struct environment *in, struct mr_rank_identi
     uint32_t port = 0;
     const char *address = text_of(in, "MASTER_ADDR");
     if (address && strlen(address) >= sizeof who->master_addr)
-        return mr_error_set(in->error, MR_ERR_INVALID, "MASTER_ADDR=\"%.60s...\" has %zu bytes, the limit is %zu",
-                            address, strlen(address), sizeof who->master_addr - 1);
+        return mr_error_set(in->error, MR_ERR_INVALID,
+                            "MASTER_ADDR=\"%.60s...\" has %zu bytes, the limit is %zu", address,
+                            strlen(address), sizeof who->master_addr - 1);
     if (address)
         memcpy(who->master_addr, address, strlen(address) + 1);
     mr_status status = read_number(in, "MASTER_PORT", 1, 65535, &port);
@@ -205,13 +215,14 @@ static mr_status read_slurm_tasks(const struct environment *in, struct mr_rank_i
         return wrong_list(in, "SLURM_STEP_TASKS_PER_NODE", &why);
     if (sum != who->world_size)
         return mr_error_set(in->error, MR_ERR_INVALID,
-                            "SLURM_STEP_TASKS_PER_NODE=\"%.100s\" is %" PRIu64 " tasks and SLURM_STEP_NUM_TASKS=%u",
+                            "SLURM_STEP_TASKS_PER_NODE=\"%.100s\" is %" PRIu64
+                            " tasks and SLURM_STEP_NUM_TASKS=%u",
                             counts, sum, who->world_size);
     if (who->local_rank >= who->local_world_size)
-        return mr_error_set(
-            in->error, MR_ERR_INVALID,
-            "SLURM_LOCALID=%u is not below the %u tasks of node %u in SLURM_STEP_TASKS_PER_NODE=\"%.100s\"",
-            who->local_rank, who->local_world_size, who->node, counts);
+        return mr_error_set(in->error, MR_ERR_INVALID,
+                            "SLURM_LOCALID=%u is not below the %u tasks of node %u in "
+                            "SLURM_STEP_TASKS_PER_NODE=\"%.100s\"",
+                            who->local_rank, who->local_world_size, who->node, counts);
     return MR_OK;
 }
 
@@ -237,12 +248,16 @@ static mr_status find_slurm_master(const struct environment *in, struct mr_rank_
     return MR_OK;
 }
 
-/* srun --mpi=pmi2 sets both, and they say the same; mpirun within a step starts its own ranks, and they do not. */
+/*
+ * srun --mpi=pmi2 sets both, and they say the same; mpirun within a step starts its own ranks, and
+ * they do not.
+ */
 static bool is_pmi_of_srun(const struct environment *in)
 {
     const char *rank = value_of(in, SLURM.rank), *size = value_of(in, SLURM.world_size);
     const char *pmi_rank = value_of(in, MPICH.rank), *pmi_size = value_of(in, MPICH.world_size);
-    return rank && size && pmi_rank && pmi_size && strcmp(rank, pmi_rank) == 0 && strcmp(size, pmi_size) == 0;
+    return rank && size && pmi_rank && pmi_size && strcmp(rank, pmi_rank) == 0 &&
+           strcmp(size, pmi_size) == 0;
 }
 
 static const struct family *find_family(const struct environment *in)
@@ -279,7 +294,8 @@ static mr_status read_torchrun(const struct environment *in, struct mr_rank_iden
     return read_number(in, "TORCHELASTIC_RESTART_COUNT", 0, UINT32_MAX, &who->restart);
 }
 
-static mr_status read_family(const struct environment *in, const struct family *family, struct mr_rank_identity *who)
+static mr_status read_family(const struct environment *in, const struct family *family,
+                             struct mr_rank_identity *who)
 {
     set_source(who, family->source);
     who->is_mpi = family->is_mpi;
@@ -322,16 +338,18 @@ bool mr_rank_identity_is_local_job(const struct mr_rank_identity *who)
     return who->run != 0 && who->local_world_size == who->world_size;
 }
 
-mr_status mr_rank_identity_given(const char *(*get)(void *user, const char *name), void *user, uint32_t rank,
-                                 uint32_t world_size, struct mr_rank_identity *identity_out, mr_error *error)
+mr_status mr_rank_identity_given(const char *(*get)(void *user, const char *name), void *user,
+                                 uint32_t rank, uint32_t world_size,
+                                 struct mr_rank_identity *identity_out, mr_error *error)
 {
     struct environment in = {get, user, error};
     struct mr_rank_identity who = {.rank = rank, .world_size = world_size};
     if (world_size > MR_RANK_IDENTITY_MAX_WORLD)
-        return mr_error_set(error, MR_ERR_INVALID, "world_size %u is above the limit of %u", world_size,
-                            MR_RANK_IDENTITY_MAX_WORLD);
+        return mr_error_set(error, MR_ERR_INVALID, "world_size %u is above the limit of %u",
+                            world_size, MR_RANK_IDENTITY_MAX_WORLD);
     if (rank >= world_size)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u", rank, world_size);
+        return mr_error_set(error, MR_ERR_INVALID, "rank %u is not below world_size %u", rank,
+                            world_size);
     set_source(&who, "options");
     mr_status status = read_master(&in, &who);
     read_run(&in, &who);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks in words. Neighbours are joined to runs ("0-1023"), because a list may name thousands of ranks. */
+/*
+ * Ranks in words. Neighbours are joined to runs ("0-1023"), because a list may name thousands of
+ * ranks.
+ */
 #include "dist/rendezvous/rank_list.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From options and environment to a store that all ranks are connected to. The store of the previous group may still
- * run, and refuses the ranks that it knows: they try again for a while.
+ * From options and environment to a store that all ranks are connected to. The store of the
+ * previous group may still run, and refuses the ranks that it knows: they try again for a while.
  */
 #include "dist/rendezvous/rendezvous.h"
 
@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 #define LEAVING_MS 2000u /* how long rank 0 keeps its store for the others */
-#define REFUSED_MS 4000u /* how long refusals must last before they count: longer than a store needs to end */
+#define REFUSED_MS                                                                                 \
+    4000u /* how long refusals must last before they count: longer than a store needs to end */
 #define TRY_FILE_MS 250u /* time for the first try of an address from a file */
 #define MAX_TRY_FILE_MS 4000u
 #define AGAIN_MS 20u
@@ -32,20 +33,25 @@
 
 /* Rank 0's store. */
 
-/* Is the port taken by a store of this very process, for the same ranks? Then its group is still there. */
+/*
+ * Is the port taken by a store of this very process, for the same ranks? Then its group is still
+ * there.
+ */
 static bool is_our_own(const char *address, uint16_t port, const struct mr_store_identity *identity,
                        uint64_t deadline_ns)
 {
     struct mr_store_greeting hello;
     uint64_t until = mr_clock_now_ns() + TRY_PORT_MS * NS_PER_MS;
-    return mr_store_search_hello(address, port, until < deadline_ns ? until : deadline_ns, &hello) &&
-           hello.rank == (uint32_t)getpid() && hello.run == identity->run && hello.restart == identity->restart &&
-           hello.world_size == identity->world_size;
+    return mr_store_search_hello(address, port, until < deadline_ns ? until : deadline_ns,
+                                 &hello) &&
+           hello.rank == (uint32_t)getpid() && hello.run == identity->run &&
+           hello.restart == identity->restart && hello.world_size == identity->world_size;
 }
 
 /* Use the first free port of those that all ranks try. */
 static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *address,
-                             const struct mr_store_identity *identity, struct mr_store **store_out, mr_error *error)
+                             const struct mr_store_identity *identity, struct mr_store **store_out,
+                             mr_error *error)
 {
     mr_error why;
     mr_status status = MR_ERR_IO;
@@ -56,7 +62,8 @@ static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *
             break;
         if (is_our_own(address, port, identity, plan->deadline_ns))
             return mr_error_set(error, MR_ERR_STATE,
-                                "a group of these ranks is there, with its store at %s port %u: mr_group_split() makes "
+                                "a group of these ranks is there, with its store at %s port %u: "
+                                "mr_group_split() makes "
                                 "a second one",
                                 address, port);
     }
@@ -65,18 +72,23 @@ static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *
     return status;
 }
 
-static void warn_of_loopback(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                             const char *address)
+static void warn_of_loopback(const struct mr_rendezvous_plan *plan,
+                             const struct mr_rank_identity *who, const char *address)
 {
-    if (mr_local_address_is_loopback(address) && who->local_world_size && who->local_world_size < who->world_size)
-        mr_log_line(MR_LOG_WARNING,
-                    "rank 0's address %.100s is %s on its own machine, and no other machine reaches that",
-                    plan->host[0] ? plan->host : "", address);
+    if (mr_local_address_is_loopback(address) && who->local_world_size &&
+        who->local_world_size < who->world_size)
+        mr_log_line(
+            MR_LOG_WARNING,
+            "rank 0's address %.100s is %s on its own machine, and no other machine reaches that",
+            plan->host[0] ? plan->host : "", address);
 }
 
-/* Does the file say where the store of this very run may be? MR_PENDING: not yet, or it is stale. */
-static mr_status read_file(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                           struct mr_address_file *file_out, mr_error *error)
+/*
+ * Does the file say where the store of this very run may be? MR_PENDING: not yet, or it is stale.
+ */
+static mr_status read_file(const struct mr_rendezvous_plan *plan,
+                           const struct mr_rank_identity *who, struct mr_address_file *file_out,
+                           mr_error *error)
 {
     char boot[40];
     mr_status status = mr_address_file_read(plan->path, file_out, error);
@@ -86,15 +98,20 @@ static mr_status read_file(const struct mr_rendezvous_plan *plan, const struct m
         return mr_error_set(error, MR_PENDING, "%s is of another run", plan->path);
     mr_agreement_boot(boot);
     if (mr_local_address_is_loopback(file_out->host) && strcmp(boot, file_out->boot) != 0)
-        return mr_error_set(error, MR_PENDING,
-                            "%s says %s, which is on another machine; MR_SOCKET_IFNAME is not set there", plan->path,
-                            file_out->host);
+        return mr_error_set(
+            error, MR_PENDING,
+            "%s says %s, which is on another machine; MR_SOCKET_IFNAME is not set there",
+            plan->path, file_out->host);
     return MR_OK;
 }
 
-/* A stale file names an address without a store, or the store of another run; rank 0 will replace the file. */
+/*
+ * A stale file names an address without a store, or the store of another run; rank 0 will replace
+ * the file.
+ */
 static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_connect *connect,
-                              const struct mr_rank_identity *who, struct mr_store_client **client_out, mr_error *error)
+                              const struct mr_rank_identity *who,
+                              struct mr_store_client **client_out, mr_error *error)
 {
     mr_error why;
     uint32_t n_tries = 0;
@@ -120,24 +137,29 @@ static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_c
         mr_clock_sleep_ms(AGAIN_MS);
     } while (mr_clock_now_ns() < plan->deadline_ns);
     uint64_t ms = (mr_clock_now_ns() - plan->began_ns) / NS_PER_MS;
-    return mr_error_set(error, MR_ERR_TIMEOUT, "rank %u looked at %s %u times in %u ms, the last time: %.500s",
-                        who->rank, plan->path, n_tries, (unsigned)ms, why.text);
+    return mr_error_set(error, MR_ERR_TIMEOUT,
+                        "rank %u looked at %s %u times in %u ms, the last time: %.500s", who->rank,
+                        plan->path, n_tries, (unsigned)ms, why.text);
 }
 
 /* Rank 0 sends its store's address, the others receive it. "": rank 0 has no store. */
-static mr_status get_address(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who, mr_error *error)
+static mr_status get_address(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                             mr_error *error)
 {
-    mr_status status = plan->means->bootstrap(plan->means->bootstrap_user, who, plan->store_address, error);
+    mr_status status =
+        plan->means->bootstrap(plan->means->bootstrap_user, who, plan->store_address, error);
     plan->store_address[sizeof plan->store_address - 1] = '\0';
     if (status != MR_OK || who->rank == 0)
         return status;
     if (mr_rendezvous_plan_parse(plan->store_address, plan->host, &plan->port) != MR_OK)
-        return mr_error_set(error, MR_ERR_PEER, "rank 0 has no store: its address is \"%s\"", plan->store_address);
+        return mr_error_set(error, MR_ERR_PEER, "rank 0 has no store: its address is \"%s\"",
+                            plan->store_address);
     return MR_OK;
 }
 
 static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                            struct mr_store_connect *connect, struct mr_rendezvous *out, mr_error *error)
+                            struct mr_store_connect *connect, struct mr_rendezvous *out,
+                            mr_error *error)
 {
     mr_status status = MR_OK;
     if (plan->way == MR_RENDEZVOUS_BY_FILE)
@@ -151,14 +173,15 @@ static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_ran
     connect->port = plan->port;
     connect->n_ports = (uint16_t)(plan->n_ports - 1);
     uint64_t quarter_ns = (plan->deadline_ns - plan->began_ns) / 4;
-    connect->patience_ns = quarter_ns < REFUSED_MS * NS_PER_MS ? quarter_ns : REFUSED_MS * NS_PER_MS;
+    connect->patience_ns =
+        quarter_ns < REFUSED_MS * NS_PER_MS ? quarter_ns : REFUSED_MS * NS_PER_MS;
     return mr_store_connect(connect, &out->client, error);
 }
 
 /* Start the store and connect this rank to it. */
 static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                            struct mr_store_connect *connect, char address[MR_LOCAL_ADDRESS], struct mr_rendezvous *out,
-                            mr_error *error)
+                            struct mr_store_connect *connect, char address[MR_LOCAL_ADDRESS],
+                            struct mr_rendezvous *out, mr_error *error)
 {
     mr_status status = mr_rendezvous_plan_address(plan, who, address, error);
     if (status == MR_OK)
@@ -178,7 +201,8 @@ static mr_status offer_store(struct mr_rendezvous_plan *plan, const struct mr_ra
 {
     char address[MR_LOCAL_ADDRESS];
     if (plan->way == MR_RENDEZVOUS_BY_FILE && connect->identity.run == 0 &&
-        getrandom(&connect->identity.run, sizeof connect->identity.run, 0) != sizeof connect->identity.run)
+        getrandom(&connect->identity.run, sizeof connect->identity.run, 0) !=
+            sizeof connect->identity.run)
         return mr_error_os(error, MR_ERR_IO, errno, "getrandom");
     mr_status status = open_store(plan, who, connect, address, out, error);
     if (plan->is_by_mpi) {
@@ -207,7 +231,8 @@ static uint32_t silence_ms(const struct mr_rendezvous_plan *plan)
     return half < MR_STORE_SILENCE_MS ? (uint32_t)half : MR_STORE_SILENCE_MS;
 }
 
-static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
+static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out,
+                            mr_error *error)
 {
     struct mr_rank_identity *who = &out->who;
     struct mr_address_file file = {.port = 0};
@@ -222,8 +247,9 @@ static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvou
     mr_status status = who->rank == 0 ? offer_store(plan, who, &connect, &file, out, error)
                                       : find_store(plan, who, &connect, out, error);
     if (status == MR_OK) {
-        struct mr_agreement agreement = {out->store,        out->client,         plan->began_ns,
-                                         plan->deadline_ns, plan->store_address, plan->no_mpi.text[0] != '\0'};
+        struct mr_agreement agreement = {out->store,          out->client,
+                                         plan->began_ns,      plan->deadline_ns,
+                                         plan->store_address, plan->no_mpi.text[0] != '\0'};
         status = mr_agreement_reach(&agreement, who, out->backend, error);
     }
     if (file.port)
@@ -231,8 +257,12 @@ static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvou
     return status;
 }
 
-/* The launcher knows meanwhile that this rank waits, and reports a rank that has ended without coming. */
-static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out, mr_error *error)
+/*
+ * The launcher knows meanwhile that this rank waits, and reports a rank that has ended without
+ * coming.
+ */
+static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out,
+                               mr_error *error)
 {
     int notes = mr_launch_note_find(plan->means->get, plan->means->user, &out->who);
     mr_launch_note_write(notes, MR_RANK_NOTE_WAITS);
@@ -242,7 +272,8 @@ static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendez
 }
 
 /* Once, by rank 0; where there is no group, by each rank that it holds for. */
-static void say_no_mpi(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who, mr_status status)
+static void say_no_mpi(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+                       mr_status status)
 {
     if (plan->no_mpi.text[0] && (who->rank == 0 || status != MR_OK))
         mr_log_line(MR_LOG_INFO, "gloo instead of mpi: %s", plan->no_mpi.text);
@@ -255,14 +286,16 @@ static void be_alone(struct mr_rank_identity *who)
     who->knows_local = who->knows_node = true;
 }
 
-mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means, const mr_group_options *options,
+mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means,
+                                const mr_group_options *options,
                                 struct mr_rendezvous *rendezvous_out, mr_error *error)
 {
     mr_group_options resolved;
     struct mr_rendezvous_plan plan;
     struct mr_rendezvous out = {0};
     memset(rendezvous_out, 0, sizeof *rendezvous_out);
-    mr_status status = mr_options_copy(&resolved, sizeof resolved, options, "mr_group_options", error);
+    mr_status status =
+        mr_options_copy(&resolved, sizeof resolved, options, "mr_group_options", error);
     if (status == MR_OK)
         status = mr_rendezvous_plan_make(means, &resolved, &plan, &out.who, out.backend, error);
     if (status != MR_OK)
@@ -286,7 +319,8 @@ static const char *get_environment(void *user, const char *name)
     return getenv(name);
 }
 
-mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out, mr_error *error)
+mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvous *rendezvous_out,
+                             mr_error *error)
 {
     const struct mr_rendezvous_means means = {.get = get_environment};
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
@@ -297,8 +331,8 @@ static void wait_for_others(struct mr_rendezvous *rendezvous)
 {
     uint64_t until = mr_clock_now_ns() + LEAVING_MS * NS_PER_MS;
     uint32_t pause_ms = 1, broken;
-    while (mr_store_connected(rendezvous->store) > 1 && !mr_store_broken(rendezvous->client, &broken, NULL) &&
-           mr_clock_now_ns() < until) {
+    while (mr_store_connected(rendezvous->store) > 1 &&
+           !mr_store_broken(rendezvous->client, &broken, NULL) && mr_clock_now_ns() < until) {
         mr_clock_sleep_ms(pause_ms);
         pause_ms = pause_ms < AGAIN_MS ? pause_ms + 1 : AGAIN_MS;
     }

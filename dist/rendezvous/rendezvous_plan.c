@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns options and environment into a plan. Options take precedence over variables, but env:// together with a given
- * world size is an error: it answers one question twice.
+ * Turns options and environment into a plan. Options take precedence over variables, but env://
+ * together with a given world size is an error: it answers one question twice.
  */
 #include "dist/rendezvous/rendezvous_plan.h"
 
@@ -16,7 +16,8 @@
 
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NS_PER_MS UINT64_C(1000000)
-#define OWN_NAME_MS 5000u /* that this machine's own name is looked up for, where nothing else is said */
+#define OWN_NAME_MS                                                                                \
+    5000u /* that this machine's own name is looked up for, where nothing else is said */
 #define LOOPBACK "127.0.0.1"
 
 static const char *get_variable(const struct mr_rendezvous_plan *plan, const char *name)
@@ -49,7 +50,8 @@ mr_status mr_rendezvous_plan_parse(const char *text, char host_out[256], uint16_
         host++;
         len -= 2;
     } else if (colon && memchr(host, ':', len)) {
-        return MR_ERR_INVALID; /* an IPv6 address without brackets: which of its colons begins the port? */
+        /* an IPv6 address without brackets: which of its colons begins the port? */
+        return MR_ERR_INVALID;
     }
     if (len == 0 || len >= 256)
         return MR_ERR_INVALID;
@@ -60,7 +62,8 @@ mr_status mr_rendezvous_plan_parse(const char *text, char host_out[256], uint16_
 
 void mr_rendezvous_plan_spell(const char *host, uint16_t port, char text_out[MR_RENDEZVOUS_ADDRESS])
 {
-    snprintf(text_out, MR_RENDEZVOUS_ADDRESS, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned)port);
+    snprintf(text_out, MR_RENDEZVOUS_ADDRESS, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+             (unsigned)port);
 }
 
 static mr_status parse_init(const char *init, struct mr_rendezvous_plan *plan, mr_error *error)
@@ -79,36 +82,41 @@ static mr_status parse_init(const char *init, struct mr_rendezvous_plan *plan, m
         plan->path = init + 7;
         return MR_OK;
     }
-    return mr_error_set(error, MR_ERR_INVALID, "init \"%.200s\" is none of env://, tcp://HOST:PORT, file:///PATH",
-                        init);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "init \"%.200s\" is none of env://, tcp://HOST:PORT, file:///PATH", init);
 }
 
 static mr_status find_self(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
                            struct mr_rank_identity *who, mr_error *error)
 {
     if (options->world_size == 0 && options->rank != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u is given and world_size is not", options->rank);
+        return mr_error_set(error, MR_ERR_INVALID, "rank %u is given and world_size is not",
+                            options->rank);
     if (options->world_size == 0)
         return mr_rank_identity_read(plan->means->get, plan->means->user, who, error);
     if (plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT)
-        return mr_error_set(error, MR_ERR_INVALID, "world_size %u is given, and env:// takes it from the environment",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "world_size %u is given, and env:// takes it from the environment",
                             options->world_size);
-    return mr_rank_identity_given(plan->means->get, plan->means->user, options->rank, options->world_size, who, error);
+    return mr_rank_identity_given(plan->means->get, plan->means->user, options->rank,
+                                  options->world_size, who, error);
 }
 
 static mr_status fail_missing(const struct mr_rank_identity *who, const char *name, mr_error *error)
 {
     if (who->is_mpi)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is not set, and mpirun does not say where rank 0 is", name);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%s is not set, and mpirun does not say where rank 0 is", name);
     if (strcmp(who->source, "slurm") == 0)
         return mr_error_set(error, MR_ERR_INVALID, "neither %s nor %s is set", name,
-                            strcmp(name, "MASTER_ADDR") == 0 ? "SLURM_STEP_NODELIST" : "SLURM_STEP_ID");
+                            strcmp(name, "MASTER_ADDR") == 0 ? "SLURM_STEP_NODELIST"
+                                                             : "SLURM_STEP_ID");
     return mr_error_set(error, MR_ERR_INVALID, "%s is not set", name);
 }
 
 /*
- * Ranks of one mpirun on one machine find each other by its variables alone, whatever backend they want: by MPI, a rank
- * without MPI's module would leave the others waiting in MPI_Init.
+ * Ranks of one mpirun on one machine find each other by its variables alone, whatever backend they
+ * want: by MPI, a rank without MPI's module would leave the others waiting in MPI_Init.
  */
 static bool meets_here(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who)
 {
@@ -116,8 +124,12 @@ static bool meets_here(const struct mr_rendezvous_plan *plan, const struct mr_ra
            mr_rank_identity_is_local_job(who);
 }
 
-/* Host and port by the environment. torchrun's agent has the first port, and whatever it answers, it is not asked. */
-static mr_status find_master(const struct mr_rank_identity *who, struct mr_rendezvous_plan *plan, mr_error *error)
+/*
+ * Host and port by the environment. torchrun's agent has the first port, and whatever it answers,
+ * it is not asked.
+ */
+static mr_status find_master(const struct mr_rank_identity *who, struct mr_rendezvous_plan *plan,
+                             mr_error *error)
 {
     const char *host = plan->is_local_job ? LOOPBACK : who->master_addr;
     if (!host[0] && who->is_mpi && plan->means->bootstrap) {
@@ -131,7 +143,8 @@ static mr_status find_master(const struct mr_rank_identity *who, struct mr_rende
     uint32_t first = who->master_port + (who->port_is_taken ? 1u : 0u);
     uint32_t n = who->port_is_taken || who->port_is_derived ? MR_RANK_IDENTITY_PORTS : 1;
     if (first > 65535)
-        return mr_error_set(error, MR_ERR_INVALID, "MASTER_PORT=%u is torchrun's, and there is no port above it",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "MASTER_PORT=%u is torchrun's, and there is no port above it",
                             who->master_port);
     snprintf(plan->host, sizeof plan->host, "%s", host);
     plan->port = (uint16_t)first;
@@ -147,7 +160,8 @@ static bool is_cuda(const char *device)
 }
 
 /* An address that is said, by whatever way, is for gloo. */
-static const char *choose_backend(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
+static const char *choose_backend(const mr_group_options *options,
+                                  const struct mr_rendezvous_plan *plan,
                                   const struct mr_rank_identity *who)
 {
     if (options->mpi_comm)
@@ -156,7 +170,9 @@ static const char *choose_backend(const mr_group_options *options, const struct 
         return "nccl";
     if (who->world_size == 1)
         return "none";
-    return who->is_mpi && plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT && !who->master_addr[0] ? "mpi" : "gloo";
+    return who->is_mpi && plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT && !who->master_addr[0]
+               ? "mpi"
+               : "gloo";
 }
 
 static bool has_module(const struct mr_rendezvous_plan *plan, const char *backend, mr_error *error)
@@ -165,20 +181,25 @@ static bool has_module(const struct mr_rendezvous_plan *plan, const char *backen
 }
 
 static mr_status find_backend(const mr_group_options *options, struct mr_rendezvous_plan *plan,
-                              const struct mr_rank_identity *who, char backend_out[8], mr_error *error)
+                              const struct mr_rank_identity *who, char backend_out[8],
+                              mr_error *error)
 {
     const char *backend = options->backend;
     if (!backend || strcmp(backend, "auto") == 0) {
         backend = choose_backend(options, plan, who);
-        if (plan->is_local_job && strcmp(backend, "mpi") == 0 && !has_module(plan, backend, &plan->no_mpi))
+        if (plan->is_local_job && strcmp(backend, "mpi") == 0 &&
+            !has_module(plan, backend, &plan->no_mpi))
             backend = "gloo";
-    } else if (strcmp(backend, "gloo") != 0 && strcmp(backend, "mpi") != 0 && strcmp(backend, "nccl") != 0) {
-        return mr_error_set(error, MR_ERR_INVALID, "backend \"%.100s\" is none of auto, gloo, mpi, nccl", backend);
+    } else if (strcmp(backend, "gloo") != 0 && strcmp(backend, "mpi") != 0 &&
+               strcmp(backend, "nccl") != 0) {
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "backend \"%.100s\" is none of auto, gloo, mpi, nccl", backend);
     }
     if (options->mpi_comm && strcmp(backend, "mpi") != 0)
         return mr_error_set(error, MR_ERR_INVALID, "mpi_comm is given, and backend is %s", backend);
     if (options->nccl_comm && strcmp(backend, "nccl") != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm is given, and backend is %s", backend);
+        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm is given, and backend is %s",
+                            backend);
     snprintf(backend_out, 8, "%s", backend);
     return MR_OK;
 }
@@ -188,12 +209,14 @@ static mr_status find_backend(const mr_group_options *options, struct mr_rendezv
 static mr_status resolve_host(const struct mr_rendezvous_plan *plan, const char *host,
                               char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
-    return mr_local_address_of_host(host, plan->means->resolver, plan->deadline_ns, address_out, error);
+    return mr_local_address_of_host(host, plan->means->resolver, plan->deadline_ns, address_out,
+                                    error);
 }
 
 /* Where no variable names an address and the ranks are not known to be on this machine. */
-static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                             char address_out[MR_LOCAL_ADDRESS], mr_error *error)
+static mr_status own_address(const struct mr_rendezvous_plan *plan,
+                             const struct mr_rank_identity *who, char address_out[MR_LOCAL_ADDRESS],
+                             mr_error *error)
 {
     char name[256] = "";
     if (!plan->is_by_mpi || who->local_world_size == who->world_size) {
@@ -208,12 +231,14 @@ static mr_status own_address(const struct mr_rendezvous_plan *plan, const struct
         return MR_OK;
     if (mr_local_address_of_route(address_out))
         return MR_OK;
-    return mr_error_set(
-        error, MR_ERR_INVALID,
-        "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set, and \"%s\" is no address that other machines reach", name);
+    return mr_error_set(error, MR_ERR_INVALID,
+                        "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set, and \"%s\" is no address "
+                        "that other machines reach",
+                        name);
 }
 
-mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan,
+                                     const struct mr_rank_identity *who,
                                      char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
     const char *interface = get_variable(plan, "MR_SOCKET_IFNAME");
@@ -231,19 +256,23 @@ mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, cons
 static mr_status check_token(const char *token, mr_error *error)
 {
     if (token && strlen(token) > MR_STORE_TOKEN)
-        return mr_error_set(error, MR_ERR_INVALID, "the token (MR_TOKEN) has %zu bytes, the limit is %d", strlen(token),
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the token (MR_TOKEN) has %zu bytes, the limit is %d", strlen(token),
                             MR_STORE_TOKEN);
     return MR_OK;
 }
 
-mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
-                                  struct mr_rendezvous_plan *plan_out, struct mr_rank_identity *who_out,
-                                  char backend_out[8], mr_error *error)
+mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means,
+                                  const mr_group_options *options,
+                                  struct mr_rendezvous_plan *plan_out,
+                                  struct mr_rank_identity *who_out, char backend_out[8],
+                                  mr_error *error)
 {
     uint32_t ms = options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
     struct mr_rendezvous_plan plan = {.means = means, .began_ns = mr_clock_now_ns()};
     plan.deadline_ns = plan.began_ns + ms * NS_PER_MS;
-    plan.token = options->token && options->token[0] ? options->token : get_variable(&plan, "MR_TOKEN");
+    plan.token =
+        options->token && options->token[0] ? options->token : get_variable(&plan, "MR_TOKEN");
     mr_status status = check_token(plan.token, error);
     if (status == MR_OK)
         status = parse_init(options->init, &plan, error);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rendezvous knows before it meets another rank: who this rank is, where it goes, and what it wants. */
+/*
+ * What a rendezvous knows before it meets another rank: who this rank is, where it goes, and what
+ * it wants.
+ */
 #ifndef DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
 #define DIST_RENDEZVOUS_RENDEZVOUS_PLAN_H
 
@@ -11,21 +14,32 @@
 
 #define MR_RENDEZVOUS_ADDRESS 272 /* bytes of "HOST:PORT" or "[HOST]:PORT" with its zero */
 
-/* Where the environment is read, and how rank 0's address gets to the others where no variable names it. */
+/*
+ * Where the environment is read, and how rank 0's address gets to the others where no variable
+ * names it.
+ */
 struct mr_rendezvous_means {
     const char *(*get)(void *user, const char *name);
     void *user;
     /*
-     * Under mpirun over machines, without MASTER_ADDR, in all ranks: MPI_Bcast of MR_RENDEZVOUS_ADDRESS bytes, rank 0's
-     * to the others; "" when rank 0 has none. NULL: the missing variable is an error.
+     * Under mpirun over machines, without MASTER_ADDR, in all ranks: MPI_Bcast of
+     * MR_RENDEZVOUS_ADDRESS bytes, rank 0's to the others; "" when rank 0 has none. NULL: the
+     * missing variable is an error.
      */
-    mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address, mr_error *error);
+    mr_status (*bootstrap)(void *user, const struct mr_rank_identity *who, char *address,
+                           mr_error *error);
     void *bootstrap_user;
-    mr_status (*find_module)(const char *backend, mr_error *error); /* can it be opened? NULL: it can */
-    mr_store_resolver *resolver;                                    /* of host names; NULL: getaddrinfo */
+    /* can it be opened? NULL: it can */
+    mr_status (*find_module)(const char *backend, mr_error *error);
+    /* of host names; NULL: getaddrinfo */
+    mr_store_resolver *resolver;
 };
 
-enum mr_rendezvous_way { MR_RENDEZVOUS_BY_ENVIRONMENT, MR_RENDEZVOUS_BY_TCP, MR_RENDEZVOUS_BY_FILE };
+enum mr_rendezvous_way {
+    MR_RENDEZVOUS_BY_ENVIRONMENT,
+    MR_RENDEZVOUS_BY_TCP,
+    MR_RENDEZVOUS_BY_FILE
+};
 
 struct mr_rendezvous_plan {
     const struct mr_rendezvous_means *means;
@@ -36,7 +50,8 @@ struct mr_rendezvous_plan {
     const char *path;  /* of file:// */
     bool is_by_mpi;    /* MPI broadcasts the address of rank 0 */
     bool is_local_job; /* one mpirun on one machine: the ranks meet there without MPI */
-    mr_error no_mpi;   /* where gloo takes the place of mpi, why this rank cannot have mpi; else without words */
+    mr_error no_mpi;   /* where gloo takes the place of mpi, why this rank cannot have mpi; else
+                          without words */
     const char *token; /* or NULL */
     uint64_t began_ns;
     uint64_t deadline_ns;
@@ -44,16 +59,20 @@ struct mr_rendezvous_plan {
 };
 
 /* Check all options and variables. options are resolved; the plan points to their memory. */
-mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means, const mr_group_options *options,
-                                  struct mr_rendezvous_plan *plan_out, struct mr_rank_identity *who_out,
-                                  char backend_out[8], mr_error *error);
+mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means,
+                                  const mr_group_options *options,
+                                  struct mr_rendezvous_plan *plan_out,
+                                  struct mr_rank_identity *who_out, char backend_out[8],
+                                  mr_error *error);
 
 /* The address that rank 0 binds; it is one of this machine's. */
-mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan,
+                                     const struct mr_rank_identity *who,
                                      char address_out[MR_LOCAL_ADDRESS], mr_error *error);
 
 /* "HOST:PORT", an IPv6 address in brackets; MR_ERR_INVALID without words. */
 mr_status mr_rendezvous_plan_parse(const char *text, char host_out[256], uint16_t *port_out);
-void mr_rendezvous_plan_spell(const char *host, uint16_t port, char text_out[MR_RENDEZVOUS_ADDRESS]);
+void mr_rendezvous_plan_spell(const char *host, uint16_t port,
+                              char text_out[MR_RENDEZVOUS_ADDRESS]);
 
 #endif

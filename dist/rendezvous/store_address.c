@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, addresses and the listening socket of the rendezvous store. getaddrinfo() has no deadline and cannot be
- * cancelled, so a thread of its own calls it; the last user frees what both share.
+ * Names, addresses and the listening socket of the rendezvous store. getaddrinfo() has no deadline
+ * and cannot be cancelled, so a thread of its own calls it; the last user frees what both share.
  */
 #include "dist/rendezvous/store_address.h"
 
@@ -103,8 +103,9 @@ static void take_addresses(const struct addrinfo *list, struct mr_store_addresse
     }
 }
 
-static mr_status look_up_in_thread(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
-                                   struct mr_store_addresses *addresses_out, mr_error *error)
+static mr_status look_up_in_thread(const char *host, mr_store_resolver *resolver,
+                                   uint64_t deadline_ns, struct mr_store_addresses *addresses_out,
+                                   mr_error *error)
 {
     struct lookup *lookup = begin_lookup(host, resolver);
     if (!lookup)
@@ -128,12 +129,14 @@ static mr_status look_up_in_thread(const char *host, mr_store_resolver *resolver
     return MR_OK;
 }
 
-mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
-                                   struct mr_store_addresses *addresses_out, mr_error *error)
+mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver,
+                                   uint64_t deadline_ns, struct mr_store_addresses *addresses_out,
+                                   mr_error *error)
 {
     addresses_out->n = 0;
     if (!host || host[0] == '\0' || strlen(host) > 255)
-        return mr_error_set(error, MR_ERR_INVALID, "host '%.40s' is empty or longer than 255 bytes", host ? host : "");
+        return mr_error_set(error, MR_ERR_INVALID, "host '%.40s' is empty or longer than 255 bytes",
+                            host ? host : "");
     struct addrinfo *list;
     mr_status status = MR_OK;
     if (look_up(host, AI_NUMERICHOST, &list) == 0) {

@@ -20,14 +20,16 @@ struct mr_store_addresses {
 typedef int mr_store_resolver(const char *host, struct addrinfo **list_out);
 
 /*
- * The addresses of a host. A name is looked up by a thread of its own, which is left behind when the resolver takes
- * longer than the deadline. MR_ERR_TIMEOUT; MR_ERR_IO: no such host (it may come); MR_ERR_INVALID: no name at all.
- * resolver: NULL for getaddrinfo().
+ * The addresses of a host. A name is looked up by a thread of its own, which is left behind when
+ * the resolver takes longer than the deadline. MR_ERR_TIMEOUT; MR_ERR_IO: no such host (it may
+ * come); MR_ERR_INVALID: no name at all. resolver: NULL for getaddrinfo().
  */
-mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver, uint64_t deadline_ns,
-                                   struct mr_store_addresses *addresses_out, mr_error *error);
+mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver,
+                                   uint64_t deadline_ns, struct mr_store_addresses *addresses_out,
+                                   mr_error *error);
 /* Listen at a numeric address; *port 0 takes any. MR_ERR_IO names both. */
-mr_status mr_store_address_listen(const char *address, uint16_t *port, int *fd_out, mr_error *error);
+mr_status mr_store_address_listen(const char *address, uint16_t *port, int *fd_out,
+                                  mr_error *error);
 void mr_store_address_set_port(struct sockaddr_storage *address, uint16_t port);
 uint16_t mr_store_address_port(const struct sockaddr_storage *address);
 /* Numeric, without the port; an IPv4 address mapped into IPv6 is written as IPv4. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's end of the rendezvous store. Once connected, one thread sends beats, and reads answers and notices.
+ * A rank's end of the rendezvous store. Once connected, one thread sends beats, and reads answers
+ * and notices.
  *
- * Invariant: callers and the thread share the queue of bytes to send. Frames are put in whole under the lock, and the
- * holder of the lock sends what the socket takes. Nobody blocks in send() or recv().
+ * Invariant: callers and the thread share the queue of bytes to send. Frames are put in whole under
+ * the lock, and the holder of the lock sends what the socket takes. Nobody blocks in send() or
+ * recv().
  */
 #include "dist/rendezvous/store_client.h"
 
@@ -60,7 +62,8 @@ struct mr_store_client {
 
 static struct timespec time_of(uint64_t ns)
 {
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+                             .tv_nsec = (long)(ns % 1000000000u)};
 }
 
 /* The connection's life. All below are called with the lock. */
@@ -186,8 +189,9 @@ static void *run_client(void *arg)
         if (client->closing && !is_full)
             shutdown(client->fd, SHUT_WR);
         pthread_mutex_unlock(&client->lock);
-        struct pollfd fds[2] = {{.fd = client->fd, .events = (short)(POLLIN | (is_full ? POLLOUT : 0))},
-                                {.fd = client->wake_fd, .events = POLLIN}};
+        struct pollfd fds[2] = {
+            {.fd = client->fd, .events = (short)(POLLIN | (is_full ? POLLOUT : 0))},
+            {.fd = client->wake_fd, .events = POLLIN}};
         uint64_t before = now, count;
         mr_store_wire_poll(fds, 2, close_ns && close_ns < beat_ns ? close_ns : beat_ns);
         now = mr_clock_now_ns();
@@ -244,7 +248,8 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
     client->rank = connect->rank;
     client->world_size = connect->identity.world_size;
     bool has_lost = mr_lost_ranks_init(&client->lost, client->world_size);
-    client->silence_ms = connect->identity.silence_ms ? connect->identity.silence_ms : MR_STORE_SILENCE_MS;
+    client->silence_ms =
+        connect->identity.silence_ms ? connect->identity.silence_ms : MR_STORE_SILENCE_MS;
     client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&client->lock, NULL);
     pthread_condattr_init(&attr);
@@ -258,7 +263,8 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
     return client;
 }
 
-mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_store_client **client_out, mr_error *error)
+mr_status mr_store_connect(const struct mr_store_connect *connect,
+                           struct mr_store_client **client_out, mr_error *error)
 {
     mr_error mine; /* the words are needed here too */
     *client_out = NULL;
@@ -267,7 +273,8 @@ mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_sto
     if (client)
         status = mr_store_search_run(connect, &client->fd, &client->in, &mine);
     else
-        status = mr_error_set(&mine, MR_ERR_NO_MEMORY, "no memory or descriptor for a connection to the store");
+        status = mr_error_set(&mine, MR_ERR_NO_MEMORY,
+                              "no memory or descriptor for a connection to the store");
     if (status == MR_OK) {
         struct sockaddr_storage local = {0};
         socklen_t len = sizeof local;
@@ -275,7 +282,8 @@ mr_status mr_store_connect(const struct mr_store_connect *connect, struct mr_sto
             mr_store_address_name(&local, client->local, sizeof client->local);
         int rc = mr_thread_start(&client->thread, run_client, client);
         if (rc != 0)
-            status = mr_error_os(&mine, MR_ERR_IO, rc, "cannot start the thread of the store's client");
+            status =
+                mr_error_os(&mine, MR_ERR_IO, rc, "cannot start the thread of the store's client");
     }
     if (status != MR_OK) {
         free_client(client);
@@ -310,13 +318,14 @@ const char *mr_store_local_address(const struct mr_store_client *client)
     return client->local;
 }
 
-bool mr_store_broken_of(struct mr_store_client *client, const uint32_t *ranks, uint32_t n, uint32_t *rank_out,
-                        mr_error *error_out)
+bool mr_store_broken_of(struct mr_store_client *client, const uint32_t *ranks, uint32_t n,
+                        uint32_t *rank_out, mr_error *error_out)
 {
     if (!atomic_load(&client->is_broken))
         return false;
     pthread_mutex_lock(&client->lock);
-    bool is_broken = mr_lost_ranks_describe(&client->lost, ranks, n, client->silence_ms, rank_out, error_out);
+    bool is_broken =
+        mr_lost_ranks_describe(&client->lost, ranks, n, client->silence_ms, rank_out, error_out);
     pthread_mutex_unlock(&client->lock);
     return is_broken;
 }
@@ -338,17 +347,20 @@ static void forget_call(struct mr_store_client *client, const struct call *call)
     }
 }
 
-static mr_status explain_code(struct mr_store_client *client, const char *key, uint8_t code, mr_error *error)
+static mr_status explain_code(struct mr_store_client *client, const char *key, uint8_t code,
+                              mr_error *error)
 {
     if (code == MR_STORE_FINE)
         return MR_OK;
     if (code == MR_STORE_FULL)
         return mr_error_set(error, MR_ERR_NO_MEMORY, "the store has no room for key '%s'", key);
     if (code == MR_STORE_NO_NUMBER)
-        return mr_error_set(error, MR_ERR_INVALID, "key '%s' does not hold a 64-bit number to which this can be added",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "key '%s' does not hold a 64-bit number to which this can be added",
                             key);
     if (code == MR_STORE_TOO_MANY)
-        return mr_error_set(error, MR_ERR_STATE, "key '%s': too many gets of this rank are waiting", key);
+        return mr_error_set(error, MR_ERR_STATE, "key '%s': too many gets of this rank are waiting",
+                            key);
     mr_error lost;
     if (mr_lost_ranks_describe(&client->lost, NULL, 0, client->silence_ms, NULL, &lost))
         return mr_error_set(error, MR_ERR_PEER, "key '%s': %.700s", key, lost.text);
@@ -356,15 +368,16 @@ static mr_status explain_code(struct mr_store_client *client, const char *key, u
 }
 
 /* Send and wait. */
-static mr_status send_request(struct mr_store_client *client, const char *key, struct mr_store_frame *frame,
-                              struct call *call, uint64_t deadline_ns, mr_error *error)
+static mr_status send_request(struct mr_store_client *client, const char *key,
+                              struct mr_store_frame *frame, struct call *call, uint64_t deadline_ns,
+                              mr_error *error)
 {
     size_t key_len = strlen(key);
     struct timespec until = time_of(deadline_ns);
     mr_status status = MR_OK;
     if (key_len == 0 || key_len > MR_STORE_KEY)
-        return mr_error_set(error, MR_ERR_INVALID, "key '%.40s' has %zu bytes, not 1 to %d", key, key_len,
-                            MR_STORE_KEY);
+        return mr_error_set(error, MR_ERR_INVALID, "key '%.40s' has %zu bytes, not 1 to %d", key,
+                            key_len, MR_STORE_KEY);
     pthread_mutex_lock(&client->lock);
     client->n_callers++;
     frame->key = (const uint8_t *)key;
@@ -383,12 +396,15 @@ static mr_status send_request(struct mr_store_client *client, const char *key, s
             wake_thread(client);
     }
     while (status == MR_OK && !call->done) {
-        if (pthread_cond_timedwait(&client->answered, &client->lock, &until) == ETIMEDOUT && !call->done) {
+        if (pthread_cond_timedwait(&client->answered, &client->lock, &until) == ETIMEDOUT &&
+            !call->done) {
             forget_call(client, call);
-            mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_CANCEL, .id = call->id});
+            mr_store_wire_put(&client->out,
+                              &(struct mr_store_frame){.kind = MR_STORE_CANCEL, .id = call->id});
             send_some(client);
             status = mr_error_set(error, MR_ERR_TIMEOUT, "key '%s'%s", key,
-                                  frame->kind == MR_STORE_GET ? " is not in the store" : ": the store does not answer");
+                                  frame->kind == MR_STORE_GET ? " is not in the store"
+                                                              : ": the store does not answer");
         }
     }
     if (status == MR_OK)
@@ -405,19 +421,20 @@ static uint64_t far_deadline(void)
     return mr_clock_now_ns() + UINT64_C(86400) * 1000 * MS;
 }
 
-mr_status mr_store_set(struct mr_store_client *client, const char *key, const void *value, uint32_t len,
-                       mr_error *error)
+mr_status mr_store_set(struct mr_store_client *client, const char *key, const void *value,
+                       uint32_t len, mr_error *error)
 {
     struct mr_store_frame frame = {.kind = MR_STORE_SET, .value = value, .value_len = len};
     struct call call = {0};
     if (len > MR_STORE_VALUE)
-        return mr_error_set(error, MR_ERR_INVALID, "the value of key '%.128s' has %u bytes, more than %u", key, len,
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the value of key '%.128s' has %u bytes, more than %u", key, len,
                             MR_STORE_VALUE);
     return send_request(client, key, &frame, &call, far_deadline(), error);
 }
 
-mr_status mr_store_get(struct mr_store_client *client, const char *key, void *value_out, uint32_t size,
-                       uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
+mr_status mr_store_get(struct mr_store_client *client, const char *key, void *value_out,
+                       uint32_t size, uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     struct mr_store_frame frame = {.kind = MR_STORE_GET};
     struct call call = {.value_out = value_out, .size = size};
@@ -425,21 +442,21 @@ mr_status mr_store_get(struct mr_store_client *client, const char *key, void *va
     if (status != MR_OK)
         return status;
     if (call.len > size)
-        return mr_error_set(error, MR_ERR_INVALID, "the value of key '%s' has %u bytes, the room %u", key, call.len,
-                            size);
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the value of key '%s' has %u bytes, the room %u", key, call.len, size);
     if (len_out)
         *len_out = call.len;
     return MR_OK;
 }
 
-mr_status mr_store_add(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
-                       mr_error *error)
+mr_status mr_store_add(struct mr_store_client *client, const char *key, int64_t delta,
+                       int64_t *value_out, mr_error *error)
 {
     return mr_store_add_until(client, key, delta, value_out, far_deadline(), error);
 }
 
-mr_status mr_store_add_until(struct mr_store_client *client, const char *key, int64_t delta, int64_t *value_out,
-                             uint64_t deadline_ns, mr_error *error)
+mr_status mr_store_add_until(struct mr_store_client *client, const char *key, int64_t delta,
+                             int64_t *value_out, uint64_t deadline_ns, mr_error *error)
 {
     uint8_t bytes[8], sum[8] = {0};
     mr_store_wire_put_u64(bytes, (uint64_t)delta);

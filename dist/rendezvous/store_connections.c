@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connections of the store's server: who is at the other end, what goes in and out, and how they end.
+ * The connections of the store's server: who is at the other end, what goes in and out, and how
+ * they end.
  *
- * Invariant: nothing is freed where it fails. A peer that must go is only marked as doomed; bury removes it when no
- * loop walks over peers or events, because its end makes frames for others, which may then be doomed too.
+ * Invariant: nothing is freed where it fails. A peer that must go is only marked as doomed; bury
+ * removes it when no loop walks over peers or events, because its end makes frames for others,
+ * which may then be doomed too.
  */
 #include "dist/rendezvous/store_connections.h"
 
@@ -26,12 +28,14 @@ static void tell_broken(const struct mr_store *store, struct mr_store_peer *peer
 {
     uint8_t bytes[4];
     mr_store_wire_put_u32(bytes, rank);
-    mr_store_peer_put(
-        peer, &(struct mr_store_frame){
-                  .kind = MR_STORE_BROKEN, .code = store->how[rank], .value = bytes, .value_len = sizeof bytes});
+    mr_store_peer_put(peer, &(struct mr_store_frame){.kind = MR_STORE_BROKEN,
+                                                     .code = store->how[rank],
+                                                     .value = bytes,
+                                                     .value_len = sizeof bytes});
 }
 
-static void note_refusal(struct mr_store *store, const struct mr_store_greeting *theirs, uint8_t code)
+static void note_refusal(struct mr_store *store, const struct mr_store_greeting *theirs,
+                         uint8_t code)
 {
     mr_error error;
     mr_store_greeting_refuse(theirs, &store->identity, code, &error);
@@ -59,7 +63,8 @@ static uint8_t judge_greeting(const struct mr_store *store, const struct mr_stor
     switch (store->ranks[theirs->rank]) {
     case MR_STORE_HERE: return MR_STORE_RANK_TAKEN;
     case MR_STORE_BROKE: return MR_STORE_RANK_BROKE;
-    case MR_STORE_LEFT: return MR_STORE_RANK_LEFT; /* it belongs to the next group, whose store will be another */
+    /* it belongs to the next group, whose store will be another */
+    case MR_STORE_LEFT: return MR_STORE_RANK_LEFT;
     default: return MR_STORE_FINE;
     }
 }
@@ -79,7 +84,10 @@ static void welcome_rank(struct mr_store *store, struct mr_store_peer *peer, uin
             tell_broken(store, peer, r);
 }
 
-/* False while bytes are missing, and when the peer must go. Another version may have more to say, or less. */
+/*
+ * False while bytes are missing, and when the peer must go. Another version may have more to say,
+ * or less.
+ */
 static bool read_greeting(struct mr_store *store, struct mr_store_peer *peer)
 {
     struct mr_store_greeting theirs = {0};
@@ -91,7 +99,8 @@ static bool read_greeting(struct mr_store *store, struct mr_store_peer *peer)
     bool is_ours = theirs.version == MR_STORE_VERSION;
     if (peer->in.len < MR_STORE_HELLO || (is_ours && peer->in.len < MR_STORE_GREETING))
         return false;
-    uint8_t code = is_ours ? judge_greeting(store, &theirs, bytes + MR_STORE_HELLO) : MR_STORE_OTHER_VERSION;
+    uint8_t code =
+        is_ours ? judge_greeting(store, &theirs, bytes + MR_STORE_HELLO) : MR_STORE_OTHER_VERSION;
     mr_store_wire_consume(&peer->in, peer->in.len);
     mr_store_peer_put(peer, &(struct mr_store_frame){.kind = MR_STORE_VERDICT, .code = code});
     if (code == MR_STORE_FINE) {
@@ -160,8 +169,8 @@ void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *pe
 
 static void set_events(struct mr_store *store, struct mr_store_peer *peer)
 {
-    uint32_t events =
-        (peer->out.len < MR_STORE_HIGH && !peer->refused ? EPOLLIN : 0u) | (peer->out.len > 0 ? EPOLLOUT : 0u);
+    uint32_t events = (peer->out.len < MR_STORE_HIGH && !peer->refused ? EPOLLIN : 0u) |
+                      (peer->out.len > 0 ? EPOLLOUT : 0u);
     if (events == peer->events)
         return;
     struct epoll_event event = {.events = events, .data.ptr = peer};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's server from inside: what it knows, and what each of its connections says and how it ends. store_server.c
- * has the thread.
+ * The store's server from inside: what it knows, and what each of its connections says and how it
+ * ends. store_server.c has the thread.
  */
 #ifndef DIST_RENDEZVOUS_STORE_CONNECTIONS_H
 #define DIST_RENDEZVOUS_STORE_CONNECTIONS_H

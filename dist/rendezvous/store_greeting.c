@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hellos, greetings and tokens. Tokens are compared in constant time: a comparison that ends at the first difference
- * would show a stranger how much of the token was right.
+ * Hellos, greetings and tokens. Tokens are compared in constant time: a comparison that ends at the
+ * first difference would show a stranger how much of the token was right.
  */
 #include "dist/rendezvous/store_greeting.h"
 
@@ -10,7 +10,8 @@
 
 static const uint8_t magic[8] = {'M', 'R', 'S', 'T', 'O', 'R', 'E', '\n'};
 
-void mr_store_greeting_write(const struct mr_store_greeting *greeting, uint8_t bytes_out[MR_STORE_HELLO])
+void mr_store_greeting_write(const struct mr_store_greeting *greeting,
+                             uint8_t bytes_out[MR_STORE_HELLO])
 {
     memcpy(bytes_out, magic, sizeof magic);
     mr_store_wire_put_u32(bytes_out + 8, greeting->version);
@@ -20,7 +21,8 @@ void mr_store_greeting_write(const struct mr_store_greeting *greeting, uint8_t b
     mr_store_wire_put_u32(bytes_out + 28, greeting->rank);
 }
 
-bool mr_store_greeting_read(const uint8_t *bytes, size_t len, struct mr_store_greeting *greeting_out)
+bool mr_store_greeting_read(const uint8_t *bytes, size_t len,
+                            struct mr_store_greeting *greeting_out)
 {
     if (memcmp(bytes, magic, len < sizeof magic ? len : sizeof magic) != 0)
         return false;
@@ -34,11 +36,13 @@ bool mr_store_greeting_read(const uint8_t *bytes, size_t len, struct mr_store_gr
     return true;
 }
 
-mr_status mr_store_greeting_token(const char *token, uint8_t bytes_out[MR_STORE_TOKEN], mr_error *error)
+mr_status mr_store_greeting_token(const char *token, uint8_t bytes_out[MR_STORE_TOKEN],
+                                  mr_error *error)
 {
     size_t len = token ? strlen(token) : 0;
     if (len > MR_STORE_TOKEN)
-        return mr_error_set(error, MR_ERR_INVALID, "the token has %zu bytes, the limit is %d", len, MR_STORE_TOKEN);
+        return mr_error_set(error, MR_ERR_INVALID, "the token has %zu bytes, the limit is %d", len,
+                            MR_STORE_TOKEN);
     memset(bytes_out, 0, MR_STORE_TOKEN);
     if (len > 0)
         memcpy(bytes_out, token, len);
@@ -53,8 +57,9 @@ bool mr_store_greeting_same(const uint8_t a[MR_STORE_TOKEN], const uint8_t b[MR_
     return differs == 0;
 }
 
-static void describe_refusal(const struct mr_store_greeting *theirs, const struct mr_store_identity *ours, uint8_t code,
-                             char *text, size_t size)
+static void describe_refusal(const struct mr_store_greeting *theirs,
+                             const struct mr_store_identity *ours, uint8_t code, char *text,
+                             size_t size)
 {
     switch (code) {
     case MR_STORE_OTHER_VERSION:
@@ -71,18 +76,27 @@ static void describe_refusal(const struct mr_store_greeting *theirs, const struc
     case MR_STORE_OTHER_WORLD:
         snprintf(text, size, "its world size is %u, not %u", theirs->world_size, ours->world_size);
         break;
-    case MR_STORE_NO_SUCH_RANK: snprintf(text, size, "the world size is %u", ours->world_size); break;
-    case MR_STORE_RANK_BROKE: snprintf(text, size, "a rank %u was there and broke off", theirs->rank); break;
-    case MR_STORE_RANK_LEFT: snprintf(text, size, "a rank %u was there and has left", theirs->rank); break;
+    case MR_STORE_NO_SUCH_RANK:
+        snprintf(text, size, "the world size is %u", ours->world_size);
+        break;
+    case MR_STORE_RANK_BROKE:
+        snprintf(text, size, "a rank %u was there and broke off", theirs->rank);
+        break;
+    case MR_STORE_RANK_LEFT:
+        snprintf(text, size, "a rank %u was there and has left", theirs->rank);
+        break;
     default:
-        snprintf(text, size, "a rank %u is there already (mr_group_split() makes a second group of the same ranks)",
-                 theirs->rank);
+        snprintf(
+            text, size,
+            "a rank %u is there already (mr_group_split() makes a second group of the same ranks)",
+            theirs->rank);
         break;
     }
 }
 
-void mr_store_greeting_refuse(const struct mr_store_greeting *theirs, const struct mr_store_identity *ours,
-                              uint8_t code, mr_error *error_out)
+void mr_store_greeting_refuse(const struct mr_store_greeting *theirs,
+                              const struct mr_store_identity *ours, uint8_t code,
+                              mr_error *error_out)
 {
     char text[160];
     describe_refusal(theirs, ours, code, text, sizeof text);
@@ -92,12 +106,16 @@ void mr_store_greeting_refuse(const struct mr_store_greeting *theirs, const stru
 void mr_store_greeting_tell(uint32_t rank, uint8_t how, uint32_t silence_ms, mr_error *error_out)
 {
     if (how == MR_STORE_SILENT)
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u fell silent: nothing heard from it for %.1f s", rank,
+        mr_error_set(error_out, MR_ERR_PEER,
+                     "rank %u fell silent: nothing heard from it for %.1f s", rank,
                      silence_ms / 1e3);
     else if (how == MR_STORE_NONSENSE)
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: what came from it is not the store's protocol", rank);
+        mr_error_set(error_out, MR_ERR_PEER,
+                     "rank %u broke off: what came from it is not the store's protocol", rank);
     else if (how == MR_STORE_DEAF)
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: it did not read for %.1f s", rank, silence_ms / 1e3);
+        mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: it did not read for %.1f s", rank,
+                     silence_ms / 1e3);
     else
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: its connection ended without a goodbye", rank);
+        mr_error_set(error_out, MR_ERR_PEER,
+                     "rank %u broke off: its connection ended without a goodbye", rank);
 }

@@ -39,11 +39,13 @@ static inline void mr_store_peer_put(struct mr_store_peer *peer, const struct mr
         mr_store_peer_doom(peer, MR_STORE_LOST);
 }
 
-static inline void mr_store_peer_answer(struct mr_store_peer *peer, uint64_t id, uint8_t code, const uint8_t *value,
-                                        uint32_t len)
+static inline void mr_store_peer_answer(struct mr_store_peer *peer, uint64_t id, uint8_t code,
+                                        const uint8_t *value, uint32_t len)
 {
-    mr_store_peer_put(peer, &(struct mr_store_frame){
-                                .kind = MR_STORE_ANSWER, .code = code, .id = id, .value = value, .value_len = len});
+    mr_store_peer_put(
+        peer,
+        &(struct mr_store_frame){
+            .kind = MR_STORE_ANSWER, .code = code, .id = id, .value = value, .value_len = len});
 }
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the store's server and greets it. Ports and addresses are tried in turn, each for longer in later rounds,
- * because another program may have the port, accept the connection and stay silent.
+ * Finds the store's server and greets it. Ports and addresses are tried in turn, each for longer in
+ * later rounds, because another program may have the port, accept the connection and stay silent.
  *
- * Invariant: once the right server has been greeted, this rank does not leave before the deadline: leaving would look
- * like a rank that broke off.
+ * Invariant: once the right server has been greeted, this rank does not leave before the deadline:
+ * leaving would look like a rank that broke off.
  */
 #include "dist/rendezvous/store_search.h"
 
@@ -47,7 +47,10 @@ static int wait_for(int fd, short events, uint64_t until_ns)
     return 0;
 }
 
-/* A socket that connects to a port of this machine where nobody listens may be given that very port. */
+/*
+ * A socket that connects to a port of this machine where nobody listens may be given that very
+ * port.
+ */
 static bool met_itself(int fd)
 {
     struct sockaddr_storage mine = {0}, other = {0};
@@ -62,7 +65,8 @@ static int connect_to(int fd, const struct sockaddr_storage *address, uint64_t u
 {
     int one = 1, failed = 0;
     socklen_t len = sizeof failed;
-    socklen_t size = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    socklen_t size =
+        address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     if (connect(fd, (const struct sockaddr *)address, size) != 0) {
         int rc = errno == EINPROGRESS ? wait_for(fd, POLLOUT, until_ns) : errno;
         if (rc == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) != 0)
@@ -110,7 +114,8 @@ static int hear_hello(const struct sockaddr_storage *address, uint64_t until_ns,
     return rc;
 }
 
-bool mr_store_search_hello(const char *host, uint16_t port, uint64_t deadline_ns, struct mr_store_greeting *hello_out)
+bool mr_store_search_hello(const char *host, uint16_t port, uint64_t deadline_ns,
+                           struct mr_store_greeting *hello_out)
 {
     int fd;
     struct mr_store_addresses addresses;
@@ -124,8 +129,8 @@ bool mr_store_search_hello(const char *host, uint16_t port, uint64_t deadline_ns
 }
 
 /*
- * A store, but perhaps not ours. MR_PENDING: with several ports to look at, or an older restart that is about to end,
- * ours may come.
+ * A store, but perhaps not ours. MR_PENDING: with several ports to look at, or an older restart
+ * that is about to end, ours may come.
  */
 static mr_status judge_hello(struct search *search, const char *name, uint16_t port,
                              const struct mr_store_greeting *theirs)
@@ -133,13 +138,16 @@ static mr_status judge_hello(struct search *search, const char *name, uint16_t p
     const struct mr_store_identity *ours = &search->want->identity;
     bool may_come = search->want->n_ports > 0;
     if (theirs->version != MR_STORE_VERSION) {
-        mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u has version %u, this program's has %u", name,
-                     port, theirs->version, MR_STORE_VERSION);
+        mr_error_set(&search->last, MR_ERR_PEER,
+                     "the store at %s port %u has version %u, this program's has %u", name, port,
+                     theirs->version, MR_STORE_VERSION);
     } else if (theirs->run != ours->run) {
-        mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u is of run %llx, not of %llx", name, port,
+        mr_error_set(&search->last, MR_ERR_PEER,
+                     "the store at %s port %u is of run %llx, not of %llx", name, port,
                      (unsigned long long)theirs->run, (unsigned long long)ours->run);
     } else if (theirs->restart != ours->restart) {
-        mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u is of restart %u, not of %u", name, port,
+        mr_error_set(&search->last, MR_ERR_PEER,
+                     "the store at %s port %u is of restart %u, not of %u", name, port,
                      theirs->restart, ours->restart);
         may_come |= theirs->restart < ours->restart;
     } else {
@@ -151,28 +159,31 @@ static mr_status judge_hello(struct search *search, const char *name, uint16_t p
 /* The greeting. */
 
 /* The verdict, as the first frame of in_out. MR_PENDING: the connection has ended. */
-static mr_status await_verdict(struct search *search, int fd, uint16_t port, struct mr_store_bytes *in_out,
-                               struct mr_store_frame *verdict_out)
+static mr_status await_verdict(struct search *search, int fd, uint16_t port,
+                               struct mr_store_bytes *in_out, struct mr_store_frame *verdict_out)
 {
     const struct mr_store_connect *want = search->want;
     int got;
     while ((got = mr_store_wire_next(in_out, verdict_out)) == 0) {
         if (wait_for(fd, POLLIN, want->deadline_ns) != 0)
             return mr_error_set(&search->last, MR_ERR_TIMEOUT,
-                                "the store at %s port %u said hello, and then nothing for %.1f s", want->host, port,
+                                "the store at %s port %u said hello, and then nothing for %.1f s",
+                                want->host, port,
                                 (double)(mr_clock_now_ns() - search->begun_ns) / 1e9);
         long n = mr_store_wire_recv(fd, in_out, 4096);
         if (n <= 0 && n != -EAGAIN && n != -EWOULDBLOCK)
-            return mr_error_set(&search->last, MR_PENDING, "the store at %s closed the connection", want->host);
+            return mr_error_set(&search->last, MR_PENDING, "the store at %s closed the connection",
+                                want->host);
     }
     if (got < 0 || verdict_out->kind != MR_STORE_VERDICT || !mr_store_wire_is_reply(verdict_out))
-        return mr_error_set(&search->last, MR_ERR_PEER, "what answers at %s is not a store", want->host);
+        return mr_error_set(&search->last, MR_ERR_PEER, "what answers at %s is not a store",
+                            want->host);
     return MR_OK;
 }
 
 /* On MR_OK the bytes after the verdict are in in_out. */
-static mr_status greet_store(struct search *search, int fd, uint16_t port, const struct mr_store_greeting *theirs,
-                             struct mr_store_bytes *in_out)
+static mr_status greet_store(struct search *search, int fd, uint16_t port,
+                             const struct mr_store_greeting *theirs, struct mr_store_bytes *in_out)
 {
     const struct mr_store_connect *want = search->want;
     const struct mr_store_identity *identity = &want->identity;
@@ -184,10 +195,12 @@ static mr_status greet_store(struct search *search, int fd, uint16_t port, const
                                      .rank = want->rank};
     struct mr_store_frame verdict;
     mr_store_greeting_write(&ours, greeting);
-    mr_status status = mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, &search->last);
+    mr_status status =
+        mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, &search->last);
     if (status != MR_OK)
         return status;
-    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL); /* a new socket has room; a lost one ends below */
+    /* a new socket has room; a lost one ends below */
+    (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL);
     status = await_verdict(search, fd, port, in_out, &verdict);
     if (status != MR_OK)
         return status;
@@ -196,7 +209,8 @@ static mr_status greet_store(struct search *search, int fd, uint16_t port, const
             .run = theirs->run, .restart = theirs->restart, .world_size = theirs->world_size};
         mr_error why;
         mr_store_greeting_refuse(&ours, &other, verdict.code, &why);
-        return mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u: %.600s", want->host, port, why.text);
+        return mr_error_set(&search->last, MR_ERR_PEER, "the store at %s port %u: %.600s",
+                            want->host, port, why.text);
     }
     mr_store_wire_consume(in_out, mr_store_wire_size(&verdict));
     return MR_OK;
@@ -205,8 +219,8 @@ static mr_status greet_store(struct search *search, int fd, uint16_t port, const
 /* The search. */
 
 /* MR_PENDING: ours is not there, or not yet. */
-static mr_status try_place(struct search *search, const struct sockaddr_storage *address, uint64_t until_ns,
-                           int *fd_out, struct mr_store_bytes *in_out)
+static mr_status try_place(struct search *search, const struct sockaddr_storage *address,
+                           uint64_t until_ns, int *fd_out, struct mr_store_bytes *in_out)
 {
     int fd;
     char name[64];
@@ -234,7 +248,8 @@ static uint32_t hello_ms(const struct search *search, uint32_t n_places)
 {
     if (search->want->once_ms)
         return search->want->once_ms;
-    uint32_t doubled = search->n_rounds < 6 ? FIRST_HELLO_MS << search->n_rounds : MR_STORE_HELLO_MS;
+    uint32_t doubled =
+        search->n_rounds < 6 ? FIRST_HELLO_MS << search->n_rounds : MR_STORE_HELLO_MS;
     return n_places == 1 || doubled > MR_STORE_HELLO_MS ? MR_STORE_HELLO_MS : doubled;
 }
 
@@ -244,8 +259,8 @@ static mr_status resolve_host(struct search *search)
     const struct mr_store_connect *want = search->want;
     if (search->resolved_ns != 0 && mr_clock_now_ns() - search->resolved_ns < RESOLVE_NS)
         return MR_OK;
-    mr_status status =
-        mr_store_address_resolve(want->host, want->resolver, want->deadline_ns, &search->addresses, &search->last);
+    mr_status status = mr_store_address_resolve(want->host, want->resolver, want->deadline_ns,
+                                                &search->addresses, &search->last);
     search->resolved_ns = status == MR_OK ? mr_clock_now_ns() : 0;
     return status == MR_ERR_IO || status == MR_ERR_TIMEOUT ? MR_PENDING : status;
 }
@@ -267,7 +282,8 @@ static mr_status try_places(struct search *search, int *fd_out, struct mr_store_
         if (port > UINT16_MAX || now >= want->deadline_ns)
             break;
         mr_store_address_set_port(&address, (uint16_t)port);
-        status = try_place(search, &address, now + hello_ns < want->deadline_ns ? now + hello_ns : want->deadline_ns,
+        status = try_place(search, &address,
+                           now + hello_ns < want->deadline_ns ? now + hello_ns : want->deadline_ns,
                            fd_out, in_out);
     }
     return status;
@@ -280,22 +296,27 @@ static mr_status out_of_time(const struct search *search, mr_error *error)
     char ports[32];
     snprintf(ports, sizeof ports, want->n_ports ? "ports %u to %u" : "port %u", want->port,
              (uint32_t)want->port + want->n_ports);
-    return mr_error_set(error, MR_ERR_TIMEOUT, "no store at %s %s, tried %u times in %.1f s; the last answer: %.600s",
+    return mr_error_set(error, MR_ERR_TIMEOUT,
+                        "no store at %s %s, tried %u times in %.1f s; the last answer: %.600s",
                         want->host, ports, search->n_rounds, seconds,
                         search->last.text[0] ? search->last.text : "none");
 }
 
-/* Between half of pause_ms and all of it, so that not all ranks come at once; not past the deadline. */
+/*
+ * Between half of pause_ms and all of it, so that not all ranks come at once; not past the
+ * deadline.
+ */
 static void rest(const struct search *search, uint32_t pause_ms)
 {
     uint32_t mixed = (search->want->rank + 1) * 2654435761u + search->n_rounds * 40503u;
     uint64_t ms = pause_ms / 2 + (mixed >> 8) % (pause_ms / 2 + 1), now = mr_clock_now_ns();
-    uint64_t left_ms = now < search->want->deadline_ns ? (search->want->deadline_ns - now) / MS + 1 : 0;
+    uint64_t left_ms =
+        now < search->want->deadline_ns ? (search->want->deadline_ns - now) / MS + 1 : 0;
     mr_clock_sleep_ms((uint32_t)(ms < left_ms ? ms : left_ms));
 }
 
-mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_out, struct mr_store_bytes *in_out,
-                              mr_error *error)
+mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_out,
+                              struct mr_store_bytes *in_out, mr_error *error)
 {
     struct search search = {.want = connect, .begun_ns = mr_clock_now_ns()};
     uint64_t refused_ns = 0;
@@ -305,7 +326,8 @@ mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_ou
         search.n_rounds++;
         if (status == MR_ERR_PEER && refused_ns == 0)
             refused_ns = now;
-        if (status == MR_ERR_PEER && now < connect->deadline_ns && now - refused_ns < connect->patience_ns)
+        if (status == MR_ERR_PEER && now < connect->deadline_ns &&
+            now - refused_ns < connect->patience_ns)
             status = MR_PENDING;
         if (status == MR_PENDING && now >= connect->deadline_ns)
             return out_of_time(&search, error);

@@ -2,8 +2,8 @@
 /*
  * The server of the rendezvous store: one thread, one epoll, no call that blocks.
  *
- * After the thread or the whole machine has stood still, all ranks seem to be silent by the clock, although what they
- * sent is only unread. So after such a pause all clocks start anew.
+ * After the thread or the whole machine has stood still, all ranks seem to be silent by the clock,
+ * although what they sent is only unread. So after such a pause all clocks start anew.
  */
 #include "dist/rendezvous/store_server.h"
 
@@ -38,7 +38,9 @@ static void doom_silent(struct mr_store *store, uint64_t now)
             mr_store_connections_break(store, peer->rank, MR_STORE_SILENT);
 }
 
-/* This thread, or the whole machine, stood still: what others sent meanwhile has not been read yet. */
+/*
+ * This thread, or the whole machine, stood still: what others sent meanwhile has not been read yet.
+ */
 static void restart_clocks(struct mr_store *store, uint64_t now)
 {
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next) {
@@ -68,7 +70,8 @@ static void note_shortage(struct mr_store *store, int os_error)
 static void on_newcomer(struct mr_store *store, uint64_t now)
 {
     uint32_t most = MR_STORE_STRANGERS + store->identity.world_size - store->n_here;
-    int fd = accept4(store->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), failed = fd < 0 ? errno : 0;
+    int fd = accept4(store->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC),
+        failed = fd < 0 ? errno : 0;
     bool is_short = failed == EMFILE || failed == ENFILE || failed == ENOBUFS || failed == ENOMEM;
     if (is_short)
         note_shortage(store, failed);
@@ -130,7 +133,8 @@ static void *run_server(void *arg)
     uint64_t swept_ns = mr_clock_now_ns(), now = swept_ns;
     for (bool is_empty = true; stop_ns == 0 || (!is_empty && now < stop_ns);) {
         uint64_t before = now;
-        int n = epoll_wait(store->epoll_fd, events, N_EVENTS, store->again ? 0 : (int)(step_ns / MS));
+        int n =
+            epoll_wait(store->epoll_fd, events, N_EVENTS, store->again ? 0 : (int)(step_ns / MS));
         store->again = false;
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
@@ -140,7 +144,10 @@ static void *run_server(void *arg)
             say_goodbye(store);
             stop_ns = now + MR_STORE_GOODBYE_MS * MS;
         }
-        /* First what has come is read; but those who always have more to say must not put off the others' end. */
+        /*
+         * First what has come is read; but those who always have more to say must not put off the
+         * others' end.
+         */
         if (now - swept_ns >= (n < N_EVENTS ? step_ns : 3 * step_ns)) {
             doom_silent(store, now);
             swept_ns = now;
@@ -187,7 +194,8 @@ static struct mr_store *make_store(const struct mr_store_identity *identity)
     store->listen_fd = -1;
     store->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     store->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!store->present || !store->ranks || !store->how || store->epoll_fd < 0 || store->wake_fd < 0) {
+    if (!store->present || !store->ranks || !store->how || store->epoll_fd < 0 ||
+        store->wake_fd < 0) {
         free_store(store);
         return NULL;
     }
@@ -209,16 +217,18 @@ static mr_status start_thread(struct mr_store *store, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_store_start(const char *address, uint16_t port, const struct mr_store_identity *identity,
-                         struct mr_store **store_out, mr_error *error)
+mr_status mr_store_start(const char *address, uint16_t port,
+                         const struct mr_store_identity *identity, struct mr_store **store_out,
+                         mr_error *error)
 {
     *store_out = NULL;
     if (identity->world_size == 0 || identity->world_size > MR_STORE_WORLD)
-        return mr_error_set(error, MR_ERR_INVALID, "world size %u is not between 1 and %u", identity->world_size,
-                            MR_STORE_WORLD);
+        return mr_error_set(error, MR_ERR_INVALID, "world size %u is not between 1 and %u",
+                            identity->world_size, MR_STORE_WORLD);
     struct mr_store *store = make_store(identity);
     if (!store)
-        return mr_error_set(error, MR_ERR_NO_MEMORY, "no memory or descriptors for a store of %u ranks",
+        return mr_error_set(error, MR_ERR_NO_MEMORY,
+                            "no memory or descriptors for a store of %u ranks",
                             identity->world_size);
     store->port = port;
     mr_status status = mr_store_greeting_token(identity->token, store->token, error);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys, values, and gets that wait. The keys are in the C library's balanced tree, so that nobody can choose keys that
- * make others slow.
+ * Keys, values, and gets that wait. The keys are in the C library's balanced tree, so that nobody
+ * can choose keys that make others slow.
  *
- * Invariant: no answer is queued while MR_STORE_HIGH bytes wait to go out to that rank; its get keeps waiting and is
- * served when there is room.
+ * Invariant: no answer is queued while MR_STORE_HIGH bytes wait to go out to that rank; its get
+ * keeps waiting and is served when there is room.
  */
 #include "dist/rendezvous/store_table.h"
 
@@ -41,7 +41,8 @@ static size_t size_of(const struct pair *pair)
     return sizeof *pair + pair->key_len + pair->value_len;
 }
 
-static struct pair *find_pair(const struct mr_store_table *table, const uint8_t *key, uint16_t key_len)
+static struct pair *find_pair(const struct mr_store_table *table, const uint8_t *key,
+                              uint16_t key_len)
 {
     const struct pair sought = {.key = key, .key_len = key_len};
     struct pair *const *at = tfind(&sought, &table->root, compare_keys);
@@ -53,14 +54,18 @@ static struct pair *make_pair(const struct mr_store_frame *frame)
     struct pair *pair = malloc(sizeof *pair + frame->key_len + frame->value_len);
     if (!pair)
         return NULL;
-    *pair = (struct pair){.key = pair->bytes, .key_len = frame->key_len, .value_len = frame->value_len};
+    *pair =
+        (struct pair){.key = pair->bytes, .key_len = frame->key_len, .value_len = frame->value_len};
     memcpy(pair->bytes, frame->key, frame->key_len);
     if (frame->value_len > 0)
         memcpy(pair->bytes + frame->key_len, frame->value, frame->value_len);
     return pair;
 }
 
-/* The frame's key and value, in place of what the key had before. NULL when the table is full; it is then as before. */
+/*
+ * The frame's key and value, in place of what the key had before. NULL when the table is full; it
+ * is then as before.
+ */
 static struct pair *insert_pair(struct mr_store_table *table, const struct mr_store_frame *frame)
 {
     struct pair *old = find_pair(table, frame->key, frame->key_len);
@@ -80,8 +85,11 @@ static struct pair *insert_pair(struct mr_store_table *table, const struct mr_st
     return pair;
 }
 
-/* Add the frame's number to the key's, which counts as 0 when it is not there. enum mr_store_code. */
-static uint8_t add_number(struct mr_store_table *table, const struct mr_store_frame *frame, struct pair **pair_out)
+/*
+ * Add the frame's number to the key's, which counts as 0 when it is not there. enum mr_store_code.
+ */
+static uint8_t add_number(struct mr_store_table *table, const struct mr_store_frame *frame,
+                          struct pair **pair_out)
 {
     const struct pair *old = find_pair(table, frame->key, frame->key_len);
     struct mr_store_frame sum = *frame;
@@ -114,14 +122,16 @@ static void end_wait(struct mr_store_wait **at)
     free(wait);
 }
 
-static void add_wait(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
+static void add_wait(struct mr_store_table *table, struct mr_store_peer *peer,
+                     const struct mr_store_frame *frame)
 {
     struct mr_store_wait *wait = peer->n_waits < MR_STORE_WAITS ? malloc(sizeof *wait) : NULL;
     if (!wait) {
         mr_store_peer_answer(peer, frame->id, MR_STORE_TOO_MANY, NULL, 0);
         return;
     }
-    *wait = (struct mr_store_wait){.next = table->waits, .peer = peer, .id = frame->id, .key_len = frame->key_len};
+    *wait = (struct mr_store_wait){
+        .next = table->waits, .peer = peer, .id = frame->id, .key_len = frame->key_len};
     memcpy(wait->key, frame->key, frame->key_len);
     table->waits = wait;
     peer->n_waits++;
@@ -145,7 +155,8 @@ void mr_store_table_serve(struct mr_store_table *table, const struct mr_store_pe
 {
     for (struct mr_store_wait **at = &table->waits; *at && peer->out.len < MR_STORE_HIGH;) {
         struct mr_store_wait *wait = *at;
-        const struct pair *found = wait->peer == peer ? find_pair(table, wait->key, wait->key_len) : NULL;
+        const struct pair *found =
+            wait->peer == peer ? find_pair(table, wait->key, wait->key_len) : NULL;
         if (found) {
             answer_with(wait->peer, wait->id, found);
             end_wait(at);
@@ -176,7 +187,8 @@ void mr_store_table_forget(struct mr_store_table *table, const struct mr_store_p
 
 /* Requests. */
 
-static void on_set(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
+static void on_set(struct mr_store_table *table, struct mr_store_peer *peer,
+                   const struct mr_store_frame *frame)
 {
     const struct pair *pair = insert_pair(table, frame);
     mr_store_peer_answer(peer, frame->id, pair ? MR_STORE_FINE : MR_STORE_FULL, NULL, 0);
@@ -184,7 +196,8 @@ static void on_set(struct mr_store_table *table, struct mr_store_peer *peer, con
         serve_key(table, pair);
 }
 
-static void on_get(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
+static void on_get(struct mr_store_table *table, struct mr_store_peer *peer,
+                   const struct mr_store_frame *frame)
 {
     const struct pair *pair = find_pair(table, frame->key, frame->key_len);
     if (pair)
@@ -195,7 +208,8 @@ static void on_get(struct mr_store_table *table, struct mr_store_peer *peer, con
         add_wait(table, peer, frame);
 }
 
-static void on_add(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
+static void on_add(struct mr_store_table *table, struct mr_store_peer *peer,
+                   const struct mr_store_frame *frame)
 {
     struct pair *pair = NULL;
     uint8_t code = add_number(table, frame, &pair);
@@ -207,7 +221,8 @@ static void on_add(struct mr_store_table *table, struct mr_store_peer *peer, con
     serve_key(table, pair);
 }
 
-static void on_remove(struct mr_store_table *table, struct mr_store_peer *peer, const struct mr_store_frame *frame)
+static void on_remove(struct mr_store_table *table, struct mr_store_peer *peer,
+                      const struct mr_store_frame *frame)
 {
     struct pair *pair = find_pair(table, frame->key, frame->key_len);
     if (pair) {
@@ -242,7 +257,9 @@ void mr_store_table_request(struct mr_store_table *table, struct mr_store_peer *
     case MR_STORE_ADD: on_add(table, peer, frame); break;
     case MR_STORE_REMOVE: on_remove(table, peer, frame); break;
     case MR_STORE_CANCEL: on_cancel(table, peer, frame->id); break;
-    case MR_STORE_BEAT: mr_store_peer_put(peer, &(struct mr_store_frame){.kind = MR_STORE_BEAT}); break;
+    case MR_STORE_BEAT:
+        mr_store_peer_put(peer, &(struct mr_store_frame){.kind = MR_STORE_BEAT});
+        break;
     default: mr_store_peer_doom(peer, MR_STORE_FINE); break;
     }
 }

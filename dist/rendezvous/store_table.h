@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys and values of the store's server, and the gets that wait; the only user is the server's thread. */
+/*
+ * The keys and values of the store's server, and the gets that wait; the only user is the server's
+ * thread.
+ */
 #ifndef DIST_RENDEZVOUS_STORE_TABLE_H
 #define DIST_RENDEZVOUS_STORE_TABLE_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers, queues of bytes and frames of the rendezvous store. Everything here reads bytes of strangers.
+ * Numbers, queues of bytes and frames of the rendezvous store. Everything here reads bytes of
+ * strangers.
  *
- * Invariant: a length that a frame claims is believed only up to its limit, and memory is allocated for bytes that have
- * arrived, never for bytes that are claimed.
+ * Invariant: a length that a frame claims is believed only up to its limit, and memory is allocated
+ * for bytes that have arrived, never for bytes that are claimed.
  */
 #include "dist/rendezvous/store_wire.h"
 
@@ -20,7 +21,8 @@
 
 uint32_t mr_store_wire_u32(const uint8_t *bytes)
 {
-    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
 }
 
 uint64_t mr_store_wire_u64(const uint8_t *bytes)
@@ -137,8 +139,8 @@ int mr_store_wire_next(const struct mr_store_bytes *bytes, struct mr_store_frame
     const uint8_t *head = bytes->at + bytes->start;
     uint32_t len = mr_store_wire_u32(head);
     uint16_t key_len = (uint16_t)(head[6] | head[7] << 8);
-    if (head[4] < MR_STORE_SET || head[4] > MR_STORE_BROKEN || key_len > MR_STORE_KEY || key_len > len ||
-        len - key_len > MR_STORE_VALUE)
+    if (head[4] < MR_STORE_SET || head[4] > MR_STORE_BROKEN || key_len > MR_STORE_KEY ||
+        key_len > len || len - key_len > MR_STORE_VALUE)
         return -1;
     if (bytes->len - MR_STORE_HEAD < len)
         return 0;

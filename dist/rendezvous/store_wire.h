@@ -2,8 +2,9 @@
 /*
  * What goes over a connection of the rendezvous store. All numbers are little-endian.
  *
- * The server speaks first: a hello says whose store it is, so that a client does not greet a foreign one. After the
- * client's greeting there are only frames: 16 bytes of head, key, value. The first is the server's verdict.
+ * The server speaks first: a hello says whose store it is, so that a client does not greet a
+ * foreign one. After the client's greeting there are only frames: 16 bytes of head, key, value. The
+ * first is the server's verdict.
  */
 #ifndef DIST_RENDEZVOUS_STORE_WIRE_H
 #define DIST_RENDEZVOUS_STORE_WIRE_H
@@ -15,7 +16,8 @@
 
 #include "dist/rendezvous/store_limits.h"
 
-#define MR_STORE_HEAD 16u /* bytes of a frame before its key: length 4, kind 1, code 1, length of the key 2, id 8 */
+#define MR_STORE_HEAD                                                                              \
+    16u /* bytes of a frame before its key: length 4, kind 1, code 1, length of the key 2, id 8 */
 #define MR_STORE_BODY (MR_STORE_KEY + MR_STORE_VALUE)
 
 enum mr_store_kind {
@@ -63,7 +65,10 @@ struct mr_store_bytes {
     size_t size;
 };
 
-/* Make room for more bytes behind those that are there. NULL without memory; the queue is then as before. */
+/*
+ * Make room for more bytes behind those that are there. NULL without memory; the queue is then as
+ * before.
+ */
 uint8_t *mr_store_wire_reserve(struct mr_store_bytes *bytes, size_t more);
 bool mr_store_wire_append(struct mr_store_bytes *bytes, const void *from, size_t len);
 /* The first len bytes are done with. An empty queue gives a large block back. */
@@ -71,7 +76,10 @@ void mr_store_wire_consume(struct mr_store_bytes *bytes, size_t len);
 void mr_store_wire_free(struct mr_store_bytes *bytes);
 /* One recv() of at most limit bytes: how many, 0 at the end, or -errno. */
 long mr_store_wire_recv(int fd, struct mr_store_bytes *bytes, size_t limit);
-/* Send until empty or the socket is full: how many bytes went, or -errno (never -EAGAIN). Never raises SIGPIPE. */
+/*
+ * Send until empty or the socket is full: how many bytes went, or -errno (never -EAGAIN). Never
+ * raises SIGPIPE.
+ */
 long mr_store_wire_send(int fd, struct mr_store_bytes *bytes);
 /* poll() until then, by base/clock. A signal ends it early. */
 void mr_store_wire_poll(struct pollfd *fds, nfds_t n, uint64_t until_ns);
@@ -87,7 +95,9 @@ struct mr_store_frame {
     const uint8_t *value;
 };
 
-/* The first frame of the queue: 1, 0 when bytes are missing, -1 for nonsense: no such kind, or a length past a limit.
+/*
+ * The first frame of the queue: 1, 0 when bytes are missing, -1 for nonsense: no such kind, or a
+ * length past a limit. /
  */
 int mr_store_wire_next(const struct mr_store_bytes *bytes, struct mr_store_frame *frame_out);
 size_t mr_store_wire_size(const struct mr_store_frame *frame);

@@ -12,7 +12,8 @@
  *   ...
  *   mr_group_destroy(group);
  *
- * Link millrace-dist, which links millrace: pkg-config --libs millrace-dist, or millrace::dist in CMake.
+ * Link millrace-dist, which links millrace: pkg-config --libs millrace-dist, or millrace::dist in
+ * CMake.
  */
 #ifndef MILLRACE_DIST_H
 #define MILLRACE_DIST_H

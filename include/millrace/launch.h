@@ -17,11 +17,13 @@ typedef struct mr_launch_options {
     uint32_t nproc;         /* ranks on this machine, 1 to MR_MAX_PROCS; required */
     uint32_t nnodes;        /* number of machines; 0 means 1 */
     uint32_t node_rank;     /* number of this machine, 0 to nnodes - 1 */
-    const char *rendezvous; /* "HOST:PORT" of rank 0's machine; required if nnodes > 1; default: 127.0.0.1 and a free
-                               port */
-    const char *log_dir;    /* one log per rank, DIR/rank-N.log; default: prefixed lines on stdout and stderr */
+    const char *rendezvous; /* "HOST:PORT" of rank 0's machine; required if nnodes > 1; default:
+                               127.0.0.1 and a free port */
+    const char *log_dir;    /* one log per rank, DIR/rank-N.log; default: prefixed lines on
+                               stdout and stderr */
     bool no_prefix;         /* print lines as the ranks write them */
-    uint32_t grace_ms;      /* time between SIGTERM and SIGKILL for the others after one rank has failed; 0 means 500 */
+    uint32_t grace_ms;      /* time between SIGTERM and SIGKILL for the others after one rank has
+                               failed; 0 means 500 */
 } mr_launch_options;
 
 #define MR_LAUNCH_OPTIONS_INIT MR_STRUCT_INIT(mr_launch_options)
@@ -29,7 +31,8 @@ typedef struct mr_launch_options {
 /** Result of a launch. */
 typedef struct mr_launch_result {
     size_t struct_size;
-    int32_t exit_status; /* 0, or that of the rank that failed first; 128 + signal if a signal killed it */
+    int32_t exit_status; /* 0, or that of the rank that failed first; 128 + signal if a signal
+                            killed it */
     int32_t rank;        /* the rank that failed first; -1 if none failed */
     int64_t pid;
 } mr_launch_result;
@@ -39,32 +42,35 @@ typedef struct mr_launch_result {
 /**
  * Run a program as nproc ranks of this machine, and wait until all have ended.
  *
- * Their environments have RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and
- * MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks, unless it ignores or blocks them. A
- * second SIGINT or SIGTERM, 0.2 s after the first or later, kills the ranks.
+ * Their environments have RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR,
+ * MASTER_PORT and MR_RUN_ID. The caller's SIGINT, SIGTERM, SIGHUP and SIGUSR1/2 go to the ranks,
+ * unless it ignores or blocks them. A second SIGINT or SIGTERM, 0.2 s after the first or later,
+ * kills the ranks.
  *
- * If one rank fails, the others are ended within a second, and a log line says which rank failed first, and how. A rank
- * that exits with 0 and never came to a rendezvous has failed, with status 1, once another rank has waited for it there
- * for a second. This is known by a socket that each rank inherits (MR_LAUNCH_NOTES is its number): of a rank that
- * closes it, as sudo and some scripts do, nothing is known, and such a rank never fails in this way. A rank that runs
- * and has not come after 10 s is named in a log line, and nothing is ended. Ranks are killed
- * when the caller dies, for whatever reason. Processes that ranks leave running are ended too.
+ * If one rank fails, the others are ended within a second, and a log line says which rank failed
+ * first, and how. A rank that exits with 0 and never came to a rendezvous has failed, with status
+ * 1, once another rank has waited for it there for a second. This is known by a socket that each
+ * rank inherits (MR_LAUNCH_NOTES is its number): of a rank that closes it, as sudo and some scripts
+ * do, nothing is known, and such a rank never fails in this way. A rank that runs and has not come
+ * after 10 s is named in a log line, and nothing is ended. Ranks are killed when the caller dies,
+ * for whatever reason. Processes that ranks leave running are ended too.
  *
  * argv  arguments of the program, ending with NULL; argv[0] is searched in PATH
  * Returns MR_OK with *result_out when all ranks have ended; MR_ERR_INVALID; MR_ERR_IO.
  * Blocks: until all ranks have ended.
  */
-MR_API mr_status mr_launch(const mr_launch_options *options, char *const *argv, mr_launch_result *result_out,
-                           mr_error *error);
+MR_API mr_status mr_launch(const mr_launch_options *options, char *const *argv,
+                           mr_launch_result *result_out, mr_error *error);
 
 /**
- * Run fn(local_rank, arg) in nproc forked processes, with the environment of mr_launch(). The return value of fn is the
- * exit status of its process. options may be NULL; its nproc is ignored. Returns as mr_launch(); MR_ERR_STATE if the
- * process has a second thread, because a forked child would inherit locks that no thread releases. Blocks: until all
- * ranks have ended.
+ * Run fn(local_rank, arg) in nproc forked processes, with the environment of mr_launch(). The
+ * return value of fn is the exit status of its process. options may be NULL; its nproc is ignored.
+ * Returns as mr_launch(); MR_ERR_STATE if the process has a second thread, because a forked child
+ * would inherit locks that no thread releases. Blocks: until all ranks have ended.
  */
-MR_API mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
-                                 const mr_launch_options *options, mr_launch_result *result_out, mr_error *error);
+MR_API mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc,
+                                 void *arg, const mr_launch_options *options,
+                                 mr_launch_result *result_out, mr_error *error);
 
 #ifdef __cplusplus
 }

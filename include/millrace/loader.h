@@ -23,7 +23,8 @@ extern "C" {
 /** What happens to a damaged sample: one that cannot be read or decoded. */
 typedef enum mr_on_error {
     MR_ON_ERROR_FAIL = 0, /* the error takes the place of its batch */
-    MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) takes the sample's place */
+    MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) takes the sample's
+                             place */
     MR_ON_ERROR_ZERO = 2  /* zeros, with mask 0 */
 } mr_on_error;
 
@@ -45,7 +46,8 @@ typedef enum mr_reader_kind {
 /** What a cache keeps of image files. The batches are the same (docs/cache.md). */
 typedef enum mr_cache_form {
     MR_CACHE_FORM_AUTO = 0,  /* dct if there is room for it, else index */
-    MR_CACHE_FORM_INDEX = 1, /* places in each JPEG file, 2.3 % of its bytes; parts of the file are read too */
+    MR_CACHE_FORM_INDEX = 1, /* places in each JPEG file, 2.3 % of its bytes; parts of the file
+                                are read too */
     MR_CACHE_FORM_DCT = 2    /* packed samples, 132 % of the files' bytes: the fastest */
 } mr_cache_form;
 
@@ -56,7 +58,10 @@ typedef enum mr_affinity {
     MR_AFFINITY_LIST = 2    /* worker i on affinity_cpus[i mod n_affinity_cpus] */
 } mr_affinity;
 
-/** Options of a loader, by subject. Later versions add fields at the end only, so the places of these do not change. */
+/**
+ * Options of a loader, by subject. Later versions add fields at the end only, so the places of
+ * these do not change.
+ */
 typedef struct mr_loader_options {
     size_t struct_size;
 
@@ -64,10 +69,12 @@ typedef struct mr_loader_options {
     uint32_t batch_size;    /* 1 to 65535; 0 means 64 */
     mr_dtype dtype;         /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16 */
     mr_layout layout;       /* of images */
-    uint32_t pad_channels;  /* 4 or 8: pad images with zero channels to this number; 0: no padding */
+    uint32_t pad_channels;  /* 4 or 8: pad images with zero channels to this number; 0: no
+                               padding */
     bool drop_last;         /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
-    bool allow_empty_epoch; /* accept epochs of 0 batches: a dataset smaller than a batch with drop_last, or than
-                               world_size with MR_TAIL_DROP. Otherwise creation refuses them */
+    bool allow_empty_epoch; /* accept epochs of 0 batches: a dataset smaller than a batch with
+                               drop_last, or than world_size with MR_TAIL_DROP. Otherwise
+                               creation refuses them */
 
     /* Order and shard */
     bool no_shuffle;     /* sequential order */
@@ -77,13 +84,15 @@ typedef struct mr_loader_options {
     mr_order order;
     uint64_t seed;
     uint64_t epoch;        /* the first epoch of the loader */
-    uint64_t n_epochs;     /* epochs that the program will use; nothing is decoded ahead after the last; 0: unknown */
+    uint64_t n_epochs;     /* epochs that the program will use; nothing is decoded ahead after
+                              the last; 0: unknown */
     bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
 
     /* Workers and reading */
-    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host this rank's part of the CPUs:
-                             the launcher's, or fewer where a cgroup's quota allows fewer, divided by the ranks of this
-                             machine; at least 1, at most those of this process's mask (docs/training.md).
+    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host this
+                             rank's part of the CPUs: the launcher's, or fewer where a cgroup's
+                             quota allows fewer, divided by the ranks of this machine; at least
+                             1, at most those of this process's mask (docs/training.md).
                              MR_NO_WORKERS; at most MR_MAX_WORKERS */
     mr_start start;
     int32_t nice; /* added to the workers' nice level, 0 to 19 */
@@ -93,61 +102,76 @@ typedef struct mr_loader_options {
     mr_reader_kind reader;
     mr_jpeg_decoder jpeg_decoder;
     uint32_t read_ahead; /* reads in flight per worker, 1 to 64; 0 means 4 */
-    uint32_t n_slots;    /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen from batch_size and
-                            num_workers */
-    bool wait_when_lent; /* if every slot or buffer is lent, mr_loader_next() waits until another thread releases a
-                            batch; default: MR_ERR_STATE at once */
-    bool no_huge_pages;  /* batches lie in pages of the usual size even if the kernel offers larger ones */
+    uint32_t n_slots;    /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen
+                            from batch_size and num_workers */
+    bool wait_when_lent; /* if every slot or buffer is lent, mr_loader_next() waits until another
+                            thread releases a batch; default: MR_ERR_STATE at once */
+    bool no_huge_pages;  /* batches lie in pages of the usual size even if the kernel offers
+                            larger ones */
 
     /* Damaged samples */
-    bool verify_packs; /* for packs: read each sample whole, not only the rows of its crop, and compare it with its
-                          checksum before it is used; a difference is damage. Rows of MR_PACK_DCT are always compared.
-                          Without this, altered bytes of the other encodings mostly decode to other pixels without an
-                          error (docs/formats.md) */
+    bool verify_packs; /* for packs: read each sample whole, not only the rows of its crop, and
+                          compare it with its checksum before it is used; a difference is damage.
+                          Rows of MR_PACK_DCT are always compared. Without this, altered bytes of
+                          the other encodings mostly decode to other pixels without an error
+                          (docs/formats.md) */
     mr_on_error on_error;
     uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
-    uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1 GiB */
-    uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow. Whatever it is, a JPEG whose
-                                scans together visit more than 64 000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
+    uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1
+                                GiB */
+    uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow.
+                                Whatever it is, a JPEG whose scans together visit more than 64
+                                000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
 
     /* Devices */
-    const char *device;         /* "host" (default): the memory that workers write to; "cuda:N", "cuda" for "cuda:0";
-                                   "cuda:local": the GPU of LOCAL_RANK, or the only one; "auto": a GPU if there is one;
-                                   "host:N": stands for a device, with buffers of its own */
-    const char *const *devices; /* in place of device: each batch is split over these by sample; 2 to MR_MAX_DEVICES */
+    const char *device;         /* "host" (default): the memory that workers write to; "cuda:N",
+                                   "cuda" for "cuda:0"; "cuda:local": the GPU of LOCAL_RANK, or
+                                   the only one; "auto": a GPU if there is one; "host:N": stands
+                                   for a device, with buffers of its own */
+    const char *const *devices; /* in place of device: each batch is split over these by sample;
+                                   2 to MR_MAX_DEVICES */
     uint32_t n_devices;
     uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
     const char *label_device; /* the device of everything but the images; default: the images' */
-    bool pin_memory; /* with device "host": page-lock the batches' memory with CUDA, for the program's own copies, and
-                        wait for the streams that batches are released on (docs/gpu.md). Where that is not possible, a
-                        log line says why, and mr_loader_resolved() has false */
+    bool pin_memory;     /* with device "host": page-lock the batches' memory with CUDA, for the
+                            program's own copies, and wait for the streams that batches are released
+                            on (docs/gpu.md). Where that is not possible, a log line says why, and
+                            mr_loader_resolved() has false */
     bool finish_on_host; /* workers make floats and layout themselves, so floats cross the bus */
 
     /* Cache */
-    uint32_t cache_slowdown; /* percent of the workers' time, beside idle time, that packing may take: 1 to 100; 0 means
-                                25; MR_CACHE_WHEN_IDLE */
+    uint32_t cache_slowdown;  /* percent of the workers' time, beside idle time, that packing may
+                                 take: 1 to 100; 0 means 25; MR_CACHE_WHEN_IDLE */
     mr_cache_form cache_form; /* mr_loader_resolved() has the one that was chosen */
-    const char *cache;        /* directory in which workers keep image files packed or indexed, for later epochs, runs
-                                 and other loaders; made if it is missing; default, and "": none (docs/cache.md) */
+    const char *cache;        /* directory in which workers keep image files packed or indexed,
+                                 for later epochs, runs and other loaders; made if it is missing;
+                                 default, and "": none (docs/cache.md) */
     uint64_t cache_bytes;     /* limit on the size of the cache; 0: what the disk has */
 
     /* Diagnostics */
     bool with_timing;  /* measure the time of each stage for the statistics */
-    const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE, if any; "" for none.
-                          If another loader is writing FILE, FILE.2, FILE.3, ... is used */
+    const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE,
+                          if any; "" for none. If another loader is writing FILE, FILE.2, FILE.3,
+                          ... is used */
 
-    /* Repetition and weights, as in mr_sampler_options. Each repetition of a sample has draws of its own */
+    /*
+     * Repetition and weights, as in mr_sampler_options. Each repetition of a sample has draws of
+     * its own
+     */
     uint32_t repeat; /* 1 to 65535: repeated augmentation; 0: none. Not with a tail or weights */
     mr_repeat_form repeat_form;
     bool no_replacement; /* with weights: draw no sample twice in an epoch */
-    uint64_t n_draws;    /* with weights: draws of an epoch over all ranks; 0 means the number of samples */
-    const char *weights; /* draw samples in proportion to the weights in this .npy file, <f8 or <f4; "" for none */
-    const double *weight_values; /* or to these, one for each sample, which are copied; NULL in mr_loader_resolved() */
+    uint64_t n_draws;    /* with weights: draws of an epoch over all ranks; 0 means the number of
+                            samples */
+    const char *weights; /* draw samples in proportion to the weights in this .npy file, <f8 or
+                            <f4; "" for none */
+    const double *weight_values; /* or to these, one for each sample, which are copied; NULL in
+                                    mr_loader_resolved() */
     uint64_t n_weight_values;
 
     /* Mixing, where the transform ends with it (docs/formats.md) */
-    uint64_t soft_labels; /* number of classes of the array "soft_label", up to 2^20; 0: there is none. Not below the
-                             dataset's, where that is known */
+    uint64_t soft_labels; /* number of classes of the array "soft_label", up to 2^20; 0: there is
+                             none. Not below the dataset's, where that is known */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -155,36 +179,42 @@ typedef struct mr_loader_options {
 #define MR_LOADER_OPTIONS_INIT MR_STRUCT_INIT(mr_loader_options)
 
 /**
- * Set an option by its name and a text, for bindings, configuration files and command lines: "batch_size", "64".
+ * Set an option by its name and a text, for bindings, configuration files and command lines:
+ * "batch_size", "64".
  *
  * name   a field of mr_loader_options, which MR_LOADER_OPTIONS_INIT has set up
- * value  a decimal number within the field's limits (cache_bytes and max_file_bytes: K, M, G or T may follow it, for
- *        powers of 1024); of a bool: true, yes, on, 1, false, no, off, 0; of an enum the last word of a constant:
- *        "skip", "keyed", "bf16"
+ * value  a decimal number within the field's limits (cache_bytes and max_file_bytes: K, M, G or T
+ *        may follow it, for powers of 1024); of a bool: true, yes, on, 1, false, no, off, 0; of an
+ *        enum the last word of a constant: "skip", "keyed", "bf16"
  *
- * Words may be in any case. "default" is the default of a number or an enum, "none" is MR_NO_WORKERS as num_workers,
- * "idle" is MR_CACHE_WHEN_IDLE as cache_slowdown.
- * Returns MR_OK; MR_ERR_INVALID: the error names the option, the value and the limits, or the option that was perhaps
- * meant. The lists affinity_cpus, devices and weight_values, with their lengths, are refused: set the fields. On
- * failure the options stay as they were. Ownership: a string's text is not copied; it must live until
- * mr_loader_create() has returned.
+ * Words may be in any case. "default" is the default of a number or an enum, "none" is
+ * MR_NO_WORKERS as num_workers, "idle" is MR_CACHE_WHEN_IDLE as cache_slowdown.
+ * Returns MR_OK; MR_ERR_INVALID: the error names the option, the value and the limits, or the
+ * option that was perhaps meant. The lists affinity_cpus, devices and weight_values, with their
+ * lengths, are refused: set the fields. On failure the options stay as they were. Ownership: a
+ * string's text is not copied; it must live until mr_loader_create() has returned.
  */
-MR_API mr_status mr_loader_options_set(mr_loader_options *options, const char *name, const char *value,
-                                       mr_error *error);
+MR_API mr_status mr_loader_options_set(mr_loader_options *options, const char *name,
+                                       const char *value, mr_error *error);
 
-/** Name of the i-th option that mr_loader_options_set() and mr_loader_options_get() know; NULL past the last. */
+/**
+ * Name of the i-th option that mr_loader_options_set() and mr_loader_options_get() know; NULL past
+ * the last.
+ */
 MR_API const char *mr_loader_option_name(size_t i);
 
 /**
- * Write the value of an option as the text that mr_loader_options_set() reads: "64", "true", "skip", "default".
+ * Write the value of an option as the text that mr_loader_options_set() reads: "64", "true",
+ * "skip", "default".
  *
  * A string that is NULL is "".
  * text_out  at most size bytes with the final NUL; NULL only measures
  * len_out   NULL, or receives the text's length without the NUL
  * Returns MR_OK; MR_ERR_INVALID: an unknown name, or a list, which has no text form.
  */
-MR_API mr_status mr_loader_options_get(const mr_loader_options *options, const char *name, char *text_out, size_t size,
-                                       size_t *len_out, mr_error *error);
+MR_API mr_status mr_loader_options_get(const mr_loader_options *options, const char *name,
+                                       char *text_out, size_t size, size_t *len_out,
+                                       mr_error *error);
 
 typedef struct mr_loader mr_loader;
 
@@ -193,107 +223,125 @@ typedef struct mr_loader mr_loader;
  *
  * transform  NULL means "train:224" for files and none for pixels and records; it is copied
  * options    NULL means all defaults; they are copied
- * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY (with the sizes), MR_ERR_IO, MR_ERR_UNSUPPORTED, MR_ERR_NO_DEVICE,
- * MR_ERR_WORKER.
- * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader keeps its own reference to the
- * dataset.
- * Threads: the creating thread may end before the loader. The call needs at most 32 KiB of its stack.
+ * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY (with the sizes), MR_ERR_IO, MR_ERR_UNSUPPORTED,
+ * MR_ERR_NO_DEVICE, MR_ERR_WORKER.
+ * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader keeps its
+ * own reference to the dataset.
+ * Threads: the creating thread may end before the loader. The call needs at most 32 KiB of its
+ * stack.
  */
-MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options,
-                                  mr_loader **loader_out, mr_error *error);
+MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform,
+                                  const mr_loader_options *options, mr_loader **loader_out,
+                                  mr_error *error);
 
 /**
- * End the workers and free the loader. Batches that are still lent stay valid until they are released. NULL does
- * nothing, and neither does a call in a forked child.
+ * End the workers and free the loader. Batches that are still lent stay valid until they are
+ * released. NULL does nothing, and neither does a call in a forked child.
  *
- * Forked children of the program share the memory of batches on the host; they have no copies. A child may read a lent
- * batch until the program releases it. After that, later batches overwrite the memory. When the loader is destroyed and
- * its last batch released, the memory goes back to the system although a child still maps it: the child then reads
- * zeros.
+ * Forked children of the program share the memory of batches on the host; they have no copies. A
+ * child may read a lent batch until the program releases it. After that, later batches overwrite
+ * the memory. When the loader is destroyed and its last batch released, the memory goes back to the
+ * system although a child still maps it: the child then reads zeros.
  *
- * Blocks: until every worker is gone and every issued copy has ended; such a copy waits for the streams that used its
- * buffer before. With pin_memory: until the streams that batches were released on have finished with them. Worker
- * processes are killed, which takes milliseconds. Worker threads finish their sample first, for at most 10 seconds.
+ * Blocks: until every worker is gone and every issued copy has ended; such a copy waits for the
+ * streams that used its buffer before. With pin_memory: until the streams that batches were
+ * released on have finished with them. Worker processes are killed, which takes milliseconds.
+ * Worker threads finish their sample first, for at most 10 seconds.
  */
 MR_API void mr_loader_destroy(mr_loader *loader);
 
 /**
  * Wait for the next batch of this epoch, until its data is complete in the memory of its arrays.
  *
- * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is checked between samples.
- * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in place of a batch with a
- * damaged sample (on_error fail), MR_ERR_IO or MR_ERR_NO_MEMORY in place of one that this machine could not make; after
- * these three the next call returns the batch after it; MR_ERR_CANCELED; MR_ERR_STATE if every slot is lent (n_slots;
- * not with wait_when_lent) or in a forked child; MR_ERR_WORKER, MR_ERR_DEVICE, and MR_ERR_UNSUPPORTED for a sample that
- * this machine cannot decode: the loader is at its end. mr_loader_error() has the text.
+ * timeout_ms  0 polls once, MR_FOREVER waits without limit. With MR_NO_WORKERS it is checked
+ *             between samples.
+ * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in
+ * place of a batch with a damaged sample (on_error fail), MR_ERR_IO or MR_ERR_NO_MEMORY in place of
+ * one that this machine could not make; after these three the next call returns the batch after it;
+ * MR_ERR_CANCELED; MR_ERR_STATE if every slot is lent (n_slots; not with wait_when_lent) or in a
+ * forked child; MR_ERR_WORKER, MR_ERR_DEVICE, and MR_ERR_UNSUPPORTED for a sample that this machine
+ * cannot decode: the loader is at its end. mr_loader_error() has the text.
  * Ownership: on MR_OK *batch_out is lent until mr_batch_release(); otherwise it is set to NULL.
  * Threads: one thread at a time per loader. Batches may be released from any thread.
  */
 MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out);
 
 /**
- * Return the next batch as soon as its copy to the device is under way, and make a stream wait for that copy.
+ * Return the next batch as soon as its copy to the device is under way, and make a stream wait for
+ * that copy.
  *
  * stream  as for mr_batch_use(): a cudaStream_t of the batch's device; NULL is its default stream
  *
- * If the batch has several parts, the stream belongs to the device of part 0. On the host this is mr_loader_next(), and
- * with pin_memory the stream is also named to the batch's release, as by mr_batch_use().
- * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all n_buffers are lent (not
- * with wait_when_lent), and MR_ERR_INVALID for a stream of another device: after these the next call returns the same
- * batch. MR_ERR_DEVICE if the device has failed.
- * Blocks: until the batch is decoded and its copy is issued. A host that runs ahead of a stalled stream gets all
- * n_buffers batches, and then waits until that stream has released one.
+ * If the batch has several parts, the stream belongs to the device of part 0. On the host this is
+ * mr_loader_next(), and with pin_memory the stream is also named to the batch's release, as by
+ * mr_batch_use().
+ * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all
+ * n_buffers are lent (not with wait_when_lent), and MR_ERR_INVALID for a stream of another device:
+ * after these the next call returns the same batch. MR_ERR_DEVICE if the device has failed.
+ * Blocks: until the batch is decoded and its copy is issued. A host that runs ahead of a stalled
+ * stream gets all n_buffers batches, and then waits until that stream has released one.
  */
-MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream, mr_batch **batch_out);
+MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream,
+                                   mr_batch **batch_out);
 
 /**
- * Get a descriptor for event loops (epoll, libuv, asyncio): readable exactly while mr_loader_next() with a timeout of 0
- * would not return MR_PENDING.
+ * Get a descriptor for event loops (epoll, libuv, asyncio): readable exactly while mr_loader_next()
+ * with a timeout of 0 would not return MR_PENDING.
  *
- * Watch it, level-triggered, for input; do not read, write or close it. Whenever it is readable, call mr_loader_next()
- * with a timeout of 0. It is readable for a batch, for an error in its place, for MR_ERR_CANCELED, for MR_ERR_STATE
- * (all are lent, without wait_when_lent), once for MR_END, and for good after the loader's failure. After MR_END was
- * returned it is quiet until mr_loader_set_epoch() and the like. The first call starts a small thread in this process.
- * Returns MR_OK; MR_ERR_UNSUPPORTED with MR_NO_WORKERS; MR_ERR_IO, MR_ERR_WORKER, MR_ERR_INVALID, MR_ERR_STATE in a
- * forked child.
- * Ownership: the loader's, until mr_loader_destroy(); close-on-exec. Every call returns the same one. -1 on failure.
+ * Watch it, level-triggered, for input; do not read, write or close it. Whenever it is readable,
+ * call mr_loader_next() with a timeout of 0. It is readable for a batch, for an error in its place,
+ * for MR_ERR_CANCELED, for MR_ERR_STATE (all are lent, without wait_when_lent), once for MR_END,
+ * and for good after the loader's failure. After MR_END was returned it is quiet until
+ * mr_loader_set_epoch() and the like. The first call starts a small thread in this process.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED with MR_NO_WORKERS; MR_ERR_IO, MR_ERR_WORKER, MR_ERR_INVALID,
+ * MR_ERR_STATE in a forked child.
+ * Ownership: the loader's, until mr_loader_destroy(); close-on-exec. Every call returns the same
+ * one. -1 on failure.
  * Threads: as mr_loader_next(). Any thread may watch it.
  */
 MR_API mr_status mr_loader_fd(mr_loader *loader, int *fd_out);
 
-/** The error of the last call on this loader that failed. Ownership: the loader's. Threads: the thread of that call. */
+/**
+ * The error of the last call on this loader that failed. Ownership: the loader's. Threads: the
+ * thread of that call.
+ */
 MR_API const mr_error *mr_loader_error(const mr_loader *loader);
 
 /**
  * Go to the start of an epoch. Batches that were decoded ahead for another epoch are dropped.
  *
- * Before the first batch of a new loader, going to the loader's own epoch changes nothing. Using an epoch twice while
- * shuffling logs one warning.
- * Returns MR_OK; MR_ERR_NO_MEMORY; MR_ERR_STATE in a forked child; or the error of a loader at its end, as
- * mr_loader_next() returns it.
+ * Before the first batch of a new loader, going to the loader's own epoch changes nothing. Using an
+ * epoch twice while shuffling logs one warning.
+ * Returns MR_OK; MR_ERR_NO_MEMORY; MR_ERR_STATE in a forked child; or the error of a loader at its
+ * end, as mr_loader_next() returns it.
  */
 MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
 
 /**
- * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a curriculum. A sample that
- * it has several times has draws of its own each time.
+ * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a
+ * curriculum. A sample that it has several times has draws of its own each time.
  *
- * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1; copied
+ * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1;
+ *          copied
  * Returns MR_OK; MR_ERR_INVALID (with the position); otherwise as mr_loader_set_epoch().
  */
-MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n);
+MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch,
+                                           const int64_t *indices, int64_t n);
 
 /**
- * Go on in such an order, with the same indices, where n_used of its samples were used: the batches that follow are
- * those of a loader that was not interrupted. mr_loader_save() cannot save that position; the caller keeps it.
+ * Go on in such an order, with the same indices, where n_used of its samples were used: the batches
+ * that follow are those of a loader that was not interrupted. mr_loader_save() cannot save that
+ * position; the caller keeps it.
  *
  * n_used  a multiple of batch_size, or n
  * Returns as mr_loader_set_epoch_order(); MR_ERR_INVALID where n_used does not end on a batch.
  */
-MR_API mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const int64_t *indices, int64_t n,
-                                              int64_t n_used);
+MR_API mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch,
+                                              const int64_t *indices, int64_t n, int64_t n_used);
 
-/** Make mr_loader_next() return MR_ERR_CANCELED once, now or at its next call. Threads: any, not in a signal handler.
+/**
+ * Make mr_loader_next() return MR_ERR_CANCELED once, now or at its next call. Threads: any, not in
+ * a signal handler. /
  */
 MR_API void mr_loader_cancel(mr_loader *loader);
 
@@ -301,8 +349,9 @@ MR_API void mr_loader_cancel(mr_loader *loader);
 MR_API uint64_t mr_loader_n_batches(const mr_loader *loader);
 MR_API int64_t mr_loader_n_samples(const mr_loader *loader);
 /**
- * Number of batches that are lent now, of n_slots or, on a device, n_buffers; also those that only tensors of DLPack
- * hold. Copies of batches do not count. Returns 0 in a forked child. Threads: any.
+ * Number of batches that are lent now, of n_slots or, on a device, n_buffers; also those that only
+ * tensors of DLPack hold. Copies of batches do not count. Returns 0 in a forked child. Threads:
+ * any.
  */
 MR_API uint32_t mr_loader_n_lent(const mr_loader *loader);
 /** The loader's present epoch. */
@@ -310,20 +359,24 @@ MR_API uint64_t mr_loader_epoch(const mr_loader *loader);
 /** The options that the loader uses, with every default filled in. Ownership: the loader's. */
 MR_API const mr_loader_options *mr_loader_resolved(const mr_loader *loader);
 
-/** A loader's position: what mr_loader_next() has returned, not what was read ahead. Plain bytes that can be saved. */
+/**
+ * A loader's position: what mr_loader_next() has returned, not what was read ahead. Plain bytes
+ * that can be saved.
+ */
 typedef struct mr_loader_state {
     uint8_t bytes[64];
 } mr_loader_state;
 
 /**
- * Save the loader's position. Returns MR_OK; MR_ERR_INVALID; MR_ERR_UNSUPPORTED after mr_loader_set_epoch_order();
- * MR_ERR_STATE in a forked child. *state_out is written on success only.
+ * Save the loader's position. Returns MR_OK; MR_ERR_INVALID; MR_ERR_UNSUPPORTED after
+ * mr_loader_set_epoch_order(); MR_ERR_STATE in a forked child. *state_out is written on success
+ * only.
  */
 MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out);
 
 /**
- * Continue at a saved position with the same samples. world_size and batch_size may differ from the saved ones if the
- * samples used so far end on a step of this loader.
+ * Continue at a saved position with the same samples. world_size and batch_size may differ from the
+ * saved ones if the samples used so far end on a step of this loader.
  *
  * Returns MR_OK; MR_ERR_INVALID with what differs; otherwise as mr_loader_set_epoch().
  */
@@ -334,8 +387,11 @@ typedef struct mr_loader_stats {
     size_t struct_size;
     uint64_t n_batches; /* returned by mr_loader_next() since creation */
     uint64_t n_samples;
-    /* Places whose wanted sample was damaged, each once whatever on_error does with it, of the batches that were
-       returned or whose error was. A damaged sample that was only tried as a substitute does not count. */
+    /*
+     * Places whose wanted sample was damaged, each once whatever on_error does with it, of the
+     * batches that were returned or whose error was. A damaged sample that was only tried as a
+     * substitute does not count.
+     */
     uint64_t n_damaged;
     uint64_t n_warnings; /* decoder warnings that did not damage a sample */
     uint64_t read_ns;    /* sums over workers; need with_timing */
@@ -349,7 +405,8 @@ typedef struct mr_loader_stats {
     uint32_t n_slots;
     uint32_t num_workers;  /* living worker processes or threads */
     uint64_t n_deaths;     /* workers that died and were replaced */
-    double busy_share_min; /* share of its time that the least busy, the average, the busiest worker decoded */
+    double busy_share_min; /* share of its time that the least busy, the average, the busiest
+                              worker decoded */
     double busy_share_mean;
     double busy_share_max;
     char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
@@ -359,55 +416,69 @@ typedef struct mr_loader_stats {
     uint64_t h2d_bytes;     /* copied to devices, in copies that have ended */
     uint64_t h2d_ns;        /* time of those copies on their streams; bytes / ns is GB/s */
     uint64_t n_steps;       /* batches for which the next field is known */
-    uint64_t n_steps_ready; /* of n_steps: batches that were ready when the device's stream came to them */
+    uint64_t n_steps_ready; /* of n_steps: batches that were ready when the device's stream came
+                               to them */
     double ready_share;     /* n_steps_ready / n_steps */
-    uint64_t n_cached;      /* samples that workers took from the cache instead of their files, or by its index */
+    uint64_t n_cached;      /* samples that workers took from the cache instead of their files,
+                               or by its index */
     uint64_t n_packed;      /* samples that workers added to the cache */
-    /* Different samples among those of n_damaged. Where memory to tell them apart is lacking, which a log line says:
-       those that mr_loader_damaged() lists. */
+    /*
+     * Different samples among those of n_damaged. Where memory to tell them apart is lacking, which
+     * a log line says: those that mr_loader_damaged() lists.
+     */
     uint64_t n_damaged_distinct;
-    /* Of the slots' memory, for a GPU or by pin_memory; 0: it is pageable, and copies are slower. A log line says why
-       where page-locking was refused. Known with the first batch. */
+    /*
+     * Of the slots' memory, for a GPU or by pin_memory; 0: it is pageable, and copies are slower. A
+     * log line says why where page-locking was refused. Known with the first batch.
+     */
     uint64_t page_locked_bytes;
 } mr_loader_stats;
 
 #define MR_LOADER_STATS_INIT MR_STRUCT_INIT(mr_loader_stats)
 
-/** Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child. Threads: any. */
+/**
+ * Read the loader's statistics. Returns MR_OK; MR_ERR_INVALID; MR_ERR_STATE in a forked child.
+ * Threads: any.
+ */
 MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out);
 
 /**
- * Write who has waited for whom since the first mr_loader_next(), in one line: "loader-bound: consumer waited 62 % of
- * the time" or "consumer-bound: ...". At most size bytes are written, with the final NUL.
+ * Write who has waited for whom since the first mr_loader_next(), in one line: "loader-bound:
+ * consumer waited 62 % of the time" or "consumer-bound: ...". At most size bytes are written, with
+ * the final NUL.
  *
  * Returns the line's length without the NUL; 0 in a forked child. Threads: any.
  */
 MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
 
 /**
- * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the options that must be
- * the same on all ranks (batch_size, seed, no_shuffle, order, tail, repeat and weights, drop_last, world_size, dtype,
- * layout, on_error, max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers, devices or slots).
+ * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the
+ * options that must be the same on all ranks (batch_size, seed, no_shuffle, order, tail, repeat and
+ * weights, drop_last, world_size, dtype, layout, on_error, max_file_bytes, max_pixels, the shape of
+ * a sample; not rank, epoch, workers, devices or slots).
  *
- * Names are relative to the root, so the same folder elsewhere, or opened by another path, has the same hash. For a
- * list they are the paths as its lines have them, for records the last parts of the paths. Sizes, and labels in files
- * of records (at most 4096 bytes of each), are read for at most 65 536 files and samples, evenly spread. For a pack all
- * come from its index, with all checksums, and its shards do not matter. For callbacks the hash knows only the number
- * and the form of samples. The hash may change with the version of the library. Returns 0 for NULL.
+ * Names are relative to the root, so the same folder elsewhere, or opened by another path, has the
+ * same hash. For a list they are the paths as its lines have them, for records the last parts of
+ * the paths. Sizes, and labels in files of records (at most 4096 bytes of each), are read for at
+ * most 65 536 files and samples, evenly spread. For a pack all come from its index, with all
+ * checksums, and its shards do not matter. For callbacks the hash knows only the number and the
+ * form of samples. The hash may change with the version of the library. Returns 0 for NULL.
  * Blocks: while it looks at files.
  */
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 
 /**
- * Read the i-th damaged sample of those that n_damaged in mr_loader_stats counts, oldest first, each once. The first
- * 1000 are kept; n_damaged_distinct counts all of them. Of more than 64 in one batch some may have only their name.
+ * Read the i-th damaged sample of those that n_damaged in mr_loader_stats counts, oldest first,
+ * each once. The first 1000 are kept; n_damaged_distinct counts all of them. Of more than 64 in one
+ * batch some may have only their name.
  *
  * Returns MR_OK, or MR_END past the last. Threads: the thread that calls mr_loader_next().
  */
 MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out);
 
 /**
- * Write each worker's share of time spent on samples since the first mr_loader_next(), 0 to 1, by worker number.
+ * Write each worker's share of time spent on samples since the first mr_loader_next(), 0 to 1, by
+ * worker number.
  *
  * Writes at most n shares. Returns the number of workers, 1 with MR_NO_WORKERS. Threads: any.
  */

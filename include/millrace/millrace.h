@@ -13,8 +13,8 @@
  *       mr_batch *batch;
  *       mr_loader_set_epoch(loader, epoch);
  *       while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
- *           train(mr_batch_data(batch, "image"), mr_batch_data(batch, "label"), mr_batch_size(batch));
- *           mr_batch_release(batch);
+ *           train(mr_batch_data(batch, "image"), mr_batch_data(batch, "label"),
+ * mr_batch_size(batch)); mr_batch_release(batch);
  *       }
  *   }
  *   mr_loader_destroy(loader);
@@ -22,8 +22,8 @@
  *
  * The process group has a header and a library of its own: <millrace/dist.h>, libmillrace-dist.
  *
- * <millrace/status.h> says what holds for NULL handles and for structs. If the comment of a function does not mention
- * threads, one thread at a time may use the object.
+ * <millrace/status.h> says what holds for NULL handles and for structs. If the comment of a
+ * function does not mention threads, one thread at a time may use the object.
  */
 #ifndef MILLRACE_MILLRACE_H
 #define MILLRACE_MILLRACE_H

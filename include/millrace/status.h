@@ -2,19 +2,22 @@
 /*
  * What every part shares: statuses, the error record, log lines, seeds, the time and the version.
  *
- * A status of zero is success, a positive one is a normal outcome that is not success, a negative one is a failure.
+ * A status of zero is success, a positive one is a normal outcome that is not success, a negative
+ * one is a failure.
  *
- * Every handle (mr_batch, mr_dataset, mr_group, mr_group_work, mr_loader, mr_metrics, mr_sampler, mr_transform) may be
- * NULL. Functions that free it or give it back then do nothing, and return MR_OK. Other functions that return an
- * mr_status return MR_ERR_INVALID, and mr_loader_error() and the like return an error that says so. All others return
- * 0, NULL, "", or what their comment names. For the functions that say so, a NULL mr_group is a world of one.
+ * Every handle (mr_batch, mr_dataset, mr_group, mr_group_work, mr_loader, mr_metrics, mr_sampler,
+ * mr_transform) may be NULL. Functions that free it or give it back then do nothing, and return
+ * MR_OK. Other functions that return an mr_status return MR_ERR_INVALID, and mr_loader_error() and
+ * the like return an error that says so. All others return 0, NULL, "", or what their comment
+ * names. For the functions that say so, a NULL mr_group is a world of one.
  *
- * A struct that begins with struct_size is set up by its MR_..._INIT, whether the caller or the library fills it in.
- * Later versions add fields at its end. Programs that were compiled before go on working, because struct_size says
- * which fields they know. The library writes no more than struct_size bytes, and returns MR_ERR_INVALID for a size of 0
- * and for one above its own; options of a later version are accepted if the fields that it does not know are zero. In
- * structs that callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error, mr_device and
- * mr_loader_state never change. mr_array may get fields at its end; only the library makes one.
+ * A struct that begins with struct_size is set up by its MR_..._INIT, whether the caller or the
+ * library fills it in. Later versions add fields at its end. Programs that were compiled before go
+ * on working, because struct_size says which fields they know. The library writes no more than
+ * struct_size bytes, and returns MR_ERR_INVALID for a size of 0 and for one above its own; options
+ * of a later version are accepted if the fields that it does not know are zero. In structs that
+ * callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error, mr_device
+ * and mr_loader_state never change. mr_array may get fields at its end; only the library makes one.
  */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H
@@ -37,16 +40,16 @@ extern "C" {
 
 /* What MR_..._INIT expands to: everything zero, struct_size set. */
 #if defined(__cplusplus)
-#define MR_STRUCT_INIT(type)                                                                                           \
-    [] {                                                                                                               \
-        type value_{};                                                                                                 \
-        value_.struct_size = sizeof(type);                                                                             \
-        return value_;                                                                                                 \
+#define MR_STRUCT_INIT(type)                                                                       \
+    [] {                                                                                           \
+        type value_{};                                                                             \
+        value_.struct_size = sizeof(type);                                                         \
+        return value_;                                                                             \
     }()
 #else
-#define MR_STRUCT_INIT(type)                                                                                           \
-    {                                                                                                                  \
-        .struct_size = sizeof(type)                                                                                    \
+#define MR_STRUCT_INIT(type)                                                                       \
+    {                                                                                              \
+        .struct_size = sizeof(type)                                                                \
     }
 #endif
 
@@ -65,7 +68,8 @@ typedef enum mr_status {
     MR_ERR_INVALID = -1,     /* an argument or option is wrong: correct the call */
     MR_ERR_NO_MEMORY = -2,   /* memory, or a limit on it, is too small: ask for less */
     MR_ERR_IO = -3,          /* the operating system refused; os_error says why */
-    MR_ERR_DAMAGED = -4,     /* a sample cannot be decoded or read: choose skip or zero, or repair it */
+    MR_ERR_DAMAGED = -4,     /* a sample cannot be decoded or read: choose skip or zero, or
+                                repair it */
     MR_ERR_UNSUPPORTED = -5, /* this build or this machine cannot do it */
     MR_ERR_WORKER = -6,      /* the workers cannot continue; the loader is at its end */
     MR_ERR_CANCELED = -7,    /* mr_loader_cancel() was called */
@@ -73,7 +77,8 @@ typedef enum mr_status {
     MR_ERR_NO_DEVICE = -9,   /* the device does not exist */
     MR_ERR_DEVICE = -10,     /* the device failed */
     MR_ERR_TIMEOUT = -11,    /* other ranks did not arrive or answer in time */
-    MR_ERR_PEER = -12        /* another rank disconnected, fell silent, or differs in what must be the same */
+    MR_ERR_PEER = -12        /* another rank disconnected, fell silent, or differs in what must
+                                be the same */
 } mr_status;
 
 /** Value of a timeout_ms argument: wait without limit. */
@@ -84,9 +89,11 @@ typedef enum mr_status {
 #define MR_ERROR_TEXT 1000
 
 /**
- * What went wrong, in one line of text. It holds no pointers, so it can be copied and can lie in shared memory.
+ * What went wrong, in one line of text. It holds no pointers, so it can be copied and can lie in
+ * shared memory.
  *
- * Every function that takes an mr_error * accepts NULL. What it receives is valid only if the function has failed.
+ * Every function that takes an mr_error * accepts NULL. What it receives is valid only if the
+ * function has failed.
  */
 typedef struct mr_error {
     int32_t status;   /* an mr_status */
@@ -101,25 +108,31 @@ MR_API const char *mr_status_name(mr_status status);
 /** Importance of a log line. */
 typedef enum mr_log_level { MR_LOG_ERROR = 1, MR_LOG_WARNING = 2, MR_LOG_INFO = 3 } mr_log_level;
 
-/** A function that receives one log line, without a newline. Threads: called from any thread of this process. */
+/**
+ * A function that receives one log line, without a newline. Threads: called from any thread of this
+ * process.
+ */
 typedef void (*mr_log_fn)(void *user, mr_log_level level, const char *line);
 
 /**
- * Send the log lines of libmillrace and libmillrace-dist to fn; NULL restores stderr ("millrace: warning: ...").
+ * Send the log lines of libmillrace and libmillrace-dist to fn; NULL restores stderr ("millrace:
+ * warning: ...").
  *
  * Threads: call it before any loader or group is created.
  */
 MR_API void mr_log_set(mr_log_fn fn, void *user);
 
 /**
- * Keep log lines in memory for mr_log_take(), in place of a function: for bindings to languages whose functions cannot
- * be called from any thread. 64 lines are kept, later ones are counted. What was kept before is dropped; a forked child
- * calls it again, before any other function of the library. Threads: as mr_log_set().
+ * Keep log lines in memory for mr_log_take(), in place of a function: for bindings to languages
+ * whose functions cannot be called from any thread. 64 lines are kept, later ones are counted. What
+ * was kept before is dropped; a forked child calls it again, before any other function of the
+ * library. Threads: as mr_log_set().
  */
 MR_API void mr_log_queue(void);
 
 /**
- * Take the oldest line that mr_log_queue() has kept, without a newline; after lines were lost, one that counts them.
+ * Take the oldest line that mr_log_queue() has kept, without a newline; after lines were lost, one
+ * that counts them.
  *
  * line_out  at most size bytes with the final NUL; 1200 are enough
  * Returns MR_OK; MR_END if there is none; MR_ERR_INVALID. Threads: any.
@@ -127,44 +140,56 @@ MR_API void mr_log_queue(void);
 MR_API mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size);
 
 /**
- * Make a seed for one purpose ("sampler", "init", ...) from the one seed of a run. It is the same on all ranks;
- * mr_group_seed() in run.h gives each rank its own. No two purposes or ranks share a stream (Philox, by counter).
+ * Make a seed for one purpose ("sampler", "init", ...) from the one seed of a run. It is the same
+ * on all ranks; mr_group_seed() in run.h gives each rank its own. No two purposes or ranks share a
+ * stream (Philox, by counter).
  *
- * The rule never changes, so other programs can compute it. key = {seed, 0}; for every 32 bytes of the purpose, padded
- * with zeros, as four little-endian words w: key = the first two words of Philox4x64-10(counter w, key). The seed is
- * the first word of Philox4x64-10(counter {bytes of the purpose, tag, 0, 0}, key), where tag is 0, or rank + 1 for one
- * rank's. mr_seed(0, "sampler") is 0xeb915d626e1f6d4c. purpose NULL is "".
+ * The rule never changes, so other programs can compute it. key = {seed, 0}; for every 32 bytes of
+ * the purpose, padded with zeros, as four little-endian words w: key = the first two words of
+ * Philox4x64-10(counter w, key). The seed is the first word of Philox4x64-10(counter {bytes of the
+ * purpose, tag, 0, 0}, key), where tag is 0, or rank + 1 for one rank's. mr_seed(0, "sampler") is
+ * 0xeb915d626e1f6d4c. purpose NULL is "".
  */
 MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
 
-/** Seconds since the process began, by the monotonic clock, to 10 ms as the kernel reports them. Threads: any. */
+/**
+ * Seconds since the process began, by the monotonic clock, to 10 ms as the kernel reports them.
+ * Threads: any.
+ */
 MR_API double mr_elapsed(void);
 
 /**
  * The one of n names that is nearest to a word which is none of them, for "did you mean".
  *
- * At most a third of the word's letters, rounded up, may be wrong, missing, too many, or swapped with the next one; A
- * to Z are as a to z. Returns NULL if no name is so near, or if word is NULL. Names of fewer than 3 or more than
- * 31 letters are left out. Threads: any.
+ * At most a third of the word's letters, rounded up, may be wrong, missing, too many, or swapped
+ * with the next one; A to Z are as a to z. Returns NULL if no name is so near, or if word is NULL.
+ * Names of fewer than 3 or more than 31 letters are left out. Threads: any.
  */
 MR_API const char *mr_nearest_name(const char *word, const char *const *names, size_t n);
 
 /**
- * The value of a constant of these headers, for bindings that open the library and cannot read macros: of an enum or a
- * number ("MR_ERR_DAMAGED", "MR_FOREVER", "MR_NO_WORKERS"), or the size of a struct ("sizeof(mr_loader_options)").
+ * The value of a constant of these headers, for bindings that open the library and cannot read
+ * macros: of an enum or a number ("MR_ERR_DAMAGED", "MR_FOREVER", "MR_NO_WORKERS"), or the size of
+ * a struct ("sizeof(mr_loader_options)").
  *
- * What MR_..._INIT makes is a struct of zeros with its size in the first field. Returns MR_OK; MR_ERR_INVALID for an
- * unknown name, and *value_out stays as it was. Threads: any.
+ * What MR_..._INIT makes is a struct of zeros with its size in the first field. Returns MR_OK;
+ * MR_ERR_INVALID for an unknown name, and *value_out stays as it was. Threads: any.
  */
 MR_API mr_status mr_constant(const char *name, int64_t *value_out);
 
 /** Version of the linked library, for example "0.1.0". */
 MR_API const char *mr_version(void);
 
-/** Version of the linked library as a number: major * 10000 + minor * 100 + patch, for example 100 for "0.1.0". */
+/**
+ * Version of the linked library as a number: major * 10000 + minor * 100 + patch, for example 100
+ * for "0.1.0".
+ */
 MR_API uint32_t mr_version_number(void);
 
-/** Features of the linked library in one line, for example "io_uring jpeg png bmp ppm tiff webp no-cuda". */
+/**
+ * Features of the linked library in one line, for example "io_uring jpeg png bmp ppm tiff webp
+ * no-cuda".
+ */
 MR_API const char *mr_features(void);
 
 #ifdef __cplusplus

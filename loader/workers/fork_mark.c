@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A page that the kernel clears in every child (MADV_WIPEONFORK), and a count that fork() raises in the child: some
- * sandboxes accept the advice and clear nothing. A child that is made past libc (clone) has only the page.
+ * A page that the kernel clears in every child (MADV_WIPEONFORK), and a count that fork() raises in
+ * the child: some sandboxes accept the advice and clear nothing. A child that is made past libc
+ * (clone) has only the page.
  */
 #include "loader/workers/fork_mark.h"
 
@@ -31,7 +32,8 @@ void mr_fork_mark_init(struct mr_fork_mark *mark)
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
     pthread_once(&watched, watch_forks);
     *mark = (struct mr_fork_mark){.pid = getpid(), .n_forks = n_forks};
-    uint8_t *page = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *page =
+        mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return;
     if (madvise(page, page_bytes(), MADV_WIPEONFORK) != 0) {

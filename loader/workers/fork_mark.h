@@ -8,7 +8,8 @@
 #include <sys/types.h>
 
 struct mr_fork_mark {
-    volatile uint8_t *page; /* 1, and 0 in a child; NULL where the kernel clears no pages, then pid decides */
+    volatile uint8_t *page; /* 1, and 0 in a child; NULL where the kernel clears no pages, then
+                               pid decides */
     pid_t pid;
     uint32_t n_forks; /* when it was made */
 };

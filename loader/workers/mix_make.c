@@ -2,8 +2,8 @@
 /*
  * Mixes one row of a batch.
  *
- * Invariant: nothing that a row is mixed from is written here, so a row may be mixed again by the next worker, wherever
- * the one before it has died.
+ * Invariant: nothing that a row is mixed from is written here, so a row may be mixed again by the
+ * next worker, wherever the one before it has died.
  */
 #include "loader/workers/mix_make.h"
 
@@ -17,7 +17,8 @@ struct mr_mix_maker {
     struct mr_mix_store *store; /* NULL: a device mixes the pixels */
 };
 
-mr_status mr_mix_make_create(const struct mr_worker_job *job, struct mr_mix_maker **maker_out, mr_error *error)
+mr_status mr_mix_make_create(const struct mr_worker_job *job, struct mr_mix_maker **maker_out,
+                             mr_error *error)
 {
     const struct mr_control *control = job->shared.control;
     *maker_out = NULL;
@@ -48,7 +49,8 @@ void mr_mix_make_destroy(struct mr_mix_maker *maker)
 /* What the row is mixed with; *partner becomes the row itself where that is nothing. */
 static struct mr_mix choose_mix(const struct mr_slot_view *view, uint32_t i, uint32_t *partner)
 {
-    bool mixes = view->mix->kind != MR_MIX_NONE && *partner != i && view->mask[i] && view->mask[*partner];
+    bool mixes =
+        view->mix->kind != MR_MIX_NONE && *partner != i && view->mask[i] && view->mask[*partner];
     if (mixes)
         return *view->mix;
     *partner = i;
@@ -61,8 +63,8 @@ static struct mr_mix_row row_at(const struct mr_slot_view *view, uint32_t i)
                                .erase = view->erases ? &view->erases[i] : NULL};
 }
 
-static void mix_pixels(const struct mr_mix_maker *maker, const struct mr_slot_view *view, uint32_t i, uint32_t partner,
-                       const struct mr_mix *mix)
+static void mix_pixels(const struct mr_mix_maker *maker, const struct mr_slot_view *view,
+                       uint32_t i, uint32_t partner, const struct mr_mix *mix)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
     uint8_t *out = view->data + i * layout->sample_bytes;
@@ -74,8 +76,8 @@ static void mix_pixels(const struct mr_mix_maker *maker, const struct mr_slot_vi
     mr_mix_store_run(maker->store, mix, &own, &other, out);
 }
 
-static void mix_label(const struct mr_mix_maker *maker, const struct mr_slot_view *view, uint32_t i, uint32_t partner,
-                      const struct mr_mix *mix)
+static void mix_label(const struct mr_mix_maker *maker, const struct mr_slot_view *view, uint32_t i,
+                      uint32_t partner, const struct mr_mix *mix)
 {
     const int64_t *labels = (const int64_t *)(const void *)view->label;
     uint32_t n_classes = maker->control->layout.n_classes;
@@ -83,7 +85,8 @@ static void mix_label(const struct mr_mix_maker *maker, const struct mr_slot_vie
     view->mix_label[i] = labels[partner];
     view->mix_lambda[i] = mix->lambda;
     if (n_classes > 0 && view->mask[i])
-        mr_mix_store_label(mix, maker->control->mixed.mix.smoothing, labels[i], labels[partner], n_classes, soft);
+        mr_mix_store_label(mix, maker->control->mixed.mix.smoothing, labels[i], labels[partner],
+                           n_classes, soft);
     else
         memset(soft, 0, n_classes * sizeof *soft);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what one sample is made of, and hands its bytes to the codec. Files are read whole, records as the catalog
- * says. Of a pack's sample the size is known before the read, so only the rows of a crop are read.
+ * Reads what one sample is made of, and hands its bytes to the codec. Files are read whole, records
+ * as the catalog says. Of a pack's sample the size is known before the read, so only the rows of a
+ * crop are read.
  *
- * Invariant: a limit on bytes does not depend on the crop. It is checked against all that the pack keeps of the sample.
+ * Invariant: a limit on bytes does not depend on the crop. It is checked against all that the pack
+ * keeps of the sample.
  */
 #include "loader/workers/sample_fetch.h"
 
@@ -19,9 +21,12 @@ void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_er
     error->index = index;
 }
 
-/* Which bytes of a pack's sample the candidate's draws need. Without its marks a marked one is read whole. */
-static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_index,
-                            uint64_t *offset_out, uint64_t *len_out, mr_error *error)
+/*
+ * Which bytes of a pack's sample the candidate's draws need. Without its marks a marked one is read
+ * whole.
+ */
+static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job,
+                            bool no_index, uint64_t *offset_out, uint64_t *len_out, mr_error *error)
 {
     struct mr_packed_image image;
     struct mr_extent whole;
@@ -35,7 +40,8 @@ static mr_status find_range(const struct mr_sample_source *source, const struct 
         status = mr_error_set(error, MR_ERR_DAMAGED, "%llu bytes are above the limit of %llu",
                               (unsigned long long)whole.len, (unsigned long long)source->max_bytes);
     else
-        status = mr_plan_runner_range(source->runner, &image, &job->draws, offset_out, len_out, error);
+        status =
+            mr_plan_runner_range(source->runner, &image, &job->draws, offset_out, len_out, error);
     if (status != MR_OK) {
         mr_sample_fetch_name(source->catalog, job->index, error);
         return status;
@@ -47,7 +53,8 @@ static mr_status find_range(const struct mr_sample_source *source, const struct 
     return MR_OK;
 }
 
-mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const struct mr_sample_job *job, bool no_index,
+mr_status mr_sample_fetch_submit(const struct mr_sample_source *source,
+                                 const struct mr_sample_job *job, bool no_index,
                                  struct mr_reader *reader, mr_error *error)
 {
     uint64_t offset, len;
@@ -61,7 +68,10 @@ mr_status mr_sample_fetch_submit(const struct mr_sample_source *source, const st
     return status;
 }
 
-/* Where all was read, what follows the sample itself is for restoring its file and not for decoding. */
+/*
+ * Where all was read, what follows the sample itself is for restoring its file and not for
+ * decoding.
+ */
 static mr_status take_packed(const struct mr_sample_source *source, const struct mr_read *read,
                              struct mr_fetched *fetched, mr_error *error)
 {
@@ -79,16 +89,16 @@ static mr_status take_packed(const struct mr_sample_source *source, const struct
     return mr_catalog_verify(source->catalog, read->index, read->bytes, read->len, error);
 }
 
-mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read, void *label_out,
-                               struct mr_fetched *fetched_out, mr_error *error)
+mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read,
+                               void *label_out, struct mr_fetched *fetched_out, mr_error *error)
 {
     if (read->status != MR_OK) {
         *error = *read->error;
         return read->status;
     }
     *fetched_out = (struct mr_fetched){.encoded = mr_catalog_kind(source->catalog)->encoded};
-    mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len, &fetched_out->bytes,
-                                        &fetched_out->len, label_out, error);
+    mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len,
+                                        &fetched_out->bytes, &fetched_out->len, label_out, error);
     if (status == MR_OK && mr_catalog_is_described(source->catalog))
         status = take_packed(source, read, fetched_out, error);
     error->index = read->index;
@@ -99,18 +109,19 @@ bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t in
 {
     struct mr_packed_image image;
     return mr_catalog_is_described(source->catalog) &&
-           mr_catalog_packed(source->catalog, index, &image, NULL) == MR_OK && image.encoding == MR_PACKED_MARKED;
+           mr_catalog_packed(source->catalog, index, &image, NULL) == MR_OK &&
+           image.encoding == MR_PACKED_MARKED;
 }
 
-mr_status mr_sample_fetch_run(const struct mr_sample_source *source, const struct mr_sample_job *job,
-                              const struct mr_fetched *fetched, void *out, struct mr_plan_runner_report *report_out,
-                              mr_error *error)
+mr_status mr_sample_fetch_run(const struct mr_sample_source *source,
+                              const struct mr_sample_job *job, const struct mr_fetched *fetched,
+                              void *out, struct mr_plan_runner_report *report_out, mr_error *error)
 {
     struct mr_rng draws = job->draws;
     memset(report_out, 0, sizeof *report_out);
     if (!fetched->is_packed)
-        return mr_plan_runner_run(source->runner, fetched->bytes, fetched->len, fetched->encoded, &draws, out,
-                                  report_out, error);
-    return mr_plan_runner_run_packed(source->runner, &fetched->packed, fetched->bytes, fetched->len, fetched->offset,
-                                     &draws, out, report_out, error);
+        return mr_plan_runner_run(source->runner, fetched->bytes, fetched->len, fetched->encoded,
+                                  &draws, out, report_out, error);
+    return mr_plan_runner_run_packed(source->runner, &fetched->packed, fetched->bytes, fetched->len,
+                                     fetched->offset, &draws, out, report_out, error);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes one sample in a place that its worker holds, and applies the policy for damaged ones. The count of candidates
- * found damaged lies in the slot, so nothing is lost when a worker dies: the next one that takes the place continues at
- * the next candidate.
+ * Makes one sample in a place that its worker holds, and applies the policy for damaged ones. The
+ * count of candidates found damaged lies in the slot, so nothing is lost when a worker dies: the
+ * next one that takes the place continues at the next candidate.
  */
 #include "loader/workers/sample_make.h"
 
@@ -23,11 +23,13 @@ struct mr_sample_maker {
     struct mr_plan_runner *runner;
     struct mr_sample_source source;
     struct mr_worker_cache *cache; /* NULL without a cache */
-    struct mr_reader *spare;       /* for candidates that nobody has read ahead; made when first needed */
+    struct mr_reader *spare;       /* for candidates that nobody has read ahead; made when first
+                                      needed */
     struct mr_fork_mark mark;      /* made in the worker itself */
 };
 
-mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out, mr_error *error)
+mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
+                                mr_error *error)
 {
     *maker_out = NULL;
     struct mr_sample_maker *maker = calloc(1, sizeof *maker);
@@ -40,17 +42,20 @@ mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sampl
     mr_fork_mark_init(&maker->mark);
     const mr_loader_options *o = &maker->control->options;
     const struct mr_codec_limits limits = {.max_pixels = o->max_pixels};
-    mr_status status =
-        mr_plan_runner_create(&maker->control->plan, &limits, o->with_timing || maker->ring, &maker->runner, error);
+    mr_status status = mr_plan_runner_create(&maker->control->plan, &limits,
+                                             o->with_timing || maker->ring, &maker->runner, error);
     if (status != MR_OK) {
         mr_sample_make_destroy(maker);
         return status;
     }
     if (o->jpeg_decoder == MR_JPEG_STOCK)
         mr_plan_runner_use_stock_jpeg(maker->runner);
-    maker->source = (struct mr_sample_source){
-        .catalog = job->catalog, .runner = maker->runner, .max_bytes = o->max_file_bytes, .verifies = o->verify_packs};
-    maker->cache = mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, maker->runner);
+    maker->source = (struct mr_sample_source){.catalog = job->catalog,
+                                              .runner = maker->runner,
+                                              .max_bytes = o->max_file_bytes,
+                                              .verifies = o->verify_packs};
+    maker->cache =
+        mr_worker_cache_create(mr_control_cache(&job->shared), job->catalog, maker->runner);
     *maker_out = maker;
     return MR_OK;
 }
@@ -68,14 +73,17 @@ void mr_sample_make_destroy(struct mr_sample_maker *maker)
     free(maker);
 }
 
-static struct mr_damage_map known_damage(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
+static struct mr_damage_map known_damage(const struct mr_sample_maker *maker,
+                                         const struct mr_sample_job *job)
 {
-    return mr_control_damage(&maker->job.shared, atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed));
+    return mr_control_damage(&maker->job.shared,
+                             atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed));
 }
 
 /*
- * How many candidates of this place are damaged: those it has met, and those behind them that other places have met.
- * The wanted sample itself is always tried, so that its own place has the record of its damage.
+ * How many candidates of this place are damaged: those it has met, and those behind them that other
+ * places have met. The wanted sample itself is always tried, so that its own place has the record
+ * of its damage.
  */
 static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
@@ -87,7 +95,10 @@ static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct 
     return mr_damage_map_pass(&known, want, skipped);
 }
 
-/* Pass over candidates that are known to be damaged. The blame that the place has belongs to the first of them. */
+/*
+ * Pass over candidates that are known to be damaged. The blame that the place has belongs to the
+ * first of them.
+ */
 static uint32_t pass_known(const struct mr_sample_maker *maker, struct mr_sample_job *job)
 {
     uint32_t damaged = count_damaged(maker, job);
@@ -105,15 +116,18 @@ static void remember_damage(const struct mr_sample_maker *maker, const struct mr
     mr_damage_map_set(&known, job->index);
 }
 
-static bool choose_candidate(const struct mr_sample_maker *maker, struct mr_sample_job *job, uint32_t damaged)
+static bool choose_candidate(const struct mr_sample_maker *maker, struct mr_sample_job *job,
+                             uint32_t damaged)
 {
     int64_t want = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
-    bool none = damaged > 0 && (!maker->control->substitutes || damaged >= maker->control->n_samples);
+    bool none =
+        damaged > 0 && (!maker->control->substitutes || damaged >= maker->control->n_samples);
     job->index = none ? -1 : (want + damaged) % maker->control->n_samples;
     if (none)
         return false;
     uint64_t epoch = atomic_load_explicit(&job->view.slot->epoch, memory_order_relaxed);
-    uint32_t occurrence = atomic_load_explicit(&job->view.occurrence[job->place], memory_order_relaxed);
+    uint32_t occurrence =
+        atomic_load_explicit(&job->view.occurrence[job->place], memory_order_relaxed);
     mr_rng_init(&job->draws, maker->control->options.seed, epoch, (uint64_t)job->index);
     mr_rng_set_occurrence(&job->draws, occurrence);
     return true;
@@ -152,7 +166,8 @@ static void trace_pixels(const struct mr_sample_maker *maker, int64_t index, uin
     uint64_t decoded_ns = begin_ns + report->decode_ns;
     if (maker->control->plan.kind.encoded)
         mr_trace_ring_put_span(maker->ring, MR_TRACE_DECODE, begin_ns, decoded_ns, index);
-    mr_trace_ring_put_span(maker->ring, MR_TRACE_TRANSFORM, decoded_ns, decoded_ns + report->transform_ns, index);
+    mr_trace_ring_put_span(maker->ring, MR_TRACE_TRANSFORM, decoded_ns,
+                           decoded_ns + report->transform_ns, index);
 }
 
 static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sample_job *job,
@@ -163,19 +178,23 @@ static mr_status run_pixels(struct mr_sample_maker *maker, const struct mr_sampl
     uint8_t *out = job->view.source + job->place * job->view.source_bytes;
     mr_status status = mr_sample_fetch_run(&maker->source, job, fetched, out, &report, error);
     if (maker->control->options.with_timing) {
-        atomic_fetch_add_explicit(&maker->record->decode_ns, report.decode_ns, memory_order_relaxed);
-        atomic_fetch_add_explicit(&maker->record->transform_ns, report.transform_ns, memory_order_relaxed);
+        atomic_fetch_add_explicit(&maker->record->decode_ns, report.decode_ns,
+                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&maker->record->transform_ns, report.transform_ns,
+                                  memory_order_relaxed);
     }
     trace_pixels(maker, job->index, begin_ns, &report);
     if (status != MR_OK) {
         mr_sample_fetch_name(maker->job.catalog, job->index, error);
         return status;
     }
-    memcpy(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, report.geometry, sizeof report.geometry);
+    memcpy(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, report.geometry,
+           sizeof report.geometry);
     if (job->view.erases)
         job->view.erases[job->place] = report.erase;
     if (report.n_warnings)
-        atomic_fetch_add_explicit(&job->view.slot->n_warnings, report.n_warnings, memory_order_relaxed);
+        atomic_fetch_add_explicit(&job->view.slot->n_warnings, report.n_warnings,
+                                  memory_order_relaxed);
     return MR_OK;
 }
 
@@ -190,7 +209,8 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
 }
 
 /* The byte arrays that came with the read; NULL: none, all rows are empty. */
-static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read)
+static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                       const struct mr_read *read)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
     uint64_t lens[MR_MAX_EXTRA] = {0};
@@ -207,10 +227,11 @@ static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_samp
 }
 
 /*
- * From the cache, with the read that its marks have led to, or NULL. False: nothing was done, or what was done does not
- * count, and the file is to be read.
+ * From the cache, with the read that its marks have led to, or NULL. False: nothing was done, or
+ * what was done does not count, and the file is to be read.
  */
-static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read)
+static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                       const struct mr_read *read)
 {
     struct mr_fetched fetched;
     mr_error unused;
@@ -231,11 +252,12 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
     return false;
 }
 
-static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read,
-                           mr_error *error)
+static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                           const struct mr_read *read, mr_error *error)
 {
     struct mr_fetched fetched;
-    mr_status status = mr_sample_fetch_take(&maker->source, read, label_at(maker, job), &fetched, error);
+    mr_status status =
+        mr_sample_fetch_take(&maker->source, read, label_at(maker, job), &fetched, error);
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
     if (status == MR_OK)
@@ -245,12 +267,16 @@ static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample
 
 static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
 {
-    struct mr_reader_options options = {
-        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = maker->control->options.max_file_bytes, .no_index = true};
-    return maker->spare ? MR_OK : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
+    struct mr_reader_options options = {.kind = MR_READER_PREAD,
+                                        .depth = 1,
+                                        .max_bytes = maker->control->options.max_file_bytes,
+                                        .no_index = true};
+    return maker->spare ? MR_OK
+                        : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }
 
-static mr_status read_and_use(struct mr_sample_maker *maker, const struct mr_sample_job *job, mr_error *error)
+static mr_status read_and_use(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                              mr_error *error)
 {
     struct mr_read read;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
@@ -268,25 +294,30 @@ static mr_status read_and_use(struct mr_sample_maker *maker, const struct mr_sam
     return status;
 }
 
-/* What goes wrong with marks says nothing of the file, so it is read again without them. Its verdict counts. */
-static mr_status use_read(struct mr_sample_maker *maker, const struct mr_sample_job *job, const struct mr_read *read,
-                          mr_error *error)
+/*
+ * What goes wrong with marks says nothing of the file, so it is read again without them. Its
+ * verdict counts.
+ */
+static mr_status use_read(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                          const struct mr_read *read, mr_error *error)
 {
     mr_status status = use_bytes(maker, job, read, error);
     bool again = status == MR_ERR_DAMAGED && mr_sample_fetch_has_marks(&maker->source, job->index);
     return again ? read_and_use(maker, job, error) : status;
 }
 
-static mr_status check_callback_sample(const struct mr_sample_maker *maker, const mr_sample *sample, mr_error *error)
+static mr_status check_callback_sample(const struct mr_sample_maker *maker, const mr_sample *sample,
+                                       mr_error *error)
 {
     const struct mr_sample_kind *kind = &maker->control->plan.kind;
     if (!sample->bytes && sample->len_bytes > 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "get gave no bytes");
     if (sample->encoded != (kind->encoded != 0))
-        return mr_error_set(error, MR_ERR_DAMAGED, "get gave %s", kind->encoded ? "raw elements" : "an encoded image");
+        return mr_error_set(error, MR_ERR_DAMAGED, "get gave %s",
+                            kind->encoded ? "raw elements" : "an encoded image");
     if (!kind->encoded && sample->len_bytes != kind->data_bytes)
-        return mr_error_set(error, MR_ERR_DAMAGED, "get gave %zu bytes, the shape needs %llu", sample->len_bytes,
-                            (unsigned long long)kind->data_bytes);
+        return mr_error_set(error, MR_ERR_DAMAGED, "get gave %zu bytes, the shape needs %llu",
+                            sample->len_bytes, (unsigned long long)kind->data_bytes);
     bool integer = kind->label_ndim == 0 && kind->label_dtype == MR_I64;
     if (!integer && !sample->label_record)
         return mr_error_set(error, MR_ERR_DAMAGED, "get gave no label record");
@@ -294,8 +325,8 @@ static mr_status check_callback_sample(const struct mr_sample_maker *maker, cons
 }
 
 /*
- * A callback may fork. A child that returns from it would do this worker's work beside it, in the slots that both of
- * them see, and nobody would notice its death: it ends here.
+ * A callback may fork. A child that returns from it would do this worker's work beside it, in the
+ * slots that both of them see, and nobody would notice its death: it ends here.
  */
 static void end_child(const struct mr_sample_maker *maker)
 {
@@ -303,7 +334,8 @@ static void end_child(const struct mr_sample_maker *maker)
         _exit(1);
 }
 
-static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sample_job *job, mr_error *error)
+static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                              mr_error *error)
 {
     const mr_callbacks *callbacks = maker->job.callbacks;
     mr_sample sample = MR_SAMPLE_INIT;
@@ -314,8 +346,8 @@ static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sam
     mr_status status;
     if (rc != 0) {
         sample.error[sizeof sample.error - 1] = '\0';
-        status =
-            mr_error_set(error, MR_ERR_DAMAGED, "get returned %d%s%s", rc, sample.error[0] ? ": " : "", sample.error);
+        status = mr_error_set(error, MR_ERR_DAMAGED, "get returned %d%s%s", rc,
+                              sample.error[0] ? ": " : "", sample.error);
     } else {
         status = check_callback_sample(maker, &sample, error);
     }
@@ -325,7 +357,8 @@ static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sam
         uint64_t label_bytes = maker->control->layout.label_bytes;
         const void *label = sample.label_record ? sample.label_record : (const void *)&sample.label;
         memcpy(label_at(maker, job), label, label_bytes);
-        struct mr_fetched fetched = {.bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
+        struct mr_fetched fetched = {
+            .bytes = sample.bytes, .len = sample.len_bytes, .encoded = sample.encoded};
         status = run_pixels(maker, job, &fetched, error);
     }
     if (callbacks->release)
@@ -338,21 +371,24 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
                                const struct mr_read *read, mr_error *error)
 {
     atomic_store_explicit(&maker->record->index, job->index, memory_order_relaxed);
-    atomic_fetch_add_explicit(&maker->record->beat, 1, memory_order_relaxed); /* the time limit is each candidate's */
+    /* the time limit is each candidate's */
+    atomic_fetch_add_explicit(&maker->record->beat, 1, memory_order_relaxed);
     if (maker->job.callbacks)
         return use_callback(maker, job, error);
     const struct mr_read *own = read && read->index == job->index ? read : NULL;
     bool is_whole = own && !job->is_part;
     if (!is_whole && use_cached(maker, job, own))
         return MR_OK;
-    mr_status status = is_whole ? use_read(maker, job, own, error) : read_and_use(maker, job, error);
+    mr_status status =
+        is_whole ? use_read(maker, job, own, error) : read_and_use(maker, job, error);
     if (status == MR_OK)
         mr_worker_cache_met(maker->cache, job->index);
     return status;
 }
 
 /* What a device will find at this place. */
-static void describe_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job, enum mr_encoding encoding)
+static void describe_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                            enum mr_encoding encoding)
 {
     const struct mr_plan *plan = &maker->control->plan;
     uint64_t len = maker->control->layout.sample_bytes;
@@ -365,16 +401,19 @@ static void describe_sample(struct mr_sample_maker *maker, const struct mr_sampl
 }
 
 /* No sample here: zeros and mask 0. */
-static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job *job, enum mr_outcome outcome)
+static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                       enum mr_outcome outcome)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
     memset(job->view.source + job->place * job->view.source_bytes, 0, job->view.source_bytes);
     memset(label_at(maker, job), 0, layout->label_bytes);
     keep_bytes(maker, job, NULL);
-    memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0, MR_GEOMETRY_FIELDS * sizeof(int32_t));
+    memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0,
+           MR_GEOMETRY_FIELDS * sizeof(int32_t));
     if (job->view.erases)
         memset(&job->view.erases[job->place], 0, sizeof *job->view.erases);
-    job->view.index[job->place] = atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
+    job->view.index[job->place] =
+        atomic_load_explicit(&job->view.want[job->place], memory_order_relaxed);
     job->view.mask[job->place] = 0;
     describe_sample(maker, job, MR_ENCODING_NONE);
     atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
@@ -388,13 +427,17 @@ static void give_sample(struct mr_sample_maker *maker, const struct mr_sample_jo
     atomic_store_explicit(&job->view.outcome[job->place], MR_OUTCOME_GOOD, memory_order_relaxed);
 }
 
-bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job, const struct mr_read *read)
+bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job,
+                        const struct mr_read *read)
 {
     mr_error error;
     bool tried = false;
     while (choose_candidate(maker, job, pass_known(maker, job))) {
         tried = true;
-        /* What has cost a worker its life is made from its file: that may be good where the cache's entry is not. */
+        /*
+         * What has cost a worker its life is made from its file: that may be good where the cache's
+         * entry is not.
+         */
         if (mr_place_blame(job->word) >= MR_BLAME_CRASH)
             mr_worker_cache_drop(maker->cache, job->index);
         mr_status status = try_candidate(maker, job, read, &error);

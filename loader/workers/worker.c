@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker's loop: takes tickets, keeps reads in flight, and makes a sample as soon as its bytes are there.
+ * The worker's loop: takes tickets, keeps reads in flight, and makes a sample as soon as its bytes
+ * are there.
  *
- * Invariant: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so another worker may
- * overtake. Only the swap OPEN -> BUSY decides; the worker that loses it drops what it has read.
+ * Invariant: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so
+ * another worker may overtake. Only the swap OPEN -> BUSY decides; the worker that loses it drops
+ * what it has read.
  */
 #include "loader/workers/worker.h"
 
@@ -29,10 +31,12 @@ struct mr_worker {
     struct mr_mix_maker *mixer;                /* NULL where rows are not mixed */
     struct mr_sample_job in_flight[MAX_AHEAD]; /* by tag */
     uint64_t free_tags;                        /* bit t: in_flight[t] is unused */
-    uint8_t cached[MAX_AHEAD]; /* tags of jobs whose samples are in the cache: a ring, the oldest at first_cached */
+    uint8_t cached[MAX_AHEAD]; /* tags of jobs whose samples are in the cache: a ring, the oldest
+                                  at first_cached */
     uint32_t first_cached;
     uint32_t n_cached;
-    bool reads_next;      /* reads and cached samples take turns, so that neither waits for the other's end */
+    bool reads_next;      /* reads and cached samples take turns, so that neither waits for the
+                             other's end */
     uint32_t deaths_seen; /* control's n_deaths when this worker last swept for it */
 };
 
@@ -71,14 +75,16 @@ static bool is_mine(const struct mr_worker *w, const struct mr_sample_job *job)
 {
     for (uint64_t used = ~w->free_tags; used; used &= used - 1) {
         const struct mr_sample_job *mine = &w->in_flight[__builtin_ctzll(used)];
-        if (mine->view.slot == job->view.slot && mine->place == job->place && mine->word == job->word)
+        if (mine->view.slot == job->view.slot && mine->place == job->place &&
+            mine->word == job->word)
             return true;
     }
     return false;
 }
 
 /* An OPEN word below the counter that is not read by this worker already. */
-static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view, struct mr_sample_job *job_out)
+static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view,
+                       struct mr_sample_job *job_out)
 {
     uint32_t batch_size = w->control->layout.batch_size;
     if (mr_slot_state(view->slot) != MR_SLOT_FILLING)
@@ -96,14 +102,15 @@ static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view, str
 }
 
 /*
- * An OPEN word below the counter was left by a death, or is being read ahead by somebody slower. Each worker begins at
- * another slot, so that two seldom find the same.
+ * An OPEN word below the counter was left by a death, or is being read ahead by somebody slower.
+ * Each worker begins at another slot, so that two seldom find the same.
  */
 static bool sweep_all_slots(struct mr_worker *w, struct mr_sample_job *job_out)
 {
     uint32_t n = w->control->layout.n_slots;
     for (uint32_t i = 0; i < n; i++) {
-        struct mr_slot_view view = mr_slot_at(&w->control->layout, w->job.shared.base, (i + w->job.id) % n);
+        struct mr_slot_view view =
+            mr_slot_at(&w->control->layout, w->job.shared.base, (i + w->job.id) % n);
         if (sweep_slot(w, &view, job_out))
             return true;
     }
@@ -117,11 +124,13 @@ static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32
     if (!mr_slot_can_mix(view, i, &seen) || !mr_place_take(&view->mixes[i], seen, w->job.id, &held))
         return false;
     report_doing(w, MR_DOING_MIXING);
-    uint64_t begin = w->control->options.with_timing ? mr_clock_now_ns() : 0, traced = mr_trace_ring_begin(w->ring);
+    uint64_t begin = w->control->options.with_timing ? mr_clock_now_ns() : 0,
+             traced = mr_trace_ring_begin(w->ring);
     mr_mix_make_row(w->mixer, view, i);
     mr_trace_ring_put(w->ring, MR_TRACE_TRANSFORM, traced, view->index[i]);
     if (w->control->options.with_timing)
-        atomic_fetch_add_explicit(&w->record->transform_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
+        atomic_fetch_add_explicit(&w->record->transform_ns, mr_clock_now_ns() - begin,
+                                  memory_order_relaxed);
     mr_place_finish(&view->mixes[i], held);
     if (mr_slot_count_down(view))
         mr_control_wake_host(&w->job.shared);
@@ -129,7 +138,9 @@ static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32
     return true;
 }
 
-/* A row that can be mixed: a death has left it, or whoever has made its sample is about to mix it. */
+/*
+ * A row that can be mixed: a death has left it, or whoever has made its sample is about to mix it.
+ */
 static bool find_row(struct mr_worker *w, struct mr_slot_view *view_out, uint32_t *row_out)
 {
     uint64_t unused;
@@ -169,8 +180,8 @@ static void mix_after(struct mr_worker *w, const struct mr_slot_view *view, uint
 }
 
 /*
- * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a batch that the
- * counter has passed by two batches, what somebody slow still has in that batch.
+ * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a
+ * batch that the counter has passed by two batches, what somebody slow still has in that batch.
  */
 static bool find_urgent(struct mr_worker *w, struct mr_sample_job *job_out)
 {
@@ -228,7 +239,10 @@ static bool submit_read(struct mr_worker *w, struct mr_sample_job *job)
     return true;
 }
 
-/* Begin to read, or make the sample at once where there is nothing to read. True when a sample was dealt with. */
+/*
+ * Begin to read, or make the sample at once where there is nothing to read. True when a sample was
+ * dealt with.
+ */
 static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 {
     if (w->reader && mr_sample_make_choose(w->maker, job) && submit_read(w, job))
@@ -241,7 +255,8 @@ static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 static bool read_ahead(struct mr_worker *w)
 {
     struct mr_sample_job job = {0};
-    while ((!w->reader || mr_reader_n_busy(w->reader) + w->n_cached < w->control->options.read_ahead) &&
+    while ((!w->reader ||
+            mr_reader_n_busy(w->reader) + w->n_cached < w->control->options.read_ahead) &&
            (find_urgent(w, &job) || take_ticket(w, &job)))
         if (begin_sample(w, &job))
             return true;
@@ -257,8 +272,10 @@ static bool finish_a_read(struct mr_worker *w)
     if (!mr_reader_reap(w->reader, true, &read))
         return false;
     if (timed)
-        atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len + read.extra_len, memory_order_relaxed);
+        atomic_fetch_add_explicit(&w->record->read_ns, mr_clock_now_ns() - begin,
+                                  memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->record->bytes_read, read.len + read.marks_len + read.extra_len,
+                              memory_order_relaxed);
     struct mr_sample_job *job = &w->in_flight[read.tag];
     mr_trace_ring_put(w->ring, MR_TRACE_READ, job->begin_ns, read.index);
     make_sample(w, job, &read);
@@ -300,8 +317,8 @@ static bool work_waits(struct mr_worker *w)
     struct mr_slot_view view;
     uint32_t row;
     const struct mr_control *c = w->control;
-    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) || sweep_all_slots(w, &unused) ||
-           find_row(w, &view, &row);
+    return atomic_load(&c->ticket) < atomic_load(&c->limit) || atomic_load(&c->stop) ||
+           sweep_all_slots(w, &unused) || find_row(w, &view, &row);
 }
 
 static void sleep_until_work(struct mr_worker *w)
@@ -310,7 +327,10 @@ static void sleep_until_work(struct mr_worker *w)
     uint64_t begin = mr_clock_now_ns();
     report_doing(w, MR_DOING_NOTHING);
     atomic_store(&w->record->asleep, 1);
-    /* A dead host kills this process (or has ended this thread), so nothing else needs to end the wait. */
+    /*
+     * A dead host kills this process (or has ended this thread), so nothing else needs to end the
+     * wait.
+     */
     if (!work_waits(w))
         mr_futex_wait(&w->control->work_word, seen, UINT32_MAX);
     atomic_store(&w->record->asleep, 0);
@@ -347,14 +367,16 @@ static mr_status open_reader(struct mr_worker *w, mr_error *error)
                                         .depth = o->read_ahead,
                                         .max_bytes = o->max_file_bytes,
                                         .max_files = w->control->max_files,
-                                        .no_index = o->jpeg_decoder == MR_JPEG_STOCK}; /* libjpeg needs whole files */
+                                        /* libjpeg needs whole files */
+                                        .no_index = o->jpeg_decoder == MR_JPEG_STOCK};
     mr_status status = mr_reader_create(w->job.catalog, &options, &w->reader, error);
     if (status == MR_OK)
         atomic_store(&w->record->uses_uring, mr_reader_name(w->reader)[0] == 'i');
     return status;
 }
 
-mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out, mr_error *error)
+mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out,
+                           mr_error *error)
 {
     *worker_out = NULL;
     struct mr_worker *w = calloc(1, sizeof *w);

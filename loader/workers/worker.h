@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker: takes tickets, reads, decodes, writes samples into slots. The same code runs in exec'd helpers, in forked
- * children, in threads, and in the caller's thread with MR_NO_WORKERS. It includes nothing that can reach a device.
+ * A worker: takes tickets, reads, decodes, writes samples into slots. The same code runs in exec'd
+ * helpers, in forked children, in threads, and in the caller's thread with MR_NO_WORKERS. It
+ * includes nothing that can reach a device.
  */
 #ifndef LOADER_WORKERS_WORKER_H
 #define LOADER_WORKERS_WORKER_H
@@ -10,10 +11,14 @@
 
 struct mr_worker;
 
-mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out, mr_error *error);
+mr_status mr_worker_create(const struct mr_worker_job *job, struct mr_worker **worker_out,
+                           mr_error *error);
 void mr_worker_destroy(struct mr_worker *worker);
 
-/* Do one sample, or begin reading some. Returns false when there is nothing to do. Blocks for reads only. */
+/*
+ * Do one sample, or begin reading some. Returns false when there is nothing to do. Blocks for reads
+ * only.
+ */
 bool mr_worker_step(struct mr_worker *worker);
 
 /* Work until the host says stop; sleeps while there is nothing to do. */

@@ -2,8 +2,8 @@
 /*
  * Takes samples from the cache in place of their files, and packs samples into it.
  *
- * Invariant: no fault of the cache is seen in a batch. Each failure here ends in reading the file, whose errors are the
- * sample's.
+ * Invariant: no fault of the cache is seen in a batch. Each failure here ends in reading the file,
+ * whose errors are the sample's.
  */
 #include "loader/workers/worker_cache.h"
 
@@ -20,10 +20,14 @@ struct mr_worker_cache {
     struct mr_plan_runner *runner;
 };
 
-struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
+struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region,
+                                               const struct mr_catalog *catalog,
                                                struct mr_plan_runner *runner)
 {
-    /* A worker's libjpeg may be another than the host's. One that packs nothing must not note that nothing fits. */
+    /*
+     * A worker's libjpeg may be another than the host's. One that packs nothing must not note that
+     * nothing fits.
+     */
     bool works = region && mr_cache_form_check(region->encoding, region->stock_jpeg, NULL) == MR_OK;
     struct mr_worker_cache *cache = works ? calloc(1, sizeof *cache) : NULL;
     if (!cache)
@@ -47,20 +51,22 @@ void mr_worker_cache_destroy(struct mr_worker_cache *cache)
 }
 
 /* An entry whose description makes no sense is dropped. */
-static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job *job, struct mr_cache_hit *hit_out,
-                       uint64_t *offset_out, uint64_t *len_out)
+static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                       struct mr_cache_hit *hit_out, uint64_t *offset_out, uint64_t *len_out)
 {
     mr_error unused;
     if (!mr_cache_use_find(cache->use, job->index, hit_out))
         return false;
-    if (mr_plan_runner_range(cache->runner, &hit_out->image, &job->draws, offset_out, len_out, &unused) == MR_OK)
+    if (mr_plan_runner_range(cache->runner, &hit_out->image, &job->draws, offset_out, len_out,
+                             &unused) == MR_OK)
         return true;
     mr_cache_use_drop(cache->use, job->index);
     return false;
 }
 
-enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache, struct mr_sample_job *job,
-                                                  uint64_t *offset_out, uint64_t *len_out)
+enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
+                                                  struct mr_sample_job *job, uint64_t *offset_out,
+                                                  uint64_t *len_out)
 {
     struct mr_cache_hit hit;
     job->is_part = false;
@@ -80,19 +86,23 @@ enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
 }
 
 /*
- * Was this range read of the version of the file that the entry is of, and does it have what the draws need? A range
- * that could not be read may be of a file that has changed, which costs its entry too.
+ * Was this range read of the version of the file that the entry is of, and does it have what the
+ * draws need? A range that could not be read may be of a file that has changed, which costs its
+ * entry too.
  */
-static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
-                      const struct mr_cache_hit *hit, uint64_t offset, uint64_t len)
+static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                      const struct mr_read *read, const struct mr_cache_hit *hit, uint64_t offset,
+                      uint64_t len)
 {
-    return mr_cache_use_is_current(cache->use, job->index, hit) && read->status == MR_OK && read->offset == offset &&
-           read->len == len && job->file_bytes == hit->file_bytes && job->mtime_ns == hit->mtime_ns;
+    return mr_cache_use_is_current(cache->use, job->index, hit) && read->status == MR_OK &&
+           read->offset == offset && read->len == len && job->file_bytes == hit->file_bytes &&
+           job->mtime_ns == hit->mtime_ns;
 }
 
 /* The marks beside the range that was read. */
-static bool take_marks(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
-                       struct mr_cache_hit *hit, uint64_t offset, uint64_t len, const uint8_t **bytes_out)
+static bool take_marks(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                       const struct mr_read *read, struct mr_cache_hit *hit, uint64_t offset,
+                       uint64_t len, const uint8_t **bytes_out)
 {
     if (!read || !read_fits(cache, job, read, hit, offset, len))
         return false;
@@ -104,8 +114,9 @@ static bool take_marks(struct mr_worker_cache *cache, const struct mr_sample_job
     return true;
 }
 
-static bool take_sample(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_cache_hit *hit,
-                        uint64_t offset, uint64_t len, const uint8_t **bytes_out)
+static bool take_sample(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                        const struct mr_cache_hit *hit, uint64_t offset, uint64_t len,
+                        const uint8_t **bytes_out)
 {
     if (mr_cache_use_read(cache->use, hit, offset, len, bytes_out))
         return true;
@@ -113,8 +124,9 @@ static bool take_sample(struct mr_worker_cache *cache, const struct mr_sample_jo
     return false;
 }
 
-bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job, const struct mr_read *read,
-                          void *label_out, struct mr_fetched *fetched_out)
+bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_job *job,
+                          const struct mr_read *read, void *label_out,
+                          struct mr_fetched *fetched_out)
 {
     struct mr_cache_hit hit;
     uint64_t offset, len;
@@ -123,14 +135,19 @@ bool mr_worker_cache_take(struct mr_worker_cache *cache, const struct mr_sample_
     mr_error error;
     if (!cache || !find_entry(cache, job, &hit, &offset, &len))
         return false;
-    bool taken = hit.image.encoding == MR_PACKED_MARKED ? take_marks(cache, job, read, &hit, offset, len, &bytes)
-                                                        : take_sample(cache, job, &hit, offset, len, &bytes);
+    bool taken = hit.image.encoding == MR_PACKED_MARKED
+                     ? take_marks(cache, job, read, &hit, offset, len, &bytes)
+                     : take_sample(cache, job, &hit, offset, len, &bytes);
     if (!taken)
         return false;
-    *fetched_out = (struct mr_fetched){
-        .bytes = bytes, .len = (size_t)len, .encoded = true, .is_packed = true, .offset = offset, .packed = hit.image};
-    return mr_catalog_split(cache->catalog, job->index, bytes, (size_t)len, &unused, &unused_len, label_out, &error) ==
-           MR_OK;
+    *fetched_out = (struct mr_fetched){.bytes = bytes,
+                                       .len = (size_t)len,
+                                       .encoded = true,
+                                       .is_packed = true,
+                                       .offset = offset,
+                                       .packed = hit.image};
+    return mr_catalog_split(cache->catalog, job->index, bytes, (size_t)len, &unused, &unused_len,
+                            label_out, &error) == MR_OK;
 }
 
 void mr_worker_cache_drop(struct mr_worker_cache *cache, int64_t index)

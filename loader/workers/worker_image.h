@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helper program: its bytes, carried inside the library (worker_image.S), and the descriptors it inherits. */
+/*
+ * The helper program: its bytes, carried inside the library (worker_image.S), and the descriptors
+ * it inherits.
+ */
 #ifndef LOADER_WORKERS_WORKER_IMAGE_H
 #define LOADER_WORKERS_WORKER_IMAGE_H
 
@@ -13,7 +16,8 @@ extern const uint8_t mr_worker_image_end[];
 /* By number. */
 enum {
     MR_WORKER_FD_SLAB,    /* the slab */
-    MR_WORKER_FD_CATALOG, /* the dataset's, in the order of dataset/catalog.h; closed where there is none */
+    MR_WORKER_FD_CATALOG, /* the dataset's, in the order of dataset/catalog.h; closed where there
+                             is none */
     MR_WORKER_N_FDS = MR_WORKER_FD_CATALOG + MR_CATALOG_N_FDS
 };
 #define MR_WORKER_FIRST_FD 3

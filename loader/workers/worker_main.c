@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program: attaches the slab and the catalog that it inherited, and works. It shares nothing else with the
- * training program.
+ * The helper program: attaches the slab and the catalog that it inherited, and works. It shares
+ * nothing else with the training program.
  */
 #include <fcntl.h>
 #include <signal.h>

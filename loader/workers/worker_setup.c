@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker does first: sets its name, nice level and CPUs, and in a process of its own installs a fault handler.
- * The handler leaves the cause in shared memory, because a program that reaps all children may take the exit status.
+ * What a worker does first: sets its name, nice level and CPUs, and in a process of its own
+ * installs a fault handler. The handler leaves the cause in shared memory, because a program that
+ * reaps all children may take the exit status.
  */
 #include "loader/workers/worker_setup.h"
 
@@ -30,7 +31,8 @@ static void catch_faults(struct mr_worker_record *record)
     stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
     fault_record = record;
     sigaltstack(&alternative, NULL);
-    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK};
+    struct sigaction action = {.sa_handler = on_fault,
+                               .sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);

@@ -15,7 +15,10 @@ struct mr_worker_job {
     uint32_t id;
 };
 
-/* Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and left alone. */
+/*
+ * Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and
+ * left alone.
+ */
 void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
 
 /* Move to the CPUs near the device, once the host has named them. True when that is done. */

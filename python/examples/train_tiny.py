@@ -18,7 +18,9 @@ CLASSES, SIDE = 4, 32
 
 def draw_picture(label, noise):
     """A picture in CIFAR-10's form: noise, and a bright bar in one of four directions."""
-    across = [lambda x, y: x, lambda x, y: y, lambda x, y: (x + y) // 2, lambda x, y: (x - y + SIDE) // 2][label]
+    across = [
+        lambda x, y: x, lambda x, y: y, lambda x, y: (x + y) // 2, lambda x, y: (x - y + SIDE) // 2
+    ][label]
     middle = noise.randrange(12, 20)
     plane = [min(255, noise.randrange(120) + 120 * (abs(across(x, y) - middle) < 2))
              for y in range(SIDE) for x in range(SIDE)]
@@ -28,7 +30,8 @@ def draw_picture(label, noise):
 def draw_dataset(folder, n_train=600, n_test=200):
     """CIFAR-10's binary layout: five files to train with, one to test with."""
     noise = random.Random(1)
-    for name, n in [(f"data_batch_{i}.bin", n_train // 5) for i in range(1, 6)] + [("test_batch.bin", n_test)]:
+    for name, n in [(f"data_batch_{i}.bin", n_train // 5)
+                    for i in range(1, 6)] + [("test_batch.bin", n_test)]:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(b"".join(draw_picture(i % CLASSES, noise) for i in range(n)))
 
@@ -37,8 +40,16 @@ def main(n_epochs):
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
         draw_dataset(folder)
-        train = mr.Loader(f"cifar10:{folder}?split=train", "random_crop(32,padding=4)", dtype="f32", batch_size=50, seed=1)
-        test = mr.Loader(f"cifar10:{folder}?split=test", "none", dtype="f32", batch_size=100, no_shuffle=True)
+        train = mr.Loader(f"cifar10:{folder}?split=train",
+                          "random_crop(32,padding=4)",
+                          dtype="f32",
+                          batch_size=50,
+                          seed=1)
+        test = mr.Loader(f"cifar10:{folder}?split=test",
+                         "none",
+                         dtype="f32",
+                         batch_size=100,
+                         no_shuffle=True)
         model = nn.Sequential(nn.Conv2d(3, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 16, 5, 2), nn.ReLU(),
                               nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(64, CLASSES))
         optimizer = torch.optim.Adam(model.parameters(), 0.01)
@@ -52,9 +63,12 @@ def main(n_epochs):
                 optimizer.step()
             test.set_epoch(epoch)
             with torch.no_grad():
-                right = sum((model(torch.from_dlpack(b.image)).argmax(1) == torch.from_dlpack(b.label)).sum().item()
-                            for b in test)
-            print(f"epoch {epoch}: loss {loss.item():.3f}, {100 * right / test.n_samples:.1f} % of the test pictures right")
+                right = sum(
+                    (model(torch.from_dlpack(b.image)).argmax(1) == torch.from_dlpack(b.label)
+                     ).sum().item() for b in test)
+            print(
+                f"epoch {epoch}: loss {loss.item():.3f}, {100 * right / test.n_samples:.1f} % of the test pictures right"
+            )
         return right / test.n_samples
 
 

@@ -43,7 +43,8 @@ def features() -> str:
 
 
 __all__ = [
-    "Array", "Batch", "CanceledError", "DamagedError", "Dataset", "DeviceError", "Error", "FileError", "InvalidError",
-    "Loader", "NoDeviceError", "NoMemoryError", "PeerError", "PeerTimeoutError", "Rows", "StateError", "Transform",
-    "UnsupportedError", "WorkerError", "__version__", "explain", "features",
+    "Array", "Batch", "CanceledError", "DamagedError", "Dataset", "DeviceError", "Error",
+    "FileError", "InvalidError", "Loader", "NoDeviceError", "NoMemoryError", "PeerError",
+    "PeerTimeoutError", "Rows", "StateError", "Transform", "UnsupportedError", "WorkerError",
+    "__version__", "explain", "features",
 ]

@@ -13,7 +13,9 @@ def main() -> None:
     if not os.path.exists(path):
         path = os.environ.get("MILLRACE_COMMAND", "")
     if not path:
-        sys.exit("millrace: this package has no program; set MILLRACE_COMMAND to the path of one, such as build/release/tools/millrace")
+        sys.exit(
+            "millrace: this package has no program; set MILLRACE_COMMAND to the path of one, such as build/release/tools/millrace"
+        )
     os.execv(path, ["millrace", *sys.argv[1:]])
 
 

@@ -91,8 +91,12 @@ class Array:
         """NumPy's array interface, version 3, of the same memory. Host only, not bf16: AttributeError otherwise."""
         text = _TYPES[self._array.dtype][1]
         if self.device != "host" or not text:
-            raise AttributeError(f"no array interface for {self.dtype} on {self.device}; use DLPack")
-        return {"version": 3, "shape": self.shape, "typestr": text, "data": (self._data, False), "strides": None}
+            raise AttributeError(
+                f"no array interface for {self.dtype} on {self.device}; use DLPack")
+        return {
+            "version": 3, "shape": self.shape, "typestr": text, "data": (self._data, False),
+            "strides": None
+        }
 
     def __array__(self, *arguments: Any, **options: Any) -> Any:
         """NumPy asks here only where there is no array interface."""
@@ -122,7 +126,8 @@ class Array:
             if not copy:
                 return _dlpack.make_capsule(self._batch, name, pointer, versioned, False)
             if self.device != "host":
-                raise BufferError(f"array '{self.name}' is on {self.device}; copies are made on the host only")
+                raise BufferError(
+                    f"array '{self.name}' is on {self.device}; copies are made on the host only")
             made = Lease()
             status = lib.mr_batch_copy(self._batch, made.handle)
             if status != _abi.OK:
@@ -142,7 +147,8 @@ class Array:
         try:
             return plain.cast(shape_format, self.shape)
         except ValueError:
-            raise BufferError(f"this Python has no buffers of {self.dtype}; use DLPack or NumPy") from None
+            raise BufferError(
+                f"this Python has no buffers of {self.dtype}; use DLPack or NumPy") from None
 
     def tobytes(self) -> bytes:
         """A copy of all elements' bytes. Host only."""

@@ -154,7 +154,8 @@ class Batch:
             device = _dlpack.default_device(stream)
             array = self._array_on(device)
             if array is not None:
-                _dlpack.make_capsule(self._handle, array, None, False, False)  # which orders its device's default stream
+                _dlpack.make_capsule(self._handle, array, None, False,
+                                     False)  # which orders its device's default stream
                 return
             with _dlpack.current_device(device):
                 status = lib.mr_batch_use(self._handle, _dlpack.stream_pointer(stream))
@@ -165,12 +166,19 @@ class Batch:
         """The name of an array on the GPU of that number; None for a batch on the host."""
         if device is None:
             return None
-        arrays = [lib.mr_batch_array_at(self._handle, i).contents for i in range(lib.mr_batch_n_arrays(self._handle))]
-        found = {array.device.id: array.name for array in arrays if array.device.kind == _abi.DEVICE_CUDA}
+        arrays = [
+            lib.mr_batch_array_at(self._handle, i).contents
+            for i in range(lib.mr_batch_n_arrays(self._handle))
+        ]
+        found = {
+            array.device.id: array.name for array in arrays if array.device.kind == _abi.DEVICE_CUDA
+        }
         if not found:
             return None
         if device not in found:
-            raise make_error(_abi.ERR_INVALID, None, f"the default stream of cuda:{device}, where no array of the batch is")
+            raise make_error(
+                _abi.ERR_INVALID, None,
+                f"the default stream of cuda:{device}, where no array of the batch is")
         return found[device]
 
     def release(self, stream: Any = None) -> None:

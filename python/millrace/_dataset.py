@@ -27,14 +27,16 @@ class Dataset:
     """
 
     def __init__(self, spec: str | os.PathLike[str], *, allow_empty_classes: bool = False) -> None:
-        options, error, handle = _abi.make(_abi.mr_dataset_options), _abi.mr_error(), ctypes.c_void_p()
+        options, error, handle = _abi.make(
+            _abi.mr_dataset_options), _abi.mr_error(), ctypes.c_void_p()
         options.allow_empty_classes = allow_empty_classes
         self.spec, self._allow_empty_classes = os.fspath(spec), allow_empty_classes
         status = lib.mr_dataset_open(os.fsencode(self.spec), options, handle, error)
         _log.drain()
         check(status, error)
         self._handle = handle
-        weakref.finalize(self, lib.mr_dataset_destroy, handle).atexit = False  # a daemon thread may be using it
+        weakref.finalize(self, lib.mr_dataset_destroy,
+                         handle).atexit = False  # a daemon thread may be using it
 
     def __len__(self) -> int:
         """Number of samples."""

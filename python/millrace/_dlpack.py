@@ -49,7 +49,8 @@ def default_device(stream: Any) -> int | None:
 def current_device(device: int | None) -> contextlib.AbstractContextManager[Any]:
     """Where NULL is the default stream of that GPU, or of the present one if it is None."""
     torch = sys.modules.get("torch")
-    return contextlib.nullcontext() if device is None or torch is None else torch.cuda.device(device)
+    return contextlib.nullcontext() if device is None or torch is None else torch.cuda.device(
+        device)
 
 
 def consumer_stream(stream: int | None) -> int | None:

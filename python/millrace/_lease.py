@@ -26,8 +26,9 @@ class Lease:
 
     def __reduce__(self) -> Any:
         """For what refers to the lease: a batch, an array, rows."""
-        raise TypeError("a batch cannot be pickled or copied: its loader lends its memory; copy the arrays, for example "
-                        "with numpy.array() or torch.from_dlpack(array).clone()")
+        raise TypeError(
+            "a batch cannot be pickled or copied: its loader lends its memory; copy the arrays, for example "
+            "with numpy.array() or torch.from_dlpack(array).clone()")
 
     def __del__(self, release: Any = lib.mr_batch_release) -> None:
         if self.handle:

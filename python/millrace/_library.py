@@ -30,8 +30,11 @@ def _open() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        named = "is what MILLRACE_LIBRARY names" if path == os.environ.get("MILLRACE_LIBRARY") else "was searched for"
-        raise ImportError(f"millrace: {error}; {path} {named}: MILLRACE_LIBRARY is the path of libmillrace.so") from None
+        named = "is what MILLRACE_LIBRARY names" if path == os.environ.get(
+            "MILLRACE_LIBRARY") else "was searched for"
+        raise ImportError(
+            f"millrace: {error}; {path} {named}: MILLRACE_LIBRARY is the path of libmillrace.so"
+        ) from None
     library.mr_version.restype = ctypes.c_char_p
     version = library.mr_version().decode()
     if version != VERSION:

@@ -27,7 +27,8 @@ from ._transform import Transform, transform_handle
 _SLICE_MS = 50  # Python's signals are handled between slices of a wait
 _MAX_WORKERS = 1024
 _EXIT_SECONDS = 5.0  # at the program's end, for a thread that is in next()
-_IN_PLACE_OF_A_BATCH = (_abi.ERR_DAMAGED, _abi.ERR_IO, _abi.ERR_NO_MEMORY)  # the next batch comes after it
+_IN_PLACE_OF_A_BATCH = (_abi.ERR_DAMAGED, _abi.ERR_IO, _abi.ERR_NO_MEMORY
+                        )  # the next batch comes after it
 
 _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -63,10 +64,13 @@ class Loader:
     may call them too, also while its thread waits in next().
     """
 
-    def __init__(self, dataset: Dataset | str | os.PathLike[str], transform: Transform | str | None = None,
+    def __init__(self,
+                 dataset: Dataset | str | os.PathLike[str],
+                 transform: Transform | str | None = None,
                  **options: Any) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-        self._lock = threading.RLock()  # one thread at a time may ask for a batch or move the loader
+        self._lock = threading.RLock(
+        )  # one thread at a time may ask for a batch or move the loader
         self._look = threading.RLock()  # what only looks, beside the former
         self._closed = False
         self._passed = False  # a pass has begun since the position was set
@@ -98,7 +102,9 @@ class Loader:
         with self._lock:
             self._check_use()
             if self._passed:
-                self._move(lib.mr_loader_set_epoch(self._handle, lib.mr_loader_epoch(self._handle) + 1))
+                self._move(
+                    lib.mr_loader_set_epoch(self._handle,
+                                            lib.mr_loader_epoch(self._handle) + 1))
             self._passed = True
             self._pass += 1
             return _Pass(self, self._pass)
@@ -122,10 +128,12 @@ class Loader:
 
     def _take(self, timeout: float | None) -> Batch | None:
         """With the lock held."""
-        lease = Lease()  # made before the wait, so that a batch is given back whatever interrupts the next lines
+        lease = Lease(
+        )  # made before the wait, so that a batch is given back whatever interrupts the next lines
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            left_ms = _SLICE_MS if end is None else max(0, min(_SLICE_MS, int((end - time.monotonic()) * 1000 + 0.999)))
+            left_ms = _SLICE_MS if end is None else max(
+                0, min(_SLICE_MS, int((end - time.monotonic()) * 1000 + 0.999)))
             status = lib.mr_loader_next(self._handle, left_ms, lease.handle)
             if status != _abi.PENDING:
                 break
@@ -151,7 +159,9 @@ class Loader:
             warnings.warn(
                 f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further ones are copied out of their "
                 "slots, which takes memory and time: release batches earlier, or raise n_slots (of a DataLoader: "
-                "prefetch_factor)", RuntimeWarning, stacklevel=_find_caller())
+                "prefetch_factor)",
+                RuntimeWarning,
+                stacklevel=_find_caller())
         return made
 
     # Position
@@ -209,13 +219,18 @@ class Loader:
             self._check_use()
             if self._order is not None:
                 done = min(self._taken * self._batch_size, len(self._order))
-                return {"version": 1, "epoch": lib.mr_loader_epoch(self._handle), "order": _digest(self._order),
-                        "samples": done}
+                return {
+                    "version": 1, "epoch": lib.mr_loader_epoch(self._handle),
+                    "order": _digest(self._order), "samples": done
+                }
             state = _abi.mr_loader_state()
             status = lib.mr_loader_save(self._handle, state)
             if status != _abi.OK:
                 raise make_error(status, None, "the position cannot be saved")
-            return {"version": 1, "epoch": lib.mr_loader_epoch(self._handle), "position": bytes(state.bytes).hex()}
+            return {
+                "version": 1, "epoch": lib.mr_loader_epoch(self._handle),
+                "position": bytes(state.bytes).hex()
+            }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a state was saved, also with another world_size or batch_size if a step of this loader ends there.
@@ -232,13 +247,16 @@ class Loader:
             try:
                 saved = _abi.mr_loader_state.from_buffer_copy(bytes.fromhex(state["position"]))
             except (KeyError, TypeError, ValueError):
-                raise InvalidError(f"the state has no position of {ctypes.sizeof(_abi.mr_loader_state)} bytes") from None
+                raise InvalidError(
+                    f"the state has no position of {ctypes.sizeof(_abi.mr_loader_state)} bytes"
+                ) from None
             self._move(lib.mr_loader_restore(self._handle, saved))
 
     def _load_order(self, state: dict[str, Any]) -> None:
         order = self._order
         if order is None or _digest(order) != state["order"]:
-            raise InvalidError("the state is of other indices: call set_epoch() with those that were used")
+            raise InvalidError(
+                "the state is of other indices: call set_epoch() with those that were used")
         self._move_in_order(state["epoch"], order, state["samples"])
 
     # What it does
@@ -330,7 +348,8 @@ class Loader:
             return
         try:
             with self._look:
-                if self._end.detach():  # at the program's end a finalizer that is called does nothing any more
+                if self._end.detach(
+                ):  # at the program's end a finalizer that is called does nothing any more
                     lib.mr_loader_destroy(self._handle)
                 self._handle.value = None  # a signal's handler may have closed what its thread is using: then NULL is refused
         finally:
@@ -343,8 +362,9 @@ class Loader:
         self.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Loader cannot be pickled or copied: its workers are children of this process; make another, and "
-                        "take state_dict() there")
+        raise TypeError(
+            "a Loader cannot be pickled or copied: its workers are children of this process; make another, and "
+            "take state_dict() there")
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""
@@ -387,7 +407,8 @@ class _Pass:
 def _find_caller() -> int:
     """The stacklevel at which the function that asks warns of the program's line, whatever of the package is between."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+    while frame.f_back is not None and frame.f_globals.get("__name__",
+                                                           "").partition(".")[0] == __package__:
         frame, level = frame.f_back, level + 1
     return level
 

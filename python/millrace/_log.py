@@ -17,7 +17,9 @@ from ._library import lib
 
 logger = logging.getLogger("millrace")
 
-_LEVELS = {_abi.LOG_ERROR: logging.ERROR, _abi.LOG_WARNING: logging.WARNING, _abi.LOG_INFO: logging.INFO}
+_LEVELS = {
+    _abi.LOG_ERROR: logging.ERROR, _abi.LOG_WARNING: logging.WARNING, _abi.LOG_INFO: logging.INFO
+}
 _LINE_BYTES = 1200
 
 
@@ -25,7 +27,8 @@ def drain() -> None:
     """Hand on the lines that the library has kept since the last call."""
     level, line = ctypes.c_int(), ctypes.create_string_buffer(_LINE_BYTES)
     while lib.mr_log_take(level, line, _LINE_BYTES) == _abi.OK:
-        logger.log(_LEVELS.get(level.value, logging.INFO), "%s", line.value.decode(errors="replace"))
+        logger.log(_LEVELS.get(level.value, logging.INFO), "%s",
+                   line.value.decode(errors="replace"))
 
 
 lib.mr_log_queue()

@@ -14,7 +14,8 @@ from ._library import check, lib
 
 # What becomes of an item of a list.
 _CONVERT: dict[str, Callable[[Any], Any]] = {
-    "devices": lambda device: os.fsencode(str(device)), "affinity_cpus": int, "weight_values": float,
+    "devices": lambda device: os.fsencode(str(device)), "affinity_cpus": int,
+    "weight_values": float,
 }
 
 
@@ -85,7 +86,8 @@ def read_option(options: int, name: str) -> Any:
     error, needed = _abi.mr_error(), ctypes.c_size_t()
     check(lib.mr_loader_options_get(options, name.encode(), None, 0, needed, error), error)
     buffer = ctypes.create_string_buffer(needed.value + 1)
-    check(lib.mr_loader_options_get(options, name.encode(), buffer, len(buffer), needed, error), error)
+    check(lib.mr_loader_options_get(options, name.encode(), buffer, len(buffer), needed, error),
+          error)
     text = os.fsdecode(buffer.value)
     if text in ("true", "false"):
         return text == "true"

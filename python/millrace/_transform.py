@@ -25,7 +25,8 @@ class Transform:
         error, handle = _abi.mr_error(), ctypes.c_void_p()
         check(lib.mr_transform_parse(text.encode(), handle, error), error)
         self._handle = handle
-        weakref.finalize(self, lib.mr_transform_destroy, handle).atexit = False  # a daemon thread may be using it
+        weakref.finalize(self, lib.mr_transform_destroy,
+                         handle).atexit = False  # a daemon thread may be using it
 
     def __str__(self) -> str:
         size = lib.mr_transform_format(self._handle, None, 0) + 1
@@ -45,12 +46,18 @@ def transform_handle(transform: Transform | str | None) -> tuple[Any, Any]:
     made = Transform(transform) if isinstance(transform, str) else transform
     if made is not None and not isinstance(made, Transform):
         kind = f"{type(made).__module__}.{type(made).__qualname__}"
-        raise TypeError(f"a transform is a text or a millrace.Transform, not a {kind}; millrace.torch.DataLoader takes "
-                        "those of torchvision")
+        raise TypeError(
+            f"a transform is a text or a millrace.Transform, not a {kind}; millrace.torch.DataLoader takes "
+            "those of torchvision")
     return (made._handle if made else None), made
 
 
-def explain(transform: Transform | str | None, seed: int, epoch: int, index: int, width: int, height: int,
+def explain(transform: Transform | str | None,
+            seed: int,
+            epoch: int,
+            index: int,
+            width: int,
+            height: int,
             occurrence: int = 0) -> list[Any]:
     """How a sample is made of its image: the calls that "millrace export --explain" writes (docs/formats.md).
 
@@ -64,8 +71,8 @@ def explain(transform: Transform | str | None, seed: int, epoch: int, index: int
     occurrence     how often the epoch had the index before, by repeat, by weights or by an order of its own
     """
     handle, _kept = transform_handle(transform)
-    numbers = (unsigned("seed", seed), unsigned("epoch", epoch), operator.index(index), unsigned("occurrence", occurrence),
-               operator.index(width), operator.index(height))
+    numbers = (unsigned("seed", seed), unsigned("epoch", epoch), operator.index(index),
+               unsigned("occurrence", occurrence), operator.index(width), operator.index(height))
     options, error, size = _abi.make(_abi.mr_explain_options), _abi.mr_error(), ctypes.c_size_t()
     options.form = _abi.EXPLAIN_JSON
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_constant() knows every number of the public headers: each value of an enum, each macro, the size of each struct.
+/*
+ * mr_constant() knows every number of the public headers: each value of an enum, each macro, the
+ * size of each struct. /
  */
 #include <glob.h>
 #include <setjmp.h>
@@ -109,7 +111,8 @@ static void values_are_those_of_the_headers(void **state)
 static void other_names_are_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"", "MR_", "mr_forever", "MR_VERSION", "sizeof(mr_loader)", NULL};
+    static const char *const names[] = {"",  "MR_", "mr_forever", "MR_VERSION", "sizeof(mr_loader)",
+                                        NULL};
     int64_t value = 5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_int_equal(mr_constant(names[i], &value), MR_ERR_INVALID);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's part of its machine's CPUs: masks that are made up, cgroups in files, launchers' variables. */
+/*
+ * A rank's part of its machine's CPUs: masks that are made up, cgroups in files, launchers'
+ * variables.
+ */
 #include "base/cpu_share.h"
 
 #include "base/cpu.h"
@@ -33,7 +36,8 @@ static void ranks_that_are_not_bound_divide_the_machine(void **state)
     assert_int_equal(count(64, 64, 0, 3), 21);
     assert_int_equal(count(2, 2, 0, 8), 1);
     assert_int_equal(count(64, 64, 0, 0), 64);
-    assert_int_equal(count(8, 8, 0, 4), 2); /* taskset before the launcher, or a container's cpuset */
+    /* taskset before the launcher, or a container's cpuset */
+    assert_int_equal(count(8, 8, 0, 4), 2);
 }
 
 static void a_bound_rank_keeps_its_own(void **state)
@@ -59,7 +63,8 @@ static void write_file(const char *name, const char *text)
 {
     char path[300];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0700);
         *slash = '/';
@@ -130,7 +135,10 @@ static void version_1_has_two_files(void **state)
     assert_int_equal(quota("1:cpu:/job/step\n"), 3);
 }
 
-/* The host's path, of which the container sees only the end; and paths that lead out of what is mounted. */
+/*
+ * The host's path, of which the container sees only the end; and paths that lead out of what is
+ * mounted.
+ */
 static void a_container_s_limit_is_at_the_root(void **state)
 {
     (void)state;
@@ -148,7 +156,8 @@ static void nonsense_is_no_limit(void **state)
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_int_equal(quota(lines[i]), 0);
     assert_int_equal(mr_cpu_share_quota("/nonexistent", folder), 0);
-    static const char *const limits[] = {"0 100000", "100000 0", "-5 100000", "100000", "9223372036854775807 1", ""};
+    static const char *const limits[] = {
+        "0 100000", "100000 0", "-5 100000", "100000", "9223372036854775807 1", ""};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         write_file("cpu.max", limits[i]);
         assert_int_equal(quota("0::/\n"), 0);
@@ -245,15 +254,18 @@ int main(void)
         cmocka_unit_test(ranks_that_are_not_bound_divide_the_machine),
         cmocka_unit_test(a_bound_rank_keeps_its_own),
         cmocka_unit_test(a_quota_is_shared_too),
-        cmocka_unit_test_setup_teardown(the_least_quota_of_all_levels_holds, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(the_least_quota_of_all_levels_holds, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(version_1_has_two_files, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_container_s_limit_is_at_the_root, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_container_s_limit_is_at_the_root, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(nonsense_is_no_limit, make_folder, remove_folder),
         cmocka_unit_test(each_launcher_s_variable_is_read),
         cmocka_unit_test(the_parent_s_mask_is_what_ranks_share),
         cmocka_unit_test(under_slurm_it_is_what_the_job_was_given),
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) /* this test may run under a launcher */
+    /* this test may run under a launcher */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,9 @@ static void every_dtype_has_its_name_and_size(void **state)
         const char *name;
         size_t size;
     } known[] = {
-        {MR_U8, "u8", 1}, {MR_F32, "f32", 4}, {MR_F16, "f16", 2}, {MR_BF16, "bf16", 2}, {MR_F64, "f64", 8},
-        {MR_I8, "i8", 1}, {MR_U16, "u16", 2}, {MR_I16, "i16", 2}, {MR_I32, "i32", 4},   {MR_I64, "i64", 8},
+        {MR_U8, "u8", 1},   {MR_F32, "f32", 4}, {MR_F16, "f16", 2}, {MR_BF16, "bf16", 2},
+        {MR_F64, "f64", 8}, {MR_I8, "i8", 1},   {MR_U16, "u16", 2}, {MR_I16, "i16", 2},
+        {MR_I32, "i32", 4}, {MR_I64, "i64", 8},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         mr_dtype parsed = MR_DTYPE_DEFAULT;
@@ -73,14 +74,18 @@ static void a_null_argument_is_refused(void **state)
     assert_int_equal(mr_layout_parse("nchw", NULL), MR_ERR_INVALID);
 }
 
-/* Where "I" is no capital of "i". The locale is made for this test; skipped where its sources are not installed. */
+/*
+ * Where "I" is no capital of "i". The locale is made for this test; skipped where its sources are
+ * not installed.
+ */
 static void names_do_not_depend_on_the_locale(void **state)
 {
     (void)state;
     char folder[] = "/tmp/millrace-locale-XXXXXX", command[200];
     mr_dtype dtype = MR_DTYPE_DEFAULT;
     assert_non_null(mkdtemp(folder));
-    snprintf(command, sizeof command, "localedef -i tr_TR -f UTF-8 %s/tr_TR.UTF-8 >%s/log 2>&1", folder, folder);
+    snprintf(command, sizeof command, "localedef -i tr_TR -f UTF-8 %s/tr_TR.UTF-8 >%s/log 2>&1",
+             folder, folder);
     int made = system(command);
     setenv("LOCPATH", folder, 1);
     bool turkish = made == 0 && setlocale(LC_ALL, "tr_TR.UTF-8") != NULL;

@@ -22,7 +22,9 @@ static void the_record_holds_status_and_words(void **state)
     (void)state;
     mr_error error;
     memset(&error, 0xff, sizeof error);
-    assert_int_equal(mr_error_set(&error, MR_ERR_INVALID, "batch_size %d is above %d", 70000, 65535), MR_ERR_INVALID);
+    assert_int_equal(
+        mr_error_set(&error, MR_ERR_INVALID, "batch_size %d is above %d", 70000, 65535),
+        MR_ERR_INVALID);
     assert_int_equal(error.status, MR_ERR_INVALID);
     assert_int_equal(error.os_error, 0);
     assert_int_equal(error.index, MR_NO_INDEX);

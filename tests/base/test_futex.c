@@ -34,7 +34,8 @@ static void a_wait_ends_with_its_time(void **state)
 static void another_process_wakes(void **state)
 {
     (void)state;
-    _Atomic uint32_t *word = mmap(NULL, sizeof *word, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    _Atomic uint32_t *word =
+        mmap(NULL, sizeof *word, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(word != MAP_FAILED);
     pid_t pid = fork();
     assert_true(pid >= 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f16 and bf16 are rounded to nearest: every value stays itself; between two neighbours the middle goes to the even
- * one, and values beside the middle go to the nearer one. Values are made from the formats' definitions by ldexp().
+ * f16 and bf16 are rounded to nearest: every value stays itself; between two neighbours the middle
+ * goes to the even one, and values beside the middle go to the nearer one. Values are made from the
+ * formats' definitions by ldexp().
  */
 #include "base/half.h"
 
@@ -40,9 +41,13 @@ static float widen_bf16(uint16_t half)
     return mr_half_from_bf16(half);
 }
 
-static const struct format formats[] = {{"f16", round_f16, widen_f16, 10, 5}, {"bf16", round_bf16, widen_bf16, 7, 8}};
+static const struct format formats[] = {{"f16", round_f16, widen_f16, 10, 5},
+                                        {"bf16", round_bf16, widen_bf16, 7, 8}};
 
-/* Positive bits to what they stand for; those of infinity to what would come next if there were one more exponent. */
+/*
+ * Positive bits to what they stand for; those of infinity to what would come next if there were one
+ * more exponent.
+ */
 static double value_of(const struct format *f, uint32_t bits)
 {
     int exponent = (int)(bits >> f->mantissa_bits);
@@ -63,7 +68,8 @@ static void expect(const struct format *f, float value, uint32_t bits)
     if (f->round(value) != bits)
         fail_msg("%s of %a: %04x instead of %04x", f->name, (double)value, f->round(value), bits);
     if (f->round(-value) != (bits | 0x8000u))
-        fail_msg("%s of %a: %04x instead of %04x", f->name, (double)-value, f->round(-value), bits | 0x8000u);
+        fail_msg("%s of %a: %04x instead of %04x", f->name, (double)-value, f->round(-value),
+                 bits | 0x8000u);
 }
 
 static void every_value_is_rounded_to_itself(void **state)
@@ -81,7 +87,8 @@ static void the_middle_goes_to_the_even_one_and_its_neighbours_to_theirs(void **
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         for (uint32_t bits = 0; bits < infinity_of(&formats[i]); bits++) {
-            float middle = (float)((value_of(&formats[i], bits) + value_of(&formats[i], bits + 1)) / 2);
+            float middle =
+                (float)((value_of(&formats[i], bits) + value_of(&formats[i], bits + 1)) / 2);
             expect(&formats[i], middle, bits % 2 ? bits + 1 : bits);
             expect(&formats[i], nextafterf(middle, 0.0f), bits);
             expect(&formats[i], nextafterf(middle, INFINITY), bits + 1);
@@ -130,7 +137,8 @@ static void widening_is_exact(void **state)
             assert_int_equal(f->round(f->widen((uint16_t)(bits | 0x8000u))), bits | 0x8000u);
         }
         assert_true(isinf(f->widen((uint16_t)infinity)) && f->widen((uint16_t)infinity) > 0);
-        assert_true(isinf(f->widen((uint16_t)(infinity | 0x8000u))) && f->widen((uint16_t)(infinity | 0x8000u)) < 0);
+        assert_true(isinf(f->widen((uint16_t)(infinity | 0x8000u))) &&
+                    f->widen((uint16_t)(infinity | 0x8000u)) < 0);
         for (uint32_t bits = infinity + 1; bits < 0x8000u; bits++)
             assert_true(isnan(f->widen((uint16_t)bits)));
     }

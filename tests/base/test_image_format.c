@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats by their first bytes: those of pictures, what resembles them, and files that end early. */
+/*
+ * Formats by their first bytes: those of pictures, what resembles them, and files that end early.
+ */
 #include "base/image_format.h"
 
 #include <setjmp.h>
@@ -17,8 +19,9 @@ struct example {
 static void expect_formats(const struct example *examples, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        assert_string_equal(mr_image_format_sniff((const uint8_t *)examples[i].bytes, examples[i].len),
-                            examples[i].format);
+        assert_string_equal(
+            mr_image_format_sniff((const uint8_t *)examples[i].bytes, examples[i].len),
+            examples[i].format);
 }
 
 #define EXPECT_FORMATS(examples) expect_formats(examples, sizeof(examples) / sizeof *(examples))
@@ -74,8 +77,9 @@ static void what_resembles_a_picture_is_none(void **state)
 static void a_file_cut_in_its_signature_has_a_format_all_the_same(void **state)
 {
     static const struct example examples[] = {
-        {"jpeg", 2, "\xff\xd8"}, {"unknown", 1, "\xff"}, {"png", 7, "\x89PNG\r\n\x1a"}, {"png", 4, "\x89PNG"},
-        {"text", 2, "P6"},       {"text", 2, "BM"},      {"unknown", 6, "RIFF\0\0"},
+        {"jpeg", 2, "\xff\xd8"},    {"unknown", 1, "\xff"}, {"png", 7, "\x89PNG\r\n\x1a"},
+        {"png", 4, "\x89PNG"},      {"text", 2, "P6"},      {"text", 2, "BM"},
+        {"unknown", 6, "RIFF\0\0"},
     };
     (void)state;
     EXPECT_FORMATS(examples);

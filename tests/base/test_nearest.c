@@ -8,7 +8,8 @@
 
 #include <millrace/status.h>
 
-static const char *const names[] = {"list", "bench", "preview", "imagefolder", "batch-size", "train", "tail", "p", "hflip"};
+static const char *const names[] = {"list",  "bench", "preview", "imagefolder", "batch-size",
+                                    "train", "tail",  "p",       "hflip"};
 enum { N = sizeof names / sizeof *names };
 
 static void expect(const char *word, const char *name)

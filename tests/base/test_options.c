@@ -60,7 +60,8 @@ static void a_newer_caller_s_used_field_is_refused(void **state)
     struct now dst;
     mr_error error;
     assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size 32 is above this library's 24 and byte 25 is not zero");
+    assert_string_equal(error.text,
+                        "struct_size 32 is above this library's 24 and byte 25 is not zero");
 }
 
 static void no_struct_means_all_defaults(void **state)
@@ -83,7 +84,8 @@ static void an_impossible_size_is_refused(void **state)
         assert_int_equal(mr_options_copy(&dst, sizeof dst, &src, "mr_now", &error), MR_ERR_INVALID);
         assert_int_equal(strncmp(error.text, "struct_size ", 12), 0);
         if (sizes[i] == 0)
-            assert_string_equal(error.text, "struct_size of the mr_now is 0: initialise it with MR_NOW_INIT");
+            assert_string_equal(error.text,
+                                "struct_size of the mr_now is 0: initialise it with MR_NOW_INIT");
     }
     struct now only_size = {.struct_size = sizeof(size_t), .a = 7}, dst;
     assert_int_equal(mr_options_copy(&dst, sizeof dst, &only_size, "mr_now", NULL), MR_OK);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files by name: only regular ones are opened, nothing waits, and a new file is synced before it has its name. */
+/*
+ * Files by name: only regular ones are opened, nothing waits, and a new file is synced before it
+ * has its name.
+ */
 #include "base/regular_file.h"
 
 #include <setjmp.h>
@@ -82,7 +85,9 @@ static void bind_socket(void)
     close(fd);
 }
 
-/* A reader of a FIFO without O_NONBLOCK would wait for a writer, and the alarm would end the test. */
+/*
+ * A reader of a FIFO without O_NONBLOCK would wait for a writer, and the alarm would end the test.
+ */
 static void what_is_no_regular_file_is_refused_at_once(void **state)
 {
     (void)state;

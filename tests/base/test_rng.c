@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws of a sample: Random123's published answers, reproducible streams, ranges, and the replay of torch's stream. */
+/*
+ * Draws of a sample: Random123's published answers, reproducible streams, ranges, and the replay of
+ * torch's stream.
+ */
 #include "base/rng.h"
 
 #include <math.h>
@@ -8,14 +11,19 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-/* Random123's kat_vectors, "philox4x64 10"; counter words 2 and 3 are not settable from outside, so set the fields. */
+/*
+ * Random123's kat_vectors, "philox4x64 10"; counter words 2 and 3 are not settable from outside, so
+ * set the fields.
+ */
 static void philox_gives_the_published_answers(void **state)
 {
     (void)state;
     static const struct {
         uint64_t counter[4], key[2], words[4];
     } known[] = {
-        {{0, 0, 0, 0}, {0, 0}, {0x16554d9eca36314c, 0xdb20fe9d672d0fdc, 0xd7e772cee186176b, 0x7e68b68aec7ba23b}},
+        {{0, 0, 0, 0},
+         {0, 0},
+         {0x16554d9eca36314c, 0xdb20fe9d672d0fdc, 0xd7e772cee186176b, 0x7e68b68aec7ba23b}},
         {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
          {UINT64_MAX, UINT64_MAX},
          {0x87b092c3013fe90b, 0x438c3c67be8d0224, 0x9cc7d7c69cd777b6, 0xa09caebf594f0ba0}},

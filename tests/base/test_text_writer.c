@@ -76,7 +76,8 @@ static void strings_are_valid_json_whatever_their_bytes(void **state)
     check_string("", "\"\"");
     check_string("a/b.jpg", "\"a/b.jpg\"");
     check_string("\"q\"\\\n\x1f\x7f", "\"\\\"q\\\"\\\\\\u000a\\u001f\\u007f\"");
-    check_string("\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xb2", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xb2\"");
+    check_string("\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xb2",
+                 "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\xb2\"");
     check_string("\xe4.jpg", "\"\\udce4.jpg\"");
     check_string("\xc3", "\"\\udcc3\"");
     check_string("\xc0\xaf\xe0\x80\xaf", "\"\\udcc0\\udcaf\\udce0\\udc80\\udcaf\"");

@@ -18,12 +18,14 @@ static struct mr_plan make_plan(const struct cache_rig *rig)
 {
     struct mr_plan plan;
     mr_error error;
-    assert_ok(mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error), &error);
+    assert_ok(mr_plan_compile(NULL, mr_catalog_kind(rig->catalog), MR_U8, MR_NHWC, &plan, &error),
+              &error);
     return plan;
 }
 
 /* len 0: from offset to the end. */
-static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t offset, uint64_t *len)
+static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t offset,
+                          uint64_t *len)
 {
     uint64_t all;
     size_t n;
@@ -38,8 +40,8 @@ static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t o
     return bytes;
 }
 
-static void pixels_of_file(const struct cache_rig *rig, struct mr_plan_runner *runner, int64_t index, struct mr_rng rng,
-                           uint8_t *out)
+static void pixels_of_file(const struct cache_rig *rig, struct mr_plan_runner *runner,
+                           int64_t index, struct mr_rng rng, uint8_t *out)
 {
     struct mr_plan_runner_report report;
     uint64_t len = 0;
@@ -48,8 +50,8 @@ static void pixels_of_file(const struct cache_rig *rig, struct mr_plan_runner *r
     free(bytes);
 }
 
-static void pixels_of_cache(struct cache_run *run, struct mr_plan_runner *runner, int64_t index, struct mr_rng rng,
-                            uint8_t *out)
+static void pixels_of_cache(struct cache_run *run, struct mr_plan_runner *runner, int64_t index,
+                            struct mr_rng rng, uint8_t *out)
 {
     struct mr_plan_runner_report report;
     struct mr_cache_hit hit;
@@ -69,7 +71,9 @@ static void pixels_of_cache(struct cache_run *run, struct mr_plan_runner *runner
         mr_cache_use_prefetch(run->use, &hit, offset, len);
         assert_true(mr_cache_use_read(run->use, &hit, offset, len, &bytes));
     }
-    assert_ok(mr_plan_runner_run_packed(runner, &hit.image, bytes, len, offset, &rng, out, &report, &error), &error);
+    assert_ok(mr_plan_runner_run_packed(runner, &hit.image, bytes, len, offset, &rng, out, &report,
+                                        &error),
+              &error);
     free(part);
 }
 
@@ -78,7 +82,8 @@ void cache_pixels_compare(struct cache_run *run)
     struct mr_plan plan = make_plan(run->rig);
     struct mr_plan_runner *runner;
     uint8_t *a = malloc(plan.out_bytes), *b = malloc(plan.out_bytes);
-    assert_int_equal(mr_plan_runner_create(&plan, &run->region->limits, false, &runner, NULL), MR_OK);
+    assert_int_equal(mr_plan_runner_create(&plan, &run->region->limits, false, &runner, NULL),
+                     MR_OK);
     for (int64_t i = 0; i < run->rig->n; i++)
         for (uint64_t seed = 0; seed < 3 && cache_rig_fits(run->rig, i); seed++) {
             struct mr_rng rng;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pixels of samples in a cache, of either form, against those of their files. A difference fails the test. */
+/*
+ * Pixels of samples in a cache, of either form, against those of their files. A difference fails
+ * the test.
+ */
 #ifndef TESTS_CACHE_CACHE_PIXELS_H
 #define TESTS_CACHE_CACHE_PIXELS_H
 

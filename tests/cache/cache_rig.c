@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs over a cache without a loader. Fresh files are not packed before their times have settled, so the rig waits for
- * that.
+ * Runs over a cache without a loader. Fresh files are not packed before their times have settled,
+ * so the rig waits for that.
  */
 #include "tests/cache/cache_rig.h"
 
@@ -57,7 +57,8 @@ void cache_rig_tear_down(struct cache_rig *rig)
 
 void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed)
 {
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .seed = seed});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .seed = seed});
     mr_test_folder_write(rig->photos, name, image.bytes, image.len);
     mr_test_image_free(&image);
     mr_test_sleep_ms(SETTLE_MS);
@@ -78,21 +79,25 @@ int64_t cache_rig_n_fit(const struct cache_rig *rig)
 
 struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig)
 {
-    return (struct mr_cache_host_options){
-        .dir = rig->dir, .encoding = rig->encoding, .slowdown_percent = 25, .max_file_bytes = 1 << 30};
+    return (struct mr_cache_host_options){.dir = rig->dir,
+                                          .encoding = rig->encoding,
+                                          .slowdown_percent = 25,
+                                          .max_file_bytes = 1 << 30};
 }
 
-void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_host_options *options)
+void cache_run_begin(struct cache_run *run, struct cache_rig *rig,
+                     const struct mr_cache_host_options *options)
 {
     struct mr_cache_host_options standard = cache_rig_options(rig);
     mr_error error;
     memset(run, 0, sizeof *run);
     run->rig = rig;
     run->region_bytes = mr_cache_region_bytes(rig->n);
-    run->region = mmap(NULL, run->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    run->region =
+        mmap(NULL, run->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(run->region, MAP_FAILED);
-    mr_status status =
-        mr_cache_host_create(options ? options : &standard, rig->catalog, run->region, &run->cache, &error);
+    mr_status status = mr_cache_host_create(options ? options : &standard, rig->catalog,
+                                            run->region, &run->cache, &error);
     if (status == MR_OK)
         status = mr_cache_use_create(run->region, rig->catalog, &run->use, &error);
     if (status == MR_OK)
@@ -151,11 +156,13 @@ void cache_rig_make_entry(struct cache_made *made, uint64_t number)
     uint32_t n_rows = 1 + mix(number, 1) % 39;
     made->template.n_components = 1;
     made->template.quant[0][0] = (uint16_t)(1 + number % 20);
-    made->entry = (struct mr_cache_entry){
-        .sample = {.path_hash = number, .file_bytes = number * 3, .mtime_ns = (int64_t)number, .len = bytes_of(number)},
-        .template = &made->template,
-        .rows = made->rows,
-        .bytes = made->bytes};
+    made->entry = (struct mr_cache_entry){.sample = {.path_hash = number,
+                                                     .file_bytes = number * 3,
+                                                     .mtime_ns = (int64_t)number,
+                                                     .len = bytes_of(number)},
+                                          .template = &made->template,
+                                          .rows = made->rows,
+                                          .bytes = made->bytes};
     made->entry.sample.recipe = MR_CACHE_RECIPE(MR_PACKED_DCT);
     made->entry.sample.encoding = MR_PACKED_DCT;
     made->entry.sample.n_rows = n_rows;
@@ -171,7 +178,8 @@ bool cache_rig_is_right(const struct mr_cache_sample *sample, const uint8_t *byt
     cache_rig_make_entry(&made, sample->path_hash);
     return sample->len == made.entry.sample.len && sample->n_rows == made.entry.sample.n_rows &&
            sample->file_bytes == made.entry.sample.file_bytes &&
-           memcmp(mr_cache_log_rows(sample), made.rows, (sample->n_rows + 1) * sizeof *made.rows) == 0 &&
+           memcmp(mr_cache_log_rows(sample), made.rows, (sample->n_rows + 1) * sizeof *made.rows) ==
+               0 &&
            memcmp(bytes, made.bytes, sample->len) == 0;
 }
 
@@ -193,10 +201,11 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
     walk->counts->n_records++;
     bool right =
         sample->len <= sizeof bytes &&
-        mr_file_read_at(walk->files->data, sample->offset, bytes, sample->len, &n) == 0 && n == sample->len &&
-        cache_rig_is_right(sample, bytes) &&
+        mr_file_read_at(walk->files->data, sample->offset, bytes, sample->len, &n) == 0 &&
+        n == sample->len && cache_rig_is_right(sample, bytes) &&
         mr_cache_log_read(walk->files->log, sample->template_at, MR_CACHE_TEMPLATE, record) &&
-        ((const struct mr_cache_template *)(const void *)record)->template.quant[0][0] == 1 + sample->path_hash % 20;
+        ((const struct mr_cache_template *)(const void *)record)->template.quant[0][0] ==
+            1 + sample->path_hash % 20;
     walk->counts->n_wrong += !right;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data set, the directory of a cache, and runs over both without a loader: the calls that a loader's host and one of
- * its workers would make. A failure in here fails the test.
+ * A data set, the directory of a cache, and runs over both without a loader: the calls that a
+ * loader's host and one of its workers would make. A failure in here fails the test.
  */
 #ifndef TESTS_CACHE_CACHE_RIG_H
 #define TESTS_CACHE_CACHE_RIG_H
@@ -40,23 +40,30 @@ void cache_rig_reopen(struct cache_rig *rig);
 /* Replace a photograph by another one, whose time of change is another too. */
 void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed);
 
-/* Can the photograph be packed, or marked? As it was at the start: each fifth is progressive and has no marks. */
+/*
+ * Can the photograph be packed, or marked? As it was at the start: each fifth is progressive and
+ * has no marks.
+ */
 bool cache_rig_fits(const struct cache_rig *rig, int64_t index);
 /* How many can. */
 int64_t cache_rig_n_fit(const struct cache_rig *rig);
 
 struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig);
 /* options NULL: the rig's. */
-void cache_run_begin(struct cache_run *run, struct cache_rig *rig, const struct mr_cache_host_options *options);
+void cache_run_begin(struct cache_run *run, struct cache_rig *rig,
+                     const struct mr_cache_host_options *options);
 void cache_run_end(struct cache_run *run);
-/* As a worker that meets each sample and then has nothing else to do. Returns how many were dealt with. */
+/*
+ * As a worker that meets each sample and then has nothing else to do. Returns how many were dealt
+ * with.
+ */
 unsigned cache_run_fill_all(struct cache_run *run);
 bool cache_run_has(struct cache_run *run, int64_t index);
 unsigned cache_run_count(struct cache_run *run);
 
 /*
- * An entry whose bytes follow from a number, for tests that need no images; valid until the next call with the same
- * storage.
+ * An entry whose bytes follow from a number, for tests that need no images; valid until the next
+ * call with the same storage.
  */
 struct cache_made {
     struct mr_cache_entry entry;
@@ -68,7 +75,10 @@ void cache_rig_make_entry(struct cache_made *made, uint64_t number);
 /* Are these the bytes and the record of an entry with some number? */
 bool cache_rig_is_right(const struct mr_cache_sample *sample, const uint8_t *bytes);
 
-/* What is in the directory: right records, and of them those whose bytes are not what they should be. */
+/*
+ * What is in the directory: right records, and of them those whose bytes are not what they should
+ * be.
+ */
 struct cache_counts {
     unsigned n_segments;
     unsigned n_records;

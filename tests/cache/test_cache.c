@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cache as a loader uses it, without the loader: samples are met, packed, found by others and given up. Most tests
- * run with each form of cache: packed samples, and marks of files.
+ * A cache as a loader uses it, without the loader: samples are met, packed, found by others and
+ * given up. Most tests run with each form of cache: packed samples, and marks of files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -237,7 +237,10 @@ static void log_that_is_cut_under_a_run_loses_entries_and_nothing_else(void **st
     cache_run_end(&run);
 }
 
-/* Photographs of one size have records of one size, so what is written anew takes the places of what was cut. */
+/*
+ * Photographs of one size have records of one size, so what is written anew takes the places of
+ * what was cut.
+ */
 static void record_of_another_file_at_a_known_place_is_not_believed(void **state)
 {
     struct cache_rig *rig = *state;
@@ -273,7 +276,8 @@ static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
     struct cache_rig *rig = *state;
     struct cache_run run;
     mr_cache_report report = MR_CACHE_REPORT_INIT;
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
     mr_test_folder_write(rig->photos, "class_0/a.png", png.bytes, png.len);
     mr_test_image_free(&png);
     mr_test_folder_write(rig->photos, "class_0/b.jpg", "\xff\xd8\xff no image", 12);
@@ -389,7 +393,8 @@ static void directory_that_vanishes_ends_writing_but_no_run(void **state)
     snprintf(path, sizeof path, "%s/%s", rig->dir, MR_CACHE_MARKER);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(rig->dir), 0);
-    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig) - 1); /* what is open still serves */
+    /* what is open still serves */
+    assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig) - 1);
     assert_int_equal(cache_run_fill_all(&run), 1);
     assert_false(cache_run_has(&run, 7));
     mr_cache_host_refresh(run.cache);
@@ -423,7 +428,8 @@ static void file_that_has_just_changed_waits(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 64, .seed = 5});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 64, .seed = 5});
     cache_run_begin(&run, rig, NULL);
     mr_test_folder_write(rig->photos, "class_0/001.jpg", image.bytes, image.len);
     mr_cache_fill_met(run.fill, 1);
@@ -453,8 +459,9 @@ static void hurt_files_cost_entries_and_never_pixels(void **state)
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     for (unsigned round = 0; round < 12; round++) {
-        assert_int_equal(mr_cache_stat(rig->dir, NULL, true, &(mr_cache_report)MR_CACHE_REPORT_INIT, NULL),
-                         round ? MR_OK : MR_ERR_IO);
+        assert_int_equal(
+            mr_cache_stat(rig->dir, NULL, true, &(mr_cache_report)MR_CACHE_REPORT_INIT, NULL),
+            round ? MR_OK : MR_ERR_IO);
         cache_run_begin(&run, rig, NULL);
         cache_run_fill_all(&run);
         assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
@@ -483,8 +490,9 @@ static void datasets_without_image_files_have_no_cache(void **state)
     fill(rig);
     struct mr_cache_region *region = calloc(1, mr_cache_region_bytes(2));
     struct mr_cache_host *cache;
-    assert_int_equal(mr_cache_host_create(&options, mr_dataset_catalog(dataset), region, &cache, &error),
-                     MR_ERR_UNSUPPORTED);
+    assert_int_equal(
+        mr_cache_host_create(&options, mr_dataset_catalog(dataset), region, &cache, &error),
+        MR_ERR_UNSUPPORTED);
     assert_null(cache);
     assert_int_equal(mr_cache_stat(rig->dir, dataset, false, &report, &error), MR_ERR_UNSUPPORTED);
     free(region);
@@ -517,7 +525,8 @@ int main(void)
         CACHE_TEST(record_of_another_file_at_a_known_place_is_not_believed),
         CACHE_TEST(datasets_without_image_files_have_no_cache),
     };
-    int n_failed = cmocka_run_group_tests(packed_tests, NULL, NULL) + cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = cmocka_run_group_tests(packed_tests, NULL, NULL) +
+                   cmocka_run_group_tests(tests, NULL, NULL);
     encoding = MR_PACKED_MARKED;
     return n_failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a form of the cache cannot be used: an option, this machine's libjpeg, or a lack of memory, which is something
- * else and passes.
+ * Why a form of the cache cannot be used: an option, this machine's libjpeg, or a lack of memory,
+ * which is something else and passes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,10 @@
 
 enum { DONE, ALL_GIVEN, UNSUPPORTED, OTHER_STATUS, OTHER_WORDS, REMEMBERED };
 
-/* In a process of its own, since a verdict stands: what is wrong, or ALL_GIVEN when there was nothing to refuse. */
+/*
+ * In a process of its own, since a verdict stands: what is wrong, or ALL_GIVEN when there was
+ * nothing to refuse.
+ */
 static int refuse_one(size_t which)
 {
     mr_error error = {0};
@@ -35,7 +38,8 @@ static int refuse_one(size_t which)
         return status == MR_ERR_UNSUPPORTED ? UNSUPPORTED : ALL_GIVEN;
     if (status != MR_OK && status != MR_ERR_NO_MEMORY) /* libjpeg can do without some of it */
         return OTHER_STATUS;
-    if (status != MR_OK && !strstr(error.text, "allocate") && !strstr(error.text, "nsufficient memory"))
+    if (status != MR_OK && !strstr(error.text, "allocate") &&
+        !strstr(error.text, "nsufficient memory"))
         return OTHER_WORDS;
     if (mr_cache_form_check(MR_PACKED_MARKED, false, NULL) != MR_OK ||
         mr_cache_form_check(MR_PACKED_DCT, false, NULL) != MR_OK)
@@ -77,13 +81,15 @@ static void what_turns_the_decoder_off_is_named(void **state)
     mr_error error;
     (void)state;
     assert_int_equal(mr_cache_form_check(MR_PACKED_MARKED, true, &error), MR_ERR_UNSUPPORTED);
-    assert_string_equal(error.text,
-                        "an index of JPEG files needs millrace's own decoder, which jpeg_decoder stock turns "
-                        "off");
+    assert_string_equal(
+        error.text,
+        "an index of JPEG files needs millrace's own decoder, which jpeg_decoder stock turns "
+        "off");
     setenv("MR_JPEG", "stock", 1);
     assert_int_equal(mr_cache_form_check(MR_PACKED_MARKED, false, &error), MR_ERR_UNSUPPORTED);
-    assert_string_equal(error.text,
-                        "an index of JPEG files needs millrace's own decoder, which MR_JPEG=stock turns off");
+    assert_string_equal(
+        error.text,
+        "an index of JPEG files needs millrace's own decoder, which MR_JPEG=stock turns off");
     unsetenv("MR_JPEG");
 }
 

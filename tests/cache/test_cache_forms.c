@@ -95,11 +95,13 @@ static void budget_chooses_the_form(void **state)
     char words[100];
     uint64_t need = mr_cache_form_estimate(rig->catalog);
     assert_in_range(need, bytes_of_files(rig) * 140 / 100 - 1, bytes_of_files(rig) * 140 / 100 + 1);
-    snprintf(words, sizeof words,
-             "of form dct: coefficients of this dataset need about %llu bytes, and cache_bytes is %llu",
-             (unsigned long long)need, (unsigned long long)need);
+    snprintf(
+        words, sizeof words,
+        "of form dct: coefficients of this dataset need about %llu bytes, and cache_bytes is %llu",
+        (unsigned long long)need, (unsigned long long)need);
     assert_int_equal(chosen(rig, need, words), MR_PACKED_DCT);
-    assert_int_equal(chosen(rig, need - 1, "of form index: coefficients of this dataset need"), MR_PACKED_MARKED);
+    assert_int_equal(chosen(rig, need - 1, "of form index: coefficients of this dataset need"),
+                     MR_PACKED_MARKED);
     assert_int_equal(chosen(rig, 0, "and the disk has room for"), MR_PACKED_DCT);
 }
 
@@ -127,7 +129,8 @@ static int choose_without_a_limit(void)
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", limitless->dir, "tmpfs", 0, "size=0") != 0)
         return 77; /* only root may */
-    return chosen(limitless, 0, "the disk has room for 18446744073709551615") == MR_PACKED_DCT ? 0 : 1;
+    return chosen(limitless, 0, "the disk has room for 18446744073709551615") == MR_PACKED_DCT ? 0
+                                                                                               : 1;
 }
 
 static void file_system_without_a_limit_has_room(void **state)
@@ -147,7 +150,8 @@ static void what_is_there_chooses_the_form(void **state)
     struct cache_run run;
     struct mr_cache_host_options options = cache_rig_options(rig);
     fill_with(rig, MR_PACKED_MARKED);
-    assert_int_equal(chosen(rig, 0, "of form index: 8 samples of this dataset lie in it"), MR_PACKED_MARKED);
+    assert_int_equal(chosen(rig, 0, "of form index: 8 samples of this dataset lie in it"),
+                     MR_PACKED_MARKED);
     options.encoding = 0;
     cache_run_begin(&run, rig, &options);
     assert_int_equal(cache_run_count(&run), N_MARKED);
@@ -155,7 +159,8 @@ static void what_is_there_chooses_the_form(void **state)
     cache_pixels_compare(&run);
     cache_run_end(&run);
     fill_with(rig, MR_PACKED_DCT);
-    assert_int_equal(chosen(rig, 1, "of form dct: 10 samples of this dataset lie in it"), MR_PACKED_DCT);
+    assert_int_equal(chosen(rig, 1, "of form dct: 10 samples of this dataset lie in it"),
+                     MR_PACKED_DCT);
 }
 
 static void choice_without_the_decoder_is_dct(void **state)
@@ -172,7 +177,8 @@ static void choice_without_the_decoder_is_dct(void **state)
     assert_int_equal(run.region->encoding, MR_PACKED_DCT);
     assert_words(last_line, "of form dct: an index of JPEG files needs millrace's own decoder");
     options.encoding = MR_PACKED_MARKED;
-    assert_int_equal(mr_cache_host_create(&options, rig->catalog, run.region, &host, &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_cache_host_create(&options, rig->catalog, run.region, &host, &error),
+                     MR_ERR_UNSUPPORTED);
     assert_null(host);
     cache_run_end(&run);
 }

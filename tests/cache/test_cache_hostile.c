@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries whose checksums are right and whose content is nonsense: descriptions, tables of rows, templates, tiles and
- * marks that somebody made up. They cost the entry, never the worker. AddressSanitizer sees the most of this.
+ * Entries whose checksums are right and whose content is nonsense: descriptions, tables of rows,
+ * templates, tiles and marks that somebody made up. They cost the entry, never the worker.
+ * AddressSanitizer sees the most of this.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -70,7 +71,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static uint8_t *read_file(const struct hostile *hostile, int64_t index, struct mr_cache_version *version_out)
+static uint8_t *read_file(const struct hostile *hostile, int64_t index,
+                          struct mr_cache_version *version_out)
 {
     size_t n;
     int fd = mr_file_cache_open(hostile->rig.catalog, (uint64_t)index, NULL);
@@ -86,18 +88,21 @@ static uint8_t *read_file(const struct hostile *hostile, int64_t index, struct m
 /* The entry that a worker would write. */
 static struct mr_cache_entry make_entry(struct hostile *hostile, int64_t index)
 {
-    struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(encoding), .encoding = (uint16_t)encoding}};
+    struct mr_cache_entry entry = {
+        .sample = {.recipe = MR_CACHE_RECIPE(encoding), .encoding = (uint16_t)encoding}};
     struct mr_packed_sample packed;
     struct mr_packed_image image;
     struct mr_cache_version version;
     const uint8_t *bytes;
     uint8_t *file = read_file(hostile, index, &version);
     if (encoding == MR_PACKED_MARKED) {
-        assert_int_equal(mr_codec_mark(hostile->codec, file, version.file_bytes, &image, NULL), MR_OK);
+        assert_int_equal(mr_codec_mark(hostile->codec, file, version.file_bytes, &image, NULL),
+                         MR_OK);
         bytes = image.marks;
         entry.sample.len = image.marks_len;
     } else {
-        assert_int_equal(mr_packer_pack(hostile->packer, file, version.file_bytes, &packed, NULL), MR_OK);
+        assert_int_equal(mr_packer_pack(hostile->packer, file, version.file_bytes, &packed, NULL),
+                         MR_OK);
         assert_int_equal(packed.image.encoding, MR_PACKED_DCT);
         image = packed.image;
         bytes = packed.bytes;
@@ -124,7 +129,8 @@ static struct mr_cache_entry make_entry(struct hostile *hostile, int64_t index)
 static uint32_t odd_number(struct hostile *hostile)
 {
     static const uint32_t odd[] = {0, 1, 7, 8, 255, 65535, 65536, 0x7fffffff, 0xffffffff};
-    return next(hostile) % 2 ? odd[next(hostile) % (sizeof odd / sizeof *odd)] : next(hostile) % 300;
+    return next(hostile) % 2 ? odd[next(hostile) % (sizeof odd / sizeof *odd)]
+                             : next(hostile) % 300;
 }
 
 /* One thing about it that is wrong, or a few. */
@@ -138,7 +144,9 @@ static void make_up(struct hostile *hostile, struct mr_cache_entry *entry)
         case 2: sample->n_rows = 1 + odd_number(hostile) % MR_CACHE_MAX_ROWS; break;
         case 3: sample->len = 1 + odd_number(hostile) % MAX_BYTES; break;
         case 4: hostile->rows[next(hostile) % (sample->n_rows + 1)] = odd_number(hostile); break;
-        case 5: ((uint8_t *)&hostile->template)[next(hostile) % 16] = (uint8_t)odd_number(hostile); break;
+        case 5:
+            ((uint8_t *)&hostile->template)[next(hostile) % 16] = (uint8_t)odd_number(hostile);
+            break;
         case 6: sample->orientation = (uint8_t)odd_number(hostile); break;
         default:
             for (uint32_t k = 0; k < 20; k++)
@@ -147,7 +155,8 @@ static void make_up(struct hostile *hostile, struct mr_cache_entry *entry)
     if (next(hostile) % 8 == 0)
         sample->encoding = 4;
     if (encoding == MR_PACKED_MARKED && sample->len > 8 && next(hostile) % 4 > 0) {
-        uint64_t checksum = mr_xxh3(hostile->bytes + 8, sample->len - 8); /* which marks begin with */
+        /* which marks begin with */
+        uint64_t checksum = mr_xxh3(hostile->bytes + 8, sample->len - 8);
         memcpy(hostile->bytes, &checksum, sizeof checksum);
     }
 }
@@ -164,9 +173,12 @@ static void add_made_up(struct hostile *hostile, struct mr_cache_append *append)
     }
 }
 
-/* Every sample as a worker would take it; those that cannot be decoded are dropped. Returns how many were pixels. */
-static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner, const struct mr_plan *plan,
-                        uint64_t epoch)
+/*
+ * Every sample as a worker would take it; those that cannot be decoded are dropped. Returns how
+ * many were pixels.
+ */
+static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner,
+                        const struct mr_plan *plan, uint64_t epoch)
 {
     struct mr_worker_cache *cached = mr_worker_cache_create(run->region, run->rig->catalog, runner);
     struct mr_sample_source source = {.catalog = run->rig->catalog, .runner = runner};
@@ -185,7 +197,8 @@ static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner, co
         mr_error error;
         mr_rng_init(&job.draws, 1, epoch, (uint64_t)i);
         struct mr_read read;
-        bool by_marks = mr_worker_cache_prefetch(cached, &job, &offset, &len) == MR_WORKER_CACHE_MARKS;
+        bool by_marks =
+            mr_worker_cache_prefetch(cached, &job, &offset, &len) == MR_WORKER_CACHE_MARKS;
         if (by_marks) {
             mr_reader_submit_range(reader, 0, i, offset, len);
             assert_true(mr_reader_reap(reader, true, &read));
@@ -212,7 +225,9 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
     struct mr_plan_runner *runner;
     struct mr_plan plan;
     unsigned n_used = 0;
-    assert_int_equal(mr_plan_compile(NULL, mr_catalog_kind(hostile->rig.catalog), MR_U8, MR_NHWC, &plan, NULL), MR_OK);
+    assert_int_equal(
+        mr_plan_compile(NULL, mr_catalog_kind(hostile->rig.catalog), MR_U8, MR_NHWC, &plan, NULL),
+        MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     for (unsigned round = 0; round < N_ROUNDS; round++) {
         struct cache_run run;
@@ -235,7 +250,8 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(made_up_entries_cost_no_more_than_themselves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(made_up_entries_cost_no_more_than_themselves, set_up,
+                                        tear_down),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     encoding = MR_PACKED_MARKED;

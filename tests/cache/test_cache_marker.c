@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that says that a directory is a cache: how it is written, and what counts as one after a crash. */
+/*
+ * The file that says that a directory is a cache: how it is written, and what counts as one after a
+ * crash.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +109,10 @@ static void damaged_marker_is_written_anew(void **state)
     static const struct {
         const char *bytes;
         size_t len;
-    } left[] = {{"", 0}, {"millrace cache, for", 19}, {"millrace cache, format 1", 24}, {"\0\0\0\0\0\0\0\0", 8}};
+    } left[] = {{"", 0},
+                {"millrace cache, for", 19},
+                {"millrace cache, format 1", 24},
+                {"\0\0\0\0\0\0\0\0", 8}};
     struct store *store = *state;
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         write_marker(store, left[i].bytes, left[i].len);
@@ -123,7 +129,8 @@ static void lost_marker_is_written_anew(void **state)
     char path[700];
     snprintf(path, sizeof path, "%s/%s", store->dir, MR_CACHE_MARKER);
     assert_int_equal(remove(path), 0);
-    assert_int_equal(mr_cache_clear(store->dir, NULL, NULL), MR_ERR_INVALID); /* it may be somebody's own */
+    /* it may be somebody's own */
+    assert_int_equal(mr_cache_clear(store->dir, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(open_dir(store->dir, true, NULL), MR_OK);
     expect_marker(store);
     assert_int_equal(count_entries(store), N);

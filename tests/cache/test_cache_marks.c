@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker that takes a sample by the marks that the cache has of its file: the file may change at any moment between
- * the look at the cache and the pixels, and old marks must never be used on new bytes.
+ * A worker that takes a sample by the marks that the cache has of its file: the file may change at
+ * any moment between the look at the cache and the pixels, and old marks must never be used on new
+ * bytes.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -44,8 +45,11 @@ static void begin(struct marked *m)
     struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 2, .max_bytes = 1 << 30};
     mr_error error;
     cache_run_begin(&m->run, &m->rig, NULL);
-    assert_int_equal(mr_plan_compile(NULL, mr_catalog_kind(m->rig.catalog), MR_U8, MR_NHWC, &m->plan, &error), MR_OK);
-    assert_int_equal(mr_plan_runner_create(&m->plan, &m->run.region->limits, false, &m->runner, &error), MR_OK);
+    assert_int_equal(
+        mr_plan_compile(NULL, mr_catalog_kind(m->rig.catalog), MR_U8, MR_NHWC, &m->plan, &error),
+        MR_OK);
+    assert_int_equal(
+        mr_plan_runner_create(&m->plan, &m->run.region->limits, false, &m->runner, &error), MR_OK);
     assert_int_equal(mr_reader_create(m->rig.catalog, &options, &m->reader, &error), MR_OK);
     m->cached = mr_worker_cache_create(m->run.region, m->rig.catalog, m->runner);
     assert_non_null(m->cached);
@@ -90,7 +94,8 @@ static void submit(struct marked *m)
     uint64_t offset, len;
     m->job = (struct mr_sample_job){.index = INDEX};
     mr_rng_init(&m->job.draws, 3, 0, INDEX);
-    assert_int_equal(mr_worker_cache_prefetch(m->cached, &m->job, &offset, &len), MR_WORKER_CACHE_MARKS);
+    assert_int_equal(mr_worker_cache_prefetch(m->cached, &m->job, &offset, &len),
+                     MR_WORKER_CACHE_MARKS);
     assert_true(m->job.is_part && offset > 0 && len < m->job.file_bytes);
     mr_reader_submit_range(m->reader, 0, INDEX, offset, len);
 }
@@ -125,7 +130,8 @@ static void expect_file(struct marked *m)
     assert_int_equal(mr_sample_fetch_submit(&m->source, &job, false, m->reader, &error), MR_OK);
     assert_true(mr_reader_reap(m->reader, true, &read));
     assert_int_equal(mr_sample_fetch_take(&m->source, &read, &label, &fetched, &error), MR_OK);
-    assert_int_equal(mr_sample_fetch_run(&m->source, &job, &fetched, m->expected, &report, &error), MR_OK);
+    assert_int_equal(mr_sample_fetch_run(&m->source, &job, &fetched, m->expected, &report, &error),
+                     MR_OK);
     mr_reader_recycle(m->reader, &read);
 }
 
@@ -172,8 +178,8 @@ static void file_that_changes_after_it_was_read_is_read_whole(void **state)
 }
 
 /*
- * Another worker has marked the new file meanwhile: its marks are not those of the bytes that were read, even if they
- * lead to the same range.
+ * Another worker has marked the new file meanwhile: its marks are not those of the bytes that were
+ * read, even if they lead to the same range.
  */
 static void new_marks_are_not_used_on_old_bytes(void **state)
 {

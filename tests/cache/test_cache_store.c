@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a cache without images: writers that are killed, writers that meet each other, and files that others
- * damaged.
+ * The files of a cache without images: writers that are killed, writers that meet each other, and
+ * files that others damaged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,7 +86,10 @@ static mr_cache_report stat_dir(const char *dir, bool verify)
     return report;
 }
 
-/* The linker leads pwrite() here: from the fail_at-th call on one writes a half, and the next finds the disk full. */
+/*
+ * The linker leads pwrite() here: from the fail_at-th call on one writes a half, and the next finds
+ * the disk full.
+ */
 static unsigned fail_at; /* 0: never */
 static bool is_full;
 ssize_t __real_pwrite(int fd, const void *bytes, size_t len, off_t at);
@@ -282,7 +285,9 @@ static void writer_goes_on_elsewhere_when_its_segment_is_removed(void **state)
     assert_int_equal(add(append, 1), 0);
     report.struct_size = 0;
     assert_int_equal(mr_cache_clear(store->dir, &report, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the mr_cache_report is 0: initialise it with MR_CACHE_REPORT_INIT");
+    assert_string_equal(
+        error.text,
+        "struct_size of the mr_cache_report is 0: initialise it with MR_CACHE_REPORT_INIT");
     assert_int_equal(mr_cache_stat(store->dir, NULL, false, &report, NULL), MR_ERR_INVALID);
     assert_counts(store, 1, 1);
     report.struct_size = sizeof report;
@@ -386,7 +391,8 @@ static void noise_for_a_log_is_survived(void **state)
         uint32_t len = round % 3 == 0 ? 544 : (seed >> 8) % 40000 / 8 * 8;
         memcpy(noise + 4, &len, sizeof len);
         int fd = open(log, O_WRONLY);
-        assert_int_equal(pwrite(fd, noise, sizeof noise, sizeof(struct mr_cache_log_head)), sizeof noise);
+        assert_int_equal(pwrite(fd, noise, sizeof noise, sizeof(struct mr_cache_log_head)),
+                         sizeof noise);
         close(fd);
         assert_int_equal(cache_rig_count(store->dir).n_records, 0);
         stat_dir(store->dir, true);
@@ -425,7 +431,8 @@ static void directory_with_other_things_is_refused(void **state)
     mr_error error;
     int fd;
     mr_test_folder_write(store->folder, "letter.txt", "dear", 4);
-    assert_error(mr_cache_folder_open(store->folder, true, &fd, &error), MR_ERR_INVALID, &error, "is not a cache");
+    assert_error(mr_cache_folder_open(store->folder, true, &fd, &error), MR_ERR_INVALID, &error,
+                 "is not a cache");
     assert_int_equal(mr_cache_clear(store->folder, NULL, &error), MR_ERR_INVALID);
     assert_int_equal(mr_cache_clear("/nowhere/at/all", NULL, &error), MR_ERR_IO);
     assert_int_equal(mr_cache_clear(NULL, NULL, &error), MR_ERR_INVALID);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Troubles that the cache must not cause or suffer from: limits, workers that died, a shortage that passes. */
+/*
+ * Troubles that the cache must not cause or suffer from: limits, workers that died, a shortage that
+ * passes.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -107,7 +110,10 @@ static void shortage_of_descriptors_ends_nothing(void **state)
     assert_int_equal(mr_test_in_child(fill_after_a_shortage), 0);
 }
 
-/* As after damage at the start of a log, which the next writer cuts there while a run still knows what it held. */
+/*
+ * As after damage at the start of a log, which the next writer cuts there while a run still knows
+ * what it held.
+ */
 static void template_at_a_place_that_was_written_anew_is_read_again(void **state)
 {
     struct cache_rig *rig = *state;
@@ -133,7 +139,8 @@ static void template_at_a_place_that_was_written_anew_is_read_again(void **state
     mr_cache_host_refresh(a.cache);
     assert_true(mr_cache_use_find(a.use, 0, &seen_by_a));
     assert_true(mr_cache_use_find(b.use, 0, &seen_by_b));
-    assert_memory_equal(seen_by_a.image.template, seen_by_b.image.template, sizeof *seen_by_a.image.template);
+    assert_memory_equal(seen_by_a.image.template, seen_by_b.image.template,
+                        sizeof *seen_by_a.image.template);
     cache_run_end(&a);
     cache_run_end(&b);
 }
@@ -162,7 +169,8 @@ static void either_file_of_a_segment_is_counted_and_cleared_without_the_other(vo
         assert_int_equal(stat(left, &st), 0);
         cache_run_begin(&run, rig, NULL);
         assert_int_equal(cache_run_count(&run), 0);
-        assert_int_equal(run.region->bytes, st.st_size); /* the budget counts them, for they fill the disk */
+        /* the budget counts them, for they fill the disk */
+        assert_int_equal(run.region->bytes, st.st_size);
         cache_run_end(&run);
         assert_int_equal(mr_cache_stat(rig->dir, NULL, false, &report, NULL), MR_OK);
         assert_int_equal(report.n_segments, 1);
@@ -207,7 +215,8 @@ static bool says_read_only(const mr_error *error)
 
 static int use_a_read_only_file_system(void)
 {
-    const unsigned long restricted = MS_NOSUID | MS_NODEV | MS_NOEXEC; /* what /tmp has may not be taken away */
+    /* what /tmp has may not be taken away */
+    const unsigned long restricted = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     char missing[700], empty[700];
     struct cache_run run;
     mr_error error;
@@ -216,7 +225,8 @@ static int use_a_read_only_file_system(void)
     snprintf(empty, sizeof empty, "%s/empty", limited->folder);
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
         mount(limited->folder, limited->folder, NULL, MS_BIND | MS_REC, NULL) != 0 ||
-        mount(NULL, limited->folder, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | restricted, NULL) != 0)
+        mount(NULL, limited->folder, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | restricted, NULL) !=
+            0)
         return 77;
     if (mr_cache_folder_open(missing, true, &fd, &error) != MR_ERR_IO || !says_read_only(&error))
         return 1;

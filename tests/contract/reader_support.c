@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads through every reader and keeps the outcomes. An outcome is copied before recycle, since the buffer is used
- * again at once.
+ * Reads through every reader and keeps the outcomes. An outcome is copied before recycle, since the
+ * buffer is used again at once.
  */
 #include "tests/contract/reader_support.h"
 
@@ -97,22 +97,26 @@ mr_dataset *open_shards(uint32_t n, const char *keys)
     assert_non_null(spec);
     size_t len = (size_t)snprintf(spec, size, "records:");
     for (uint32_t i = 0; i < n; i++)
-        len += (size_t)snprintf(spec + len, size - len, "%s%s/shard-%u", i ? "," : "", folder_path, i);
+        len +=
+            (size_t)snprintf(spec + len, size - len, "%s%s/shard-%u", i ? "," : "", folder_path, i);
     snprintf(spec + len, size - len, "?%s", keys);
     mr_dataset *dataset = open_spec(spec);
     free(spec);
     return dataset;
 }
 
-static mr_status create(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,
-                        struct mr_reader **reader_out, mr_error *error)
+static mr_status create(const mr_dataset *dataset, const struct way *way, uint32_t depth,
+                        uint64_t max_bytes, struct mr_reader **reader_out, mr_error *error)
 {
-    struct mr_reader_options options = {
-        .kind = way->kind, .depth = depth, .max_bytes = max_bytes, .plain_descriptors = way->plain_descriptors};
+    struct mr_reader_options options = {.kind = way->kind,
+                                        .depth = depth,
+                                        .max_bytes = max_bytes,
+                                        .plain_descriptors = way->plain_descriptors};
     return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
 }
 
-struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes)
+struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth,
+                              uint64_t max_bytes)
 {
     mr_error error = {0};
     struct mr_reader *reader;
@@ -174,7 +178,8 @@ static void submit_range(struct mr_reader *reader, size_t i, const void *ranges)
 }
 
 static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n,
-                              void (*submit)(struct mr_reader *reader, size_t i, const void *what), const void *what)
+                              void (*submit)(struct mr_reader *reader, size_t i, const void *what),
+                              const void *what)
 {
     struct outcome *outcomes = calloc(n, sizeof *outcomes);
     assert_non_null(outcomes);
@@ -198,18 +203,20 @@ static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n
     return outcomes;
 }
 
-struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices, size_t n)
+struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices,
+                          size_t n)
 {
     return read_n(reader, depth, n, submit_whole, indices);
 }
 
-struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges, size_t n)
+struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges,
+                            size_t n)
 {
     return read_n(reader, depth, n, submit_range, ranges);
 }
 
-struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,
-                         const int64_t *indices, size_t n)
+struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth,
+                         uint64_t max_bytes, const int64_t *indices, size_t n)
 {
     struct mr_reader *reader = make_reader(dataset, way, depth, max_bytes);
     struct outcome *outcomes = read_with(reader, depth, indices, n);
@@ -226,10 +233,12 @@ void free_outcomes(struct outcome *outcomes, size_t n)
 
 void assert_same(const struct outcome *a, const struct outcome *b, const char *way)
 {
-    if (a->index != b->index || a->status != b->status || a->os_error != b->os_error || a->len != b->len)
-        fail_msg("%s: index %lld/%lld status %s/%s os_error %d/%d len %zu/%zu text \"%s\"/\"%s\"", way,
-                 (long long)a->index, (long long)b->index, mr_status_name(a->status), mr_status_name(b->status),
-                 a->os_error, b->os_error, a->len, b->len, a->text, b->text);
+    if (a->index != b->index || a->status != b->status || a->os_error != b->os_error ||
+        a->len != b->len)
+        fail_msg("%s: index %lld/%lld status %s/%s os_error %d/%d len %zu/%zu text \"%s\"/\"%s\"",
+                 way, (long long)a->index, (long long)b->index, mr_status_name(a->status),
+                 mr_status_name(b->status), a->os_error, b->os_error, a->len, b->len, a->text,
+                 b->text);
     assert_string_equal(a->text, b->text);
     if (a->len > 0)
         assert_memory_equal(a->bytes, b->bytes, a->len);
@@ -258,7 +267,8 @@ uint8_t *oracle(const mr_dataset *dataset, int64_t index, size_t *len_out)
         int fd = openat(mr_catalog_root(catalog), path, O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);
-        size_t part = extents[i].len == MR_LEN_UNKNOWN ? (size_t)st.st_size : (size_t)extents[i].len;
+        size_t part =
+            extents[i].len == MR_LEN_UNKNOWN ? (size_t)st.st_size : (size_t)extents[i].len;
         bytes = realloc(bytes, len + part + 1);
         assert_non_null(bytes);
         read_fully(fd, bytes + len, part, extents[i].offset);
@@ -290,7 +300,8 @@ void expect_oracle(const mr_dataset *dataset, const struct outcome *outcome, con
 {
     size_t len;
     uint8_t *bytes = oracle(dataset, outcome->index, &len);
-    struct outcome expected = {.index = outcome->index, .status = MR_OK, .len = len, .bytes = bytes};
+    struct outcome expected = {
+        .index = outcome->index, .status = MR_OK, .len = len, .bytes = bytes};
     assert_same(outcome, &expected, way);
     free(bytes);
 }

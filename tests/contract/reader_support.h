@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the readers share: a temporary folder, datasets over its files, and reading through every reader.
+ * What the tests of the readers share: a temporary folder, datasets over its files, and reading
+ * through every reader.
  */
 #ifndef TESTS_CONTRACT_READER_SUPPORT_H
 #define TESTS_CONTRACT_READER_SUPPORT_H
@@ -56,18 +57,24 @@ mr_dataset *open_list(const char *const *names, size_t n);
 /* "records:" over n files "shard-0" ... that exist already. */
 mr_dataset *open_shards(uint32_t n, const char *keys);
 
-struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes);
-/* Read all indices with up to depth in flight; outcomes by position in indices. Ownership: free_outcomes(). */
-struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth, uint64_t max_bytes,
-                         const int64_t *indices, size_t n);
-struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices, size_t n);
+struct mr_reader *make_reader(const mr_dataset *dataset, const struct way *way, uint32_t depth,
+                              uint64_t max_bytes);
+/*
+ * Read all indices with up to depth in flight; outcomes by position in indices. Ownership:
+ * free_outcomes().
+ */
+struct outcome *read_all(const mr_dataset *dataset, const struct way *way, uint32_t depth,
+                         uint64_t max_bytes, const int64_t *indices, size_t n);
+struct outcome *read_with(struct mr_reader *reader, uint32_t depth, const int64_t *indices,
+                          size_t n);
 /* The same for parts of samples. */
 struct range {
     int64_t index;
     uint64_t offset;
     uint64_t len;
 };
-struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges, size_t n);
+struct outcome *read_ranges(struct mr_reader *reader, uint32_t depth, const struct range *ranges,
+                            size_t n);
 void free_outcomes(struct outcome *outcomes, size_t n);
 
 /* Same status, bytes, OS error and words. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One program against every reader: the same bytes as plain pread(), the same errors to the letter, nothing left open.
- * Errors are written out here in full, so that two readers cannot agree on a wrong one.
+ * One program against every reader: the same bytes as plain pread(), the same errors to the letter,
+ * nothing left open. Errors are written out here in full, so that two readers cannot agree on a
+ * wrong one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +36,8 @@ static void expect_oracle_everywhere(const mr_dataset *dataset, const int64_t *i
 }
 
 /* Every reader ends the read of index 0 with these words. */
-static void expect_error(const mr_dataset *dataset, uint64_t max_bytes, mr_status status, int os_error,
-                         const char *text)
+static void expect_error(const mr_dataset *dataset, uint64_t max_bytes, mr_status status,
+                         int os_error, const char *text)
 {
     struct outcome expected = {.status = status, .os_error = os_error};
     snprintf(expected.text, sizeof expected.text, "%s", text);
@@ -63,10 +64,14 @@ static void expect_damaged_file(const char *name, int os_error, const char *caus
 static void files_of_every_size_give_their_bytes(void **state)
 {
     (void)state;
-    /* Around a page, around the first size of a buffer (1 MiB and a page less the slack), and past it. */
-    static const size_t sizes[] = {0,       1,           63,          4095,           4096,    4097,
-                                   100000,  MIB - 1,     MIB,         MIB + 1,        1052607, 1052608,
-                                   1052609, MIB + 65536, 3 * MIB + 7, 20 * MIB + 111, 17,      5000};
+    /*
+     * Around a page, around the first size of a buffer (1 MiB and a page less the slack), and past
+     * it.
+     */
+    static const size_t sizes[] = {
+        0,       1,           63,          4095,           4096,    4097,
+        100000,  MIB - 1,     MIB,         MIB + 1,        1052607, 1052608,
+        1052609, MIB + 65536, 3 * MIB + 7, 20 * MIB + 111, 17,      5000};
     enum { N = sizeof sizes / sizeof *sizes };
     char names[N][16];
     const char *list[N];
@@ -225,8 +230,8 @@ static void a_file_above_the_limit_is_named_with_its_size(void **state)
     for (size_t len = 1000; len <= 2 * MIB; len = len * 2 + 77) {
         write_pattern("large.jpg", 1, len);
         mr_dataset *dataset = open_list((const char *[]){"large.jpg"}, 1);
-        snprintf(text, sizeof text, "%s (index 0): %zu bytes are above the limit of %zu", in_folder("large.jpg"), len,
-                 len - 1);
+        snprintf(text, sizeof text, "%s (index 0): %zu bytes are above the limit of %zu",
+                 in_folder("large.jpg"), len, len - 1);
         expect_error(dataset, len - 1, MR_ERR_DAMAGED, 0, text);
         for (const struct way *way = ways; way < ways + N_WAYS; way++) {
             if (!way_works(way))
@@ -245,7 +250,8 @@ static void a_record_above_the_limit_is_named_with_its_size(void **state)
     char text[MR_ERROR_TEXT];
     write_pattern("shard-0", 1, 10000);
     mr_dataset *dataset = open_shards(1, "bytes=1000");
-    snprintf(text, sizeof text, "%s#0 (index 0): 1000 bytes are above the limit of 999", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): 1000 bytes are above the limit of 999",
+             in_folder("shard-0"));
     expect_error(dataset, 999, MR_ERR_DAMAGED, 0, text);
     mr_dataset_destroy(dataset);
 }
@@ -257,10 +263,12 @@ static void a_shard_that_shrank_says_where_it_ends(void **state)
     write_pattern("shard-0", 1, 10000);
     mr_dataset *dataset = open_shards(1, "bytes=1000&header=500");
     assert_int_equal(truncate(in_folder("shard-0"), 1234), 0);
-    snprintf(text, sizeof text, "%s#0 (index 0): file ends at byte 1234, needs 1500", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): file ends at byte 1234, needs 1500",
+             in_folder("shard-0"));
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, 0, text);
     assert_int_equal(truncate(in_folder("shard-0"), 0), 0);
-    snprintf(text, sizeof text, "%s#0 (index 0): file ends at byte 0, needs 1500", in_folder("shard-0"));
+    snprintf(text, sizeof text, "%s#0 (index 0): file ends at byte 0, needs 1500",
+             in_folder("shard-0"));
     expect_error(dataset, NO_LIMIT, MR_ERR_DAMAGED, 0, text);
     assert_int_equal(unlink(in_folder("shard-0")), 0);
     snprintf(text, sizeof text, "%s#0 (index 0): No such file or directory", in_folder("shard-0"));
@@ -416,7 +424,8 @@ static void depth_out_of_range_is_refused(void **state)
         struct mr_reader *reader = (struct mr_reader *)state;
         mr_error error;
         struct mr_reader_options options = {.depth = depth, .max_bytes = NO_LIMIT};
-        assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, &error), MR_ERR_INVALID);
+        assert_int_equal(mr_reader_create(mr_dataset_catalog(dataset), &options, &reader, &error),
+                         MR_ERR_INVALID);
         assert_null(reader);
     }
     mr_dataset_destroy(dataset);
@@ -431,7 +440,8 @@ static void names_tell_the_readers_apart(void **state)
         if (!way_works(way))
             continue;
         struct mr_reader *reader = make_reader(dataset, way, 1, NO_LIMIT);
-        assert_string_equal(mr_reader_name(reader), way->kind == MR_READER_URING ? "io_uring" : "pread");
+        assert_string_equal(mr_reader_name(reader),
+                            way->kind == MR_READER_URING ? "io_uring" : "pread");
         mr_reader_destroy(reader);
     }
     mr_dataset_destroy(dataset);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What readers take and give back: descriptors, memory, reads in flight. A limit that a test lowers must not outlive
- * the test, so teardown raises it again.
+ * What readers take and give back: descriptors, memory, reads in flight. A limit that a test lowers
+ * must not outlive the test, so teardown raises it again.
  */
 #include "tests/contract/reader_support.h"
 
@@ -115,7 +115,8 @@ static void want_of_descriptors_without_end_is_not_called_damage(void **state)
     write_pattern("shard-0", 1, 3000);
     mr_dataset *dataset = open_shards(1, "bytes=1000");
     struct outcome expected = {.index = 1, .status = MR_ERR_IO, .os_error = EMFILE};
-    snprintf(expected.text, sizeof expected.text, "%s#1 (index 1): Too many open files", in_folder("shard-0"));
+    snprintf(expected.text, sizeof expected.text, "%s#1 (index 1): Too many open files",
+             in_folder("shard-0"));
     for (const struct way *way = ways; way < ways + 2; way++) {
         if (!way_works(way))
             continue;
@@ -169,7 +170,10 @@ static void destroying_leaves_nothing_in_flight(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Read index n times with two in flight, without copying anything; returns the resident memory at the end. */
+/*
+ * Read index n times with two in flight, without copying anything; returns the resident memory at
+ * the end.
+ */
 static size_t read_and_weigh(struct mr_reader *reader, int64_t index, int n)
 {
     size_t resident = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks of a pack's samples through every reader: they come with whatever part of a sample is asked for. */
+/*
+ * Marks of a pack's samples through every reader: they come with whatever part of a sample is asked
+ * for.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,9 +80,10 @@ static void marks_come_with_every_part(void **state)
             size_t n_submitted = 0;
             for (size_t n_ended = 0; n_ended < N_RANGES; n_ended++) {
                 struct mr_read read;
-                for (; n_submitted < N_RANGES && mr_reader_n_busy(reader) < depths[d]; n_submitted++)
-                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index, ranges[n_submitted].offset,
-                                           ranges[n_submitted].len);
+                for (; n_submitted < N_RANGES && mr_reader_n_busy(reader) < depths[d];
+                     n_submitted++)
+                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index,
+                                           ranges[n_submitted].offset, ranges[n_submitted].len);
                 assert_true(mr_reader_reap(reader, true, &read));
                 expect_bytes(&read, &ranges[read.tag], way->name);
                 expect_marks(&read, is_marked((uint64_t)read.index));
@@ -92,8 +96,9 @@ static void marks_come_with_every_part(void **state)
 }
 
 /* One read of one reader. */
-static void read_one(const mr_dataset *dataset, const struct way *way, struct mr_reader_options options,
-                     const struct range *range, void (*expect)(const struct mr_read *read, const char *way))
+static void read_one(const mr_dataset *dataset, const struct way *way,
+                     struct mr_reader_options options, const struct range *range,
+                     void (*expect)(const struct mr_read *read, const char *way))
 {
     struct mr_reader *reader;
     struct mr_read read;
@@ -112,7 +117,8 @@ static void read_one(const mr_dataset *dataset, const struct way *way, struct mr
     mr_reader_destroy(reader);
 }
 
-static void read_everywhere(const mr_dataset *dataset, struct mr_reader_options options, struct range range,
+static void read_everywhere(const mr_dataset *dataset, struct mr_reader_options options,
+                            struct range range,
                             void (*expect)(const struct mr_read *read, const char *way))
 {
     for (const struct way *way = ways; way < ways + N_WAYS; way++)
@@ -145,8 +151,8 @@ static void a_sample_that_is_asked_for_has_its_marks(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, (struct range){MARKED, 0, UINT64_MAX},
-                    expect_all_with_marks);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT},
+                    (struct range){MARKED, 0, UINT64_MAX}, expect_all_with_marks);
     mr_dataset_destroy(dataset);
 }
 
@@ -154,8 +160,8 @@ static void one_open_file_is_enough(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .max_files = 1}, all_of(MARKED),
-                    expect_all_with_marks);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .max_files = 1},
+                    all_of(MARKED), expect_all_with_marks);
     mr_dataset_destroy(dataset);
 }
 
@@ -163,11 +169,11 @@ static void marks_may_be_left_out(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true}, all_of(MARKED),
-                    expect_all_without_marks);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true},
+                    all_of(MARKED), expect_all_without_marks);
     assert_int_equal(truncate(in_folder("p/marks"), 0), 0); /* their file is not looked at */
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true}, all_of(MARKED),
-                    expect_all_without_marks);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true},
+                    all_of(MARKED), expect_all_without_marks);
     mr_dataset_destroy(dataset);
 }
 
@@ -183,8 +189,8 @@ static void no_bytes_have_no_marks(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, (struct range){MARKED, 10, 0},
-                    expect_nothing);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT},
+                    (struct range){MARKED, 10, 0}, expect_nothing);
     mr_dataset_destroy(dataset);
 }
 
@@ -196,8 +202,8 @@ static void expect_words(const struct mr_read *read, const char *way)
     char words[MR_ERROR_TEXT];
     struct invented sample;
     invent(MARKED, &sample);
-    snprintf(words, sizeof words, "%s/%s (%s, index %d): %s", in_folder("p"), wanted_file, sample.name, (int)MARKED,
-             wanted_cause);
+    snprintf(words, sizeof words, "%s/%s (%s, index %d): %s", in_folder("p"), wanted_file,
+             sample.name, (int)MARKED, wanted_cause);
     if (read->status != MR_ERR_DAMAGED || strcmp(read->error->text, words) != 0)
         fail_msg("%s: %s: \"%s\" instead of \"%s\"", way, mr_status_name(read->status),
                  read->status == MR_OK ? "" : read->error->text, words);
@@ -215,11 +221,14 @@ static void marks_do_not_count_for_the_limit(void **state)
     mr_catalog_extents(mr_dataset_catalog(dataset), MARKED, &extent);
     char shard[16];
     snprintf(shard, sizeof shard, "shard-%05d", (int)extent.file);
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len}, all, expect_all_with_marks);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len}, all,
+                    expect_all_with_marks);
     wanted_file = shard;
     wanted_cause = cause;
-    snprintf(cause, sizeof cause, "%d bytes are above the limit of %d", (int)all.len, (int)all.len - 1);
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len - 1}, all, expect_words);
+    snprintf(cause, sizeof cause, "%d bytes are above the limit of %d", (int)all.len,
+             (int)all.len - 1);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = all.len - 1}, all,
+                    expect_words);
     mr_dataset_destroy(dataset);
 }
 
@@ -267,7 +276,8 @@ static void a_shard_that_was_cut_off_is_named_all_the_same(void **state)
     wanted_cause = cause;
     snprintf(cause, sizeof cause, "file ends at byte %d, needs %d", (int)extent.offset + 1,
              (int)(extent.offset + extent.len));
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, all_of(MARKED), expect_words);
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, all_of(MARKED),
+                    expect_words);
     mr_dataset_destroy(dataset);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a pack's samples through every reader: exactly the bytes that were asked for, and the same errors. */
+/*
+ * Parts of a pack's samples through every reader: exactly the bytes that were asked for, and the
+ * same errors.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +60,8 @@ static void expect_ranges(const mr_dataset *dataset, const struct range *ranges,
             while (n_ended < n) {
                 struct mr_read read;
                 for (; n_submitted < n && mr_reader_n_busy(reader) < depths[d]; n_submitted++)
-                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index, ranges[n_submitted].offset,
-                                           ranges[n_submitted].len);
+                    mr_reader_submit_range(reader, n_submitted, ranges[n_submitted].index,
+                                           ranges[n_submitted].offset, ranges[n_submitted].len);
                 assert_true(mr_reader_reap(reader, true, &read));
                 expect_bytes(&read, &ranges[read.tag], way->name);
                 mr_reader_recycle(reader, &read);
@@ -138,8 +141,8 @@ static void a_sample_that_is_asked_for_comes_whole(void **state)
 }
 
 /* Every reader ends this range with these words, and reads on. */
-static void expect_range_error(const mr_dataset *dataset, const struct range *range, uint64_t max_bytes,
-                               const char *words)
+static void expect_range_error(const mr_dataset *dataset, const struct range *range,
+                               uint64_t max_bytes, const char *words)
 {
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
         struct mr_read read;
@@ -168,7 +171,8 @@ static const char *words_of(int64_t index, const char *shard, const char *rest)
     static char text[MR_ERROR_TEXT];
     struct invented sample;
     invent((uint64_t)index, &sample);
-    snprintf(text, sizeof text, "%s/%s (%s, index %d): %s", in_folder("p"), shard, sample.name, (int)index, rest);
+    snprintf(text, sizeof text, "%s/%s (%s, index %d): %s", in_folder("p"), shard, sample.name,
+             (int)index, rest);
     return text;
 }
 
@@ -222,7 +226,8 @@ static void a_sample_that_points_outside_is_damaged_for_every_reader(void **stat
     uint8_t *bytes = read_whole(in_folder("p/index"), &len);
     struct mr_pack_header header;
     memcpy(&header, bytes, sizeof header);
-    memset(bytes + header.sections[MR_PACK_SAMPLES].off + offsetof(struct mr_pack_sample, offset), 0xff, 8);
+    memset(bytes + header.sections[MR_PACK_SAMPLES].off + offsetof(struct mr_pack_sample, offset),
+           0xff, 8);
     mend_index(bytes, len);
     write_whole(in_folder("p/index"), bytes, len);
     free(bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of files of their own through every reader: exactly the bytes that were asked for, errors to the letter,
- * nothing left open. Errors are written out in full, so that two readers cannot agree on a wrong one.
+ * Parts of files of their own through every reader: exactly the bytes that were asked for, errors
+ * to the letter, nothing left open. Errors are written out in full, so that two readers cannot
+ * agree on a wrong one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +19,13 @@
 static void expect_part(const struct outcome *outcome, const struct range *range, const char *way)
 {
     if (outcome->status != MR_OK || outcome->len != range->len)
-        fail_msg("%s: %s, %zu bytes of index %lld at %llu: %s", way, mr_status_name(outcome->status), outcome->len,
-                 (long long)range->index, (unsigned long long)range->offset, outcome->text);
+        fail_msg("%s: %s, %zu bytes of index %lld at %llu: %s", way,
+                 mr_status_name(outcome->status), outcome->len, (long long)range->index,
+                 (unsigned long long)range->offset, outcome->text);
     for (size_t i = 0; i < outcome->len; i++)
         if (outcome->bytes[i] != pattern((uint64_t)range->index, range->offset + i))
-            fail_msg("%s: byte %zu of a part at %llu is another one", way, i, (unsigned long long)range->offset);
+            fail_msg("%s: byte %zu of a part at %llu is another one", way, i,
+                     (unsigned long long)range->offset);
 }
 
 /* Through every reader at every depth. */
@@ -42,9 +45,12 @@ static void expect_parts(const mr_dataset *dataset, const struct range *ranges, 
     }
 }
 
-/* Every reader ends this part of index 0 with these words, and reads on: index 1 has at least 8 bytes. */
-static void expect_error(const mr_dataset *dataset, uint64_t offset, uint64_t len, uint64_t max_bytes, int os_error,
-                         const char *cause)
+/*
+ * Every reader ends this part of index 0 with these words, and reads on: index 1 has at least 8
+ * bytes.
+ */
+static void expect_error(const mr_dataset *dataset, uint64_t offset, uint64_t len,
+                         uint64_t max_bytes, int os_error, const char *cause)
 {
     char name[256];
     const struct range ranges[] = {{0, offset, len}, {1, 3, 5}};
@@ -158,10 +164,14 @@ static void places_that_no_file_has_are_behind_its_end(void **state)
     (void)state;
     mr_dataset *dataset = open_beside("short");
     write_pattern("short", 0, 1000);
-    expect_error(dataset, INT64_MAX - 10, 10, NO_LIMIT, 0, "file ends at byte 1000, needs 9223372036854775807");
-    expect_error(dataset, INT64_MAX, 10, NO_LIMIT, 0, "file ends at byte 1000, needs 18446744073709551615");
-    expect_error(dataset, UINT64_MAX, 10, NO_LIMIT, 0, "file ends at byte 1000, needs 18446744073709551615");
-    expect_error(dataset, UINT64_MAX - 9, 10, NO_LIMIT, 0, "file ends at byte 1000, needs 18446744073709551615");
+    expect_error(dataset, INT64_MAX - 10, 10, NO_LIMIT, 0,
+                 "file ends at byte 1000, needs 9223372036854775807");
+    expect_error(dataset, INT64_MAX, 10, NO_LIMIT, 0,
+                 "file ends at byte 1000, needs 18446744073709551615");
+    expect_error(dataset, UINT64_MAX, 10, NO_LIMIT, 0,
+                 "file ends at byte 1000, needs 18446744073709551615");
+    expect_error(dataset, UINT64_MAX - 9, 10, NO_LIMIT, 0,
+                 "file ends at byte 1000, needs 18446744073709551615");
     mr_dataset_destroy(dataset);
 }
 
@@ -171,8 +181,10 @@ static void the_limit_is_that_of_the_part(void **state)
     mr_dataset *dataset = open_beside("long");
     write_pattern("long", 0, 2 * MIB);
     expect_error(dataset, 50, 1001, 1000, 0, "1001 bytes are above the limit of 1000");
-    expect_error(dataset, 50, UINT64_MAX - 1, 1000, 0, "18446744073709551614 bytes are above the limit of 1000");
-    expect_error(dataset, 50, UINT64_MAX, 1000, 0, "18446744073709551614 bytes are above the limit of 1000");
+    expect_error(dataset, 50, UINT64_MAX - 1, 1000, 0,
+                 "18446744073709551614 bytes are above the limit of 1000");
+    expect_error(dataset, 50, UINT64_MAX, 1000, 0,
+                 "18446744073709551614 bytes are above the limit of 1000");
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
         const struct range range = {0, MIB, 1000};
         if (!way_works(way))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers where the kernel refuses system calls, as in containers (seccomp). A filter cannot be removed, so each case
- * runs in its own process. It ends with 0, or prints what went wrong and ends with 1.
+ * Readers where the kernel refuses system calls, as in containers (seccomp). A filter cannot be
+ * removed, so each case runs in its own process. It ends with 0, or prints what went wrong and ends
+ * with 1.
  */
 #include "tests/contract/reader_support.h"
 
@@ -18,12 +19,12 @@
 
 #define N_FILES 20
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 static void refuse(int system_call, int error)
@@ -75,13 +76,15 @@ static bool read_files(struct mr_reader *reader, uint32_t depth, size_t n)
     return true;
 }
 
-static mr_status create(const mr_dataset *dataset, mr_reader_kind kind, struct mr_reader **reader_out, mr_error *error)
+static mr_status create(const mr_dataset *dataset, mr_reader_kind kind,
+                        struct mr_reader **reader_out, mr_error *error)
 {
     struct mr_reader_options options = {.kind = kind, .depth = 4, .max_bytes = NO_LIMIT};
     return mr_reader_create(mr_dataset_catalog(dataset), &options, reader_out, error);
 }
 
-static void expect_fall_back(const mr_dataset *dataset, int system_call, int os_error, const char *text)
+static void expect_fall_back(const mr_dataset *dataset, int system_call, int os_error,
+                             const char *text)
 {
     mr_error error = {0};
     struct mr_reader *reader;
@@ -101,22 +104,26 @@ static void expect_fall_back(const mr_dataset *dataset, int system_call, int os_
 
 static void refuse_setup(const mr_dataset *dataset)
 {
-    expect_fall_back(dataset, SCMP_SYS(io_uring_setup), EPERM, "io_uring: io_uring_setup: Operation not permitted");
+    expect_fall_back(dataset, SCMP_SYS(io_uring_setup), EPERM,
+                     "io_uring: io_uring_setup: Operation not permitted");
 }
 
 static void lack_setup(const mr_dataset *dataset)
 {
-    expect_fall_back(dataset, SCMP_SYS(io_uring_setup), ENOSYS, "io_uring: io_uring_setup: Function not implemented");
+    expect_fall_back(dataset, SCMP_SYS(io_uring_setup), ENOSYS,
+                     "io_uring: io_uring_setup: Function not implemented");
 }
 
 static void lock_no_memory(const mr_dataset *dataset)
 {
-    expect_fall_back(dataset, SCMP_SYS(io_uring_setup), ENOMEM, "io_uring: io_uring_setup: Cannot allocate memory");
+    expect_fall_back(dataset, SCMP_SYS(io_uring_setup), ENOMEM,
+                     "io_uring: io_uring_setup: Cannot allocate memory");
 }
 
 static void refuse_enter(const mr_dataset *dataset)
 {
-    expect_fall_back(dataset, SCMP_SYS(io_uring_enter), EACCES, "io_uring: io_uring_enter: Permission denied");
+    expect_fall_back(dataset, SCMP_SYS(io_uring_enter), EACCES,
+                     "io_uring: io_uring_enter: Permission denied");
 }
 
 /* With reads in flight, queued and ended at that moment. */
@@ -158,7 +165,8 @@ static void refuse_ordinary_reads(const mr_dataset *dataset)
     for (int i = 2; i < 6; i++) {
         struct mr_read read;
         CHECK(mr_reader_reap(reader, true, &read));
-        CHECK(read.status == MR_OK && read.len == 1000 && read.bytes[0] == pattern((uint64_t)read.index, 100));
+        CHECK(read.status == MR_OK && read.len == 1000 &&
+              read.bytes[0] == pattern((uint64_t)read.index, 100));
     }
     mr_reader_destroy(reader);
 }

@@ -35,14 +35,17 @@ class Record:
         self.calls = []
 
     def text(self):
-        return "box %d %d %d %d %d %d\n" % (*self.box, *self.flips) + "".join(call + "\n" for call in self.calls)
+        return "box %d %d %d %d %d %d\n" % (*self.box, *self.flips) + "".join(
+            call + "\n" for call in self.calls)
 
 
 record = Record((1, 1))
 
 
 def add(name, *values):
-    record.calls.append(" ".join([name] + [value if isinstance(value, str) else "%.12g" % value for value in values]))
+    record.calls.append(
+        " ".join([name] +
+                 [value if isinstance(value, str) else "%.12g" % value for value in values]))
 
 
 def replace(name):
@@ -60,7 +63,8 @@ for function in ("invert", "autocontrast", "equalize"):
     replace(function)(lambda img, name=function: add(name))
 replace("posterize")(lambda img, bits: add("posterize", bits))
 replace("solarize")(lambda img, threshold: add("solarize", threshold))
-replace("rgb_to_grayscale")(lambda img, num_output_channels: add("rgb_to_grayscale", num_output_channels))
+replace("rgb_to_grayscale")(
+    lambda img, num_output_channels: add("rgb_to_grayscale", num_output_channels))
 replace("gaussian_blur")(lambda img, kernel, sigma: add("gaussian_blur", kernel[0], sigma[0]))
 
 
@@ -75,13 +79,16 @@ def rotate(img, angle, interpolation, expand=False, center=None, fill=None):
 
 @replace("affine")
 def affine(img, angle, translate, scale, shear, interpolation, fill, center=None):
-    add("affine", angle, *translate, scale, *shear, interpolation.value, *fill_of(fill), *(center or (NAN, NAN)))
+    add("affine", angle, *translate, scale, *shear, interpolation.value, *fill_of(fill),
+        *(center or (NAN, NAN)))
 
 
 @replace("perspective")
 def perspective(img, startpoints, endpoints, interpolation, fill):
     """What is 0 is some 1e-16 where it comes from least squares."""
-    coefficients = [0.0 if abs(x) < 1e-13 else x for x in F._get_perspective_coeffs(startpoints, endpoints)]
+    coefficients = [
+        0.0 if abs(x) < 1e-13 else x for x in F._get_perspective_coeffs(startpoints, endpoints)
+    ]
     add("PIL.transform", *coefficients, interpolation.value, *fill_of(fill))
 
 
@@ -129,10 +136,12 @@ SIMCLR = [
 def cases():
     """Text, transform, [width, height]."""
     yield "random_resized_crop(224)", T.RandomResizedCrop(224), [500, 375]
-    yield "random_resized_crop(96:64,scale=0.3:1,ratio=0.5:2)", T.RandomResizedCrop((96, 64), (0.3, 1), (0.5, 2)), [61, 333]
+    yield "random_resized_crop(96:64,scale=0.3:1,ratio=0.5:2)", T.RandomResizedCrop(
+        (96, 64), (0.3, 1), (0.5, 2)), [61, 333]
     yield "random_crop(32,padding=4)", T.RandomCrop(32, 4), [32, 32]
     yield "random_crop(224:100)", T.RandomCrop((224, 100)), [500, 375]
-    yield "hflip(0.3)+vflip(0.6)", T.Compose([T.RandomHorizontalFlip(0.3), T.RandomVerticalFlip(0.6)]), [9, 9]
+    yield "hflip(0.3)+vflip(0.6)", T.Compose(
+        [T.RandomHorizontalFlip(0.3), T.RandomVerticalFlip(0.6)]), [9, 9]
     for text, arguments in (
         ("0.4,0.4,0.4,0.1", (0.4, 0.4, 0.4, 0.1)),
         ("0.8,0.8,0.8,0.2", (0.8, 0.8, 0.8, 0.2)),
@@ -149,12 +158,16 @@ def cases():
         yield f"posterize(3,{p})", T.RandomPosterize(3, p), [64, 64]
         yield f"solarize(130.5,{p})", T.RandomSolarize(130.5, p), [64, 64]
         yield f"adjust_sharpness(1.7,{p})", T.RandomAdjustSharpness(1.7, p), [64, 64]
-        yield f"random_apply(invert(1)+equalize(0.3),{p})", T.RandomApply([T.RandomInvert(1), T.RandomEqualize(0.3)], p), [64, 64]
-    for text, sigma in ((",0.1:2", (0.1, 2.0)), ("", (0.1, 2.0)), (",0.3", 0.3), (",0.7:1.9", (0.7, 1.9))):
+        yield f"random_apply(invert(1)+equalize(0.3),{p})", T.RandomApply([
+            T.RandomInvert(1), T.RandomEqualize(0.3)
+        ], p), [64, 64]
+    for text, sigma in ((",0.1:2", (0.1, 2.0)), ("", (0.1, 2.0)), (",0.3", 0.3), (",0.7:1.9",
+                                                                                  (0.7, 1.9))):
         yield f"gaussian_blur(23{text})", T.GaussianBlur(23, sigma), [64, 64]
     modes, size = T.InterpolationMode, [120, 91]
     yield "rotation(30)", T.RandomRotation(30), size
-    yield "rotation(-5.5:170,bicubic,10:-20.5,1:2:3)", T.RandomRotation((-5.5, 170), modes.BICUBIC, False, (10, -20.5), (1, 2, 3)), size
+    yield "rotation(-5.5:170,bicubic,10:-20.5,1:2:3)", T.RandomRotation(
+        (-5.5, 170), modes.BICUBIC, False, (10, -20.5), (1, 2, 3)), size
     yield "affine(0)", T.RandomAffine(0), size
     yield "affine(15,0.1:0.25)", T.RandomAffine(15, (0.1, 0.25)), size
     yield "affine(-7:15,scale=0.8:1.3,shear=10,bilinear,fill=7)", T.RandomAffine(
@@ -163,7 +176,8 @@ def cases():
         25, (0.5, 0), (0.3, 0.4), (-1, 2, -3, 4.5), modes.NEAREST, (1, 2, 3), (0, 0.5)), size
     yield "affine(25,shear=3:4)", T.RandomAffine(25, shear=(3, 4)), size
     yield "perspective", T.RandomPerspective(), [224, 224]
-    yield "perspective(0.7,0.9,nearest,1:2:3)", T.RandomPerspective(0.7, 0.9, modes.NEAREST, (1, 2, 3)), [500, 375]
+    yield "perspective(0.7,0.9,nearest,1:2:3)", T.RandomPerspective(0.7, 0.9, modes.NEAREST,
+                                                                    (1, 2, 3)), [500, 375]
     yield "perspective(0.3,0.1)", T.RandomPerspective(0.3, 0.1), [75, 60]
     yield "grayscale(3)", T.Grayscale(3), [64, 64]
     yield from policies()
@@ -171,24 +185,31 @@ def cases():
 
 
 def policies():
-    for text, arguments in (
-        ("", {}),
-        ("(3,5)", dict(num_ops=3, magnitude=5)),
-        ("(1,30,interp=bilinear)", dict(num_ops=1, magnitude=30, interpolation=BILINEAR)),
-        ("(4,0,bicubic)", dict(num_ops=4, magnitude=0, interpolation=BICUBIC)),
-        ("(8,7,10)", dict(num_ops=8, magnitude=7, num_magnitude_bins=10)),
-        ("(8,1,2)", dict(num_ops=8, magnitude=1, num_magnitude_bins=2)),
-        ("(8,400,1000)", dict(num_ops=8, magnitude=400, num_magnitude_bins=1000)),
-        ("(num_magnitude_bins=17,magnitude=12,fill=128)", dict(num_magnitude_bins=17, magnitude=12, fill=128)),
-    ):
+    for text, arguments in (("", {}), ("(3,5)", dict(num_ops=3,
+                                                     magnitude=5)), ("(1,30,interp=bilinear)",
+                                                                     dict(num_ops=1,
+                                                                          magnitude=30,
+                                                                          interpolation=BILINEAR)),
+                            ("(4,0,bicubic)", dict(num_ops=4, magnitude=0, interpolation=BICUBIC)),
+                            ("(8,7,10)", dict(num_ops=8, magnitude=7,
+                                              num_magnitude_bins=10)), ("(8,1,2)",
+                                                                        dict(num_ops=8,
+                                                                             magnitude=1,
+                                                                             num_magnitude_bins=2)),
+                            ("(8,400,1000)", dict(num_ops=8, magnitude=400,
+                                                  num_magnitude_bins=1000)),
+                            ("(num_magnitude_bins=17,magnitude=12,fill=128)",
+                             dict(num_magnitude_bins=17, magnitude=12, fill=128)),
+                            ):
         for size in ([224, 224], [500, 375], [1, 33]):
             yield "rand_augment" + text, T.RandAugment(**arguments), size
-    for text, arguments in (
-        ("", {}),
-        ("(interp=bilinear)", dict(interpolation=BILINEAR)),
-        ("(31,bicubic,fill=1:2:255)", dict(interpolation=BICUBIC, fill=[1, 2, 255])),
-        *((f"({bins})", dict(num_magnitude_bins=bins)) for bins in (2, 3, 5, 10, 11, 12, 14, 16, 19, 20, 64, 255, 1000)),
-    ):
+    for text, arguments in (("", {}), ("(interp=bilinear)",
+                                       dict(interpolation=BILINEAR)), ("(31,bicubic,fill=1:2:255)",
+                                                                       dict(interpolation=BICUBIC,
+                                                                            fill=[1, 2, 255])),
+                            *((f"({bins})", dict(num_magnitude_bins=bins))
+                              for bins in (2, 3, 5, 10, 11, 12, 14, 16, 19, 20, 64, 255, 1000)),
+                            ):
         yield "trivial_augment_wide" + text, T.TrivialAugmentWide(**arguments), [224, 224]
     for text, arguments in (
         ("", {}),
@@ -203,16 +224,19 @@ def policies():
 def chances(policy):
     """What auto_augment becomes, by the names of its calls, and how often."""
     names = {
-        "ShearX": "affine", "ShearY": "affine", "TranslateX": "affine", "TranslateY": "affine", "Rotate": "rotate",
-        "Brightness": "adjust_brightness", "Color": "adjust_saturation", "Contrast": "adjust_contrast",
-        "Sharpness": "adjust_sharpness",
+        "ShearX": "affine", "ShearY": "affine", "TranslateX": "affine", "TranslateY": "affine",
+        "Rotate": "rotate", "Brightness": "adjust_brightness", "Color": "adjust_saturation",
+        "Contrast": "adjust_contrast", "Sharpness": "adjust_sharpness",
     }
     outcomes = {}
     pairs = T.AutoAugment(policy).policies
     for pair in pairs:
         for made in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            p = math.prod(chance if is_made else 1 - chance for (_, chance, _), is_made in zip(pair, made))
-            text = " ".join(names.get(name, name.lower()) for (name, _, _), is_made in zip(pair, made) if is_made)
+            p = math.prod(chance if is_made else 1 - chance
+                          for (_, chance, _), is_made in zip(pair, made))
+            text = " ".join(
+                names.get(name, name.lower()) for (name, _, _), is_made in zip(pair, made)
+                if is_made)
             outcomes[text] = outcomes.get(text, 0) + p / len(pairs)
     return [[text, round(p, 12)] for text, p in outcomes.items() if p > 0]
 
@@ -232,8 +256,10 @@ def recipes():
 
 def main():
     global record
-    if not torchvision.__version__.startswith("0.29") or torch.backends.cpu.get_cpu_capability() == "DEFAULT":
-        sys.exit(f"torchvision {torchvision.__version__}, CPU {torch.backends.cpu.get_cpu_capability()}")
+    if not torchvision.__version__.startswith("0.29") or torch.backends.cpu.get_cpu_capability(
+    ) == "DEFAULT":
+        sys.exit(
+            f"torchvision {torchvision.__version__}, CPU {torch.backends.cpu.get_cpu_capability()}")
     rows = []
     for text, transform, size in cases():
         crc, first = 0, None
@@ -245,10 +271,17 @@ def main():
                 first = first or record.text()
                 crc = zlib.crc32(record.text().encode(), crc)
         rows.append("    " + json.dumps({"text": text, "size": size, "crc32": crc, "first": first}))
-    versions = json.dumps({"torch": torch.__version__.split("+")[0], "torchvision": torchvision.__version__.split("+")[0]})
-    print(f'{{\n  "made_with": {versions},\n  "seeds": {N_SEEDS},\n  "images": {N_IMAGES},\n  "cases": [')
+    versions = json.dumps({
+        "torch": torch.__version__.split("+")[0],
+        "torchvision": torchvision.__version__.split("+")[0]
+    })
+    print(
+        f'{{\n  "made_with": {versions},\n  "seeds": {N_SEEDS},\n  "images": {N_IMAGES},\n  "cases": ['
+    )
     print(",\n".join(rows) + '\n  ],\n  "chances": {')
-    rows = [f'    "auto_augment({policy.value})": {json.dumps(chances(policy))}' for policy in POLICY]
+    rows = [
+        f'    "auto_augment({policy.value})": {json.dumps(chances(policy))}' for policy in POLICY
+    ]
     print(",\n".join(rows) + "\n  }\n}")
 
 

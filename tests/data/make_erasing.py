@@ -22,7 +22,8 @@ CHANCES = [1.0, 0.5, 0.25, 0.1, 0.9]
 def boxes(case):
     made = []
     real = F.erase
-    F.erase = lambda img, i, j, h, w, v, inplace: made.append([i, j, h, w] if (h, w) != tuple(img.shape[1:]) else None)
+    F.erase = lambda img, i, j, h, w, v, inplace: made.append([i, j, h, w] if (h, w) != tuple(
+        img.shape[1:]) else None)
     torch.manual_seed(case["seed"])
     erasing = T.RandomErasing(case["p"], tuple(case["scale"]), tuple(case["ratio"]), value=0)
     image = torch.zeros(3, case["height"], case["width"])
@@ -39,7 +40,9 @@ def main():
     cases = []
     for i in range(100):
         height, width = SIZES[i % len(SIZES)]
-        case = {"seed": i * 31, "height": height, "width": width, "p": CHANCES[i // 7 % len(CHANCES)]}
+        case = {
+            "seed": i * 31, "height": height, "width": width, "p": CHANCES[i // 7 % len(CHANCES)]
+        }
         case["scale"] = SCALES[i % len(SCALES)]
         case["ratio"] = RATIOS[i // 3 % len(RATIOS)]
         cases.append({**case, "boxes": boxes(case)})

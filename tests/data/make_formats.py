@@ -28,7 +28,7 @@ def synthetic(width=WIDTH, height=HEIGHT, channels=3):
     y, x, c = numpy.mgrid[0:height, 0:width, 0:channels]
     noise = (x * 7919 + y * 104729 + c * 1299709) * 2654435761 >> 20 & 7
     values = (x * 5 + y * 3 + 60 * c) % 256 // 32 * 32 + noise
-    values[height // 3 : height // 2, width // 4 : width // 2] = (200, 30, 90, 128, 7, 250)[:channels]
+    values[height // 3:height // 2, width // 4:width // 2] = (200, 30, 90, 128, 7, 250)[:channels]
     return numpy.clip(values, 0, 255).astype(numpy.uint8)
 
 
@@ -37,8 +37,10 @@ def add(name, data):
         rgb = image.convert("RGB")
         orientation = image.getexif().get(0x0112, 1)  # Pillow has turned a TIFF by now
     packed = base64.b64encode(zlib.compress(data, 9)).decode()
-    ENTRIES.append({"name": name, "file": packed, "len": len(data), "width": rgb.width, "height": rgb.height,
-                    "orientation": orientation, "crc": "%08x" % zlib.crc32(rgb.tobytes())})  # fmt: skip
+    ENTRIES.append({
+        "name": name, "file": packed, "len": len(data), "width": rgb.width, "height": rgb.height,
+        "orientation": orientation, "crc": "%08x" % zlib.crc32(rgb.tobytes())
+    })  # fmt: skip
 
 
 def save(name, image, form, **options):
@@ -48,7 +50,8 @@ def save(name, image, form, **options):
 
 
 def plain(values):
-    return b"\n".join(b" ".join(b"%d" % value for value in row) for row in values.reshape(HEIGHT, -1))
+    return b"\n".join(b" ".join(b"%d" % value for value in row)
+                      for row in values.reshape(HEIGHT, -1))
 
 
 def make_ppm():
@@ -56,8 +59,11 @@ def make_ppm():
     rgb = synthetic().astype(int)
     grey = rgb[:, :, 0]
     bits = numpy.where(grey > 100, 1, 0).astype(numpy.uint8)
-    add("p1", b"P1\n# a comment\n" + head + b"\n".join(b"".join(b"%d" % bit for bit in row) for row in bits) + b"\n")
-    add("p1 with comments", b"P1 " + head + b"#here too\n" + plain(bits).replace(b"\n", b" #1 0\n", 3))
+    add(
+        "p1", b"P1\n# a comment\n" + head + b"\n".join(b"".join(b"%d" % bit for bit in row)
+                                                       for row in bits) + b"\n")
+    add("p1 with comments",
+        b"P1 " + head + b"#here too\n" + plain(bits).replace(b"\n", b" #1 0\n", 3))
     add("p4", b"P4\n" + head + numpy.packbits(bits, axis=1).tobytes())
     for maxval in (1, 3, 100, 255, 256, 1000, 65535):
         scaled = rgb * maxval // 255
@@ -70,18 +76,31 @@ def make_ppm():
     dark = rgb[:, :, 0] // 64  # of 65535: not clipped
     add("p5 of 65535, dark", b"P5\n" + head + b"65535\n" + dark.astype(">u2").tobytes())
     add("p5 above its maximum", b"P5\n" + head + b"90\n" + rgb[:, :, 0].astype("u1").tobytes())
-    add("p6 with comments", b"P6 # one\n%d#two\r\n %d\t#\n255\n" % (WIDTH, HEIGHT) + rgb.astype("u1").tobytes())
+    add("p6 with comments",
+        b"P6 # one\n%d#two\r\n %d\t#\n255\n" % (WIDTH, HEIGHT) + rgb.astype("u1").tobytes())
     space = (b" ", b"\t", b"\n", b"\v", b"\f", b"\r", b"#1 2\r", b"#3 #4\n ")
-    spaced = b"".join(b"%d" % value + b" " + space[i % 8] for i, value in enumerate(grey.reshape(-1)))
+    spaced = b"".join(b"%d" % value + b" " + space[i % 8]
+                      for i, value in enumerate(grey.reshape(-1)))
     add("p2 with every white space", b"P2\v%d\f%d\r255\t" % (WIDTH, HEIGHT) + spaced)
-    add("p1 with every white space", b"P1\f%d#1\r1\v%d\v" % (WIDTH // 10, HEIGHT) + spaced[:800].translate(
-        bytes(49 if 50 <= byte < 58 else byte for byte in range(256))))  # fmt: skip
+    add("p1 with every white space", b"P1\f%d#1\r1\v%d\v" % (WIDTH // 10, HEIGHT) +
+        spaced[:800].translate(bytes(49 if 50 <= byte < 58 else byte
+                                     for byte in range(256))))  # fmt: skip
     for mode in ("1", "L", "RGB", "I;16"):
-        save(f"ppm by Pillow, {mode}", Image.fromarray(synthetic()).convert("L").convert(mode) if mode != "RGB"
-             else Image.fromarray(synthetic()), "PPM")  # fmt: skip
+        save(f"ppm by Pillow, {mode}",
+             Image.fromarray(synthetic()).convert("L").convert(mode)
+             if mode != "RGB" else Image.fromarray(synthetic()), "PPM")  # fmt: skip
 
 
-def bmp(bits, rows, compression=0, header=40, palette=b"", masks=b"", top_down=False, colours=0, offset=None, data=None):
+def bmp(bits,
+        rows,
+        compression=0,
+        header=40,
+        palette=b"",
+        masks=b"",
+        top_down=False,
+        colours=0,
+        offset=None,
+        data=None):
     """rows: bytes of each row, top down."""
     if data is None:
         padded = [row + bytes(-len(row) % 4) for row in rows]
@@ -90,12 +109,14 @@ def bmp(bits, rows, compression=0, header=40, palette=b"", masks=b"", top_down=F
         info = struct.pack("<IHHHH", 12, WIDTH, HEIGHT, 1, bits)
     else:
         height = -HEIGHT if top_down else HEIGHT
-        info = struct.pack("<IIiHHIIIIII", header, WIDTH, height, 1, bits, compression, len(data), 0, 0, colours, 0)
+        info = struct.pack("<IIiHHIIIIII", header, WIDTH, height, 1, bits, compression, len(data),
+                           0, 0, colours, 0)
         inside = max(0, header - 40)
         info += masks[:inside].ljust(inside, b"\0") + masks[inside:]
     if offset is None:
         offset = 14 + len(info) + len(palette)
-    return b"BM" + struct.pack("<IHHI", 14 + len(info) + len(palette) + len(data), 0, 0, offset) + info + palette + data
+    return b"BM" + struct.pack("<IHHI", 14 + len(info) + len(palette) + len(data), 0, 0,
+                               offset) + info + palette + data
 
 
 def runs(indices, four_bits):
@@ -151,31 +172,46 @@ def pack_bits(indices, bits):
 
 def make_bmp():
     pixels = synthetic()
-    palette = b"".join(struct.pack("<BBBB", i * 7 % 256, i * 13 % 256, 255 - i, 0) for i in range(256))
+    palette = b"".join(
+        struct.pack("<BBBB", i * 7 % 256, i * 13 % 256, 255 - i, 0) for i in range(256))
     for bits in (1, 4, 8):
         indices = pixels[:, :, 0] >> (8 - bits)
         rows = pack_bits(indices, bits)
         n = 1 << bits
         add(f"bmp of {bits} bits", bmp(bits, rows, palette=palette[: 4 * n]))
-        add(f"bmp of {bits} bits, top down", bmp(bits, rows, palette=palette[: 4 * n], top_down=True))
+        add(f"bmp of {bits} bits, top down", bmp(bits, rows, palette=palette[:4 * n],
+                                                 top_down=True))
         short = b"".join(palette[i : i + 3] for i in range(0, 4 * n, 4))
         add(f"bmp of {bits} bits, OS/2", bmp(bits, rows, palette=short, header=12))
-        add(f"bmp of {bits} bits that skips no palette", bmp(bits, rows, palette=palette[: 4 * n], offset=54))
+        add(f"bmp of {bits} bits that skips no palette",
+            bmp(bits, rows, palette=palette[:4 * n], offset=54))
     few = pixels[:, :, 0] >> 5
     add("bmp of 5 colours", bmp(8, pack_bits(few % 5, 8), palette=palette[:20], colours=5))
     add("bmp without some colours", bmp(8, pack_bits(few, 8), palette=palette[:20], colours=5))
     grey = b"".join(bytes((i, i, i, 0)) for i in range(200))
     add("bmp of 200 greys", bmp(8, pack_bits(pixels[:, :, 0], 8), palette=grey, colours=200))
-    add("bmp of 3 greys and 2 more colours", bmp(8, pack_bits(few, 8), palette=grey[:12] + palette[:8], colours=5))
+    add("bmp of 3 greys and 2 more colours",
+        bmp(8, pack_bits(few, 8), palette=grey[:12] + palette[:8], colours=5))
     add("bmp of black", bmp(1, pack_bits(few & 1, 1), palette=bytes(4), colours=1))
-    add("bmp of 5 greys in runs", bmp(4, None, compression=2, palette=grey[:20], colours=5, data=runs(few, True)))
-    add("bmp of black and white in runs", bmp(8, None, compression=1, palette=bytes(4) + b"\xff\xff\xff\0", colours=2,
-                                              data=runs(few, False)))  # fmt: skip
-    add("bmp of 4 bits in runs of 8", bmp(4, None, compression=1, palette=palette[:64], data=runs(few, False)))
+    add("bmp of 5 greys in runs",
+        bmp(4, None, compression=2, palette=grey[:20], colours=5, data=runs(few, True)))
+    add("bmp of black and white in runs",
+        bmp(8,
+            None,
+            compression=1,
+            palette=bytes(4) + b"\xff\xff\xff\0",
+            colours=2,
+            data=runs(few, False)))  # fmt: skip
+    add("bmp of 4 bits in runs of 8",
+        bmp(4, None, compression=1, palette=palette[:64], data=runs(few, False)))
     for code, bits in ((1, 8), (2, 4)):
         for seed in range(6):
             add(f"bmp of {bits} bits in wild runs {seed}",
-                bmp(bits, None, compression=code, palette=palette[: 4 << bits], offset=54 + (4 << bits) + seed % 2,
+                bmp(bits,
+                    None,
+                    compression=code,
+                    palette=palette[:4 << bits],
+                    offset=54 + (4 << bits) + seed % 2,
                     data=wild_runs(seed, code == 2)))  # fmt: skip
     add("bmp of 8 bits, no offset", bmp(8, pack_bits(few, 8), palette=palette, offset=0))
     used = bytearray(bmp(8, pack_bits(few, 8), palette=palette))
@@ -184,10 +220,15 @@ def make_bmp():
     for bits, code in ((8, 1), (4, 2)):
         indices = pixels[:, :, 0] >> (8 - bits)
         add(f"bmp of {bits} bits in runs",
-            bmp(bits, None, compression=code, palette=palette[: 4 << bits], data=runs(indices, bits == 4)))  # fmt: skip
+            bmp(bits,
+                None,
+                compression=code,
+                palette=palette[:4 << bits],
+                data=runs(indices, bits == 4)))  # fmt: skip
     bgr = pixels[:, :, ::-1]
     add("bmp of 24 bits", bmp(24, [row.tobytes() for row in bgr]))
-    add("bmp of 24 bits, top down, no offset", bmp(24, [row.tobytes() for row in bgr], top_down=True, offset=0))
+    add("bmp of 24 bits, top down, no offset",
+        bmp(24, [row.tobytes() for row in bgr], top_down=True, offset=0))
     add("bmp of 24 bits, OS/2", bmp(24, [row.tobytes() for row in bgr], header=12))
     words = pixels.astype(int)
     five = (words[:, :, 0] >> 3 << 10) | (words[:, :, 1] >> 3 << 5) | words[:, :, 2] >> 3
@@ -200,13 +241,15 @@ def make_bmp():
     four = synthetic(channels=4)
     rows = [row.tobytes() for row in four]
     add("bmp of 32 bits", bmp(32, rows))
-    for i, masks in enumerate(((0xFF0000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0),
-                               (0xFF000000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0xFF),
-                               (0xFF, 0xFF00, 0xFF0000, 0xFF000000), (0xFF0000, 0xFF00, 0xFF, 0xFF000000),
-                               (0xFF000000, 0xFF00, 0xFF, 0xFF0000), (0, 0, 0, 0))):  # fmt: skip
+    for i, masks in enumerate(
+        ((0xFF0000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0),
+         (0xFF000000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0xFF),
+         (0xFF, 0xFF00, 0xFF0000, 0xFF000000), (0xFF0000, 0xFF00, 0xFF, 0xFF000000),
+         (0xFF000000, 0xFF00, 0xFF, 0xFF0000), (0, 0, 0, 0))):  # fmt: skip
         for header in (56, 124) if masks[3] else (40, 52, 108):
             packed = struct.pack("<IIII", *masks)[: 12 if header == 40 else 16]
-            add(f"bmp of masks {i}, header {header}", bmp(32, rows, compression=3, header=header, masks=packed))
+            add(f"bmp of masks {i}, header {header}",
+                bmp(32, rows, compression=3, header=header, masks=packed))
     masks = struct.pack("<III", 0xFF000000, 0xFF0000, 0xFF00)
     add("bmp of masks, no offset", bmp(32, rows, compression=3, masks=masks, offset=0))
     add("bmp of three masks, header 52", bmp(32, rows, compression=3, header=52, masks=masks))
@@ -246,11 +289,13 @@ def animation(left, top, image, flags=0, orientation=b"", other=0, **options):
     second = Image.new("RGBA", (4, 4), (255, 0, 0, 100))
     frames = b""
     for x, y, part in ((left, top, image), (0, 0, second)):
-        where = u24(x // 2) + u24(y // 2) + u24(part.width + other - 1) + u24(part.height - 1) + u24(100) + bytes([flags])
+        where = u24(x // 2) + u24(
+            y // 2) + u24(part.width + other - 1) + u24(part.height - 1) + u24(100) + bytes([flags])
         frames += chunk(b"ANMF", where + pixels_of(part, **options))
     head = bytes([0x12 | (8 if orientation else 0), 0, 0, 0]) + u24(width - 1) + u24(height - 1)
     exif = chunk(b"EXIF", orientation) if orientation else b""
-    return riff(chunk(b"VP8X", head), chunk(b"ANIM", struct.pack("<IH", 0xFF00FF80, 0)), frames, exif)
+    return riff(chunk(b"VP8X", head), chunk(b"ANIM", struct.pack("<IH", 0xFF00FF80, 0)), frames,
+                exif)
 
 
 def make_webp():
@@ -261,8 +306,14 @@ def make_webp():
     exif[0x0112] = 6
     for quality in (5, 60, 100):
         for method in (0, 4, 6):
-            save(f"webp of quality {quality}, method {method}", rgb, "WEBP", quality=quality, method=method)
-    for name, image in (("RGB", rgb), ("RGBA", rgba), ("of few colours", few), ("of one colour", rgb.resize((1, 1)))):
+            save(f"webp of quality {quality}, method {method}",
+                 rgb,
+                 "WEBP",
+                 quality=quality,
+                 method=method)
+    for name, image in (("RGB", rgb), ("RGBA", rgba), ("of few colours", few), ("of one colour",
+                                                                                rgb.resize(
+                                                                                    (1, 1)))):
         save(f"webp, lossless, {name}", image, "WEBP", lossless=True, exact=True)
         save(f"webp, lossy, {name}", image, "WEBP")
         save(f"webp, {name}, orientation", image, "WEBP", exif=exif)
@@ -277,7 +328,12 @@ def make_webp():
             for flags in (0, 2):
                 for image in (rgb, rgba):
                     add(f"webp at {left}, {top}, {flags}, {image.mode}, {lossless}",
-                        animation(left, top, image, flags, exif.tobytes() if left else b"", lossless=lossless))  # fmt: skip
+                        animation(left,
+                                  top,
+                                  image,
+                                  flags,
+                                  exif.tobytes() if left else b"",
+                                  lossless=lossless))  # fmt: skip
 
 
 def tiff(order, tags, pieces, place=8):
@@ -288,7 +344,8 @@ def tiff(order, tags, pieces, place=8):
         offsets.append(place + len(data))
         data += piece + bytes(len(piece) % 2)
     tiled = any(number == 322 for number, _, _ in tags)
-    tags = tags + [(324 if tiled else 273, 4, offsets), (325 if tiled else 279, 4, [len(piece) for piece in pieces])]
+    tags = tags + [(324 if tiled else 273, 4, offsets),
+                   (325 if tiled else 279, 4, [len(piece) for piece in pieces])]
     directory, beside = b"", b""
     at = place + len(data) + 2 + 12 * len(tags) + 4
     for number, kind, values in sorted(tags):
@@ -310,7 +367,9 @@ def packed_rows(array, bits):
 
 
 def pack_bits_row(row, bits):
-    return numpy.packbits(numpy.unpackbits(row.astype("u1").reshape(-1, 1), axis=1)[:, 8 - bits :].reshape(-1)).tobytes()
+    return numpy.packbits(
+        numpy.unpackbits(row.astype("u1").reshape(-1, 1), axis=1)[:,
+                                                                  8 - bits:].reshape(-1)).tobytes()
 
 
 def differences(array):
@@ -321,7 +380,9 @@ def differences(array):
 
 def float_differences(array, order):
     """Predictor 3, of one sample a pixel."""
-    planes = array.astype(">f4").view("u1").reshape(array.shape[0], -1, 4).transpose(0, 2, 1).reshape(array.shape[0], -1)
+    planes = array.astype(">f4").view("u1").reshape(array.shape[0], -1,
+                                                    4).transpose(0, 2,
+                                                                 1).reshape(array.shape[0], -1)
     out = planes.copy()
     out[:, 1:] -= planes[:, :-1]
     return out
@@ -343,10 +404,20 @@ def run_lengths(data):
     return out
 
 
-def base_tags(array, bits, photometric, compression=1, extra=(), form=1, predictor=1, planar=1, fill=1, orientation=0):
+def base_tags(array,
+              bits,
+              photometric,
+              compression=1,
+              extra=(),
+              form=1,
+              predictor=1,
+              planar=1,
+              fill=1,
+              orientation=0):
     n = array.shape[2] if array.ndim == 3 else 1
-    tags = [(256, 3, [array.shape[1]]), (257, 4, [array.shape[0]]), (258, 3, [bits] * n), (259, 3, [compression]),
-            (262, 3, [photometric]), (277, 3, [n]), (339, 3, [form] * n)]  # fmt: skip
+    tags = [(256, 3, [array.shape[1]]), (257, 4, [array.shape[0]]), (258, 3, [bits] * n),
+            (259, 3, [compression]), (262, 3, [photometric]), (277, 3, [n]),
+            (339, 3, [form] * n)]  # fmt: skip
     if extra:
         tags.append((338, 3, list(extra)))
     for number, value in ((317, predictor), (284, planar), (266, fill), (274, orientation)):
@@ -376,48 +447,65 @@ def make_tiff():
             palette = [(i * 7919) % 65536 for i in range(3 << bits)]
             tags = base_tags(grey, bits, 3) + [(320, 3, palette)]
             add(f"tiff {ends}, palette of {bits} bits", tiff(order, tags, [data]))
-        for bits, kind, form in ((16, "u2", 1), (16, "i2", 2), (32, "i4", 2), (32, "f4", 3), (32, "u4", 1)):
+        for bits, kind, form in ((16, "u2", 1), (16, "i2", 2), (32, "i4", 2), (32, "f4", 3),
+                                 (32, "u4", 1)):
             if ends == "MM" and kind == "u4":
                 continue
-            wide = (rgb[:, :, 0].astype(float) * 1.7 - 60).astype(order + ("i8" if kind[0] == "u" else kind))
+            wide = (rgb[:, :, 0].astype(float) * 1.7 -
+                    60).astype(order + ("i8" if kind[0] == "u" else kind))
             wide = wide.clip(0).astype(order + kind) if kind[0] == "u" else wide
             tags = base_tags(wide, bits, 1, form=form)
             add(f"tiff {ends}, grey of {kind}", tiff(order, tags, [wide.tobytes()]))
         sixteen = (rgb.astype(order + "u2") * 257 + 77).astype(order + "u2")
-        add(f"tiff {ends}, colours of 16 bits", tiff(order, base_tags(sixteen, 16, 2), [sixteen.tobytes()]))
+        add(f"tiff {ends}, colours of 16 bits",
+            tiff(order, base_tags(sixteen, 16, 2), [sixteen.tobytes()]))
         for code in pack:
             if code not in (1, 32773):
                 moved = differences(sixteen)
                 tags = base_tags(sixteen, 16, 2, code, predictor=2)
-                add(f"tiff {ends}, colours of 16 bits, {code}, differences", tiff(order, tags, [pack[code](moved.tobytes())]))
+                add(f"tiff {ends}, colours of 16 bits, {code}, differences",
+                    tiff(order, tags, [pack[code](moved.tobytes())]))
             for rows in (5, HEIGHT):
                 strips = [pack[code](rgb[y : y + rows].tobytes()) for y in range(0, HEIGHT, rows)]
                 add(f"tiff {ends}, {code}, strips of {rows}",
-                    tiff(order, base_tags(rgb, 8, 2, code) + [(278, 3, [rows])], strips))  # fmt: skip
-            planes = [pack[code](rgb[y : y + 6, :, c].tobytes()) for c in range(3) for y in range(0, HEIGHT, 6)]
-            add(f"tiff {ends}, {code}, planes", tiff(order, base_tags(rgb, 8, 2, code, planar=2) + [(278, 3, [6])], planes))
+                    tiff(order,
+                         base_tags(rgb, 8, 2, code) + [(278, 3, [rows])], strips))  # fmt: skip
+            planes = [
+                pack[code](rgb[y:y + 6, :, c].tobytes()) for c in range(3)
+                for y in range(0, HEIGHT, 6)
+            ]
+            add(f"tiff {ends}, {code}, planes",
+                tiff(order,
+                     base_tags(rgb, 8, 2, code, planar=2) + [(278, 3, [6])], planes))
             wide = numpy.zeros((32, 32, 3), "u1")
             wide[:HEIGHT, :WIDTH] = rgb
-            tiles = [pack[code](wide[y : y + 16, x : x + 16].tobytes()) for y in (0,) for x in (0, 16)]
-            add(f"tiff {ends}, {code}, tiles", tiff(order, base_tags(rgb, 8, 2, code) + [(322, 3, [16]), (323, 3, [16])], tiles))
+            tiles = [pack[code](wide[y:y + 16, x:x + 16].tobytes()) for y in (0, ) for x in (0, 16)]
+            add(f"tiff {ends}, {code}, tiles",
+                tiff(order,
+                     base_tags(rgb, 8, 2, code) + [(322, 3, [16]), (323, 3, [16])], tiles))
     real = rgb[:, :, 0].astype("<f4") * 1.5 - 20
     for order in "<":
         tags = base_tags(real, 32, 1, 8, form=3, predictor=3)
         add(f"tiff {order}, floats, differences",
-            tiff(order, tags, [zlib.compress(float_differences(real, order).tobytes())]))  # fmt: skip
+            tiff(order, tags,
+                 [zlib.compress(float_differences(real, order).tobytes())]))  # fmt: skip
     for extra in ((), (0,), (1,), (2,), (0, 0), (1, 0), (2, 0), (2, 0, 0), (999,)):
         part = six[:, :, : 3 + max(1, len(extra))]
-        add(f"tiff, colours and {extra}", tiff("<", base_tags(part, 8, 2, extra=extra), [part.tobytes()]))
+        add(f"tiff, colours and {extra}",
+            tiff("<", base_tags(part, 8, 2, extra=extra), [part.tobytes()]))
     for extra in ((), (0,), (0, 0)):
         part = six[:, :, : 4 + len(extra)]
-        add(f"tiff, CMYK and {extra}", tiff(">", base_tags(part, 8, 5, extra=extra), [part.tobytes()]))
+        add(f"tiff, CMYK and {extra}",
+            tiff(">", base_tags(part, 8, 5, extra=extra), [part.tobytes()]))
     four = (six[:, :, :4].astype("<u2") * 256 + 9).astype("<u2")
     for extra in ((), (0,), (1,), (2,)):
-        add(f"tiff, 16 bits and {extra}", tiff("<", base_tags(four, 16, 2, extra=extra), [four.tobytes()]))
+        add(f"tiff, 16 bits and {extra}",
+            tiff("<", base_tags(four, 16, 2, extra=extra), [four.tobytes()]))
     add("tiff, CMYK of 16 bits", tiff("<", base_tags(four, 16, 5), [four.tobytes()]))
     for extra in (0, 2):
         two = six[:, :, :2]
-        add(f"tiff, grey and {extra}", tiff("<", base_tags(two, 8, 1, extra=(extra,)), [two.tobytes()]))
+        add(f"tiff, grey and {extra}",
+            tiff("<", base_tags(two, 8, 1, extra=(extra, )), [two.tobytes()]))
         tags = base_tags(two, 8, 3, extra=(extra,)) + [(320, 3, [i * 83 for i in range(768)])]
         add(f"tiff, palette and {extra}", tiff("<", tags, [two.tobytes()]))
     for orientation in range(2, 9):
@@ -425,20 +513,35 @@ def make_tiff():
         strips = [zlib.compress(rgb[y : y + 4].tobytes()) for y in range(0, HEIGHT, 4)]
         add(f"tiff, orientation {orientation}", tiff("<", tags, strips))
     for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "LA", "I;16", "F", "I"):
-        image = Image.fromarray(synthetic(channels=4)).convert("RGBA" if mode in ("RGBA", "LA") else "RGB")
-        image = image.convert("L").convert(mode) if mode in ("I;16", "F", "I") else image.convert(mode)
+        image = Image.fromarray(synthetic(channels=4)).convert("RGBA" if mode in ("RGBA",
+                                                                                  "LA") else "RGB")
+        image = image.convert("L").convert(mode) if mode in ("I;16", "F",
+                                                             "I") else image.convert(mode)
         for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
             save(f"tiff by Pillow, {mode}, {compression}", image, "TIFF", compression=compression)
     large = Image.fromarray(synthetic(61, 45))
     for mode in ("L", "RGB", "CMYK"):
         for quality in (30, 90):
             image = large.convert(mode)
-            save(f"tiff by Pillow, {mode}, jpeg {quality}", image, "TIFF", compression="jpeg", quality=quality)
-            save(f"tiff by Pillow, {mode}, jpeg {quality}, strips", image, "TIFF", compression="jpeg", quality=quality,
+            save(f"tiff by Pillow, {mode}, jpeg {quality}",
+                 image,
+                 "TIFF",
+                 compression="jpeg",
+                 quality=quality)
+            save(f"tiff by Pillow, {mode}, jpeg {quality}, strips",
+                 image,
+                 "TIFF",
+                 compression="jpeg",
+                 quality=quality,
                  tiffinfo={278: 16})  # fmt: skip
-    noise = numpy.random.default_rng(1).integers(0, 256, (60, 60, 3)).astype("u1")  # all widths of LZW codes, and a new table
+    noise = numpy.random.default_rng(1).integers(0, 256, (60, 60, 3)).astype(
+        "u1")  # all widths of LZW codes, and a new table
     save("tiff by Pillow, noise", Image.fromarray(noise), "TIFF", compression="tiff_lzw")
-    save("tiff by Pillow, differences", Image.fromarray(rgb), "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
+    save("tiff by Pillow, differences",
+         Image.fromarray(rgb),
+         "TIFF",
+         compression="tiff_lzw",
+         tiffinfo={317: 2})
 
 
 def blocks_of_colours(rgb, across, down):
@@ -457,42 +560,72 @@ def make_tiff_of_libtiff():
     rgb = synthetic()
     small, large = Image.fromarray(rgb), Image.fromarray(synthetic(61, 45))
     for code in ("tiff_ccitt", "group3", "group4"):
-        for name, tags in (("", {}), (", strips", {278: 7}), (", reversed", {266: 2}), (", white is 0", {262: 0})):
-            save(f"tiff by Pillow, {code}{name}", large.convert("1"), "TIFF", compression=code, tiffinfo=tags)
-    save("tiff by Pillow, group3 in two dimensions", large.convert("1"), "TIFF", compression="group3", tiffinfo={292: 1})
+        for name, tags in (("", {}), (", strips", {278: 7}), (", reversed", {266: 2}),
+                           (", white is 0", {262: 0})):
+            save(f"tiff by Pillow, {code}{name}",
+                 large.convert("1"),
+                 "TIFF",
+                 compression=code,
+                 tiffinfo=tags)
+    save("tiff by Pillow, group3 in two dimensions",
+         large.convert("1"),
+         "TIFF",
+         compression="group3",
+         tiffinfo={292: 1})
     for mode in ("L", "P", "RGB", "I;16"):
         image = small.convert("L").convert(mode) if mode == "I;16" else small.convert(mode)
         for code in ("raw", "tiff_adobe_deflate"):
-            save(f"tiff by Pillow, {mode}, {code}, large", image, "TIFF", compression=code, big_tiff=True)
+            save(f"tiff by Pillow, {mode}, {code}, large",
+                 image,
+                 "TIFF",
+                 compression=code,
+                 big_tiff=True)
         for code in ("lzma", "zstd"):
             save(f"tiff by Pillow, {mode}, {code}", image, "TIFF", compression=code)
-            save(f"tiff by Pillow, {mode}, {code}, differences", image, "TIFF", compression=code, tiffinfo={317: 2, 278: 5})
+            save(f"tiff by Pillow, {mode}, {code}, differences",
+                 image,
+                 "TIFF",
+                 compression=code,
+                 tiffinfo={317: 2, 278: 5})
     for code in ("raw", "tiff_lzw", "zstd", "jpeg"):
-        save(f"tiff by Pillow, YCbCr, {code}", small.convert("YCbCr"), "TIFF", compression=code, tiffinfo={278: 8})
+        save(f"tiff by Pillow, YCbCr, {code}",
+             small.convert("YCbCr"),
+             "TIFF",
+             compression=code,
+             tiffinfo={278: 8})
     for across, down in ((2, 1), (2, 2), (4, 2)):
         tags = base_tags(rgb, 8, 6, 8) + [(530, 3, [across, down]), (278, 3, [4])]
-        strips = [zlib.compress(blocks_of_colours(rgb[y : y + 4], across, down)) for y in range(0, HEIGHT, 4)]
+        strips = [
+            zlib.compress(blocks_of_colours(rgb[y:y + 4], across, down))
+            for y in range(0, HEIGHT, 4)
+        ]
         add(f"tiff, YCbCr of {across} x {down}", tiff("<", tags, strips))
     for sampling in (0, 1, 2):
         out = io.BytesIO()
         large.save(out, "JPEG", subsampling=sampling)
         tags = base_tags(numpy.asarray(large), 8, 6, 6)
-        tags += [(278, 3, [45]), (513, 4, [8]), (514, 4, [len(out.getvalue())]), (530, 3, [[1, 1], [2, 1], [2, 2]][sampling])]
+        tags += [(278, 3, [45]), (513, 4, [8]), (514, 4, [len(out.getvalue())]),
+                 (530, 3, [[1, 1], [2, 1], [2, 2]][sampling])]
         add(f"tiff, old JPEG, {sampling}", tiff("<" if sampling else ">", tags, [out.getvalue()]))
     planes = []
     for band in large.split():
         out = io.BytesIO()
         band.save(out, "JPEG")
         planes.append(out.getvalue())
-    add("tiff, planes of JPEG", tiff("<", base_tags(numpy.asarray(large), 8, 2, 7, planar=2), planes))
+    add("tiff, planes of JPEG", tiff("<", base_tags(numpy.asarray(large), 8, 2, 7, planar=2),
+                                     planes))
     sixteen = (rgb.astype("<u2") * 257 + 77).astype("<u2")
     planes = [zlib.compress(differences(sixteen[:, :, c]).tobytes()) for c in range(3)]
-    add("tiff, planes of 16 bits", tiff("<", base_tags(sixteen, 16, 2, 8, planar=2, predictor=2), planes))
-    add("tiff, deflate, reversed", tiff("<", base_tags(rgb, 8, 2, 8, fill=2), [reverse(zlib.compress(rgb.tobytes()))]))
+    add("tiff, planes of 16 bits",
+        tiff("<", base_tags(sixteen, 16, 2, 8, planar=2, predictor=2), planes))
+    add("tiff, deflate, reversed",
+        tiff("<", base_tags(rgb, 8, 2, 8, fill=2), [reverse(zlib.compress(rgb.tobytes()))]))
     wide = numpy.zeros((HEIGHT, WIDTH + 1), ">u2")
     wide[:, :WIDTH] = rgb[:, :, 0].astype(int) * 2
-    bits = numpy.unpackbits(wide.view("u1").reshape(HEIGHT, WIDTH + 1, 2), axis=2)[:, :WIDTH, 4:].reshape(HEIGHT, -1)
-    add("tiff, grey of 12 bits", tiff("<", base_tags(rgb[:, :, 0], 12, 1), [numpy.packbits(bits, axis=1).tobytes()]))
+    bits = numpy.unpackbits(wide.view("u1").reshape(HEIGHT, WIDTH + 1, 2),
+                            axis=2)[:, :WIDTH, 4:].reshape(HEIGHT, -1)
+    add("tiff, grey of 12 bits",
+        tiff("<", base_tags(rgb[:, :, 0], 12, 1), [numpy.packbits(bits, axis=1).tobytes()]))
     four = synthetic(channels=4)
     planes = [zlib.compress(four[:, :, c].tobytes()) for c in range(4)]
     add("tiff, four planes", tiff("<", base_tags(four, 8, 2, 8, planar=2), planes))

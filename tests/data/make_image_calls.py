@@ -46,14 +46,17 @@ def value(kind, x, y, c, width):
     if kind == "saturated":
         return 255 * (noise & 1)
     if kind == "photograph":
-        smooth = (wave(x + 2 * y, 90) * (3 - c) + wave(x + 31 * c, 37) + wave(y + 11 * c, 53) * (c + 1)) // 5
+        smooth = (wave(x + 2 * y, 90) * (3 - c) + wave(x + 31 * c, 37) + wave(y + 11 * c, 53) *
+                  (c + 1)) // 5
         return max(0, min(255, smooth + noise % 17 - 8))
     return noise >> 8 & 255 if noise % 97 == 0 else 70 + 60 * c
 
 
 def images(kind):
     for width, height in SIZES:
-        pixels = bytes(value(kind, x, y, c, width) for y in range(height) for x in range(width) for c in range(3))
+        pixels = bytes(
+            value(kind, x, y, c, width) for y in range(height) for x in range(width)
+            for c in range(3))
         rgb = Image.frombytes("RGB", (width, height), pixels)
         yield rgb
         yield rgb.getchannel(0)
@@ -78,27 +81,26 @@ def enhance(enhancer):
 
 
 # RandAugment's and TrivialAugmentWide's, both signs, and round ones.
-FACTORS = [[1.0 + sign * most * bin / 30] for most in (0.9, 0.99) for bin in range(31) for sign in (1, -1) if bin or sign > 0]
+FACTORS = [[1.0 + sign * most * bin / 30] for most in (0.9, 0.99) for bin in range(31)
+           for sign in (1, -1) if bin or sign > 0]
 FACTORS += [[0.0], [0.25], [0.5], [0.7], [1.3], [1.5], [2.0], [3.0], [100.0]]
 
 CALLS = {
     "invert": (ImageOps.invert, [[]]),
-    "posterize": (lambda image, bits: ImageOps.posterize(image, bits), [[bits] for bits in range(1, 9)]),
-    "solarize": (
-        lambda image, threshold: ImageOps.solarize(image, threshold),
-        [[255.0 - 8.5 * bin] for bin in range(31)] + [[256.0], [128.0], [127.5]],
-    ),
-    "autocontrast": (ImageOps.autocontrast, [[]]),
-    "equalize": (ImageOps.equalize, [[]]),
-    "rgb_to_grayscale": (grayscale, [[1], [3]]),
-    "adjust_brightness": (enhance(ImageEnhance.Brightness), FACTORS),
-    "adjust_contrast": (enhance(ImageEnhance.Contrast), FACTORS),
-    "adjust_saturation": (enhance(ImageEnhance.Color), FACTORS),
-    "adjust_sharpness": (enhance(ImageEnhance.Sharpness), FACTORS),
-    "PIL.GaussianBlur": (
-        lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
-        [[radius] for radius in (0, 0.1, 0.3, 0.5, 0.8, 1, 1.3, 1.7, 2, 2.4494, 2.45, 3, 5, 9.7, 20, 40, 100, 1000)],
-    ),
+    "posterize": (lambda image, bits: ImageOps.posterize(image, bits), [[bits]
+                                                                        for bits in range(1, 9)]),
+    "solarize": (lambda image, threshold: ImageOps.solarize(image, threshold),
+                 [[255.0 - 8.5 * bin] for bin in range(31)] + [[256.0], [128.0], [127.5]],
+                 ), "autocontrast": (ImageOps.autocontrast, [[]]),
+    "equalize": (ImageOps.equalize, [[]]), "rgb_to_grayscale": (grayscale, [[1], [3]]),
+    "adjust_brightness": (enhance(ImageEnhance.Brightness),
+                          FACTORS), "adjust_contrast": (enhance(ImageEnhance.Contrast), FACTORS),
+    "adjust_saturation": (enhance(ImageEnhance.Color),
+                          FACTORS), "adjust_sharpness": (enhance(ImageEnhance.Sharpness), FACTORS),
+    "PIL.GaussianBlur": (lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
+                         [[radius] for radius in (0, 0.1, 0.3, 0.5, 0.8, 1, 1.3, 1.7, 2, 2.4494,
+                                                  2.45, 3, 5, 9.7, 20, 40, 100, 1000)],
+                         ),
     "adjust_hue": (hue, [[factor / 20] for factor in range(-10, 11)] + [[0.013], [-0.377]]),
 }
 

@@ -23,7 +23,10 @@ MODES = {
     NEAREST: InterpolationMode.NEAREST,
     BICUBIC: InterpolationMode.BICUBIC,
 }
-FILTERS = {BILINEAR: Image.Resampling.BILINEAR, NEAREST: Image.Resampling.NEAREST, BICUBIC: Image.Resampling.BICUBIC}
+FILTERS = {
+    BILINEAR: Image.Resampling.BILINEAR, NEAREST: Image.Resampling.NEAREST,
+    BICUBIC: Image.Resampling.BICUBIC
+}
 
 BLACK, GRAY, COLOR, MIDDLE = (0, 0, 0), (128, 128, 128), (200, 3, 77), (None, None)
 
@@ -37,22 +40,29 @@ def center_of(center):
 
 
 def rotate(image, angle, interpolation, r, g, b, x, y):
-    return F.rotate(image, angle, MODES[interpolation], False, center_of((x, y)), fill_of(image, (r, g, b)))
+    return F.rotate(image, angle, MODES[interpolation], False, center_of((x, y)),
+                    fill_of(image, (r, g, b)))
 
 
 def affine(image, angle, right, down, scale, shear_x, shear_y, interpolation, r, g, b, x, y):
     fill, center = fill_of(image, (r, g, b)), center_of((x, y))
-    return F.affine(image, angle, [right, down], scale, [shear_x, shear_y], MODES[interpolation], fill, center)
+    return F.affine(image, angle, [right, down], scale, [shear_x, shear_y], MODES[interpolation],
+                    fill, center)
 
 
 def perspective(image, *args):
     coefficients, filter, fill = args[:8], FILTERS[args[8]], fill_of(image, args[9:])
     # What torchvision's perspective() has Pillow do with its coefficients.
-    return image.transform(image.size, Image.PERSPECTIVE, coefficients, filter, fillcolor=tuple(fill) if len(fill) > 1 else fill[0])
+    return image.transform(image.size,
+                           Image.PERSPECTIVE,
+                           coefficients,
+                           filter,
+                           fillcolor=tuple(fill) if len(fill) > 1 else fill[0])
 
 
 def rotations():
-    for angle in (0, 90, 180, 270, -90, 360, -720, 3.7, -17.25, 45, 133.3, 180.5, 1e-7, 89.99999999):
+    for angle in (0, 90, 180, 270, -90, 360, -720, 3.7, -17.25, 45, 133.3, 180.5, 1e-7,
+                  89.99999999):
         yield angle, NEAREST, *BLACK, *MIDDLE
     for angle in (0.0, 90.0, 30.0, -61.5):
         yield angle, NEAREST, *COLOR, 10, 20
@@ -90,7 +100,8 @@ def policy_affines():
 
 
 def affines():
-    shears = [-0.3, -0.11, 0.02, 0.3, 0.99]  # of RandAugment and TrivialAugmentWide, which give the tangent
+    shears = [-0.3, -0.11, 0.02, 0.3,
+              0.99]  # of RandAugment and TrivialAugmentWide, which give the tangent
     for interpolation in (NEAREST, BILINEAR):
         for tangent in shears:
             degrees = 180 / 3.141592653589793 * tangent
@@ -108,7 +119,8 @@ def affines():
         yield 10.0, 0, 0, 0.002, 40.0, 0.0, interpolation, *GRAY, *MIDDLE
         yield 10.0, 0, 0, 1.0, 89.99, 0.0, interpolation, *GRAY, 3, 3
         yield 0.0, 0, 0, 0.001, 0.0, 0.0, interpolation, *COLOR, *MIDDLE
-    for interpolation in (NEAREST, BILINEAR, BICUBIC):  # places above 1e30, which cancel each other in some pixels
+    for interpolation in (NEAREST, BILINEAR,
+                          BICUBIC):  # places above 1e30, which cancel each other in some pixels
         yield 0.0, 0, 0, 1.0, 90.0, 90.0, interpolation, *COLOR, *MIDDLE
 
 

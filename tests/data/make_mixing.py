@@ -67,14 +67,18 @@ def main():
         height, width = rng.randint(1, 6), rng.randint(1, 7)
         lam = float(np.float32([rng.random(), 0.0, 1.0, rng.random() ** 8][i // 4 % 4]))
         x, y = rng.randrange(width), rng.randrange(height)
-        images = torch.tensor([rng.randrange(256) for _ in range(n * 3 * height * width)], dtype=torch.uint8)
+        images = torch.tensor([rng.randrange(256) for _ in range(n * 3 * height * width)],
+                              dtype=torch.uint8)
         images = images.reshape(n, 3, height, width)
         labels = torch.tensor([rng.randrange(N_CLASSES) for _ in range(n)])
-        made = (torchvision_case if by == "torchvision" else timm_case)(rng, kind, n, height, width, images, labels,
-                                                                       lam, x, y)
-        cases.append({"by": by, "kind": kind, "n": n, "height": height, "width": width, "lambda": lam, "x": x, "y": y,
-                      "labels": labels.tolist(), "in": hexed(images), **made})
-    sys.stdout.write('{"classes":%d,"cases":[\n' % N_CLASSES + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
+        made = (torchvision_case if by == "torchvision" else timm_case)(rng, kind, n, height, width,
+                                                                        images, labels, lam, x, y)
+        cases.append({
+            "by": by, "kind": kind, "n": n, "height": height, "width": width, "lambda": lam, "x": x,
+            "y": y, "labels": labels.tolist(), "in": hexed(images), **made
+        })
+    sys.stdout.write('{"classes":%d,"cases":[\n' % N_CLASSES +
+                     ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
 
 
 if __name__ == "__main__":

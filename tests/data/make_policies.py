@@ -26,20 +26,24 @@ POLICY = T.AutoAugmentPolicy
 def cases():
     """Text, number of seeds, transform."""
     yield "trivial_augment_wide", 1500, T.TrivialAugmentWide()
-    yield "trivial_augment_wide(interp=bilinear)", 1000, T.TrivialAugmentWide(interpolation=BILINEAR)
-    yield "trivial_augment_wide(10,interp=bicubic,fill=77)", 300, T.TrivialAugmentWide(10, BICUBIC, 77)
+    yield "trivial_augment_wide(interp=bilinear)", 1000, T.TrivialAugmentWide(
+        interpolation=BILINEAR)
+    yield "trivial_augment_wide(10,interp=bicubic,fill=77)", 300, T.TrivialAugmentWide(
+        10, BICUBIC, 77)
     for magnitude in range(31):
         yield f"rand_augment(1,{magnitude})", 40, T.RandAugment(1, magnitude)
     yield "rand_augment", 500, T.RandAugment()
     yield "rand_augment(5,17,interp=bilinear)", 500, T.RandAugment(5, 17, interpolation=BILINEAR)
     for policy in POLICY:
         yield f"auto_augment({policy.value})", 500, T.AutoAugment(policy)
-        yield f"auto_augment({policy.value},interp=bilinear,fill=128)", 250, T.AutoAugment(policy, BILINEAR, 128)
+        yield f"auto_augment({policy.value},interp=bilinear,fill=128)", 250, T.AutoAugment(
+            policy, BILINEAR, 128)
     yield "color_jitter(0.8,0.8,0.8,0.2)", 200, T.ColorJitter(0.8, 0.8, 0.8, 0.2)
 
 
 def make_image(kind, width, height, channels):
-    pixels = (value(kind, x, y, c, width) for y in range(height) for x in range(width) for c in range(channels))
+    pixels = (value(kind, x, y, c, width) for y in range(height) for x in range(width)
+              for c in range(channels))
     return Image.frombytes("RGB" if channels == 3 else "L", (width, height), bytes(pixels))
 
 
@@ -61,7 +65,9 @@ def main():
             torch.manual_seed(seed)
             crc = zlib.crc32(transform(image_of(seed)).tobytes(), crc)
         rows.append("    " + json.dumps({"text": text, "seeds": n_seeds, "crc32": crc}))
-    print(f'{{\n  "torchvision": "{torchvision.__version__.split("+")[0]}",\n  "pillow": "{PIL.__version__}",\n  "cases": [')
+    print(
+        f'{{\n  "torchvision": "{torchvision.__version__.split("+")[0]}",\n  "pillow": "{PIL.__version__}",\n  "cases": ['
+    )
     print(",\n".join(rows) + "\n  ]\n}")
 
 

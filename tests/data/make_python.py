@@ -41,12 +41,20 @@ def encoded(image, kind, **options):
 
 def make_images():
     return {
-        "a/1.jpg": encoded(picture(60, 45), "JPEG", quality=80),
-        "a/2.jpg": encoded(picture(33, 50), "JPEG", quality=90, subsampling=0, progressive=True),
-        "b/3.jpg": encoded(picture(40, 41, "L"), "JPEG", quality=75),
-        "b/4.jpg": encoded(picture(47, 38), "JPEG", quality=60, subsampling=1, restart_marker_blocks=3),
-        "b/5.png": encoded(picture(31, 17), "PNG"),
-        "c/6.png": encoded(picture(26, 30, "RGB").quantize(40), "PNG"),
+        "a/1.jpg": encoded(picture(60, 45), "JPEG",
+                           quality=80), "a/2.jpg": encoded(picture(33, 50),
+                                                           "JPEG",
+                                                           quality=90,
+                                                           subsampling=0,
+                                                           progressive=True),
+        "b/3.jpg": encoded(picture(40, 41, "L"), "JPEG",
+                           quality=75), "b/4.jpg": encoded(picture(47, 38),
+                                                           "JPEG",
+                                                           quality=60,
+                                                           subsampling=1,
+                                                           restart_marker_blocks=3),
+        "b/5.png": encoded(picture(31, 17),
+                           "PNG"), "c/6.png": encoded(picture(26, 30, "RGB").quantize(40), "PNG"),
     }
 
 
@@ -64,14 +72,19 @@ def make_pixels(folder):
 
     return {
         "v1": {name: of(compose(transforms, case[2])) for name, case in cases.V1.items()},
-        "v2": {name: of(compose(v2, case[2])) for name, case in cases.V2.items()},
-        "presets": {name: of(_presets.ImageClassification(**case[1])) for name, case in cases.PRESETS.items()},
+        "v2": {name: of(compose(v2, case[2])) for name, case in cases.V2.items()}, "presets": {
+            name: of(_presets.ImageClassification(**case[1]))
+            for name, case in cases.PRESETS.items()
+        },
     }
 
 
 def make_orders(folder):
-    dataset = datasets.ImageFolder(folder, transforms.Compose([transforms.Resize((2, 2)), transforms.ToTensor()]))
-    dataset.samples = [(dataset.samples[i % len(dataset.samples)][0], i) for i in range(cases.N_SAMPLES)]
+    dataset = datasets.ImageFolder(
+        folder, transforms.Compose([transforms.Resize((2, 2)),
+                                    transforms.ToTensor()]))
+    dataset.samples = [(dataset.samples[i % len(dataset.samples)][0], i)
+                       for i in range(cases.N_SAMPLES)]
     for name in (*cases.SAMPLERS, *cases.DISTRIBUTED):
         for world, rank in cases.RANKS:
             found = cases.torch_orders(DataLoader, torch, dataset, name, world, rank)
@@ -96,11 +109,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cases.write_images(images, folder)
         content = {
-            "source": "torch %s, torchvision %s, Pillow %s" % (
-                torch.__version__.split("+")[0], torchvision.__version__.split("+")[0], PIL.__version__),
+            "source": "torch %s, torchvision %s, Pillow %s" %
+            (torch.__version__.split("+")[0], torchvision.__version__.split("+")[0],
+             PIL.__version__),
             "images": {name: base64.b64encode(image).decode() for name, image in images.items()},
-            "pixels": make_pixels(folder),
-            "cifar": make_cifar(),
+            "pixels": make_pixels(folder), "cifar": make_cifar(),
         }
         orders = list(make_orders(folder))
     with open(os.path.join(HERE, "python.json"), "w") as file:

@@ -35,7 +35,10 @@ def occurrences(order):
 
 
 def row(case, indices, counts):
-    return {**case, "count": len(indices), "first": indices[:N_FIRST], "crc": crc(indices), "occurrences": crc(counts)}
+    return {
+        **case, "count": len(indices), "first": indices[:N_FIRST], "crc": crc(indices),
+        "occurrences": crc(counts)
+    }
 
 
 def repeat_case(ra_sampler, case):
@@ -45,17 +48,24 @@ def repeat_case(ra_sampler, case):
         if case["form"] == "timm":
             sampler = RepeatAugSampler(range(case["n"]), num_repeats=case["repeat"], **args)
         else:
-            sampler = ra_sampler(range(case["n"]), seed=case["seed"], repetitions=case["repeat"], **args)
+            sampler = ra_sampler(range(case["n"]),
+                                 seed=case["seed"],
+                                 repetitions=case["repeat"],
+                                 **args)
         sampler.set_epoch(case["epoch"])
         orders.append(list(sampler))
-    world = [orders[p % case["world_size"]][p // case["world_size"]] for p in range(sum(map(len, orders)))]
+    world = [
+        orders[p % case["world_size"]][p // case["world_size"]]
+        for p in range(sum(map(len, orders)))
+    ]
     counts = occurrences(world)[case["rank"] :: case["world_size"]]
     return row(case, orders[case["rank"]], counts)
 
 
 def weights_of(case):
     return [
-        0.0 if case["zero_each"] and i % case["zero_each"] == 0 else float(i * 7919 % 1009 + 1) ** case["power"]
+        0.0 if case["zero_each"] and i % case["zero_each"] == 0 else float(i * 7919 % 1009 +
+                                                                           1)**case["power"]
         for i in range(case["n"])
     ]
 
@@ -99,7 +109,9 @@ def weights_cases():
         without = i % 3 == 2
         zero_each = 3 if i % 7 == 3 and n > 3 else 0
         n_good = n - (-(-n // zero_each) if zero_each else 0)
-        n_draws = [n_good, max(1, n_good // 3), 1, n_good][i % 4] if without else [n, 2 * n, n // 2 + 1, 5000][i % 4]
+        n_draws = [n_good, max(1, n_good //
+                               3), 1, n_good][i % 4] if without else [n, 2 * n, n // 2 +
+                                                                      1, 5000][i % 4]
         world = [1, 1, 2, 3, 8][i // 3 % 5]
         yield {
             "kind": "weights",

@@ -34,16 +34,18 @@ RARE = 100
 CALLS = {
     "auto_contrast": ("autocontrast", 0), "invert": ("invert", 0), "equalize": ("equalize", 0),
     "rotate": ("rotate", 5), "posterize": ("posterize", 1), "solarize": ("solarize", 32),
-    "solarize_add": ("timm.solarize_add", 16), "color": ("adjust_saturation", 0.2), "desaturate": ("adjust_saturation", 0.2),
-    "contrast": ("adjust_contrast", 0.2), "brightness": ("adjust_brightness", 0.2), "sharpness": ("adjust_sharpness", 0.2),
-    "shear_x": ("PIL.transform1", 0.05), "translate_x_rel": ("PIL.transform2", 5), "shear_y": ("PIL.transform3", 0.05),
-    "translate_y_rel": ("PIL.transform5", 5), "gaussian_blur": ("PIL.GaussianBlur", 0.2),
-    "gaussian_blur_rand": ("PIL.GaussianBlur", 0.2),
+    "solarize_add": ("timm.solarize_add", 16), "color": ("adjust_saturation", 0.2),
+    "desaturate": ("adjust_saturation", 0.2), "contrast": ("adjust_contrast", 0.2),
+    "brightness": ("adjust_brightness", 0.2), "sharpness": ("adjust_sharpness", 0.2),
+    "shear_x": ("PIL.transform1", 0.05), "translate_x_rel": ("PIL.transform2", 5),
+    "shear_y": ("PIL.transform3", 0.05), "translate_y_rel": ("PIL.transform5", 5),
+    "gaussian_blur": ("PIL.GaussianBlur", 0.2), "gaussian_blur_rand": ("PIL.GaussianBlur", 0.2),
 }  # fmt: skip
 
 POLICIES = [
-    "rand-m9-mstd0.5-inc1", "rand-m5-n1-mstd101-p1", "rand-m9-n2-mstd0.5-tweights", "rand-m8-n3-p0.8-mmax15-mstd4-t3aw",
-    "rand-m9-n1-t3a", "original-mstd0.5", "originalr", "v0-mstd1", "v0r", "3a",
+    "rand-m9-mstd0.5-inc1", "rand-m5-n1-mstd101-p1", "rand-m9-n2-mstd0.5-tweights",
+    "rand-m8-n3-p0.8-mmax15-mstd4-t3aw", "rand-m9-n1-t3a", "original-mstd0.5", "originalr",
+    "v0-mstd1", "v0r", "3a",
 ]  # fmt: skip
 
 
@@ -74,7 +76,10 @@ def levels(made):
             for negates in (False, True) if warps or "Increasing" in name else (False,):
                 for filter in FILTERS if warps else ("bicubic",):
                     part = random.random()
-                    hparams = {"img_mean": MEAN, "interpolation": getattr(Image, filter.upper()), "magnitude_max": 20}
+                    hparams = {
+                        "img_mean": MEAN, "interpolation": getattr(Image, filter.upper()),
+                        "magnitude_max": 20
+                    }
                     op = aa.AugmentOp(name, 1.0, magnitude, hparams)
                     usual, aa.random = aa.random, Fixed(negates, part)
                     crcs = []
@@ -97,8 +102,10 @@ def record(seen):
         def note(image, *args, resample=None, fillcolor=None):
             value = args[0] if args else 0
             filter = ""
-            if resample is not None and name in ("rotate", "shear_x", "shear_y", "translate_x_rel", "translate_y_rel"):
-                filter = {Image.BILINEAR: "0", Image.BICUBIC: "4"}[aa._interpolation({"resample": resample})]
+            if resample is not None and name in ("rotate", "shear_x", "shear_y", "translate_x_rel",
+                                                 "translate_y_rel"):
+                filter = {Image.BILINEAR: "0",
+                          Image.BICUBIC: "4"}[aa._interpolation({"resample": resample})]
             if name.startswith("translate"):
                 value *= 100
             if name == "desaturate":
@@ -144,7 +151,9 @@ def main():
     seen = []
     record(seen)
     counts = ",\n".join("    " + json.dumps(row) for row in draws(seen))
-    print(f'{{\n  "timm": "{timm.__version__}",\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(KINDS)},')
+    print(
+        f'{{\n  "timm": "{timm.__version__}",\n  "pillow": "{PIL.__version__}",\n  "kinds": {json.dumps(KINDS)},'
+    )
     print(f'  "levels": [\n{rows}\n  ],\n  "draws": [\n{counts}\n  ]\n}}')
 
 

@@ -26,8 +26,10 @@ RANKS = [(world, rank) for world in (1, 2, 3) for rank in range(world)]
 PIXELS = {
     "timm_eval:18:16": {"input_size": 16},
     "timm_a1_eval:25:24": {"input_size": (3, 24, 24), "crop_pct": 0.95, "interpolation": "bicubic"},
-    "deit3_eval:20:20": {"input_size": 20, "crop_pct": 1.0, "interpolation": "bicubic"},
-    "resize(17:22)+center_crop(16:20)": {"input_size": (16, 20), "crop_pct": 0.9, "crop_mode": "squash"},
+    "deit3_eval:20:20": {"input_size": 20, "crop_pct": 1.0,
+                         "interpolation": "bicubic"}, "resize(17:22)+center_crop(16:20)": {
+                             "input_size": (16, 20), "crop_pct": 0.9, "crop_mode": "squash"
+                         },
     "resize(16:16)+center_crop(16)": {"input_size": (16, 16), "is_training": True, "no_aug": True},
 }
 
@@ -35,9 +37,16 @@ PIXELS = {
 def make_pixels():
     with open(os.path.join(HERE, "python.json"), encoding="utf-8") as file:
         images = json.load(file)["images"]
-    opened = [Image.open(io.BytesIO(base64.b64decode(images[name]))).convert("RGB") for name in sorted(images)]
-    return {text: [f"{zlib.crc32(create_transform(use_prefetcher=True, **arguments)(image).numpy().tobytes()):08x}"
-                   for image in opened] for text, arguments in PIXELS.items()}
+    opened = [
+        Image.open(io.BytesIO(base64.b64decode(images[name]))).convert("RGB")
+        for name in sorted(images)
+    ]
+    return {
+        text: [
+            f"{zlib.crc32(create_transform(use_prefetcher=True, **arguments)(image).numpy().tobytes()):08x}"
+            for image in opened
+        ] for text, arguments in PIXELS.items()
+    }
 
 
 def make_orders():
@@ -55,7 +64,9 @@ def main():
     if not timm.__version__.startswith("1.0.") or not PIL.__version__.startswith("13."):
         sys.exit(f"timm {timm.__version__}, Pillow {PIL.__version__}")
     rows = ",\n".join("    " + json.dumps(row) for row in make_orders())
-    print(f'{{\n  "timm": "{timm.__version__}",\n  "pixels": {json.dumps(make_pixels(), indent=2)},\n  "orders": [\n{rows}\n  ]\n}}')
+    print(
+        f'{{\n  "timm": "{timm.__version__}",\n  "pixels": {json.dumps(make_pixels(), indent=2)},\n  "orders": [\n{rows}\n  ]\n}}'
+    )
 
 
 main()

@@ -20,10 +20,12 @@ PIL = {
     "PIL.convert": Image.Image.convert,
     "PIL.GaussianBlur": lambda image, radius: image.filter(ImageFilter.GaussianBlur(radius)),
     # Pillow 13 refuses to keep no bits, which timm's policies may draw.
-    "posterize": lambda image, bits: ImageOps.posterize(image, bits) if bits else image.point(lambda x: 0),
+    "posterize": lambda image, bits: ImageOps.posterize(image, bits)
+    if bits else image.point(lambda x: 0),
     "timm.solarize_add": lambda image, add: image.point(
         [min(255, x + add) if x < 128 else x for x in range(256)] * len(image.getbands())),
-    "PIL.transform": lambda image, fillcolor, **args: image.transform(fillcolor=tuple(fillcolor), **args),
+    "PIL.transform": lambda image, fillcolor, **args: image.transform(fillcolor=tuple(fillcolor),
+                                                                      **args),
 }
 
 
@@ -63,7 +65,8 @@ def main():
         counts = compare(folder, np.load(array, mmap_mode="r"), lines)
     for blurred, (n, n_differ, n_bytes, greatest) in counts.items():
         words = "with gaussian_blur" if blurred else "exact"
-        print(f"{words}: {n} rows, {n_differ} differ, {n_bytes} bytes differ, by {greatest} at most")
+        print(
+            f"{words}: {n} rows, {n_differ} differ, {n_bytes} bytes differ, by {greatest} at most")
     sys.exit(counts[False][3] > 0 or counts[True][3] > 1)
 
 

@@ -69,7 +69,8 @@ def main():
     for first in range(0, len(rows), int(size)):
         part = samples[first : first + int(size)]
         got = torch.from_numpy(np.array(rows[first : first + int(size)]))
-        want = torch.stack([erased(folder, s, mean, std, g, drawn) for s, g in zip(part, got, strict=True)])
+        want = torch.stack(
+            [erased(folder, s, mean, std, g, drawn) for s, g in zip(part, got, strict=True)])
         want = mixed(want, part)
         for sample, w, g in zip(part, want, got, strict=True):
             n_boxes += len(sample.get("after", []))

@@ -45,7 +45,10 @@ static uint8_t *add_section(uint8_t *out, size_t *at, enum mr_pack_section which
     return out + header.sections[which].off;
 }
 
-/* Encoding, rows and place of the marks of each marked sample; returns the bytes of the file of marks. */
+/*
+ * Encoding, rows and place of the marks of each marked sample; returns the bytes of the file of
+ * marks.
+ */
 static uint64_t describe_marks(struct mr_pack_sample *samples, uint32_t *rows, uint64_t n_rows,
                                struct mr_pack_marks *marks, uint64_t n)
 {
@@ -79,15 +82,16 @@ uint8_t *mark_index(const uint8_t *bytes, size_t len, size_t *len_out)
     assert_non_null(out);
     memcpy(out, &header, sizeof header);
     for (int i = 0; i < MR_PACK_N_SECTIONS; i++) {
-        size_t extra = i == MR_PACK_ROWS    ? new_rows /* the rows of samples without any stay zero */
+        /* the rows of samples without any stay zero */
+        size_t extra = i == MR_PACK_ROWS    ? new_rows
                        : i == MR_PACK_MARKS ? (size_t)n * sizeof(struct mr_pack_marks)
                                             : 0;
         starts[i] = add_section(out, &at, i, (size_t)header.sections[i].len + extra);
         memcpy(starts[i], bytes + header.sections[i].off, (size_t)header.sections[i].len);
     }
     memcpy(&header, out, sizeof header);
-    header.marks_bytes =
-        describe_marks(starts[MR_PACK_SAMPLES], starts[MR_PACK_ROWS], old_rows / 4, starts[MR_PACK_MARKS], n);
+    header.marks_bytes = describe_marks(starts[MR_PACK_SAMPLES], starts[MR_PACK_ROWS], old_rows / 4,
+                                        starts[MR_PACK_MARKS], n);
     header.file_bytes = at;
     memcpy(out, &header, sizeof header);
     mend_index(out, at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An invented pack, made one of version 2 by hand and not by the writer, so that writer and reader cannot agree on a
- * wrong one. A failure here ends the test.
+ * An invented pack, made one of version 2 by hand and not by the writer, so that writer and reader
+ * cannot agree on a wrong one. A failure here ends the test.
  */
 #ifndef TESTS_DATASET_INVENTED_MARKS_H
 #define TESTS_DATASET_INVENTED_MARKS_H

@@ -36,18 +36,21 @@ static void invent_tables(uint64_t i, struct invented *out)
     for (int c = 0; c < 3; c++) {
         out->template.h[c] = out->template.v[c] = 1;
         for (int k = 0; k < 64; k++)
-            out->template.quant[c][k] = (uint16_t)(i / 6 % 5 + 1); /* five templates, each for a while */
+            /* five templates, each for a while */
+            out->template.quant[c][k] = (uint16_t)(i / 6 % 5 + 1);
     }
     image->rows = out->rows;
     for (uint32_t r = 0; mr_packed_image_has_tiles(image->encoding) && r < image->n_rows; r++)
-        out->sums[r] = (uint32_t)mr_xxh3(out->bytes + out->rows[r], out->rows[r + 1] - out->rows[r]);
+        out->sums[r] =
+            (uint32_t)mr_xxh3(out->bytes + out->rows[r], out->rows[r + 1] - out->rows[r]);
     image->sums = mr_packed_image_has_tiles(image->encoding) ? out->sums : NULL;
     image->template = &out->template;
 }
 
 void invent(uint64_t i, struct invented *out)
 {
-    static const uint32_t encodings[] = {MR_PACKED_DCT, MR_PACKED_JPEG, MR_PACKED_DCT, MR_PACKED_RAW, MR_PACKED_DCT};
+    static const uint32_t encodings[] = {MR_PACKED_DCT, MR_PACKED_JPEG, MR_PACKED_DCT,
+                                         MR_PACKED_RAW, MR_PACKED_DCT};
     memset(out, 0, sizeof *out);
     struct mr_pack_entry *entry = &out->entry;
     entry->image = (struct mr_packed_image){.encoding = encodings[i % 5],
@@ -60,7 +63,8 @@ void invent(uint64_t i, struct invented *out)
         out->bytes[at] = byte_of(i, at);
     if (entry->image.encoding == MR_PACKED_DCT)
         invent_tables(i, out);
-    snprintf(out->name, sizeof out->name, "n%02u/file %llu.JPEG", (unsigned)(i % 3), (unsigned long long)i);
+    snprintf(out->name, sizeof out->name, "n%02u/file %llu.JPEG", (unsigned)(i % 3),
+             (unsigned long long)i);
     out->label = (int64_t)i * 3;
     entry->bytes = out->bytes;
     entry->name = out->name;
@@ -101,8 +105,8 @@ struct mr_pack_writer_options invented_options(uint64_t n_samples, uint64_t shar
                                            .class_name = invented_class};
 }
 
-mr_status invented_write_some(const char *dir, const struct mr_pack_writer_options *options, uint64_t n_stop,
-                              mr_error *error)
+mr_status invented_write_some(const char *dir, const struct mr_pack_writer_options *options,
+                              uint64_t n_stop, mr_error *error)
 {
     struct mr_pack_writer *writer;
     struct invented *invented = malloc(sizeof *invented);

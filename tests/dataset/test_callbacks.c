@@ -103,9 +103,9 @@ static void each_wrong_field_is_named(void **state)
 {
     (void)state;
     mr_callbacks callbacks = good();
-#define REFUSED(words, ...)                                                                                            \
-    callbacks = good();                                                                                                \
-    __VA_ARGS__;                                                                                                       \
+#define REFUSED(words, ...)                                                                        \
+    callbacks = good();                                                                            \
+    __VA_ARGS__;                                                                                   \
     expect_refused(&callbacks, words)
     REFUSED("struct_size", callbacks.struct_size = 0);
     REFUSED("have no get", callbacks.get = NULL);
@@ -113,10 +113,12 @@ static void each_wrong_field_is_named(void **state)
     REFUSED("dtype f32 needs a shape", callbacks.dtype = MR_F32);
     REFUSED("ndim 8 is above the limit of 7", callbacks.ndim = 8);
     REFUSED("dimension", callbacks.ndim = 1);
-    REFUSED("dtype 99 is not an mr_dtype", callbacks.ndim = 1; callbacks.shape[0] = 1; callbacks.dtype = (mr_dtype)99);
+    REFUSED("dtype 99 is not an mr_dtype", callbacks.ndim = 1; callbacks.shape[0] = 1;
+            callbacks.dtype = (mr_dtype)99);
     REFUSED("layout 7 is not an mr_layout", callbacks.ndim = 1; callbacks.shape[0] = 1;
             callbacks.layout = (mr_layout)7);
-    REFUSED("too large", callbacks.ndim = 2; callbacks.shape[0] = callbacks.shape[1] = INT64_C(1) << 33);
+    REFUSED("too large", callbacks.ndim = 2;
+            callbacks.shape[0] = callbacks.shape[1] = INT64_C(1) << 33);
     REFUSED("label_ndim 8", callbacks.label_ndim = 8);
     REFUSED("label_dtype 50", callbacks.label_dtype = (mr_dtype)50);
     REFUSED("label's shape", callbacks.label_ndim = 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The catalog region: every process that has the descriptors gets the same answers, and hostile content does no harm.
+ * The catalog region: every process that has the descriptors gets the same answers, and hostile
+ * content does no harm.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +108,8 @@ static void every_kind_is_the_same_in_another_process(void **state)
     snprintf(spec[0], sizeof spec[0], "%s", tree_spec(&tree, "", "data"));
     snprintf(spec[1], sizeof spec[1], "%s", tree_spec(&tree, "list", "list"));
     snprintf(spec[2], sizeof spec[2], "%s?bytes=3&stride=2", tree_spec(&tree, "records", "list"));
-    snprintf(spec[3], sizeof spec[3], "%s?bytes=2&label_bytes=1", tree_spec(&tree, "records", "list"));
+    snprintf(spec[3], sizeof spec[3], "%s?bytes=2&label_bytes=1",
+             tree_spec(&tree, "records", "list"));
     for (int i = 0; i < 4; i++) {
         mr_dataset *dataset = open_dataset(spec[i]);
         uint64_t sum = digest(mr_dataset_catalog(dataset));
@@ -224,7 +226,10 @@ static void a_small_limit_on_file_sizes_is_an_error_and_no_signal(void **state)
     static const struct {
         rlim_t bytes;
         mr_status status;
-    } cases[] = {{0, MR_ERR_NO_MEMORY}, {65535, MR_ERR_NO_MEMORY}, {65536, MR_ERR_NO_MEMORY}, {86000, MR_OK}};
+    } cases[] = {{0, MR_ERR_NO_MEMORY},
+                 {65535, MR_ERR_NO_MEMORY},
+                 {65536, MR_ERR_NO_MEMORY},
+                 {86000, MR_OK}};
     for (int i = 0; i < 4; i++) {
         mr_dataset *dataset;
         mr_error error = {0};
@@ -253,7 +258,8 @@ static void names_cost_half_a_byte_more_than_their_bytes(void **state)
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "n01440764_%05d.jpg", i % 100000); /* 19 letters and the NUL */
         if (i % 1000 == 0)
-            assert_int_equal(mr_catalog_builder_folder(&builder, i < 1000 ? "" : "x", (uint64_t)i / 1000, &error),
+            assert_int_equal(mr_catalog_builder_folder(&builder, i < 1000 ? "" : "x",
+                                                       (uint64_t)i / 1000, &error),
                              MR_OK);
         assert_int_equal(mr_catalog_builder_name(&builder, name, &error), MR_OK);
     }
@@ -269,7 +275,8 @@ static void names_cost_half_a_byte_more_than_their_bytes(void **state)
     assert_int_equal(mr_catalog_attach((int[]){fd, -1, -1}, &catalog, &error), MR_OK);
     for (int i = 0; i < N; i++) {
         char path[MR_CATALOG_PATH], expected[32];
-        snprintf(expected, sizeof expected, "%sn01440764_%05d.jpg", i < 1000 ? "" : "x/", i % 100000);
+        snprintf(expected, sizeof expected, "%sn01440764_%05d.jpg", i < 1000 ? "" : "x/",
+                 i % 100000);
         assert_int_equal(mr_catalog_path(catalog, (uint64_t)i, path), 0);
         assert_string_equal(path, expected);
     }
@@ -278,12 +285,16 @@ static void names_cost_half_a_byte_more_than_their_bytes(void **state)
 }
 
 #ifdef MR_HAVE_LIBSECCOMP
-/* As a kernel before 6.7 does with a memfd whose content is sealed; a filter sees no seals, so with every file. */
+/*
+ * As a kernel before 6.7 does with a memfd whose content is sealed; a filter sees no seals, so with
+ * every file.
+ */
 static bool refuse_shared_read_only_mappings(void)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     bool loaded = filter &&
-                  seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 2, SCMP_A2(SCMP_CMP_EQ, PROT_READ),
+                  seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 2,
+                                   SCMP_A2(SCMP_CMP_EQ, PROT_READ),
                                    SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_SHARED)) == 0 &&
                   seccomp_load(filter) == 0;
     seccomp_release(filter);
@@ -339,7 +350,8 @@ static void the_size_of_shared_memory_can_be_sealed_alone(void **state)
     assert_int_equal(error.os_error, EPERM);
     munmap(map, 4096);
     close(fd);
-    assert_int_equal(mr_shared_memory_create("millrace-test", UINT64_MAX, &fd, &error), MR_ERR_NO_MEMORY);
+    assert_int_equal(mr_shared_memory_create("millrace-test", UINT64_MAX, &fd, &error),
+                     MR_ERR_NO_MEMORY);
     assert_int_equal(fd, -1);
 }
 

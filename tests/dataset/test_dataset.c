@@ -52,9 +52,11 @@ static void wrong_arguments_are_refused(void **state)
     assert_int_equal(mr_dataset_open("", NULL, &dataset, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_dataset_open("x", NULL, NULL, &error), MR_ERR_INVALID);
     options.struct_size = 0;
-    assert_error(mr_dataset_open("x", &options, &dataset, &error), MR_ERR_INVALID, &error, "struct_size");
+    assert_error(mr_dataset_open("x", &options, &dataset, &error), MR_ERR_INVALID, &error,
+                 "struct_size");
     assert_int_equal(mr_dataset_open("/nonexistent/folder", NULL, &dataset, &error), MR_ERR_IO);
-    assert_string_equal(error.text, "cannot open the folder /nonexistent/folder: No such file or directory");
+    assert_string_equal(error.text,
+                        "cannot open the folder /nonexistent/folder: No such file or directory");
     mr_dataset_destroy(NULL);
     assert_int_equal(mr_dataset_count(NULL), 0);
     assert_int_equal(mr_dataset_n_classes(NULL), 0);

@@ -238,7 +238,8 @@ static bool model_acquire(struct model *model, uint32_t capacity, uint64_t file)
     if (!model->used_at[file]) {
         int oldest = -1;
         for (int i = 0; i < N_SHARDS; i++)
-            if (model->used_at[i] && !model->users[i] && (oldest < 0 || model->used_at[i] < model->used_at[oldest]))
+            if (model->used_at[i] && !model->users[i] &&
+                (oldest < 0 || model->used_at[i] < model->used_at[oldest]))
                 oldest = i;
         if (model->n_open == capacity && oldest < 0)
             return false;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order and choice of files are torchvision's; the oracle is os.walk written a second time, the slow way. */
+/*
+ * Order and choice of files are torchvision's; the oracle is os.walk written a second time, the
+ * slow way.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +40,8 @@ static void classes_and_files_are_sorted(void **state)
     tree_file(&tree, ".hidden/z.pgm");
     tree_file(&tree, "stray.jpg");
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
-    static const char *const paths[] = {".hidden/z.pgm", "Cat/x.webp", "dog/B.png", "dog/a.JPEG", "dog/b.jpg"};
+    static const char *const paths[] = {".hidden/z.pgm", "Cat/x.webp", "dog/B.png", "dog/a.JPEG",
+                                        "dog/b.jpg"};
     expect_paths(dataset, paths, 5);
     static const int64_t labels[] = {0, 1, 2, 2, 2};
     for (int i = 0; i < 5; i++)
@@ -61,7 +65,8 @@ static void folders_within_a_class_are_ordered_by_their_whole_path(void **state)
     tree_file(&tree, "c/a.jpg/4.jpg"); /* a folder with the name of an image */
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", ""));
     /* sorted(os.walk()): "c" < "c/a" < "c/a-b" < "c/a.jpg" < "c/a/b", since '-' < '.' < '/' */
-    static const char *const paths[] = {"c/z.jpg", "c/a/2.jpg", "c/a-b/3.jpg", "c/a.jpg/4.jpg", "c/a/b/1.jpg"};
+    static const char *const paths[] = {"c/z.jpg", "c/a/2.jpg", "c/a-b/3.jpg", "c/a.jpg/4.jpg",
+                                        "c/a/b/1.jpg"};
     expect_paths(dataset, paths, 5);
     mr_dataset_destroy(dataset);
 }
@@ -69,9 +74,11 @@ static void folders_within_a_class_are_ordered_by_their_whole_path(void **state)
 static void only_the_nine_extensions_count_in_any_case(void **state)
 {
     (void)state;
-    static const char *const yes[] = {"a.jpg",  "a.jpeg", "a.png",  "a.ppm", "a.bmp",      "a.pgm",   "a.tif",
-                                      "a.tiff", "a.webp", "A.JpEg", ".jpg",  "x.txt.TIFF", "\xff.png"};
-    static const char *const no[] = {"jpg", "a.jpg~", "a.gif", "a.jp", "a.jpg.txt", "", "a.", "a.jpgg", "a.jpg "};
+    static const char *const yes[] = {"a.jpg", "a.jpeg",     "a.png",   "a.ppm",  "a.bmp",
+                                      "a.pgm", "a.tif",      "a.tiff",  "a.webp", "A.JpEg",
+                                      ".jpg",  "x.txt.TIFF", "\xff.png"};
+    static const char *const no[] = {"jpg", "a.jpg~", "a.gif",  "a.jp",  "a.jpg.txt",
+                                     "",    "a.",     "a.jpgg", "a.jpg "};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         assert_true(mr_imagefolder_is_image(yes[i]));
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
@@ -86,19 +93,19 @@ static void names_of_any_bytes_are_listed_in_the_order_of_python(void **state)
     char longest[NAME_MAX + 3] = "c/";
     memset(longest + 2, 'y', NAME_MAX);
     memcpy(longest + 2 + NAME_MAX - 4, ".jpg", 5);
-    /* sorted() of what os.listdir gives: a byte that is no UTF-8 is U+DC80.. and comes after Chinese, before emoji. */
-    const char *const paths[] = {"c/\x01.jpg",
-                                 "c/\t\n'\"\\ .jpg",
-                                 "c/%41?x=1&y,z.jpg",
-                                 "c/-rf.jpg",
-                                 "c/x\xc3\xa9.jpg",         /* U+00E9 */
-                                 "c/x\xe4\xb8\xad.jpg",     /* U+4E2D */
-                                 "c/x\x80.jpg",             /* U+DC80 */
-                                 "c/x\xc3.jpg",             /* U+DCC3: a lead byte alone */
-                                 "c/x\xed\xa0\x80.jpg",     /* U+DCED: a surrogate is not valid UTF-8 */
-                                 "c/x\xff.jpg",             /* U+DCFF */
-                                 "c/x\xef\xbf\xbd.jpg",     /* U+FFFD */
-                                 "c/x\xf0\x9f\x98\x80.jpg", /* U+1F600 */
+    /*
+     * sorted() of what os.listdir gives: a byte that is no UTF-8 is U+DC80.. and comes after
+     * Chinese, before emoji.
+     */
+    const char *const paths[] = {"c/\x01.jpg", "c/\t\n'\"\\ .jpg", "c/%41?x=1&y,z.jpg", "c/-rf.jpg",
+                                 "c/x\xc3\xa9.jpg",     /* U+00E9 */
+                                 "c/x\xe4\xb8\xad.jpg", /* U+4E2D */
+                                 "c/x\x80.jpg",         /* U+DC80 */
+                                 "c/x\xc3.jpg",         /* U+DCC3: a lead byte alone */
+                                 /* U+DCED: a surrogate is not valid UTF-8 */
+                                 "c/x\xed\xa0\x80.jpg", "c/x\xff.jpg", /* U+DCFF */
+                                 "c/x\xef\xbf\xbd.jpg",                /* U+FFFD */
+                                 "c/x\xf0\x9f\x98\x80.jpg",            /* U+1F600 */
                                  longest};
     size_t n = sizeof paths / sizeof *paths;
     for (size_t i = n; i-- > 0;)
@@ -169,15 +176,20 @@ static void random_trees_equal_the_slow_oracle(void **state)
         qsort(found, n, sizeof *found, compare_found);
         mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
         if (mr_dataset_count(dataset) != (int64_t)n)
-            fail_msg("seed %u: %lld samples instead of %zu", seed, (long long)mr_dataset_count(dataset), n);
+            fail_msg("seed %u: %lld samples instead of %zu", seed,
+                     (long long)mr_dataset_count(dataset), n);
         for (size_t i = 0; i < n; i++) {
             char path[256];
             snprintf(path, sizeof path, "%.127s/%.63s", found[i].folder, found[i].name);
             if (strcmp(path_of(dataset, (int64_t)i), path) != 0)
-                fail_msg("seed %u: sample %zu is %s instead of %s", seed, i, path_of(dataset, (int64_t)i), path);
-            const char *class_ = mr_dataset_class_name(dataset, (uint32_t)label_of(dataset, (int64_t)i));
+                fail_msg("seed %u: sample %zu is %s instead of %s", seed, i,
+                         path_of(dataset, (int64_t)i), path);
+            const char *class_ =
+                mr_dataset_class_name(dataset, (uint32_t)label_of(dataset, (int64_t)i));
             assert_memory_equal(class_, found[i].folder, strlen(class_));
-            assert_int_equal(found[i].folder[strlen(class_)] == '/' || found[i].folder[strlen(class_)] == '\0', 1);
+            assert_int_equal(found[i].folder[strlen(class_)] == '/' ||
+                                 found[i].folder[strlen(class_)] == '\0',
+                             1);
         }
         mr_dataset_destroy(dataset);
         tree_destroy(&tree);
@@ -193,13 +205,14 @@ static void links_to_folders_are_folders_and_all_else_is_a_file(void **state)
     tree_folder(&tree, "data/cat");
     tree_link(&tree, "../elsewhere", "data/dog");         /* a class */
     tree_link(&tree, "../../elsewhere", "data/cat/deep"); /* a folder in a class */
-    tree_link(&tree, "nowhere", "data/cat/dangling.jpg"); /* os.walk calls it a file; reading it will fail */
+    /* os.walk calls it a file; reading it will fail */
+    tree_link(&tree, "nowhere", "data/cat/dangling.jpg");
     tree_link(&tree, "loop.jpg", "data/cat/loop.jpg");
     tree_link(&tree, "missing", "data/not-a-class");
     assert_int_equal(mkfifo(tree_at(&tree, "data/cat/pipe.jpg"), 0600), 0);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", "data"));
-    static const char *const paths[] = {"cat/dangling.jpg", "cat/loop.jpg", "cat/pipe.jpg", "cat/deep/real.jpg",
-                                        "dog/real.jpg"};
+    static const char *const paths[] = {"cat/dangling.jpg", "cat/loop.jpg", "cat/pipe.jpg",
+                                        "cat/deep/real.jpg", "dog/real.jpg"};
     expect_paths(dataset, paths, 5);
     assert_int_equal(mr_dataset_n_classes(dataset), 2);
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
@@ -230,7 +243,10 @@ static void a_link_that_leads_back_is_left_out_with_a_warning(void **state)
     mr_log_set(ignore_line, &n_lines);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
     mr_log_set(NULL, NULL);
-    /* "root" is no folder above within the class, so it is entered, and "c" in it is a folder above. */
+    /*
+     * "root" is no folder above within the class, so it is entered, and "c" in it is a folder
+     * above.
+     */
     static const char *const paths[] = {"c/a/1.jpg"};
     expect_paths(dataset, paths, 1);
     assert_int_equal(n_lines, 3);
@@ -250,7 +266,8 @@ static void an_empty_class_is_named_unless_allowed(void **state)
     mr_dataset_options options = MR_DATASET_OPTIONS_INIT;
     options.allow_empty_classes = true;
     mr_dataset *dataset;
-    assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", ""), &options, &dataset, NULL), MR_OK);
+    assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", ""), &options, &dataset, NULL),
+                     MR_OK);
     assert_int_equal(mr_dataset_n_classes(dataset), 3);
     assert_int_equal(mr_dataset_count(dataset), 1);
     assert_int_equal(label_of(dataset, 0), 0);
@@ -287,8 +304,10 @@ static void without_labels_all_images_below_the_folder_count(void **state)
     snprintf(spec, sizeof spec, "%s?label=none", tree_spec(&tree, "imagefolder", "hollow"));
     expect_open_error(spec, MR_ERR_DAMAGED, "hollow holds no image");
     snprintf(spec, sizeof spec, "%s?label=some", tree_spec(&tree, "imagefolder", "flat"));
-    expect_open_error(spec, MR_ERR_INVALID, "label 'some' of imagefolder is neither folder nor none");
-    expect_open_error(tree_spec(&tree, "imagefolder", "hollow"), MR_ERR_DAMAGED, "?label=none takes its images");
+    expect_open_error(spec, MR_ERR_INVALID,
+                      "label 'some' of imagefolder is neither folder nor none");
+    expect_open_error(tree_spec(&tree, "imagefolder", "hollow"), MR_ERR_DAMAGED,
+                      "?label=none takes its images");
 }
 
 static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **state)
@@ -298,9 +317,12 @@ static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **
     tree_create(&tree);
     tree_file(&tree, "flat/a.jpg");
     expect_open_error(tree_spec(&tree, "imagefolder", "absent"), MR_ERR_IO, "absent: No such file");
-    expect_open_error(tree_spec(&tree, "imagefolder", "flat/a.jpg"), MR_ERR_IO, "a.jpg: Not a directory");
-    expect_open_error(tree_spec(&tree, "", "flat/a.jpg"), MR_ERR_IO, "a file is list:FILE or records:FILE?bytes=N; ");
-    expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_DAMAGED, "flat holds no class folder");
+    expect_open_error(tree_spec(&tree, "imagefolder", "flat/a.jpg"), MR_ERR_IO,
+                      "a.jpg: Not a directory");
+    expect_open_error(tree_spec(&tree, "", "flat/a.jpg"), MR_ERR_IO,
+                      "a file is list:FILE or records:FILE?bytes=N; ");
+    expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_DAMAGED,
+                      "flat holds no class folder");
 }
 
 static void an_unreadable_folder_is_an_error_that_names_it(void **state)
@@ -387,7 +409,8 @@ static void progress_is_told_and_ends_at_the_number_of_files(void **state)
     options.progress = count_progress;
     options.progress_user = seen;
     mr_dataset *dataset;
-    assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", ""), &options, &dataset, NULL), MR_OK);
+    assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", ""), &options, &dataset, NULL),
+                     MR_OK);
     assert_true(seen[0] >= 1);
     assert_int_equal(seen[1], 37);
     mr_dataset_destroy(dataset);

@@ -74,7 +74,10 @@ static void a_png_tells_its_size(void **state)
     expect_format((const char *)png, 25, "png");
 }
 
-/* SOI, segments of 65 535 bytes, a restart marker, fill bytes, then a progressive frame header; cut at every length. */
+/*
+ * SOI, segments of 65 535 bytes, a restart marker, fill bytes, then a progressive frame header; cut
+ * at every length.
+ */
 static void a_jpeg_tells_its_size_wherever_its_frame_header_lies(void **state)
 {
     (void)state;
@@ -102,21 +105,26 @@ static void a_jpeg_tells_its_size_wherever_its_frame_header_lies(void **state)
     }
 }
 
-/* A JPEG of two EXIF blocks, the first behind the frame header, and a PNG with its chunk behind another one. */
+/*
+ * A JPEG of two EXIF blocks, the first behind the frame header, and a PNG with its chunk behind
+ * another one.
+ */
 static void orientation_is_the_first_one(void **state)
 {
     (void)state;
-    static const uint8_t jpeg[] = "\xff\xd8\xff\xe1\0\x0a"
-                                  "http:/xy"
-                                  "\xff\xc0\0\x11\x08\0\1\0\2\3\0\0\0\0\0\0\0\0\0"
-                                  "\xff\xe1\0\x22"
-                                  "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0"
-                                  "\xff\xe1\0\x22"
-                                  "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\3\0\0\0\0\0\0\xff\xda";
-    static const uint8_t png[] = "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\2\0\0\0\3\x08\2\0\0\0crc1\0\0\0\4gAMAdatacrc2"
-                                 "\0\0\0\x1a"
-                                 "eXIfMM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\5\0\0\0\0\0\0"
-                                 "crc3\0\0\0\0IDAT";
+    static const uint8_t jpeg[] =
+        "\xff\xd8\xff\xe1\0\x0a"
+        "http:/xy"
+        "\xff\xc0\0\x11\x08\0\1\0\2\3\0\0\0\0\0\0\0\0\0"
+        "\xff\xe1\0\x22"
+        "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0"
+        "\xff\xe1\0\x22"
+        "Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\3\0\0\0\0\0\0\xff\xda";
+    static const uint8_t png[] =
+        "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\2\0\0\0\3\x08\2\0\0\0crc1\0\0\0\4gAMAdatacrc2"
+        "\0\0\0\x1a"
+        "eXIfMM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\5\0\0\0\0\0\0"
+        "crc3\0\0\0\0IDAT";
     mr_sample_info info = inspect(jpeg, sizeof jpeg - 1);
     assert_int_equal(info.width, 2);
     assert_int_equal(info.height, 1);
@@ -130,7 +138,8 @@ static void orientation_is_the_first_one(void **state)
         assert_int_equal(inspect(png, cut).orientation, 1);
 }
 
-static void expect_size(const char *bytes, size_t len, uint32_t width, uint32_t height, uint32_t channels)
+static void expect_size(const char *bytes, size_t len, uint32_t width, uint32_t height,
+                        uint32_t channels)
 {
     mr_sample_info info = inspect(bytes, len);
     assert_int_equal(info.width, width);
@@ -141,8 +150,9 @@ static void expect_size(const char *bytes, size_t len, uint32_t width, uint32_t 
 static void other_formats_tell_their_size(void **state)
 {
     (void)state;
-    static const char extended[] = "RIFF....WEBPVP8X\12\0\0\0\30\0\0\0\4\1\0\6\0\0XMP \3\0\0\0abc\0"
-                                   "EXIF\40\0\0\0Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0";
+    static const char extended[] =
+        "RIFF....WEBPVP8X\12\0\0\0\30\0\0\0\4\1\0\6\0\0XMP \3\0\0\0abc\0"
+        "EXIF\40\0\0\0Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0";
     expect_size("RIFF....WEBPVP8 ....xxx\x9d\x01\x2a\x05\x41\x02\x80", 30, 0x105, 2, 3);
     expect_size("RIFF....WEBPVP8L....\x2f\x04\x41\0\x10.....", 30, 0x105, 2, 4);
     expect_size("RIFF....WEBPVP8L....\x2f\xff\xff\xff\x0f.....", 30, 16384, 16384, 3);
@@ -154,10 +164,12 @@ static void other_formats_tell_their_size(void **state)
     expect_size("BM..\0\0\0\0\0\0....\50\0\0\0\5\1\0\0\2\0\0\0", 26, 0x105, 2, 3);
     expect_size("BM..\0\0\0\0\0\0....\50\0\0\0\5\1\0\0\376\377\377\377", 26, 0x105, 2, 3);
     expect_size("BM..\0\0\0\0\0\0....\14\0\0\0\5\1\2\0\1\0\30\0", 26, 0x105, 2, 3);
-    expect_size("II*\0\10\0\0\0\3\0\0\1\3\0\1\0\0\0\5\1..\1\1\4\0\1\0\0\0\2\0\0\0\25\1\3\0\1\0\0\0\4\0..", 46, 0x105, 2,
-                4);
-    expect_size("MM\0*\0\0\0\10\0\3\1\0\0\3\0\0\0\1\1\5..\1\1\0\4\0\0\0\1\0\0\0\2\1\22\0\3\0\0\0\1\0\6..", 46, 2, 0x105,
-                1);
+    expect_size(
+        "II*\0\10\0\0\0\3\0\0\1\3\0\1\0\0\0\5\1..\1\1\4\0\1\0\0\0\2\0\0\0\25\1\3\0\1\0\0\0\4\0..",
+        46, 0x105, 2, 4);
+    expect_size(
+        "MM\0*\0\0\0\10\0\3\1\0\0\3\0\0\0\1\1\5..\1\1\0\4\0\0\0\1\0\0\0\2\1\22\0\3\0\0\0\1\0\6..",
+        46, 2, 0x105, 1);
     expect_size("P5 #4\n12\t3\n255\n", 16, 12, 3, 1);
     expect_size("P4\n12 3\n", 8, 12, 3, 1);
     expect_size("P6 12 3 65535 ", 14, 12, 3, 3);
@@ -171,9 +183,11 @@ static void hostile_segments_end_the_walk(void **state)
     bytes[1] = 0xd8;
     expect_format((const char *)bytes, sizeof bytes, "jpeg");
     for (size_t i = 2; i < sizeof bytes; i += 4)
-        memcpy(bytes + i, "\xff\xe0\0\0", i + 4 <= sizeof bytes ? 4 : 2); /* segments of no length */
+        /* segments of no length */
+        memcpy(bytes + i, "\xff\xe0\0\0", i + 4 <= sizeof bytes ? 4 : 2);
     expect_format((const char *)bytes, sizeof bytes, "jpeg");
-    expect_format("\xff\xd8\xff\xda\0\x0c\xff\xc0\0\x11\x08\0\1\0\1\3", 16, "jpeg"); /* a frame after the pixels */
+    /* a frame after the pixels */
+    expect_format("\xff\xd8\xff\xda\0\x0c\xff\xc0\0\x11\x08\0\1\0\1\3", 16, "jpeg");
     expect_format("\xff\xd8\xff\xc4\0\x02\0\0\0\0\0\0\0\0\0\0", 16, "jpeg");
 }
 
@@ -208,7 +222,9 @@ static void records_tell_their_shape(void **state)
     mr_dataset *dataset = open_dataset(spec);
     info.struct_size = 0;
     assert_int_equal(mr_dataset_inspect(dataset, 1, &info, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the mr_sample_info is 0: initialise it with MR_SAMPLE_INFO_INIT");
+    assert_string_equal(
+        error.text,
+        "struct_size of the mr_sample_info is 0: initialise it with MR_SAMPLE_INFO_INIT");
     info.struct_size = sizeof info;
     assert_int_equal(mr_dataset_inspect(dataset, 1, &info, NULL), MR_OK);
     assert_string_equal(info.format, "raw");

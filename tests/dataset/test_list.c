@@ -31,9 +31,9 @@ static void get_label(const mr_dataset *dataset, int64_t index, void *label)
 {
     const uint8_t *data;
     size_t len;
-    assert_int_equal(
-        mr_catalog_split(mr_dataset_catalog(dataset), index, (const uint8_t *)"xyz", 3, &data, &len, label, NULL),
-        MR_OK);
+    assert_int_equal(mr_catalog_split(mr_dataset_catalog(dataset), index, (const uint8_t *)"xyz", 3,
+                                      &data, &len, label, NULL),
+                     MR_OK);
     assert_int_equal(len, 3);
 }
 
@@ -42,8 +42,9 @@ static void lines_give_paths_and_labels(void **state)
     (void)state;
     struct tree tree;
     tree_create(&tree);
-    const char text[] =
-        "a b.jpg\t3\n/abs/x.png\t-9223372036854775808\r\nsub/\\t\\n\\\\.jpg\t+7\n\xff\t9223372036854775807";
+    const char text[] = "a "
+                        "b.jpg\t3\n/abs/x.png\t-9223372036854775808\r\nsub/"
+                        "\\t\\n\\\\.jpg\t+7\n\xff\t9223372036854775807";
     mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text - 1));
     static const char *const paths[] = {"a b.jpg", "/abs/x.png", "sub/\t\n\\.jpg", "\xff"};
     static const int64_t labels[] = {3, INT64_MIN, 7, INT64_MAX};
@@ -165,11 +166,13 @@ static void each_wrong_line_is_named(void **state)
         CASE("a\t1e400\n", "the label is neither"),
         CASE("a\t--1\n", "the label is neither"),
         CASE("a\t1\0\n", "the label is neither"),
-        CASE("a\t1111111111111111111111111111111111111111111111111111111111111111111111\n", "the label is neither"),
+        CASE("a\t1111111111111111111111111111111111111111111111111111111111111111111111\n",
+             "the label is neither"),
         CASE("a\t1 2\nb\t1\n", "list.txt:2: the label has 1 numbers, the first has 2"),
         CASE("a\t1\nb\t9223372036854775808\n", "list.txt:2: the label does not fit into 64 bits"),
         CASE("a\t1.5\nb\t1e39\n", "list.txt:2: the label does not fit into f32"),
-        CASE("a\t1.5\nb\t1000000000000000000000000000000000000000\n", "list.txt:2: the label does not fit into f32"),
+        CASE("a\t1.5\nb\t1000000000000000000000000000000000000000\n",
+             "list.txt:2: the label does not fit into f32"),
         CASE("# classes:\tx\na\t1\nb\n", "list.txt:3: no tab"),
         CASE("# classes:\tx\n", "holds no sample"),
         CASE("# classes:\tx\t\ty\na\t1\n", "list.txt:1: a class name is empty"),
@@ -179,11 +182,13 @@ static void each_wrong_line_is_named(void **state)
     struct tree tree;
     tree_create(&tree);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_open_error(list_of(&tree, cases[i].text, cases[i].len), MR_ERR_DAMAGED, cases[i].words);
+        expect_open_error(list_of(&tree, cases[i].text, cases[i].len), MR_ERR_DAMAGED,
+                          cases[i].words);
     char *text = malloc(5000);
     memset(text, 'p', 5000);
     memcpy(text + 4096, "\t1\n", 3);
-    expect_open_error(list_of(&tree, text, 4099), MR_ERR_DAMAGED, "list.txt:1: the path has more than 4095 bytes");
+    expect_open_error(list_of(&tree, text, 4099), MR_ERR_DAMAGED,
+                      "list.txt:1: the path has more than 4095 bytes");
     memcpy(text + 4095, "\t1\n", 3);
     mr_dataset *dataset = open_dataset(list_of(&tree, text, 4098));
     assert_int_equal(strlen(path_of(dataset, 0)), 4095);

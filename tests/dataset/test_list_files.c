@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datasets of the program's paths and labels: their order, every byte of a path, and what is refused. */
+/*
+ * Datasets of the program's paths and labels: their order, every byte of a path, and what is
+ * refused.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +29,8 @@ static mr_dataset *make_dataset(const char *const *paths, const int64_t *labels,
 static void paths_and_labels_keep_their_order(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"b10.jpg", "b9.jpg", "b10.jpg", "/abs/\xff\r.png", "a\tb\nc\\d e.jpg", " "};
+    static const char *const paths[] = {"b10.jpg",         "b9.jpg",           "b10.jpg",
+                                        "/abs/\xff\r.png", "a\tb\nc\\d e.jpg", " "};
     static const int64_t labels[] = {3, INT64_MIN, 7, INT64_MAX, -1, 0};
     mr_dataset *dataset = make_dataset(paths, labels, 6);
     char name[100];

@@ -153,7 +153,8 @@ static void failures_name_the_file_and_leave_the_old_list(void **state)
     char text[64];
     make_tree(&tree);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "", "data"));
-    assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "no/such/l"), &error), MR_ERR_IO, &error, "no/such/l");
+    assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "no/such/l"), &error), MR_ERR_IO,
+                 &error, "no/such/l");
     tree_write(&tree, "dir/l", "old", 3);
     struct rlimit limit, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -172,13 +173,17 @@ static void failures_name_the_file_and_leave_the_old_list(void **state)
     char spec[8192];
     snprintf(spec, sizeof spec, "%s?bytes=1", tree_spec(&tree, "records", "r"));
     dataset = open_dataset(spec);
-    assert_int_equal(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error),
+                     MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
     mr_dataset_options options = MR_DATASET_OPTIONS_INIT;
     options.allow_empty_classes = true;
     tree_folder(&tree, "bare/class");
-    assert_int_equal(mr_dataset_open(tree_spec(&tree, "imagefolder", "bare"), &options, &dataset, &error), MR_OK);
-    assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error), MR_ERR_UNSUPPORTED, &error, "no sample");
+    assert_int_equal(
+        mr_dataset_open(tree_spec(&tree, "imagefolder", "bare"), &options, &dataset, &error),
+        MR_OK);
+    assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "x"), &error), MR_ERR_UNSUPPORTED,
+                 &error, "no sample");
     mr_dataset_destroy(dataset);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "pack:DIR" as a dataset: what the catalog answers about samples, and its errors when the pack is not what it should
- * be.
+ * "pack:DIR" as a dataset: what the catalog answers about samples, and its errors when the pack is
+ * not what it should be.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,8 @@ static void expect_error(const struct tree *tree, mr_status status, const char *
 }
 
 /* Set bytes of the index at an offset in a section; its checksum is right again. */
-static void alter_index(const struct tree *tree, enum mr_pack_section which, uint64_t at, uint64_t value, size_t size)
+static void alter_index(const struct tree *tree, enum mr_pack_section which, uint64_t at,
+                        uint64_t value, size_t size)
 {
     size_t len;
     struct mr_pack_header header;
@@ -83,12 +84,16 @@ static void samples_have_the_names_and_labels_of_what_was_packed(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Extents, description, checksum and label of all samples, as a worker asks for them; exits the process when wrong. */
+/*
+ * Extents, description, checksum and label of all samples, as a worker asks for them; exits the
+ * process when wrong.
+ */
 static bool samples_are_right(const struct mr_catalog *catalog)
 {
     struct invented want;
     uint8_t *const bytes = want.bytes;
-    bool good = mr_catalog_is_pack(catalog) && mr_catalog_is_described(catalog) && !mr_catalog_loose_files(catalog);
+    bool good = mr_catalog_is_pack(catalog) && mr_catalog_is_described(catalog) &&
+                !mr_catalog_loose_files(catalog);
     for (int64_t i = 0; good && i < mr_catalog_count(catalog); i++) {
         struct mr_extent extent, all;
         struct mr_packed_image image;
@@ -98,14 +103,17 @@ static bool samples_are_right(const struct mr_catalog *catalog)
         int64_t label = -1;
         invent((uint64_t)i, &want);
         len = (size_t)want.entry.image.len;
-        good = mr_catalog_extents(catalog, i, &extent) == 1 && mr_catalog_path(catalog, extent.file, path) == 0;
+        good = mr_catalog_extents(catalog, i, &extent) == 1 &&
+               mr_catalog_path(catalog, extent.file, path) == 0;
         mr_catalog_extent_whole(catalog, i, &all);
-        good = good && extent.len == want.entry.image.len && all.len == len && all.offset == extent.offset;
-        good = good && mr_catalog_packed(catalog, i, &image, NULL) == MR_OK && image.len == want.entry.image.len &&
-               image.width == want.entry.image.width;
+        good = good && extent.len == want.entry.image.len && all.len == len &&
+               all.offset == extent.offset;
+        good = good && mr_catalog_packed(catalog, i, &image, NULL) == MR_OK &&
+               image.len == want.entry.image.len && image.width == want.entry.image.width;
         good = good && mr_catalog_verify(catalog, i, bytes, len, NULL) == MR_OK &&
                mr_catalog_verify(catalog, i, bytes, len - 1, NULL) == MR_ERR_DAMAGED;
-        good = good && mr_catalog_split(catalog, i, bytes, 7, &data, &data_len, &label, NULL) == MR_OK &&
+        good = good &&
+               mr_catalog_split(catalog, i, bytes, 7, &data, &data_len, &label, NULL) == MR_OK &&
                data == bytes && data_len == 7 && label == want.label;
     }
     return good;
@@ -132,8 +140,10 @@ static void another_process_attaches_to_the_same(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct mr_catalog *catalog;
-        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK && samples_are_right(catalog) ? 0
-                                                                                                                : 1);
+        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK &&
+                      samples_are_right(catalog)
+                  ? 0
+                  : 1);
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
@@ -170,11 +180,12 @@ static void altered_bytes_are_found_and_named(void **state)
     invent(3, &sample);
     size_t len = (size_t)sample.entry.image.len;
     uint8_t *whole = sample.bytes;
-    assert_error(mr_catalog_verify(mr_dataset_catalog(dataset), 3, whole, len - 1, &error), MR_ERR_DAMAGED, &error,
-                 "file 3.JPEG, index 3): 1092 bytes instead of 1093");
+    assert_error(mr_catalog_verify(mr_dataset_catalog(dataset), 3, whole, len - 1, &error),
+                 MR_ERR_DAMAGED, &error, "file 3.JPEG, index 3): 1092 bytes instead of 1093");
     for (size_t at = 0; at < len; at += 61) {
         whole[at] ^= 4;
-        assert_error(mr_catalog_verify(mr_dataset_catalog(dataset), 3, whole, len, &error), MR_ERR_DAMAGED, &error,
+        assert_error(mr_catalog_verify(mr_dataset_catalog(dataset), 3, whole, len, &error),
+                     MR_ERR_DAMAGED, &error,
                      "/p/shard-00000 (n00/file 3.JPEG, index 3): its bytes were altered");
         assert_int_equal(error.index, 3);
         whole[at] ^= 4;
@@ -186,8 +197,10 @@ static void labels_may_be_arrays(void **state)
 {
     (void)state;
     struct tree tree;
-    struct mr_sample_kind kind = {
-        .label_dtype = MR_F32, .label_ndim = 2, .label_shape = {2, 3}, .label_bytes = 6 * sizeof(float)};
+    struct mr_sample_kind kind = {.label_dtype = MR_F32,
+                                  .label_ndim = 2,
+                                  .label_shape = {2, 3},
+                                  .label_bytes = 6 * sizeof(float)};
     struct mr_pack_writer_options options = invented_options(2, SHARD);
     struct mr_pack_writer *writer;
     struct invented sample;
@@ -208,7 +221,8 @@ static void labels_may_be_arrays(void **state)
     assert_int_equal(mr_dataset_kind(dataset)->label_shape[1], 3);
     for (int64_t i = 0; i < 2; i++) {
         struct mr_extent extent;
-        assert_int_equal(mr_catalog_label(mr_dataset_catalog(dataset), i, got, &extent, NULL), MR_OK);
+        assert_int_equal(mr_catalog_label(mr_dataset_catalog(dataset), i, got, &extent, NULL),
+                         MR_OK);
         assert_memory_equal(got, labels[i], sizeof got);
     }
     int64_t label;
@@ -243,7 +257,8 @@ static void inspect_tells_what_the_index_knows(void **state)
 static void inspect_looks_into_files_that_were_kept(void **state)
 {
     (void)state;
-    static const uint8_t jpeg[] = "\xff\xd8\xff\xe0\0\x04\1\2\xff\xc0\0\x11\x08\x01\x02\x03\x04\x03";
+    static const uint8_t jpeg[] =
+        "\xff\xd8\xff\xe0\0\x04\1\2\xff\xc0\0\x11\x08\x01\x02\x03\x04\x03";
     struct tree tree;
     struct mr_pack_writer_options options = invented_options(3, SHARD);
     struct mr_pack_writer *writer;
@@ -281,8 +296,8 @@ static void a_pack_is_no_list(void **state)
     mr_error error = {0};
     make_pack(&tree);
     mr_dataset *dataset = open_pack(&tree);
-    assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "l"), &error), MR_ERR_UNSUPPORTED, &error,
-                 "one file per sample");
+    assert_error(mr_dataset_save_list(dataset, tree_at(&tree, "l"), &error), MR_ERR_UNSUPPORTED,
+                 &error, "one file per sample");
     mr_dataset_destroy(dataset);
 }
 
@@ -338,7 +353,8 @@ static void an_index_that_was_altered_is_refused(void **state)
     bytes[8] = 7;
     write_whole(tree_at(&tree, "p/index"), bytes, len);
     expect_error(&tree, MR_ERR_UNSUPPORTED,
-                 "/p/index is of version 7, this library reads version 3: make the pack again with millrace pack");
+                 "/p/index is of version 7, this library reads version 3: make the pack again with "
+                 "millrace pack");
     bytes[8] = 3;
     write_whole(tree_at(&tree, "p/index"), bytes, len - 1);
     expect_error(&tree, MR_ERR_DAMAGED, "its header says ");
@@ -355,8 +371,8 @@ static void shards_that_are_not_what_the_index_says_are_named(void **state)
     const char *shard = tree_at(&tree, "p/shard-00001");
     assert_int_equal(stat(shard, &st), 0);
     assert_int_equal(truncate(shard, st.st_size - 1), 0);
-    snprintf(words, sizeof words, "/p/shard-00001 has %jd bytes, the index says %jd", (intmax_t)st.st_size - 1,
-             (intmax_t)st.st_size);
+    snprintf(words, sizeof words, "/p/shard-00001 has %jd bytes, the index says %jd",
+             (intmax_t)st.st_size - 1, (intmax_t)st.st_size);
     expect_error(&tree, MR_ERR_DAMAGED, words);
     assert_int_equal(truncate(shard, st.st_size + 1), 0);
     expect_error(&tree, MR_ERR_DAMAGED, "/p/shard-00001 has ");
@@ -384,17 +400,20 @@ static void a_sample_that_points_outside_is_damaged_and_named(void **state)
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error = {0};
     make_pack(&tree);
-    alter_index(&tree, MR_PACK_SAMPLES, 4 * sizeof(struct mr_pack_sample) + offsetof(struct mr_pack_sample, shard), 99,
-                4);
-    alter_index(&tree, MR_PACK_SAMPLES, 5 * sizeof(struct mr_pack_sample) + offsetof(struct mr_pack_sample, name),
+    alter_index(&tree, MR_PACK_SAMPLES,
+                4 * sizeof(struct mr_pack_sample) + offsetof(struct mr_pack_sample, shard), 99, 4);
+    alter_index(&tree, MR_PACK_SAMPLES,
+                5 * sizeof(struct mr_pack_sample) + offsetof(struct mr_pack_sample, name),
                 UINT64_MAX, 8);
     mr_dataset *dataset = open_pack(&tree);
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
-    static const char want[] = "/p/index (n01/file 4.JPEG, index 4): its entry in the index points outside of the pack";
+    static const char want[] =
+        "/p/index (n01/file 4.JPEG, index 4): its entry in the index points outside of the pack";
     assert_error(mr_catalog_packed(catalog, 4, &image, &error), MR_ERR_DAMAGED, &error, want);
     assert_int_equal(error.index, 4);
     memset(&error, 0, sizeof error);
-    assert_error(mr_catalog_verify(catalog, 4, (const uint8_t *)"", 0, &error), MR_ERR_DAMAGED, &error, want);
+    assert_error(mr_catalog_verify(catalog, 4, (const uint8_t *)"", 0, &error), MR_ERR_DAMAGED,
+                 &error, want);
     assert_int_equal(mr_catalog_extents(catalog, 4, &extent), 1);
     assert_in_range(extent.file, 0, mr_catalog_n_files(catalog) - 1);
     assert_int_equal(mr_dataset_inspect(dataset, 4, &info, &error), MR_ERR_DAMAGED);
@@ -425,7 +444,8 @@ static void an_index_that_was_overwritten_is_not_attached(void **state)
     memset(&header, 0, sizeof header);
     assert_int_equal(pwrite(fd, &header, sizeof header, 0), sizeof header);
     assert_int_equal(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, &error), MR_ERR_DAMAGED);
-    assert_true(samples_are_right(mr_dataset_catalog(dataset))); /* the header is not looked at again */
+    /* the header is not looked at again */
+    assert_true(samples_are_right(mr_dataset_catalog(dataset)));
     close(fd);
     free(bytes);
     mr_dataset_destroy(dataset);

@@ -18,14 +18,17 @@ import tempfile
 CLASSES, IMAGES = 1, 13  # of make_folder: colour in 4:2:0, the 7th grey, the 11th progressive, the last a PNG
 MASK = (1 << 64) - 1
 P32 = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
-P64 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+P64 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63,
+       0x27D4EB2F165667C5)
 SECRET = bytes.fromhex(
     "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
     "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
     "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
-    "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
+    "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
+)
 ENCODINGS = {1: "jpeg", 2: "raw", 3: "dct", 5: "marked"}
-ZIGZAG = sorted(range(64), key=lambda k: (k // 8 + k % 8, k // 8 if (k // 8 + k % 8) % 2 else k % 8))
+ZIGZAG = sorted(range(64),
+                key=lambda k: (k // 8 + k % 8, k // 8 if (k // 8 + k % 8) % 2 else k % 8))
 
 
 def xxh3(data):
@@ -95,7 +98,8 @@ def read_index(folder):
     for i, (size,) in enumerate(struct.iter_unpack("<Q", shards)):
         assert os.path.getsize(os.path.join(folder, f"shard-{i:05}")) == size
     assert [text_at(class_names, at) for (at,) in struct.iter_unpack("<Q", classes)] == ["class_0"]
-    keys = "offset len checksum rows sums name shard template width height n_rows encoding flags orientation".split()
+    keys = "offset len checksum rows sums name shard template width height n_rows encoding flags orientation".split(
+    )
     found = []
     for i, fields in enumerate(struct.iter_unpack("<6Q5IHBB", samples)):
         sample = dict(zip(keys, fields))
@@ -109,14 +113,16 @@ def read_index(folder):
         elif has_marks:
             assert struct.unpack_from("<QQ", marks, 16 * i) == (0, 0)
         if sample["encoding"] in ("dct", "marked"):
-            sample["rows"] = struct.unpack_from(f"<{sample['n_rows'] + 1}I", rows, 4 * sample["rows"])
-            sample["template"] = templates[528 * sample["template"] : 528 * sample["template"] + 528]
+            sample["rows"] = struct.unpack_from(f"<{sample['n_rows'] + 1}I", rows,
+                                                4 * sample["rows"])
+            sample["template"] = templates[528 * sample["template"]:528 * sample["template"] + 528]
         with open(os.path.join(folder, f"shard-{sample['shard']:05}"), "rb") as shard:
             shard.seek(sample["offset"])
             sample["bytes"] = shard.read(sample["len"])
         assert xxh3(sample["bytes"]) == sample["checksum"], "a sample's checksum"
         if sample["encoding"] == "dct":
-            check_rows(sample, struct.unpack_from(f"<{sample['n_rows']}I", sums, 4 * sample["sums"]))
+            check_rows(sample, struct.unpack_from(f"<{sample['n_rows']}I", sums,
+                                                  4 * sample["sums"]))
         found.append(sample)
     return found
 
@@ -190,13 +196,15 @@ def read_blocks(sample):
     return found, n_components
 
 
-COSINES = [[(math.sqrt(0.5) if u == 0 else 1) / 2 * math.cos((2 * x + 1) * u * math.pi / 16) for u in range(8)]
-           for x in range(8)]
+COSINES = [[(math.sqrt(0.5) if u == 0 else 1) / 2 * math.cos((2 * x + 1) * u * math.pi / 16)
+            for u in range(8)] for x in range(8)]
 
 
 def inverse_dct(block):
-    columns = [[sum(COSINES[y][v] * block[8 * v + u] for v in range(8)) for u in range(8)] for y in range(8)]
-    return [[sum(COSINES[x][u] * columns[y][u] for u in range(8)) + 128 for x in range(8)] for y in range(8)]
+    columns = [[sum(COSINES[y][v] * block[8 * v + u] for v in range(8)) for u in range(8)]
+               for y in range(8)]
+    return [[sum(COSINES[x][u] * columns[y][u] for u in range(8)) + 128 for x in range(8)]
+            for y in range(8)]
 
 
 def read_marks(marks):
@@ -324,7 +332,8 @@ def decode_by_marks(sample, first_row, last_row, first_column, last_column):
                 before = [0] * n_components
             if column % 16 == 0:  # where the next mark is
                 mark = row * each + column // 16
-                assert (scan.at + begin - scan_at) * 8 + scan.bit == places[mark] and before == list(predictors[mark])
+                assert (scan.at + begin -
+                        scan_at) * 8 + scan.bit == places[mark] and before == list(predictors[mark])
             mcu += 1
             for c, (dc, ac) in enumerate(header["tables"]):
                 for y in range(v[c]):
@@ -354,7 +363,8 @@ def compare_marks(marked, coefficients):
         boxes.append((n_rows // 3, n_rows // 2, n_columns * 2 // 3, n_columns - 1 - i % 2))
         for box in boxes:
             found = decode_by_marks(sample, *box)
-            assert found and all(block == wanted[key] for key, block in found.items()), (sample["name"], box)
+            assert found and all(block == wanted[key]
+                                 for key, block in found.items()), (sample["name"], box)
             n_compared += len(found)
             assert box[3] - box[2] < n_columns - 1 or len(found) == len(wanted)
     assert n_compared > 1000
@@ -379,7 +389,8 @@ def export(millrace, folder, name, place):
     """The pixels of one file, R, G and B plane."""
     with open(os.path.join(folder, "one.list"), "w", encoding="utf-8") as file:
         file.write(f"{name}\t0\n")
-    run(millrace, "export", "--data", f"list:{folder}/one.list", "--transform", "none", "--batch-size", "1", "--out", place)
+    run(millrace, "export", "--data", f"list:{folder}/one.list", "--transform", "none",
+        "--batch-size", "1", "--out", place)
     return read_npy(place)
 
 
@@ -400,7 +411,8 @@ def compare_brightness(sample, shape, pixels):
                 rgb = [pixels[at + plane * width * height] for plane in range(3)]
                 if min(rgb) == 0 or max(rgb) == 255:
                     continue
-                brightness = rgb[0] if n_components == 1 else 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]
+                brightness = rgb[
+                    0] if n_components == 1 else 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]
                 worst = max(worst, abs(brightness - value))
                 n_compared += 1
     assert n_compared > 1000 and worst < 1.6, f"{sample['name']}: {n_compared} pixels, off by up to {worst}"
@@ -425,7 +437,8 @@ def test(millrace, folder, out, encoding, references, *options):
             assert sample["bytes"] == original
         elif wanted == "raw":
             shape, pixels = references[i]
-            assert shape[2:] == (sample["height"], sample["width"]) and sample["len"] == 3 * shape[2] * shape[3]
+            assert shape[2:] == (sample["height"],
+                                 sample["width"]) and sample["len"] == 3 * shape[2] * shape[3]
             n = shape[2] * shape[3]
             assert all(sample["bytes"][c::3] == pixels[c * n : (c + 1) * n] for c in range(3))
         else:
@@ -439,10 +452,14 @@ def main():
     try:
         folder = os.path.join(base, "images")
         run(make_folder, folder, str(CLASSES), str(IMAGES))
-        references = {i: export(millrace, folder, f"class_0/{i:04}.{'png' if i == 12 else 'jpg'}", f"{base}/one.npy")
-                      for i in range(IMAGES)}
-        samples = {encoding: test(millrace, folder, os.path.join(base, encoding), encoding, references)
-                   for encoding in ("jpeg", "raw", "dct")}
+        references = {
+            i: export(millrace, folder, f"class_0/{i:04}.{'png' if i == 12 else 'jpg'}",
+                      f"{base}/one.npy") for i in range(IMAGES)
+        }
+        samples = {
+            encoding: test(millrace, folder, os.path.join(base, encoding), encoding, references)
+            for encoding in ("jpeg", "raw", "dct")
+        }
         compare_marks(samples["jpeg"], samples["dct"])
         test(millrace, folder, os.path.join(base, "plain"), "jpeg", references, "--no-index")
     finally:

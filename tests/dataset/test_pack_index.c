@@ -225,8 +225,9 @@ static void another_version_says_so(void **state)
     uint8_t *bytes = make_index(&len);
     bytes[8] = 2;
     mend_index(bytes, len);
-    expect_refused(bytes, len, MR_ERR_UNSUPPORTED,
-                   "is of version 2, this library reads version 3: make the pack again with millrace pack");
+    expect_refused(
+        bytes, len, MR_ERR_UNSUPPORTED,
+        "is of version 2, this library reads version 3: make the pack again with millrace pack");
     bytes[8] = 0;
     mend_index(bytes, len);
     expect_refused(bytes, len, MR_ERR_UNSUPPORTED, "is of version 0");
@@ -238,7 +239,8 @@ static void another_version_says_so(void **state)
 }
 
 /* One field of the header set, its checksum right: of a pack with marks or without. */
-static void expect_refused_either(bool marked, size_t at, uint64_t value, size_t size, const char *words)
+static void expect_refused_either(bool marked, size_t at, uint64_t value, size_t size,
+                                  const char *words)
 {
     size_t len;
     uint8_t *bytes = marked ? make_marked_index(&len) : make_index(&len);
@@ -267,13 +269,15 @@ static void headers_that_make_no_sense_are_refused(void **state)
     expect_refused_with(AT(label_bytes), 0, 8, "0 bytes");
     expect_refused_with(AT(label_bytes), UINT64_MAX, 8, "18446744073709551615 bytes");
     expect_refused_with(AT(n_samples), N + 1, 8, "its header says 13 samples");
-    expect_refused_with(AT(n_samples), UINT64_MAX, 8, "its header says 18446744073709551615 samples");
+    expect_refused_with(AT(n_samples), UINT64_MAX, 8,
+                        "its header says 18446744073709551615 samples");
 }
 
 static void sections_outside_of_the_file_are_refused(void **state)
 {
     (void)state;
-    static const uint64_t places[] = {0, 8, 292, 297, UINT64_MAX, UINT64_MAX - 7, INT64_MAX - 7, (uint64_t)1 << 40};
+    static const uint64_t places[] = {
+        0, 8, 292, 297, UINT64_MAX, UINT64_MAX - 7, INT64_MAX - 7, (uint64_t)1 << 40};
     for (int which = 0; which < MR_PACK_N_SECTIONS; which++) {
         size_t at = AT(sections) + 16 * (size_t)which;
         for (int marked = 0; marked < 2; marked++) {
@@ -296,12 +300,14 @@ static void sections_of_odd_lengths_are_refused(void **state)
     expect_refused_with(AT(sections[MR_PACK_CLASSES].len), 12, 8, "not a multiple of 8");
     expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 12, 8, "not a multiple of 8");
     expect_refused_with(AT(sections[MR_PACK_SHARDS].len), 0, 8, "12 samples and no shard");
-    expect_refused_with(AT(sections[MR_PACK_LABELS].len), 95, 8, "95 bytes of labels for 12 samples");
+    expect_refused_with(AT(sections[MR_PACK_LABELS].len), 95, 8,
+                        "95 bytes of labels for 12 samples");
     expect_refused_with(AT(sections[MR_PACK_NAMES].len), 5, 8, "do not end with a zero byte");
     expect_refused_with(AT(sections[MR_PACK_CLASS_NAMES].len), 2, 8, "do not end with a zero byte");
     expect_refused_with(AT(sections[MR_PACK_ORIGIN].len), 3, 8, "do not end with a zero byte");
     expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 17, 8, "not a multiple of 16");
-    expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 16 * (N - 1), 8, "176 bytes of marks for 12 samples");
+    expect_refused_either(true, AT(sections[MR_PACK_MARKS].len), 16 * (N - 1), 8,
+                          "176 bytes of marks for 12 samples");
 }
 
 /* One field of sample 0, which has coefficients, set: it is damaged and the others are not. */
@@ -345,8 +351,12 @@ static void samples_that_point_outside_are_damaged(void **state)
     expect_sample_damaged(OF(n_rows), 1000, 4);
 }
 
-/* Sample 1, whose marks are the file's first, with one field set in a section: it is damaged and the others are not. */
-static void expect_marked_damaged(enum mr_pack_section which, size_t at, uint64_t value, size_t size)
+/*
+ * Sample 1, whose marks are the file's first, with one field set in a section: it is damaged and
+ * the others are not.
+ */
+static void expect_marked_damaged(enum mr_pack_section which, size_t at, uint64_t value,
+                                  size_t size)
 {
     size_t len;
     uint8_t *bytes = make_marked_index(&len);
@@ -355,7 +365,8 @@ static void expect_marked_damaged(enum mr_pack_section which, size_t at, uint64_
     const struct mr_pack_sample *sample;
     struct mr_packed_image image;
     memcpy(&header, bytes, sizeof header);
-    size_t stride = which == MR_PACK_SAMPLES ? sizeof(struct mr_pack_sample) : sizeof(struct mr_pack_marks);
+    size_t stride =
+        which == MR_PACK_SAMPLES ? sizeof(struct mr_pack_sample) : sizeof(struct mr_pack_marks);
     memcpy(bytes + header.sections[which].off + stride + at, &value, size);
     mend_index(bytes, len);
     attach(bytes, len, &index);
@@ -408,7 +419,8 @@ static void a_file_of_marks_without_bytes_has_none(void **state)
 static void marks_of_absurd_length_make_a_damaged_sample(void **state)
 {
     (void)state;
-    const struct mr_pack_marks places[] = {{0, MR_PACK_MAX_MARKS_BYTES}, {0, MR_PACK_MAX_MARKS_BYTES + 1}};
+    const struct mr_pack_marks places[] = {{0, MR_PACK_MAX_MARKS_BYTES},
+                                           {0, MR_PACK_MAX_MARKS_BYTES + 1}};
     const uint64_t marks_bytes = INT64_MAX;
     for (size_t i = 0; i < 2; i++) {
         size_t len;
@@ -419,7 +431,8 @@ static void marks_of_absurd_length_make_a_damaged_sample(void **state)
         struct mr_packed_image image;
         memcpy(&header, bytes, sizeof header);
         memcpy(bytes + AT(marks_bytes), &marks_bytes, 8);
-        memcpy(bytes + header.sections[MR_PACK_MARKS].off + sizeof *places, &places[i], sizeof *places);
+        memcpy(bytes + header.sections[MR_PACK_MARKS].off + sizeof *places, &places[i],
+               sizeof *places);
         mend_index(bytes, len);
         attach(bytes, len, &index);
         assert_int_equal(mr_pack_index_sample(&index, 1, &sample, &image), i == 0);
@@ -441,7 +454,8 @@ static void names_that_point_outside_are_none(void **state)
     struct mr_pack_header header;
     struct mr_pack_index index;
     memcpy(&header, bytes, sizeof header);
-    memcpy(bytes + header.sections[MR_PACK_SAMPLES].off + OF(name), &header.sections[MR_PACK_NAMES].len, 8);
+    memcpy(bytes + header.sections[MR_PACK_SAMPLES].off + OF(name),
+           &header.sections[MR_PACK_NAMES].len, 8);
     memset(bytes + header.sections[MR_PACK_CLASSES].off, 0xff, 8);
     mend_index(bytes, len);
     attach(bytes, len, &index);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pack of version 2 as a dataset: what the catalog answers about marks, and its errors when their file is wrong. */
+/*
+ * A pack of version 2 as a dataset: what the catalog answers about marks, and its errors when their
+ * file is wrong.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,11 +57,13 @@ static bool samples_are_right(const struct mr_catalog *catalog)
         invent((uint64_t)i, &want);
         good = mr_catalog_extents(catalog, i, &bytes) == 1 && bytes.len == want.entry.image.len &&
                mr_catalog_packed(catalog, i, &image, NULL) == MR_OK && !image.marks &&
-               (image.encoding == MR_PACKED_MARKED) == marked && mr_catalog_path(catalog, bytes.file, path) == 0 &&
-               strncmp(path, "shard-", 6) == 0 && mr_catalog_extent_marks(catalog, i, &extent) == marked;
+               (image.encoding == MR_PACKED_MARKED) == marked &&
+               mr_catalog_path(catalog, bytes.file, path) == 0 && strncmp(path, "shard-", 6) == 0 &&
+               mr_catalog_extent_marks(catalog, i, &extent) == marked;
         if (good && marked)
             good = mr_catalog_path(catalog, extent.file, path) == 0 && strcmp(path, "marks") == 0 &&
-                   extent.file == mr_catalog_n_files(catalog) - 1 && extent.len == image.marks_len &&
+                   extent.file == mr_catalog_n_files(catalog) - 1 &&
+                   extent.len == image.marks_len &&
                    extent.len == invented_marks((uint64_t)i, marks) && extent.offset % 8 == 0;
         good = good && (marked || image.marks_len == 0);
     }
@@ -85,8 +90,10 @@ static void another_process_attaches_to_the_same(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct mr_catalog *catalog;
-        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK && samples_are_right(catalog) ? 0
-                                                                                                                : 1);
+        _exit(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, NULL) == MR_OK &&
+                      samples_are_right(catalog)
+                  ? 0
+                  : 1);
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
@@ -106,7 +113,8 @@ static void marks_are_no_part_of_a_samples_checksum(void **state)
         size_t len = (size_t)want.entry.image.len;
         mr_catalog_extent_whole(mr_dataset_catalog(dataset), i, &extent);
         assert_int_equal(extent.len, len);
-        assert_int_equal(mr_catalog_verify(mr_dataset_catalog(dataset), i, want.bytes, len, NULL), MR_OK);
+        assert_int_equal(mr_catalog_verify(mr_dataset_catalog(dataset), i, want.bytes, len, NULL),
+                         MR_OK);
     }
     mr_dataset_destroy(dataset);
 }
@@ -140,8 +148,8 @@ static void a_file_of_marks_that_is_not_what_the_index_says_is_named(void **stat
     const char *marks = tree_at(&tree, "p/marks");
     assert_int_equal(stat(marks, &st), 0);
     assert_int_equal(truncate(marks, st.st_size - 1), 0);
-    snprintf(words, sizeof words, "/p/marks has %jd bytes, the index says %jd", (intmax_t)st.st_size - 1,
-             (intmax_t)st.st_size);
+    snprintf(words, sizeof words, "/p/marks has %jd bytes, the index says %jd",
+             (intmax_t)st.st_size - 1, (intmax_t)st.st_size);
     expect_error(&tree, MR_ERR_DAMAGED, words);
     assert_int_equal(truncate(marks, st.st_size + 8), 0);
     expect_error(&tree, MR_ERR_DAMAGED, "/p/marks has ");

@@ -37,8 +37,8 @@ static char *with_query(const char *spec, const char *query)
 }
 
 /* Read a sample as a worker does. The buffer is the test's own so that sanitizers see its end. */
-static uint8_t *read_sample(const mr_dataset *dataset, int64_t index, void *label, const uint8_t **data,
-                            size_t *data_len)
+static uint8_t *read_sample(const mr_dataset *dataset, int64_t index, void *label,
+                            const uint8_t **data, size_t *data_len)
 {
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
@@ -52,17 +52,22 @@ static uint8_t *read_sample(const mr_dataset *dataset, int64_t index, void *labe
         assert_int_equal(mr_catalog_path(catalog, extents[i].file, path), 0);
         int fd = openat(mr_catalog_root(catalog), path, O_RDONLY);
         assert_true(fd >= 0);
-        assert_int_equal(pread(fd, bytes + done, extents[i].len, (off_t)extents[i].offset), extents[i].len);
+        assert_int_equal(pread(fd, bytes + done, extents[i].len, (off_t)extents[i].offset),
+                         extents[i].len);
         close(fd);
         done += extents[i].len;
     }
     mr_error error;
-    assert_int_equal(mr_catalog_split(catalog, index, bytes, total - 1, data, data_len, label, &error), MR_ERR_DAMAGED);
-    assert_int_equal(mr_catalog_split(catalog, index, bytes, total, data, data_len, label, &error), MR_OK);
+    assert_int_equal(
+        mr_catalog_split(catalog, index, bytes, total - 1, data, data_len, label, &error),
+        MR_ERR_DAMAGED);
+    assert_int_equal(mr_catalog_split(catalog, index, bytes, total, data, data_len, label, &error),
+                     MR_OK);
     return bytes;
 }
 
-static void expect_sample(const mr_dataset *dataset, int64_t index, const uint8_t *data, size_t len, int64_t label)
+static void expect_sample(const mr_dataset *dataset, int64_t index, const uint8_t *data, size_t len,
+                          int64_t label)
 {
     const uint8_t *got = NULL;
     size_t got_len = 0;
@@ -102,19 +107,22 @@ static void records_lie_where_arithmetic_says(void **state)
     tree_write(&tree, "a.bin", bytes_of_file, FILE_BYTES);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char query[200];
-        snprintf(query, sizeof query, "bytes=%d&header=%d&stride=%d", cases[c].bytes, cases[c].header, cases[c].stride);
+        snprintf(query, sizeof query, "bytes=%d&header=%d&stride=%d", cases[c].bytes,
+                 cases[c].header, cases[c].stride);
         if (cases[c].label_bytes)
-            snprintf(query + strlen(query), sizeof query - strlen(query), "&label_off=%d&label_bytes=%d",
-                     cases[c].label_off, cases[c].label_bytes);
+            snprintf(query + strlen(query), sizeof query - strlen(query),
+                     "&label_off=%d&label_bytes=%d", cases[c].label_off, cases[c].label_bytes);
         mr_dataset *dataset = open_dataset(with_query(tree_spec(&tree, "records", "a.bin"), query));
         int64_t n = 0; /* the oracle: as long as data and label lie within the file */
         for (int64_t at = cases[c].header;; at += cases[c].stride, n++) {
             int64_t label_end = at + cases[c].label_off + cases[c].label_bytes;
-            if (at + cases[c].bytes > FILE_BYTES || (cases[c].label_bytes && label_end > FILE_BYTES))
+            if (at + cases[c].bytes > FILE_BYTES ||
+                (cases[c].label_bytes && label_end > FILE_BYTES))
                 break;
             int64_t label = 0;
             for (int b = cases[c].label_bytes - 1; b >= 0; b--)
-                label = (int64_t)((uint64_t)label << 8 | bytes_of_file[at + cases[c].label_off + b]);
+                label =
+                    (int64_t)((uint64_t)label << 8 | bytes_of_file[at + cases[c].label_off + b]);
             if (cases[c].label_bytes == 4)
                 label = (int32_t)label;
             if (n >= mr_dataset_count(dataset))
@@ -136,7 +144,8 @@ static void a_near_label_comes_with_the_data_and_a_far_one_by_itself(void **stat
     } cases[] = {{-1, 1, 11},        {3, 1, 10},       {10, 1, 11},   {10 + 4096, 1, 4107},
                  {11 + 4096, 2, 10}, {-4097, 1, 4107}, {-4098, 2, 10}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct mr_record_layout layout = {.header = 5000, .stride = 10, .label_off = cases[i].off, .label_len = 1};
+        struct mr_record_layout layout = {
+            .header = 5000, .stride = 10, .label_off = cases[i].off, .label_len = 1};
         struct mr_catalog_record record;
         layout.kind.data_bytes = 10;
         mr_records_parts(&layout, &record);
@@ -151,7 +160,8 @@ static void windows_never_cross_files(void **state)
     struct tree tree;
     tree_create(&tree);
     make_bytes(2);
-    static const int sizes[] = {100, 0, 9, 10, 11, 57}; /* windows of 10 every 4 bytes: 23 + 0 + 0 + 1 + 1 + 12 */
+    /* windows of 10 every 4 bytes: 23 + 0 + 0 + 1 + 1 + 12 */
+    static const int sizes[] = {100, 0, 9, 10, 11, 57};
     char spec[6 * 4096] = "records:";
     for (int i = 0; i < 6; i++) {
         char name[16];
@@ -185,10 +195,12 @@ static void files_beyond_four_gigabytes_are_addressed(void **state)
     const int64_t size = (INT64_C(5) << 32) + 17;
     if (truncate(tree_at(&tree, "sparse.bin"), size) != 0)
         skip();
-    mr_dataset *dataset = open_dataset(with_query(tree_spec(&tree, "records", "sparse.bin"), "bytes=4096&stride=2"));
+    mr_dataset *dataset =
+        open_dataset(with_query(tree_spec(&tree, "records", "sparse.bin"), "bytes=4096&stride=2"));
     assert_int_equal(mr_dataset_count(dataset), 1 + (size - 4096) / 2);
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    assert_int_equal(mr_catalog_extents(mr_dataset_catalog(dataset), mr_dataset_count(dataset) - 1, extents), 1);
+    assert_int_equal(
+        mr_catalog_extents(mr_dataset_catalog(dataset), mr_dataset_count(dataset) - 1, extents), 1);
     assert_int_equal(extents[0].offset, (size - 4096) / 2 * 2);
     mr_dataset_destroy(dataset);
 }
@@ -202,8 +214,9 @@ static void labels_may_be_arrays(void **state)
     for (int i = 0; i < 40; i++)
         values[i] = (float)i * 0.5f;
     tree_write(&tree, "f.bin", values, sizeof values);
-    mr_dataset *dataset = open_dataset(with_query(tree_spec(&tree, "records", "f.bin"),
-                                                  "shape=2x2&dtype=F32&label_dtype=f32&label_shape=2x3&label_off=16"));
+    mr_dataset *dataset = open_dataset(
+        with_query(tree_spec(&tree, "records", "f.bin"),
+                   "shape=2x2&dtype=F32&label_dtype=f32&label_shape=2x3&label_off=16"));
     const struct mr_sample_kind *kind = mr_dataset_kind(dataset);
     assert_int_equal(kind->data_bytes, 16);
     assert_int_equal(kind->dtype, MR_F32);
@@ -225,7 +238,8 @@ static void labels_may_be_arrays(void **state)
     int64_t integer;
     assert_int_equal(mr_dataset_label(dataset, 0, &integer, &error), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
-    dataset = open_dataset(with_query(tree_spec(&tree, "records", "f.bin"), "bytes=8&label_dtype=i16&label_bytes=6"));
+    dataset = open_dataset(
+        with_query(tree_spec(&tree, "records", "f.bin"), "bytes=8&label_dtype=i16&label_bytes=6"));
     assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 1);
     assert_int_equal(mr_dataset_kind(dataset)->label_shape[0], 3);
     mr_dataset_destroy(dataset);
@@ -252,7 +266,8 @@ static void pictures_are_bytes_with_one_or_three_channels(void **state)
         {"shape=3x4", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mr_dataset *dataset = open_dataset(with_query(tree_spec(&tree, "records", "a.bin"), cases[i].query));
+        mr_dataset *dataset =
+            open_dataset(with_query(tree_spec(&tree, "records", "a.bin"), cases[i].query));
         if (mr_dataset_kind(dataset)->picture != cases[i].picture)
             fail_msg("%s", cases[i].query);
         assert_int_equal(mr_dataset_kind(dataset)->encoded, 0);
@@ -289,7 +304,8 @@ static void wrong_keys_are_named(void **state)
         {"bytes=10&label_off=3", "label_off needs label_bytes"},
         {"bytes=10&label_off=-1&label_bytes=1", "label_off -1 lies before the file: header is 0"},
         {"bytes=10&label_shape=3", "label_shape needs label_dtype"},
-        {"bytes=10&label_dtype=f32&label_shape=3&label_bytes=13", "have 12 bytes, but label_bytes is 13"},
+        {"bytes=10&label_dtype=f32&label_shape=3&label_bytes=13",
+         "have 12 bytes, but label_bytes is 13"},
     };
     static const char *const contents[][2] = {
         {"bytes=101", "holds no record: it has 100 bytes, header and one record need 101"},
@@ -297,13 +313,16 @@ static void wrong_keys_are_named(void **state)
         {"bytes=1&header=2305843009213693951", "holds no record"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_open_error(with_query(tree_spec(&tree, "records", "a.bin"), cases[i][0]), MR_ERR_INVALID, cases[i][1]);
+        expect_open_error(with_query(tree_spec(&tree, "records", "a.bin"), cases[i][0]),
+                          MR_ERR_INVALID, cases[i][1]);
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
-        expect_open_error(with_query(tree_spec(&tree, "records", "a.bin"), contents[i][0]), MR_ERR_DAMAGED,
-                          contents[i][1]);
-    expect_open_error(with_query(tree_spec(&tree, "records", "b.bin"), "bytes=1"), MR_ERR_IO, "b.bin: No such file");
+        expect_open_error(with_query(tree_spec(&tree, "records", "a.bin"), contents[i][0]),
+                          MR_ERR_DAMAGED, contents[i][1]);
+    expect_open_error(with_query(tree_spec(&tree, "records", "b.bin"), "bytes=1"), MR_ERR_IO,
+                      "b.bin: No such file");
     tree_folder(&tree, "dir");
-    expect_open_error(with_query(tree_spec(&tree, "records", "dir"), "bytes=1"), MR_ERR_IO, "not a regular file");
+    expect_open_error(with_query(tree_spec(&tree, "records", "dir"), "bytes=1"), MR_ERR_IO,
+                      "not a regular file");
 }
 
 enum { CIFAR = 3073 };
@@ -359,9 +378,12 @@ static void cifar10_refuses_what_is_not_its_layout(void **state)
     struct tree tree;
     tree_create(&tree);
     expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_IO, "holds no data_batch_1.bin");
-    expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "split=test"), MR_ERR_IO, "test_batch.bin: No such");
-    expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "split=val"), MR_ERR_INVALID, "split 'val'");
-    expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "bytes=3"), MR_ERR_INVALID, "no key 'bytes'");
+    expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "split=test"), MR_ERR_IO,
+                      "test_batch.bin: No such");
+    expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "split=val"), MR_ERR_INVALID,
+                      "split 'val'");
+    expect_open_error(with_query(tree_spec(&tree, "cifar10", ""), "bytes=3"), MR_ERR_INVALID,
+                      "no key 'bytes'");
     write_cifar(&tree, "data_batch_1.bin", 2, 0);
     tree_write(&tree, "data_batch_2.bin", bytes_of_file, CIFAR + 1);
     expect_open_error(tree_spec(&tree, "cifar10", ""), MR_ERR_DAMAGED,

@@ -13,8 +13,10 @@
 #include "dataset/spec.h"
 #include "tests/support/assert_words.h"
 
-static const struct mr_kind kinds[] = {
-    {.name = "imagefolder"}, {.name = "list"}, {.name = "records", .many_paths = true}, {.name = NULL}};
+static const struct mr_kind kinds[] = {{.name = "imagefolder"},
+                                       {.name = "list"},
+                                       {.name = "records", .many_paths = true},
+                                       {.name = NULL}};
 
 static struct mr_spec parse(const char *text)
 {
@@ -73,20 +75,24 @@ static void expect_no_folder(const char *text, const char *words)
 static void of_a_file_without_a_kind_the_kinds_for_files_are_named(void **state)
 {
     (void)state;
-    expect_no_folder_of("x", ENOTDIR,
-                        "a file is list:FILE or records:FILE?bytes=N; cannot open the folder x: Not a directory");
+    expect_no_folder_of(
+        "x", ENOTDIR,
+        "a file is list:FILE or records:FILE?bytes=N; cannot open the folder x: Not a directory");
     expect_no_folder_of("imagefolder:x", ENOTDIR, "cannot open the folder x: Not a directory");
 }
 
 static void what_was_perhaps_meant_as_a_kind_is_named(void **state)
 {
     (void)state;
-    expect_no_folder("imagefoldr:x",
-                     "there is no kind of dataset 'imagefoldr' (did you mean 'imagefolder'?), only "
-                     "imagefolder, list, records; and cannot open the folder imagefoldr:x: No such file "
-                     "or directory");
-    expect_no_folder("tar:x", "there is no kind of dataset 'tar', only imagefolder, list, records; and cannot open the "
-                              "folder tar:x: No such file or directory");
+    expect_no_folder(
+        "imagefoldr:x",
+        "there is no kind of dataset 'imagefoldr' (did you mean 'imagefolder'?), only "
+        "imagefolder, list, records; and cannot open the folder imagefoldr:x: No such file "
+        "or directory");
+    expect_no_folder(
+        "tar:x",
+        "there is no kind of dataset 'tar', only imagefolder, list, records; and cannot open the "
+        "folder tar:x: No such file or directory");
     expect_no_folder("x", "cannot open the folder x: No such file or directory");
     expect_no_folder("imagefolder:a:b", "cannot open the folder a:b: No such file or directory");
     expect_no_folder("./a:b", "cannot open the folder ./a:b: No such file or directory");
@@ -118,8 +124,9 @@ static void records_take_several_paths(void **state)
     assert_int_equal(mr_spec_finish(&spec, "this and that", &error), MR_ERR_INVALID);
     assert_string_equal(error.text, "records has no key 'bytes'; it knows this and that");
     assert_int_equal(mr_spec_finish(&spec, "header, btyes, stride", &error), MR_ERR_INVALID);
-    assert_string_equal(error.text,
-                        "records has no key 'bytes' (did you mean 'btyes'?); it knows header, btyes, stride");
+    assert_string_equal(
+        error.text,
+        "records has no key 'bytes' (did you mean 'btyes'?); it knows header, btyes, stride");
     mr_spec_take(&spec, "bytes");
     assert_int_equal(mr_spec_finish(&spec, "", &error), MR_OK);
     mr_spec_fini(&spec);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tar shards as a dataset: which members are samples, their order, names and labels, and what broken shards lose. */
+/*
+ * Tar shards as a dataset: which members are samples, their order, names and labels, and what
+ * broken shards lose.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,16 +133,22 @@ static void braces_and_globs_name_shards(void **state)
         mr_dataset_destroy(dataset);
     }
     expect_open_error(with_keys("tar:", tree_at(&tree, "x*.tar")), MR_ERR_IO, "no shard matches");
-    expect_open_error(with_keys("tar:", tree_at(&tree, "{a,b}.tar")), MR_ERR_INVALID, "is no range of numbers");
-    expect_open_error(with_keys("tar:", tree_at(&tree, "{3..1}.tar")), MR_ERR_INVALID, "is no range of numbers");
+    expect_open_error(with_keys("tar:", tree_at(&tree, "{a,b}.tar")), MR_ERR_INVALID,
+                      "is no range of numbers");
+    expect_open_error(with_keys("tar:", tree_at(&tree, "{3..1}.tar")), MR_ERR_INVALID,
+                      "is no range of numbers");
     char many[17 * 6 + 1] = "";
     for (int i = 0; i < 17; i++)
         strcat(many, "{0..0}");
-    expect_open_error(with_keys("tar:", many), MR_ERR_INVALID, "has 17 braces, above the limit of 16");
+    expect_open_error(with_keys("tar:", many), MR_ERR_INVALID,
+                      "has 17 braces, above the limit of 16");
     expect_open_error(with_keys("tar:", many + 6), MR_ERR_IO, "the shard 0000000000000000:");
 }
 
-/* Suffixes count from the first dot of the base name; what lies between members with one stem parts them. */
+/*
+ * Suffixes count from the first dot of the base name; what lies between members with one stem parts
+ * them.
+ */
 static void consecutive_members_with_one_stem_are_a_sample(void **state)
 {
     (void)state;
@@ -169,7 +178,8 @@ static void consecutive_members_with_one_stem_are_a_sample(void **state)
     assert_int_equal(label_of(dataset, 1), -2);
     expect_damaged(dataset, 2, "s.tar/d.x/a.jpg (index 2): the sample has no label member");
     mr_dataset_destroy(dataset);
-    dataset = open_dataset(with_keys(tree_spec(&tree, "tar", "s.tar"), "?image=seg.png,PNG&label=none"));
+    dataset =
+        open_dataset(with_keys(tree_spec(&tree, "tar", "s.tar"), "?image=seg.png,PNG&label=none"));
     expect_bytes(dataset, 0, "mask");
     expect_bytes(dataset, 1, "second choice");
     assert_int_equal(label_of(dataset, 1), 0);
@@ -237,11 +247,13 @@ static void class_names_and_shards_come_from_regular_files(void **state)
     assert_int_equal(mkfifo(tree_at(&tree, "fifo"), 0600), 0);
     alarm(30);
     snprintf(keys, sizeof keys, "?label=none&classes=%s", tree_at(&tree, "fifo"));
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO, "fifo: not a regular file");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO,
+                      "fifo: not a regular file");
     expect_open_error(tree_spec(&tree, "tar", "fifo"), MR_ERR_IO, "fifo: not a regular file");
     alarm(0);
     snprintf(keys, sizeof keys, "?label=none&classes=%s", tree_at(&tree, "absent"));
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO, "absent: No such file");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "s.tar"), keys), MR_ERR_IO,
+                      "absent: No such file");
 }
 
 static char lines[2048];
@@ -281,14 +293,18 @@ static void expect_line(const char *words)
     assert_words(lines, words);
 }
 
-/* However the headers of a sample are lost, the number of samples stays the same, and only that one is damaged. */
+/*
+ * However the headers of a sample are lost, the number of samples stays the same, and only that one
+ * is damaged.
+ */
 static void a_broken_place_damages_the_samples_in_it(void **state)
 {
     (void)state;
     static const struct {
         size_t from, to; /* blocks */
         const char *words;
-    } cases[] = {{8, 9, "no image member"}, {10, 11, "no label member"}, {8, 11, "no tar headers are here"}};
+    } cases[] = {
+        {8, 9, "no image member"}, {10, 11, "no label member"}, {8, 11, "no tar headers are here"}};
     struct tree tree;
     tree_create(&tree);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -301,7 +317,8 @@ static void a_broken_place_damages_the_samples_in_it(void **state)
                 assert_int_equal(label_of(dataset, k), 5);
         }
         char place[64];
-        snprintf(place, sizeof place, "s.tar bytes %zu to %zu are no members (wrong checksum)", cases[i].from * 512,
+        snprintf(place, sizeof place, "s.tar bytes %zu to %zu are no members (wrong checksum)",
+                 cases[i].from * 512,
                  cases[i].from == 10                      ? (size_t)12 * 512
                  : cases[i].from == 8 && cases[i].to == 9 ? 10 * 512
                                                           : 12 * 512);
@@ -373,16 +390,22 @@ static void what_is_no_plain_shard_is_refused_by_name(void **state)
     write_shard(&tree, "pax.tar", &shard);
     mr_test_shard_add_text(&shard, "README", "x");
     write_shard(&tree, "none.tar", &shard);
-    expect_open_error(tree_spec(&tree, "tar", "s.tar.gz"), MR_ERR_UNSUPPORTED, "s.tar.gz is compressed (gzip)");
+    expect_open_error(tree_spec(&tree, "tar", "s.tar.gz"), MR_ERR_UNSUPPORTED,
+                      "s.tar.gz is compressed (gzip)");
     expect_open_error(tree_spec(&tree, "tar", "sparse.tar"), MR_ERR_UNSUPPORTED,
                       "sparse.tar/a.jpg is stored with holes");
-    expect_open_error(tree_spec(&tree, "tar", "pax.tar"), MR_ERR_UNSUPPORTED, "pax.tar/d/b.jpg is stored with holes");
-    expect_open_error(tree_spec(&tree, "tar", "garbage.tar"), MR_ERR_DAMAGED, "garbage.tar is no tar file");
+    expect_open_error(tree_spec(&tree, "tar", "pax.tar"), MR_ERR_UNSUPPORTED,
+                      "pax.tar/d/b.jpg is stored with holes");
+    expect_open_error(tree_spec(&tree, "tar", "garbage.tar"), MR_ERR_DAMAGED,
+                      "garbage.tar is no tar file");
     expect_open_error(tree_spec(&tree, "tar", "empty.tar"), MR_ERR_DAMAGED, "empty.tar is empty");
-    expect_open_error(tree_spec(&tree, "tar", "none.tar"), MR_ERR_DAMAGED, "none.tar holds no sample");
+    expect_open_error(tree_spec(&tree, "tar", "none.tar"), MR_ERR_DAMAGED,
+                      "none.tar holds no sample");
     expect_open_error(tree_spec(&tree, "tar", "absent.tar"), MR_ERR_IO, "absent.tar");
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?label=txt"), MR_ERR_INVALID, "json:FIELD");
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?image=a,,b"), MR_ERR_INVALID, "suffixes");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?label=txt"), MR_ERR_INVALID,
+                      "json:FIELD");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?image=a,,b"), MR_ERR_INVALID,
+                      "suffixes");
     static const char *const keeps[] = {"",
                                         "txt",
                                         ":5",
@@ -395,13 +418,17 @@ static void what_is_no_plain_shard_is_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++) {
         char keys[256];
         snprintf(keys, sizeof keys, "?keep=%s", keeps[i]);
-        expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), keys), MR_ERR_INVALID, "SUFFIX:BYTES");
+        expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), keys), MR_ERR_INVALID,
+                          "SUFFIX:BYTES");
     }
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=Index:4"), MR_ERR_INVALID,
-                      "called 'index' already");
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a:4,A:5"), MR_ERR_INVALID, "'a' already");
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a.offsets:4"), MR_ERR_INVALID, "already");
-    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?imge=a"), MR_ERR_INVALID, "'image'");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=Index:4"),
+                      MR_ERR_INVALID, "called 'index' already");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a:4,A:5"),
+                      MR_ERR_INVALID, "'a' already");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?keep=a.offsets:4"),
+                      MR_ERR_INVALID, "already");
+    expect_open_error(with_keys(tree_spec(&tree, "tar", "none.tar"), "?imge=a"), MR_ERR_INVALID,
+                      "'image'");
 }
 
 /* More shards than are indexed at once: the order is theirs, and the first error wins. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Against libarchive: archives that it writes in every form are walked here and read there, and the regular members
- * must be the same, byte for byte. Names and sizes are drawn at random; the seed is printed.
+ * Against libarchive: archives that it writes in every form are walked here and read there, and the
+ * regular members must be the same, byte for byte. Names and sizes are drawn at random; the seed is
+ * printed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,8 @@ static uint8_t archive_bytes[ARCHIVE_BYTES];
 /* A path of up to max bytes in parts of up to 90, some of them not ASCII. */
 static void draw_name(char *name, size_t max, int number)
 {
-    size_t len = (size_t)snprintf(name, max, "%d", number), wanted = len + (size_t)rand() % (max - 40);
+    size_t len = (size_t)snprintf(name, max, "%d", number),
+           wanted = len + (size_t)rand() % (max - 40);
     for (size_t part = len; len < wanted; len++, part++) {
         bool slash = part > 20 && rand() % 90 < (int)part - 20;
         name[len] = slash ? '/' : "abcxyz_.- 09"[rand() % 12];
@@ -56,7 +58,9 @@ static void add_member(struct archive *archive, int number, size_t max_name)
         archive_entry_set_filetype(entry, AE_IFLNK);
         archive_entry_set_symlink(entry, name);
         break;
-    default: archive_entry_set_filetype(entry, AE_IFREG); archive_entry_set_size(entry, (int64_t)len);
+    default:
+        archive_entry_set_filetype(entry, AE_IFREG);
+        archive_entry_set_size(entry, (int64_t)len);
     }
     /* A name may be too long for the form; then the member is left out. */
     if (archive_write_header(archive, entry) >= ARCHIVE_WARN && number % 9 != 3 && number % 9 != 5)
@@ -69,7 +73,8 @@ static size_t write_archive(int (*set_format)(struct archive *), size_t max_name
     size_t used = 0;
     struct archive *archive = archive_write_new();
     assert_int_equal(set_format(archive), ARCHIVE_OK);
-    assert_int_equal(archive_write_open_memory(archive, archive_bytes, ARCHIVE_BYTES, &used), ARCHIVE_OK);
+    assert_int_equal(archive_write_open_memory(archive, archive_bytes, ARCHIVE_BYTES, &used),
+                     ARCHIVE_OK);
     for (int i = 0; i < N_MEMBERS; i++)
         add_member(archive, i, max_name);
     assert_int_equal(archive_write_close(archive), ARCHIVE_OK);
@@ -119,7 +124,8 @@ static void compare_archive(size_t len)
     file->shown = "archive";
     file->size = len;
     assert_int_equal(mr_file_write_at(file->fd, archive_bytes, len, 0), 0);
-    struct mr_tar_events events = {.member = compare_member, .gap = refuse_gap, .user = &comparison};
+    struct mr_tar_events events = {
+        .member = compare_member, .gap = refuse_gap, .user = &comparison};
     mr_error error = {0};
     assert_ok(mr_tar_scan(file, &events, &error), &error);
     while (archive_read_next_header(comparison.archive, &entry) == ARCHIVE_OK)

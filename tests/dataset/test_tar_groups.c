@@ -71,7 +71,8 @@ static void members_of_one_suffix_are_damage_where_it_is_wanted(void **state)
 static void what_looks_nearly_like_meta_is_a_sample(void **state)
 {
     (void)state;
-    static const char *const stems[] = {"____/a", "__x__/a", "____.x/a", "__/b", "___/c", "x__/d", "e/__x__", "__f"};
+    static const char *const stems[] = {"____/a", "__x__/a", "____.x/a", "__/b",
+                                        "___/c",  "x__/d",   "e/__x__",  "__f"};
     struct mr_test_shard shard = {0};
     for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
         char name[32];
@@ -226,7 +227,8 @@ static void escapes_hold_in_patterns(void **state)
     (void)state;
     static const char *const names[] = {"g/a?b1.tar", "g/axb1.tar", "g/a\\b1.tar",
                                         "g/[b]1.tar", "g/b1.tar",   "g/a*1.tar"};
-    static const char *const patterns[] = {"g/a%3Fb*.tar", "g/a\\b*.tar", "g/%5Bb%5D*.tar", "g/a%2A*.tar"};
+    static const char *const patterns[] = {"g/a%3Fb*.tar", "g/a\\b*.tar", "g/%5Bb%5D*.tar",
+                                           "g/a%2A*.tar"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct mr_test_shard shard = {0};
         mr_test_shard_add_text(&shard, "a.jpg", "x");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Headers that programs seldom write, and such as none writes: which members the pass over a shard finds, and where it
- * says that the shard is broken. What it reports is compared as text.
+ * Headers that programs seldom write, and such as none writes: which members the pass over a shard
+ * finds, and where it says that the shard is broken. What it reports is compared as text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,8 @@ static void add_line(const char *format, ...)
 static mr_status report_member(void *user, const struct mr_tar_member *member, mr_error *error)
 {
     (void)user, (void)error;
-    add_line("%s %" PRIu64 "+%" PRIu64 "%s\n", member->name, member->offset, member->len, member->is_cut ? " cut" : "");
+    add_line("%s %" PRIu64 "+%" PRIu64 "%s\n", member->name, member->offset, member->len,
+             member->is_cut ? " cut" : "");
     return MR_OK;
 }
 
@@ -92,18 +93,20 @@ static void sizes_are_octal_or_binary(void **state)
     static const struct {
         const char field[13];
         const char *found;
-    } cases[] = {{"         3  ", "a 512+3\nb 1536+1\n"},
-                 {"00000000003", "a 512+3\nb 1536+1\n"},
-                 {"000000000003", "a 512+3\nb 1536+1\n"},
-                 {"3\0garbage", "a 512+3\nb 1536+1\n"},
-                 {"\x80\0\0\0\0\0\0\0\0\0\0\3", "a 512+3\nb 1536+1\n"},
-                 {"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", "a 512+9223372036854775807 cut\n"},
-                 {"\x80\0\0\0\x80\0\0\0\0\0\0\0", "gap 0 to 1024: wrong size\nb 1536+1\n"},
-                 {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "gap 0 to 1024: wrong size\nb 1536+1\n"},
-                 {"-0000000003", "gap 0 to 1024: wrong size\nb 1536+1\n"},
-                 {"0000000003x", "gap 0 to 1024: wrong size\nb 1536+1\n"},
-                 {"777777777777", "a 512+68719476735 cut\n"},
-                 {"\0\0\0\0\0\0\0\0\0\0\0\0", "a 512+0\ngap 512 to 1024: wrong checksum\nb 1536+1\n"}};
+    } cases[] = {
+        {"         3  ", "a 512+3\nb 1536+1\n"},
+        {"00000000003", "a 512+3\nb 1536+1\n"},
+        {"000000000003", "a 512+3\nb 1536+1\n"},
+        {"3\0garbage", "a 512+3\nb 1536+1\n"},
+        {"\x80\0\0\0\0\0\0\0\0\0\0\3", "a 512+3\nb 1536+1\n"},
+        {"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", "a 512+9223372036854775807 cut\n"},
+        {"\x80\0\0\0\x80\0\0\0\0\0\0\0", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+         "gap 0 to 1024: wrong size\nb 1536+1\n"},
+        {"-0000000003", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+        {"0000000003x", "gap 0 to 1024: wrong size\nb 1536+1\n"},
+        {"777777777777", "a 512+68719476735 cut\n"},
+        {"\0\0\0\0\0\0\0\0\0\0\0\0", "a 512+0\ngap 512 to 1024: wrong checksum\nb 1536+1\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t *header = add_header('0', "a", "abc");
         set_field(header, SIZE_AT, cases[i].field, 12);
@@ -151,7 +154,10 @@ static void only_the_header_of_posix_has_a_prefix(void **state)
     expect_report("x 512+0\n");
 }
 
-/* Data follow a file and what is unknown; nothing follows a folder, a link or a device, whatever its size is. */
+/*
+ * Data follow a file and what is unknown; nothing follows a folder, a link or a device, whatever
+ * its size is.
+ */
 static void types_decide_whether_data_follow(void **state)
 {
     (void)state;
@@ -197,8 +203,9 @@ static void records_of_pax_replace_name_and_size(void **state)
     add_header('K', "k", "d/link");
     add_header('L', "l", "last");
     add_header('0', "old", "");
-    expect_report("gap 0 to 2048: a pax header that is not well-formed\na 2560+1\nnew 4608+3\nb 5632+1\n"
-                  "last 9728+0\n");
+    expect_report(
+        "gap 0 to 2048: a pax header that is not well-formed\na 2560+1\nnew 4608+3\nb 5632+1\n"
+        "last 9728+0\n");
 }
 
 static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
@@ -225,7 +232,8 @@ static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
         unsigned next = *cases[i].text ? 1024 : 512;
         add_header(cases[i].type, "p", cases[i].text);
         add_header('0', "a", "abc");
-        snprintf(expected, sizeof expected, "gap 0 to %u: %s\na %u+3\n", next, cases[i].why, next + 512);
+        snprintf(expected, sizeof expected, "gap 0 to %u: %s\na %u+3\n", next, cases[i].why,
+                 next + 512);
         expect_report(expected);
     }
 }
@@ -238,10 +246,14 @@ static void a_name_with_a_zero_byte_is_none(void **state)
     add_header('0', "a", "abc");
     add_header('L', "l", "b");
     add_header('0', "x", "");
-    expect_report("gap 0 to 1024: a pax header whose path is empty or too long\na 1536+3\nb 3584+0\n");
+    expect_report(
+        "gap 0 to 1024: a pax header whose path is empty or too long\na 1536+3\nb 3584+0\n");
 }
 
-/* What one header says of the next member is not said of the one after that, nor of one behind a broken place. */
+/*
+ * What one header says of the next member is not said of the one after that, nor of one behind a
+ * broken place.
+ */
 static void what_precedes_a_broken_place_is_forgotten(void **state)
 {
     (void)state;
@@ -249,7 +261,8 @@ static void what_precedes_a_broken_place_is_forgotten(void **state)
     memset(add_header('0', "a", "abc"), 'x', 512);
     add_header('0', "b", "b");
     add_header('L', "l", "late");
-    expect_report("gap 0 to 2048: wrong checksum\nb 2560+1\ngap 3072 to 4096: the file ends within a header\n");
+    expect_report("gap 0 to 2048: wrong checksum\nb 2560+1\ngap 3072 to 4096: the file ends within "
+                  "a header\n");
     add_header('L', "l", "lost");
     mr_test_shard_end(&shard);
     expect_report("");
@@ -274,7 +287,10 @@ static void a_block_of_zeros_ends_a_shard(void **state)
     expect_report("a 512+1 cut\n");
 }
 
-/* Old headers have no magic, so random bytes would often be one; the pass begins again with others only. */
+/*
+ * Old headers have no magic, so random bytes would often be one; the pass begins again with others
+ * only.
+ */
 static void the_pass_goes_on_with_a_header_that_has_a_magic(void **state)
 {
     (void)state;
@@ -284,7 +300,9 @@ static void the_pass_goes_on_with_a_header_that_has_a_magic(void **state)
     expect_report("gap 0 to 2048: wrong checksum\nc 2560+1\n");
 }
 
-/* Malformed headers whose data hold the next ones: read one by one, they would cost their square. */
+/*
+ * Malformed headers whose data hold the next ones: read one by one, they would cost their square.
+ */
 static void data_of_headers_that_overlap_are_not_read_again_and_again(void **state)
 {
     (void)state;
@@ -299,12 +317,14 @@ static void data_of_headers_that_overlap_are_not_read_again_and_again(void **sta
 static void sparse_members_are_refused_in_all_forms(void **state)
 {
     (void)state;
-    static const char *const records[] = {"22 GNU.sparse.size=12\n", "22 GNU.sparse.major=1\n", "18 GNU.sparse.x=1\n"};
+    static const char *const records[] = {"22 GNU.sparse.size=12\n", "22 GNU.sparse.major=1\n",
+                                          "18 GNU.sparse.x=1\n"};
     mr_error error = {0};
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         add_header('x', "p", records[i]);
         add_header('0', "a", "abc");
-        assert_error(scan_shard(&error), MR_ERR_UNSUPPORTED, &error, "shard/a is stored with holes");
+        assert_error(scan_shard(&error), MR_ERR_UNSUPPORTED, &error,
+                     "shard/a is stored with holes");
     }
     add_header('L', "l", "long");
     add_header('S', "a", "abc");

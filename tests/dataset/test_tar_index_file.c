@@ -42,7 +42,8 @@ static void write_shard(const struct tree *tree, const char *name, const char *l
     assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, name), times, 0), 0);
 }
 
-static void expect_labels(const struct tree *tree, const char *name, const char *keys, int64_t label)
+static void expect_labels(const struct tree *tree, const char *name, const char *keys,
+                          int64_t label)
 {
     char spec[4096];
     snprintf(spec, sizeof spec, "tar:%s/%s%s", tree->path, name, keys);
@@ -81,7 +82,8 @@ static void what_is_kept_holds_until_size_or_time_change(void **state)
     write_shard(&tree, "s.tar", "1", 0);
     expect_labels(&tree, "s.tar", "", 1);
     assert_int_equal(count_kept(&tree, ".", name), 1);
-    write_shard(&tree, "s.tar", "2", 0); /* nothing shows that it is another one, so what was kept shows */
+    /* nothing shows that it is another one, so what was kept shows */
+    write_shard(&tree, "s.tar", "2", 0);
     expect_labels(&tree, "s.tar", "", 1);
     expect_labels(&tree, "s.tar", "?index=none", 2);
     write_shard(&tree, "s.tar", "2", 1);
@@ -101,7 +103,8 @@ static void nothing_is_kept_where_it_must_not_be(void **state)
     expect_labels(&tree, "s.tar", "?index=none", 1);
     assert_int_equal(count_kept(&tree, ".", name), 0);
     const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
-    assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, "s.tar"), now, 0), 0); /* it may be written to */
+    /* it may be written to */
+    assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, "s.tar"), now, 0), 0);
     expect_labels(&tree, "s.tar", "", 1);
     assert_int_equal(count_kept(&tree, ".", name), 0);
 }
@@ -239,7 +242,8 @@ static void begin_forgery(struct forgery *forgery)
 /* With the right checksum, so it would be used. */
 static void write_forgery(struct forgery *forgery)
 {
-    uint64_t sum = mr_xxh3_pair(forgery->bytes, SUMMED, forgery->bytes + HEADER, forgery->len - HEADER);
+    uint64_t sum =
+        mr_xxh3_pair(forgery->bytes, SUMMED, forgery->bytes + HEADER, forgery->len - HEADER);
     memcpy(forgery->bytes + SUMMED, &sum, sizeof sum);
     tree_write(&forgery->tree, forgery->name, forgery->bytes, forgery->len);
 }
@@ -264,13 +268,14 @@ static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
     const struct {
         size_t at;
         uint64_t value;
-    } wrong[] = {{truth.members_at, UINT64_MAX},                /* offset of an image */
-                 {truth.members_at, 1 << 20},                   /* behind the shard */
-                 {truth.members_at + 8, UINT64_C(200) << 56},   /* a problem that is none */
-                 {further_at + FURTHER, UINT64_MAX - 3},        /* offset of a further member */
-                 {further_at + FURTHER + 8, 8},                 /* above its maximum */
-                 {names_at, 0},                                 /* empty names */
-                 {names_at, UINT64_C(0x2e316167706a2e00)},      /* one empty name, and the next in its place */
+    } wrong[] = {{truth.members_at, UINT64_MAX},              /* offset of an image */
+                 {truth.members_at, 1 << 20},                 /* behind the shard */
+                 {truth.members_at + 8, UINT64_C(200) << 56}, /* a problem that is none */
+                 {further_at + FURTHER, UINT64_MAX - 3},      /* offset of a further member */
+                 {further_at + FURTHER + 8, 8},               /* above its maximum */
+                 {names_at, 0},                               /* empty names */
+                 /* one empty name, and the next in its place */
+                 {names_at, UINT64_C(0x2e316167706a2e00)},
                  {truth.len - 8, UINT64_C(0x6161616161616161)}, /* no NUL at the end */
                  {8, 99},                                       /* another version */
                  {64, N - 1},                                   /* fewer samples than names */
@@ -290,7 +295,9 @@ static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
     tree_destroy(&truth.tree);
 }
 
-/* Whoever writes an index is left alone for a minute; then it was killed, and the file goes away. */
+/*
+ * Whoever writes an index is left alone for a minute; then it was killed, and the file goes away.
+ */
 static void a_file_that_a_killed_process_left_is_replaced(void **state)
 {
     (void)state;

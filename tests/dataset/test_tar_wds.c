@@ -22,10 +22,16 @@ static const struct {
     char type;
     const char *name;
     const char *text;
-} parts[] = {{'5', "d/", ""},     {'0', "a.jpg", "x"}, {'0', "a.cls", "1"}, {'x', "pax", "13 mtime=1.5\n"},
-             {'0', "b.jpg", "x"}, {'0', "b.cls", "1"}, {'5', "e/", ""},     {'5', "f/", ""},
-             {'0', "c.jpg", "x"}, {'0', "c.cls", "1"}};
-enum { N_PARTS = sizeof parts / sizeof *parts, N_FILES = 6, N_SAMPLES = 3, ALL = (1 << N_FILES) - 1 };
+} parts[] = {
+    {'5', "d/", ""},     {'0', "a.jpg", "x"}, {'0', "a.cls", "1"}, {'x', "pax", "13 mtime=1.5\n"},
+    {'0', "b.jpg", "x"}, {'0', "b.cls", "1"}, {'5', "e/", ""},     {'5', "f/", ""},
+    {'0', "c.jpg", "x"}, {'0', "c.cls", "1"}};
+enum {
+    N_PARTS = sizeof parts / sizeof *parts,
+    N_FILES = 6,
+    N_SAMPLES = 3,
+    ALL = (1 << N_FILES) - 1
+};
 
 struct rig {
     struct tree tree;
@@ -51,8 +57,8 @@ static void rig_create(struct rig *rig)
     size_t n = 0, end = 0;
     *rig = (struct rig){0};
     for (size_t i = 0; i < N_PARTS; i++) {
-        size_t at =
-            mr_test_shard_add_type(&rig->shard, parts[i].type, parts[i].name, parts[i].text, strlen(parts[i].text));
+        size_t at = mr_test_shard_add_type(&rig->shard, parts[i].type, parts[i].name, parts[i].text,
+                                           strlen(parts[i].text));
         if (parts[i].type == '0') {
             rig->ends[n] = end;
             rig->headers[n++] = at;
@@ -70,7 +76,9 @@ static void rig_destroy(struct rig *rig)
     tree_destroy(&rig->tree);
 }
 
-/* The index of some of the files, a bit for each. The names in it are not the shard's, so they show that it was used.
+/*
+ * The index of some of the files, a bit for each. The names in it are not the shard's, so they show
+ * that it was used. /
  */
 static void write_index(const struct rig *rig, const char *version, unsigned files)
 {
@@ -78,8 +86,9 @@ static void write_index(const struct rig *rig, const char *version, unsigned fil
     int len = snprintf(text, sizeof text, "%s %d\n", version, __builtin_popcount(files));
     for (int i = 0; i < N_FILES; i++)
         if (files >> i & 1)
-            len += snprintf(text + len, sizeof text - (size_t)len, "%s %zu 1 index-%c.%s\n", i % 2 ? "cls" : "jpg",
-                            rig->headers[i] + 512, "abc"[i / 2], i % 2 ? "cls" : "jpg");
+            len += snprintf(text + len, sizeof text - (size_t)len, "%s %zu 1 index-%c.%s\n",
+                            i % 2 ? "cls" : "jpg", rig->headers[i] + 512, "abc"[i / 2],
+                            i % 2 ? "cls" : "jpg");
     tree_write(&rig->tree, "s.idx", text, (size_t)len);
     set_time(&rig->tree, "s.idx", 0);
 }
@@ -158,12 +167,16 @@ static void the_first_and_the_last_member_are_not_the_whole_shard(void **state)
     mr_test_shard_end(&shard);
     tree_write(&tree, "s.tar", shard.bytes, shard.len);
     mr_test_shard_free(&shard);
-    int len = snprintf(text, sizeof text, "v1.2 2\njpg 512 1 00.jpg\njpg %d 1 24.jpg\n", (N - 1) * 1024 + 512);
+    int len = snprintf(text, sizeof text, "v1.2 2\njpg 512 1 00.jpg\njpg %d 1 24.jpg\n",
+                       (N - 1) * 1024 + 512);
     tree_write(&tree, "s.idx", text, (size_t)len);
     expect_first(&tree, UNKEPT, N, "s.tar/00.jpg");
 }
 
-/* Where a shard is broken, only the pass over its headers can report it; a block of zeros ends the shard. */
+/*
+ * Where a shard is broken, only the pass over its headers can report it; a block of zeros ends the
+ * shard.
+ */
 static void an_index_of_a_broken_shard_is_not_used(void **state)
 {
     (void)state;
@@ -172,9 +185,11 @@ static void an_index_of_a_broken_shard_is_not_used(void **state)
         struct rig rig;
         rig_create(&rig);
         write_index(&rig, "v1.2", ALL);
-        memset(rig.shard.bytes + rig.ends[4], fills[i], 512); /* the folders before the last sample */
+        /* the folders before the last sample */
+        memset(rig.shard.bytes + rig.ends[4], fills[i], 512);
         rig_write(&rig);
-        expect_first(&rig.tree, UNKEPT, fills[i] ? 4 : 2, "s.tar/a.jpg"); /* a damaged sample stands for the place */
+        /* a damaged sample stands for the place */
+        expect_first(&rig.tree, UNKEPT, fills[i] ? 4 : 2, "s.tar/a.jpg");
         rig_destroy(&rig);
     }
 }
@@ -190,7 +205,10 @@ static void index_none_reads_the_headers(void **state)
     rig_destroy(&rig);
 }
 
-/* What was kept is of the headers and the index that were there; a wrong index has no effect once it is removed. */
+/*
+ * What was kept is of the headers and the index that were there; a wrong index has no effect once
+ * it is removed.
+ */
 static void what_is_kept_holds_until_the_index_changes(void **state)
 {
     (void)state;
@@ -205,13 +223,18 @@ static void what_is_kept_holds_until_the_index_changes(void **state)
     rig_destroy(&rig);
 }
 
-/* wds2idx takes the header of a long name for that of the member, so the place that it states is that of the name. */
+/*
+ * wds2idx takes the header of a long name for that of the member, so the place that it states is
+ * that of the name.
+ */
 static void an_index_that_is_wrong_about_a_long_name_is_not_used(void **state)
 {
     (void)state;
     struct rig rig = {0};
-    static const char wrong[] = "v1.2 3\njpg 512 1 index-0.jpg\njpg 1536 5 1.jpg\njpg 3584 1 2.jpg\n";
-    static const char right[] = "v1.2 3\njpg 512 1 index-0.jpg\njpg 2560 1 1.jpg\njpg 3584 1 2.jpg\n";
+    static const char wrong[] =
+        "v1.2 3\njpg 512 1 index-0.jpg\njpg 1536 5 1.jpg\njpg 3584 1 2.jpg\n";
+    static const char right[] =
+        "v1.2 3\njpg 512 1 index-0.jpg\njpg 2560 1 1.jpg\njpg 3584 1 2.jpg\n";
     tree_create(&rig.tree);
     mr_test_shard_add_text(&rig.shard, "0.jpg", "x");
     mr_test_shard_add_type(&rig.shard, 'L', "long", "1.jpg", 5);
@@ -229,20 +252,17 @@ static void an_index_that_is_wrong_about_a_long_name_is_not_used(void **state)
 static void an_index_that_contradicts_itself_is_not_used(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"v1.2 1\njpg 512 1 index.jpg jpg 512 1 index.jpg\n", /* twice */
-                                        "v1.2 1\nPNG 512 1 index.jpg\n",                     /* another suffix */
-                                        "v1.2 2\njpg 512 1 index.jpg\n",                     /* too few lines */
-                                        "v1.2 0\njpg 512 1 index.jpg\n",
-                                        "v1.2 1\njpg 512 2 index.jpg\n", /* another size */
-                                        "v1.2 1\njpg 512 99999999 index.jpg\n",
-                                        "v1.2 1\njpg 0 1 index.jpg\n",
-                                        "v1.2 1\njpg 513 1 index.jpg\n",
-                                        "v1.2 1\njpg 1024 1 index.jpg\n",
-                                        "v1.2 1\njpg 512 1\n",
-                                        "v1.2 1\n\n",
-                                        "v1.2 1",
-                                        "v1.2 0\n",
-                                        ""};
+    /* twice */
+    static const char *const texts[] = {
+        "v1.2 1\njpg 512 1 index.jpg jpg 512 1 index.jpg\n",
+        /* another suffix */
+        "v1.2 1\nPNG 512 1 index.jpg\n",
+        /* too few lines */
+        "v1.2 2\njpg 512 1 index.jpg\n", "v1.2 0\njpg 512 1 index.jpg\n",
+        "v1.2 1\njpg 512 2 index.jpg\n", /* another size */
+        "v1.2 1\njpg 512 99999999 index.jpg\n", "v1.2 1\njpg 0 1 index.jpg\n",
+        "v1.2 1\njpg 513 1 index.jpg\n", "v1.2 1\njpg 1024 1 index.jpg\n", "v1.2 1\njpg 512 1\n",
+        "v1.2 1\n\n", "v1.2 1", "v1.2 0\n", ""};
     static const char good[] = "v1.2 1\njpg 512 1 index.jpg\n";
     struct rig rig = {0};
     tree_create(&rig.tree);

@@ -97,8 +97,8 @@ const char *tree_spec(const struct tree *tree, const char *kind, const char *nam
     const char *path = *name ? tree_at(tree, name) : tree->path;
     char *spec = buffer(), *out = spec + sprintf(spec, "%s%s", kind, *kind ? ":" : "");
     for (; *path; path++)
-        out +=
-            sprintf(out, isalnum((unsigned char)*path) || strchr("/._", *path) ? "%c" : "%%%02X", (unsigned char)*path);
+        out += sprintf(out, isalnum((unsigned char)*path) || strchr("/._", *path) ? "%c" : "%%%02X",
+                       (unsigned char)*path);
     return spec;
 }
 
@@ -117,7 +117,8 @@ void expect_open_error(const char *spec, mr_status status, const char *words)
     mr_error error = {0};
     mr_status got = mr_dataset_open(spec, NULL, &dataset, &error);
     if (got != status || error.status != (int32_t)status || dataset)
-        fail_msg("%s: %s instead of %s: %s", spec, mr_status_name(got), mr_status_name(status), error.text);
+        fail_msg("%s: %s instead of %s: %s", spec, mr_status_name(got), mr_status_name(status),
+                 error.text);
     if (!strstr(error.text, words) || strchr(error.text, '\n'))
         fail_msg("%s: the error '%s' does not say '%s'", spec, error.text, words);
 }

@@ -26,7 +26,9 @@ void tree_write(const struct tree *tree, const char *name, const void *bytes, si
 /* A file with a few bytes that are no image. */
 void tree_file(const struct tree *tree, const char *name);
 void tree_link(const struct tree *tree, const char *target, const char *name);
-/* "kind:" and the full path of a name with every byte that is not a letter, digit, '/', '.' or '_' escaped; as above.
+/*
+ * "kind:" and the full path of a name with every byte that is not a letter, digit, '/', '.' or '_'
+ * escaped; as above. /
  */
 const char *tree_spec(const struct tree *tree, const char *kind, const char *name);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every entry point begins and ends with: the lock, the counts, errors on purpose, broken devices, the last error.
+ * What every entry point begins and ends with: the lock, the counts, errors on purpose, broken
+ * devices, the last error.
  *
- * Invariant: a call that gives something back does so even when it returns an error, because nobody tries it twice.
+ * Invariant: a call that gives something back does so even when it returns an error, because nobody
+ * tries it twice.
  */
 #include "tests/double/double_machine.h"
 
@@ -108,8 +110,8 @@ bool double_is_sticky(cudaError_t error)
 }
 
 /*
- * Every failure that is ordered counts this call; the first that is due decides. A broken device is told only by what
- * reaches a device.
+ * Every failure that is ordered counts this call; the first that is due decides. A broken device is
+ * told only by what reaches a device.
  */
 static cudaError_t ordered_error(const char *function, bool reaches_device)
 {
@@ -118,7 +120,8 @@ static cudaError_t ordered_error(const char *function, bool reaches_device)
     for (uint32_t i = 0; i < calls.n_failures; i++) {
         struct failure *failure = &calls.failures[i];
         bool meant = failure->function ? strcmp(failure->function, function) == 0 : !runs;
-        if (!meant || failure->calls_left == 0 || (double_is_sticky(failure->error) && !reaches_device))
+        if (!meant || failure->calls_left == 0 ||
+            (double_is_sticky(failure->error) && !reaches_device))
             continue;
         bool due = failure->calls_left == 1;
         if (!due || !failure->from)
@@ -189,7 +192,8 @@ static int device_of(const void *handle, const struct double_call *call)
 static cudaError_t device_error(const struct double_call *call, const void *handle, unsigned is)
 {
     int device = device_of(handle, call);
-    cudaError_t ordered = is & DOUBLE_OF_TEST ? cudaSuccess : ordered_error(call->function, is & DOUBLE_CONTEXT);
+    cudaError_t ordered =
+        is & DOUBLE_OF_TEST ? cudaSuccess : ordered_error(call->function, is & DOUBLE_CONTEXT);
     if (ordered != cudaSuccess && double_is_sticky(ordered))
         double_machine_break(device, ordered);
     if (ordered != cudaSuccess)
@@ -197,7 +201,8 @@ static cudaError_t device_error(const struct double_call *call, const void *hand
     return is & DOUBLE_CONTEXT ? double_machine()->devices[device].broken : cudaSuccess;
 }
 
-bool double_call_begin(struct double_call *call, const char *function, const void *handle, unsigned is)
+bool double_call_begin(struct double_call *call, const char *function, const void *handle,
+                       unsigned is)
 {
     double_machine_lock();
     *call = (struct double_call){.function = function, .thread = double_machine_thread()};

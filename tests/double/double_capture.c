@@ -2,8 +2,8 @@
 /*
  * Captures: which stream is in one, what threads may do meanwhile, and what ends one too early.
  *
- * Invariant: while a blocking stream captures, no thread may touch the legacy stream of its device. For everything else
- * the mode of the thread counts together with the mode of the captures.
+ * Invariant: while a blocking stream captures, no thread may touch the legacy stream of its device.
+ * For everything else the mode of the thread counts together with the mode of the captures.
  */
 #include "tests/double/double_machine.h"
 
@@ -26,7 +26,8 @@ static bool forbids(const struct double_capture *capture)
         thread->mode == cudaStreamCaptureModeRelaxed)
         return false;
     bool mine = capture->thread == double_machine_thread_number();
-    bool everybody = capture->mode == cudaStreamCaptureModeGlobal && thread->mode == cudaStreamCaptureModeGlobal;
+    bool everybody =
+        capture->mode == cudaStreamCaptureModeGlobal && thread->mode == cudaStreamCaptureModeGlobal;
     return mine || everybody;
 }
 
@@ -77,7 +78,8 @@ cudaError_t double_capture_check_device(int device)
     return error;
 }
 
-cudaError_t double_capture_add(struct double_stream *stream, struct double_work *work, int32_t after)
+cudaError_t double_capture_add(struct double_stream *stream, struct double_work *work,
+                               int32_t after)
 {
     struct double_capture *capture = stream->capture;
     if (capture->invalid) {
@@ -100,7 +102,8 @@ static cudaError_t enter(struct double_stream *stream, struct double_capture *ca
     return cudaSuccess;
 }
 
-cudaError_t double_capture_join(struct double_stream *stream, struct double_capture *capture, int32_t node)
+cudaError_t double_capture_join(struct double_stream *stream, struct double_capture *capture,
+                                int32_t node)
 {
     if (!capture->active)
         return cudaErrorCapturedEvent;
@@ -181,7 +184,8 @@ static cudaError_t end(struct double_stream *stream, struct double_graph **graph
         double_capture_invalidate(capture);
         return cudaErrorStreamCaptureUnmatched;
     }
-    if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != double_machine_thread_number())
+    if (capture->mode != cudaStreamCaptureModeRelaxed &&
+        capture->thread != double_machine_thread_number())
         return cudaErrorStreamCaptureWrongThread;
     cudaError_t error = cudaSuccess;
     if (capture->invalid)
@@ -214,7 +218,8 @@ static enum cudaStreamCaptureStatus status_of(const struct double_stream *stream
 {
     if (!stream->capture)
         return cudaStreamCaptureStatusNone;
-    return stream->capture->invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+    return stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                    : cudaStreamCaptureStatusActive;
 }
 
 /* The only way to ask about the default stream that leaves a capture as it was. */
@@ -225,7 +230,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
         return double_call_end(&call, call.error);
     struct double_stream *stream = double_queue_stream(handle);
     if (!stream || !status)
-        return double_call_end(&call, stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+        return double_call_end(&call,
+                               stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     cudaError_t error = double_capture_check_legacy(stream, false);
     if (error == cudaSuccess)
         *status = status_of(stream);
@@ -235,7 +241,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaThreadExchangeStreamCaptureMode", NULL, DOUBLE_MAKES_CONTEXT))
+    if (!double_call_begin(&call, "cudaThreadExchangeStreamCaptureMode", NULL,
+                           DOUBLE_MAKES_CONTEXT))
         return double_call_end(&call, call.error);
     if (!mode || (unsigned)*mode > cudaStreamCaptureModeRelaxed)
         return double_call_end(&call, cudaErrorInvalidValue);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies. From page-locked memory the source is read when the copy runs. Pageable bytes may be taken at any time
- * between the call and then, because CUDA promises no more: early at the call, late when the copy runs, else as drawn.
+ * Copies. From page-locked memory the source is read when the copy runs. Pageable bytes may be
+ * taken at any time between the call and then, because CUDA promises no more: early at the call,
+ * late when the copy runs, else as drawn.
  *
  * Invariant: a copy to pageable memory returns only when it has ended, whatever its name says.
  */
@@ -41,13 +42,16 @@ static void run_set(void *payload, void *const *views)
 /* Which way it goes; cudaErrorInvalidValue when the pointers say something else than the kind. */
 static cudaError_t find_way(struct copy *copy, enum cudaMemcpyKind kind)
 {
-    static const enum double_kind ways[2][2] = {{DOUBLE_OP_HOST, DOUBLE_OP_D2H}, {DOUBLE_OP_H2D, DOUBLE_OP_D2D}};
-    static const enum cudaMemcpyKind kinds[2][2] = {{cudaMemcpyHostToHost, cudaMemcpyDeviceToHost},
-                                                    {cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice}};
+    static const enum double_kind ways[2][2] = {{DOUBLE_OP_HOST, DOUBLE_OP_D2H},
+                                                {DOUBLE_OP_H2D, DOUBLE_OP_D2D}};
+    static const enum cudaMemcpyKind kinds[2][2] = {
+        {cudaMemcpyHostToHost, cudaMemcpyDeviceToHost},
+        {cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice}};
     bool to = double_memory_is_device(copy->to);
     bool from = double_memory_is_device(copy->from);
     copy->kind = ways[to][from];
-    return kind == cudaMemcpyDefault || kind == kinds[to][from] ? cudaSuccess : cudaErrorInvalidValue;
+    return kind == cudaMemcpyDefault || kind == kinds[to][from] ? cudaSuccess
+                                                                : cudaErrorInvalidValue;
 }
 
 /* A side on the host: page-locked and then judged, or pageable. */
@@ -57,20 +61,22 @@ static cudaError_t touch_host(int device, const void *address, const struct copy
     struct double_region *region;
     cudaError_t error = double_memory_locked(device, address, copy->len, &region);
     *pageable_out = error == cudaSuccess && !region;
-    *touch_out = (struct double_touch){.view = (uint8_t *)address, .len = copy->len, .write = write};
+    *touch_out =
+        (struct double_touch){.view = (uint8_t *)address, .len = copy->len, .write = write};
     if (error != cudaSuccess || !region)
         return error;
     return double_memory_touch(region->home, address, copy->len, write, copy->name, touch_out);
 }
 
 /* A side on a device: the stream's, or any where it is the other side that is. */
-static cudaError_t touch_device(int device, const void *address, const struct copy *copy, bool write,
-                                struct double_touch *touch_out)
+static cudaError_t touch_device(int device, const void *address, const struct copy *copy,
+                                bool write, struct double_touch *touch_out)
 {
     struct double_region *region = double_memory_find(address);
     struct double_region *other = double_memory_find(write ? copy->from : copy->to);
     bool peer = copy->kind == DOUBLE_OP_D2D && region && other && other->device == device;
-    return double_memory_touch(peer ? region->device : device, address, copy->len, write, copy->name, touch_out);
+    return double_memory_touch(peer ? region->device : device, address, copy->len, write,
+                               copy->name, touch_out);
 }
 
 static cudaError_t touch_side(int device, const void *address, struct copy *copy, bool write,
@@ -84,10 +90,11 @@ static cudaError_t touch_side(int device, const void *address, struct copy *copy
 
 static cudaError_t prepare(int device, struct copy *copy, struct double_work *work_out)
 {
-    *work_out = (struct double_work){.kind = copy->kind == DOUBLE_OP_HOST ? DOUBLE_OP_D2D : copy->kind,
-                                     .name = copy->name,
-                                     .run = run_copy,
-                                     .gate = DOUBLE_NO_GATE};
+    *work_out =
+        (struct double_work){.kind = copy->kind == DOUBLE_OP_HOST ? DOUBLE_OP_D2D : copy->kind,
+                             .name = copy->name,
+                             .run = run_copy,
+                             .gate = DOUBLE_NO_GATE};
     cudaError_t error = touch_side(device, copy->to, copy, true, &work_out->touches[0]);
     if (error != cudaSuccess)
         return error;
@@ -98,7 +105,10 @@ static cudaError_t prepare(int device, struct copy *copy, struct double_work *wo
     return error;
 }
 
-/* Are the bytes taken at the call? In a capture there is nothing to take: the copy reads when the graph runs. */
+/*
+ * Are the bytes taken at the call? In a capture there is nothing to take: the copy reads when the
+ * graph runs.
+ */
 static bool takes_bytes_now(const struct copy *copy, bool captured)
 {
     enum double_policy policy = double_machine()->options.policy;
@@ -149,7 +159,8 @@ static cudaError_t issue_copy(struct double_stream *stream, struct copy *copy, b
     return double_machine()->devices[stream->device].broken;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t len, enum cudaMemcpyKind kind, cudaStream_t handle)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t len, enum cudaMemcpyKind kind,
+                            cudaStream_t handle)
 {
     struct double_call call;
     if (!double_call_begin(&call, "cudaMemcpyAsync", handle, DOUBLE_CONTEXT))
@@ -165,7 +176,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t len, enum cudaMem
 cudaError_t cudaMemcpy(void *to, const void *from, size_t len, enum cudaMemcpyKind kind)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaMemcpy", NULL, DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaMemcpy", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     struct copy copy = {.to = to, .from = from, .len = len, .name = "cudaMemcpy"};
     cudaError_t error = find_way(&copy, kind);
@@ -174,14 +186,17 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t len, enum cudaMemcpyKi
     return double_call_end(&call, error);
 }
 
-static cudaError_t issue_set(struct double_stream *stream, void *memory, int value, size_t len, const char *name)
+static cudaError_t issue_set(struct double_stream *stream, void *memory, int value, size_t len,
+                             const char *name)
 {
-    struct double_work work = {.kind = DOUBLE_OP_SET, .name = name, .run = run_set, .gate = DOUBLE_NO_GATE};
+    struct double_work work = {
+        .kind = DOUBLE_OP_SET, .name = name, .run = run_set, .gate = DOUBLE_NO_GATE};
     if (!stream)
         return cudaErrorInvalidResourceHandle;
     if (len == 0)
         return cudaSuccess;
-    cudaError_t error = double_memory_touch(stream->device, memory, len, true, name, &work.touches[0]);
+    cudaError_t error =
+        double_memory_touch(stream->device, memory, len, true, name, &work.touches[0]);
     if (error != cudaSuccess)
         return error;
     work.n_touches = 1;
@@ -197,7 +212,8 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t len, cudaStream_t ha
     struct double_call call;
     if (!double_call_begin(&call, "cudaMemsetAsync", handle, DOUBLE_CONTEXT))
         return double_call_end(&call, call.error);
-    cudaError_t error = issue_set(double_queue_stream(handle), memory, value, len, "cudaMemsetAsync");
+    cudaError_t error =
+        issue_set(double_queue_stream(handle), memory, value, len, "cudaMemsetAsync");
     return double_call_end(&call, error);
 }
 
@@ -206,5 +222,6 @@ cudaError_t cudaMemset(void *memory, int value, size_t len)
     struct double_call call;
     if (!double_call_begin(&call, "cudaMemset", NULL, DOUBLE_CONTEXT | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
-    return double_call_end(&call, issue_set(double_queue_stream(NULL), memory, value, len, "cudaMemset"));
+    return double_call_end(&call,
+                           issue_set(double_queue_stream(NULL), memory, value, len, "cudaMemset"));
 }

@@ -88,7 +88,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int len, int device)
     return double_call_end(&call, cudaSuccess);
 }
 
-#define DOUBLE_ATTRIBUTE_CASE(name, value, answer)                                                                     \
+#define DOUBLE_ATTRIBUTE_CASE(name, value, answer)                                                 \
     case value: return answer;
 
 static int attribute_of(enum cudaDeviceAttr attribute)
@@ -114,7 +114,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     return double_call_end(&call, cudaSuccess);
 }
 
-/* The same for a device in all processes, and no two devices alike. What the double does not say is zero. */
+/*
+ * The same for a device in all processes, and no two devices alike. What the double does not say is
+ * zero.
+ */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     struct double_call call;

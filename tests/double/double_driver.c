@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of threads, and the few functions of the driver that concern them. The runtime works in the context that is
- * current to the thread; where there is none it takes that of the device that the thread chose, or of device 0.
+ * Contexts of threads, and the few functions of the driver that concern them. The runtime works in
+ * the context that is current to the thread; where there is none it takes that of the device that
+ * the thread chose, or of device 0.
  *
- * Invariant: the driver does not know what a thread chose by cudaSetDevice, so unbinding a context leaves that choice.
+ * Invariant: the driver does not know what a thread chose by cudaSetDevice, so unbinding a context
+ * leaves that choice.
  */
 #include "tests/double/double_machine.h"
 
@@ -98,7 +100,8 @@ static int release(int device)
     bool held = of->n_retained > 0;
     of->n_retained -= held;
     if (!held)
-        double_report_add(DOUBLE_MISUSE, "misuse: the context of device %d is released more often than retained",
+        double_report_add(DOUBLE_MISUSE,
+                          "misuse: the context of device %d is released more often than retained",
                           device);
     double_machine_unlock();
     return held ? DRIVER_SUCCESS : DRIVER_INVALID_CONTEXT;
@@ -108,7 +111,8 @@ void double_driver_left_over(void)
 {
     for (uint32_t device = 0; device < double_machine()->options.n_devices; device++)
         if (double_machine()->devices[device].n_retained > 0)
-            double_report_add(DOUBLE_LEFT_OVER, "left over: the context of device %u, retained", device);
+            double_report_add(DOUBLE_LEFT_OVER, "left over: the context of device %u, retained",
+                              device);
 }
 
 static void *find_function(const char *symbol)
@@ -127,8 +131,9 @@ static void *find_function(const char *symbol)
     return NULL;
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
-                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *result)
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
+                                             unsigned int version, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result)
 {
     struct double_call call;
     (void)version, (void)flags;

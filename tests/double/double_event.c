@@ -2,8 +2,8 @@
 /*
  * Events.
  *
- * Invariant: an event means what was recorded last at the time of the call, so a wait keeps the operation, not the
- * event. An event that was never recorded orders nothing and has ended.
+ * Invariant: an event means what was recorded last at the time of the call, so a wait keeps the
+ * operation, not the event. An event that was never recorded orders nothing and has ended.
  */
 #include "tests/double/double_machine.h"
 
@@ -76,7 +76,8 @@ cudaError_t cudaEventCreate(cudaEvent_t *handle)
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned int flags)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaEventCreateWithFlags", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
+    if (!double_call_begin(&call, "cudaEventCreateWithFlags", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
         return double_call_end(&call, call.error);
     return double_call_end(&call, create(handle, flags, call.thread->device));
 }
@@ -187,12 +188,14 @@ cudaError_t cudaEventQuery(cudaEvent_t handle)
 cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaEventSynchronize", handle, DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaEventSynchronize", handle,
+                           DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     return double_call_end(&call, ask(handle, true));
 }
 
-static cudaError_t measure(float *ms_out, const struct double_event *begin, const struct double_event *end)
+static cudaError_t measure(float *ms_out, const struct double_event *begin,
+                           const struct double_event *end)
 {
     if (!begin || !end || begin->device != end->device || !begin->timed || !end->timed)
         return cudaErrorInvalidResourceHandle;
@@ -220,8 +223,8 @@ void double_event_left_over(void)
 {
     for (struct double_event *event = events.first; event; event = event->next)
         if (!event->destroyed)
-            double_report_add(DOUBLE_LEFT_OVER, "left over: event %u of device %d", (unsigned)event->number,
-                              event->device);
+            double_report_add(DOUBLE_LEFT_OVER, "left over: event %u of device %d",
+                              (unsigned)event->number, event->device);
 }
 
 void double_event_reset(void)

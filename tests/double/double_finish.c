@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of finish_cuda.cu: the same inline arithmetic, pixel by pixel, as a kernel on the fake stream, with
- * threads running from last to first. The settings (job->finish) are read at the launch, everything else when the
- * kernel runs.
+ * The CPU twin of finish_cuda.cu: the same inline arithmetic, pixel by pixel, as a kernel on the
+ * fake stream, with threads running from last to first. The settings (job->finish) are read at the
+ * launch, everything else when the kernel runs.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_cuda.h"
@@ -44,9 +44,11 @@ static uint32_t add_others(const struct mr_finish_job *job, struct double_access
 {
     uint32_t n = 0;
     if (job->finish->exact)
-        accesses[n++] = (struct double_access){(void *)job->tables, sizeof job->finish->table, false};
+        accesses[n++] =
+            (struct double_access){(void *)job->tables, sizeof job->finish->table, false};
     if (job->finish->erases) {
-        accesses[n++] = (struct double_access){(void *)job->erases, job->n * sizeof *job->erases, false};
+        accesses[n++] =
+            (struct double_access){(void *)job->erases, job->n * sizeof *job->erases, false};
         accesses[n++] = (struct double_access){(void *)job->normals, sizeof mr_normal_nodes, false};
     }
     return n;
@@ -68,7 +70,10 @@ static cudaError_t launch(const struct mr_finish_job *job, cudaStream_t stream)
     return double_kernel_issue(stream, accesses, n_accesses, &work, &view, sizeof view);
 }
 
-/* A launch is what fails in the runtime, so that is its name where errors are ordered and calls counted. */
+/*
+ * A launch is what fails in the runtime, so that is its name where errors are ordered and calls
+ * counted.
+ */
 int mr_finish_cuda_launch(const struct mr_finish_job *job, void *stream)
 {
     struct double_call call;

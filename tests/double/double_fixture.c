@@ -22,8 +22,11 @@ static struct {
 void fixture_open(enum double_policy policy)
 {
     memset(&made, 0, sizeof made);
-    struct double_options options = {
-        .policy = policy, .seed = 1, .n_devices = 2, .threads = DOUBLE_THREADS_DECLARED, .trace = true};
+    struct double_options options = {.policy = policy,
+                                     .seed = 1,
+                                     .n_devices = 2,
+                                     .threads = DOUBLE_THREADS_DECLARED,
+                                     .trace = true};
     double_open(&options);
     double_as_thread(0);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the double begin and end with. fixture_close() gives back everything that is made here. */
+/*
+ * What the tests of the double begin and end with. fixture_close() gives back everything that is
+ * made here.
+ */
 #ifndef TESTS_DOUBLE_DOUBLE_FIXTURE_H
 #define TESTS_DOUBLE_DOUBLE_FIXTURE_H
 

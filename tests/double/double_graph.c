@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs: captured operations in their order, one lane per captured stream. A launch issues them all again: lane 0 on
- * the stream of the launch, the others on the executable graph's own streams.
+ * Graphs: captured operations in their order, one lane per captured stream. A launch issues them
+ * all again: lane 0 on the stream of the launch, the others on the executable graph's own streams.
  *
  * Invariant: a launch also comes after the graph's previous launch, on whatever stream that was.
  */
@@ -58,8 +58,8 @@ static void see(struct double_node *node, const struct double_graph *graph, int3
             node->seen[lane] = graph->nodes[earlier].seen[lane];
 }
 
-int32_t double_graph_add(struct double_graph *graph, struct double_work *work, uint32_t lane, int32_t previous,
-                         int32_t after)
+int32_t double_graph_add(struct double_graph *graph, struct double_work *work, uint32_t lane,
+                         int32_t previous, int32_t after)
 {
     struct double_node *node = new_node(graph);
     int32_t index = (int32_t)graph->n - 1;
@@ -93,7 +93,8 @@ static struct double_graph *find(const void *handle, bool is_exec)
         graph = graph->next;
     if (graph && graph->is_exec == is_exec && !graph->destroyed)
         return graph;
-    double_report_add(DOUBLE_MISUSE, "misuse: %p is no %s%s", handle, is_exec ? "executable graph" : "graph",
+    double_report_add(DOUBLE_MISUSE, "misuse: %p is no %s%s", handle,
+                      is_exec ? "executable graph" : "graph",
                       graph && graph->destroyed ? " any more, it was destroyed" : "");
     return NULL;
 }
@@ -112,7 +113,8 @@ static struct double_graph *instantiate(const struct double_graph *graph)
     return exec;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t handle, unsigned long long flags)
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t handle,
+                                 unsigned long long flags)
 {
     struct double_call call;
     if (!double_call_begin(&call, "cudaGraphInstantiate", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
@@ -124,7 +126,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t handle, unsi
     return double_call_end(&call, cudaSuccess);
 }
 
-static struct double_stream *lane_stream(struct double_graph *exec, uint32_t lane, struct double_stream *stream)
+static struct double_stream *lane_stream(struct double_graph *exec, uint32_t lane,
+                                         struct double_stream *stream)
 {
     if (lane == 0)
         return stream;
@@ -137,14 +140,15 @@ static struct double_stream *lane_stream(struct double_graph *exec, uint32_t lan
     return exec->lanes[lane];
 }
 
-static void push_nodes(struct double_graph *exec, struct double_stream *stream, struct double_op **ops)
+static void push_nodes(struct double_graph *exec, struct double_stream *stream,
+                       struct double_op **ops)
 {
     for (uint32_t i = 0; i < exec->n; i++) {
         const struct double_node *node = &exec->nodes[i];
         struct double_work work = copy_work(&node->work);
         uint32_t n_after = node->after >= 0;
-        ops[i] = double_queue_push(lane_stream(exec, node->lane, stream), &work, n_after ? &ops[node->after] : NULL,
-                                   n_after);
+        ops[i] = double_queue_push(lane_stream(exec, node->lane, stream), &work,
+                                   n_after ? &ops[node->after] : NULL, n_after);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of tests. A kernel's accesses are judged when it is launched; its bytes are touched when it runs. A launch
- * goes to the current device, so a stream of another device is an error.
+ * Kernels of tests. A kernel's accesses are judged when it is launched; its bytes are touched when
+ * it runs. A launch goes to the current device, so a stream of another device is an error.
  */
 #include "tests/double/double_machine.h"
 
@@ -63,12 +63,13 @@ uint64_t double_sum(const void *bytes, size_t len)
     return sum;
 }
 
-static cudaError_t touch_all(int device, const struct double_access *accesses, uint32_t n, struct double_work *work)
+static cudaError_t touch_all(int device, const struct double_access *accesses, uint32_t n,
+                             struct double_work *work)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct double_access *access = &accesses[i];
-        cudaError_t error = double_memory_touch(device, access->memory, access->len, access->write, work->name,
-                                                &work->touches[work->n_touches]);
+        cudaError_t error = double_memory_touch(device, access->memory, access->len, access->write,
+                                                work->name, &work->touches[work->n_touches]);
         if (error != cudaSuccess)
             return error;
         work->n_touches++;
@@ -76,8 +77,9 @@ static cudaError_t touch_all(int device, const struct double_access *accesses, u
     return cudaSuccess;
 }
 
-cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access *accesses, uint32_t n,
-                                struct double_work *work, const void *payload, size_t len)
+cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access *accesses,
+                                uint32_t n, struct double_work *work, const void *payload,
+                                size_t len)
 {
     struct double_thread_state *thread = double_machine_thread();
     struct double_stream *stream = double_queue_stream(handle);
@@ -102,8 +104,9 @@ cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access 
     return double_queue_issue(stream, work, NULL, 0, NULL);
 }
 
-static cudaError_t launch_test(cudaStream_t handle, const struct double_access *accesses, uint32_t n,
-                               struct double_work *work, const void *payload, size_t len)
+static cudaError_t launch_test(cudaStream_t handle, const struct double_access *accesses,
+                               uint32_t n, struct double_work *work, const void *payload,
+                               size_t len)
 {
     struct double_call call;
     if (!double_call_begin(&call, "double_launch", handle, DOUBLE_CONTEXT | DOUBLE_OF_TEST))
@@ -113,28 +116,32 @@ static cudaError_t launch_test(cudaStream_t handle, const struct double_access *
 
 cudaError_t double_launch(cudaStream_t stream, const struct double_kernel *kernel)
 {
-    struct double_work work = {.name = kernel->name, .ns = kernel->ns, .run = run_kernel, .gate = DOUBLE_NO_GATE};
+    struct double_work work = {
+        .name = kernel->name, .ns = kernel->ns, .run = run_kernel, .gate = DOUBLE_NO_GATE};
     struct run_payload payload = {kernel->run, kernel->user};
     if (kernel->n_accesses > DOUBLE_MAX_ACCESSES)
         return cudaErrorInvalidValue;
-    return launch_test(stream, kernel->accesses, kernel->n_accesses, &work, &payload, sizeof payload);
+    return launch_test(stream, kernel->accesses, kernel->n_accesses, &work, &payload,
+                       sizeof payload);
 }
 
-static cudaError_t launch_bytes(cudaStream_t stream, struct double_work work, const void *device, bool write,
-                                struct byte_payload payload)
+static cudaError_t launch_bytes(cudaStream_t stream, struct double_work work, const void *device,
+                                bool write, struct byte_payload payload)
 {
     struct double_access access = {(void *)device, payload.len, write};
     work.gate = DOUBLE_NO_GATE;
     return launch_test(stream, &access, 1, &work, &payload, sizeof payload);
 }
 
-cudaError_t double_launch_read(cudaStream_t stream, const void *device, size_t len, double_read_fn *read, void *user)
+cudaError_t double_launch_read(cudaStream_t stream, const void *device, size_t len,
+                               double_read_fn *read, void *user)
 {
-    return launch_bytes(stream, (struct double_work){.name = "read", .run = run_read}, device, false,
-                        (struct byte_payload){.read = read, .user = user, .len = len});
+    return launch_bytes(stream, (struct double_work){.name = "read", .run = run_read}, device,
+                        false, (struct byte_payload){.read = read, .user = user, .len = len});
 }
 
-cudaError_t double_launch_sum(cudaStream_t stream, const void *device, size_t len, uint64_t *sum_out)
+cudaError_t double_launch_sum(cudaStream_t stream, const void *device, size_t len,
+                              uint64_t *sum_out)
 {
     return launch_bytes(stream, (struct double_work){.name = "sum", .run = run_sum}, device, false,
                         (struct byte_payload){.user = sum_out, .len = len});
@@ -148,8 +155,8 @@ cudaError_t double_launch_fill(cudaStream_t stream, void *device, size_t len, ui
 
 cudaError_t double_launch_add_one(cudaStream_t stream, void *device, size_t len)
 {
-    return launch_bytes(stream, (struct double_work){.name = "add one", .run = run_add_one}, device, true,
-                        (struct byte_payload){.len = len});
+    return launch_bytes(stream, (struct double_work){.name = "add one", .run = run_add_one}, device,
+                        true, (struct byte_payload){.len = len});
 }
 
 cudaError_t double_launch_spin(cudaStream_t stream, uint64_t ns)

@@ -2,8 +2,9 @@
 /*
  * The open machine, its host threads and its lock.
  *
- * Invariant: work of a host thread is visible to another one only by a step that was handed over. So a thread's own
- * step advances each time its clock is given away; later work is not covered by that clock.
+ * Invariant: work of a host thread is visible to another one only by a step that was handed over.
+ * So a thread's own step advances each time its clock is given away; later work is not covered by
+ * that clock.
  */
 #include "tests/double/double_machine.h"
 
@@ -109,7 +110,10 @@ static void give_number_back(void *value)
     pthread_mutex_unlock(&lock);
 }
 
-/* A thread that has a number of somebody before begins as a new one; that it comes after that one is not wrong. */
+/*
+ * A thread that has a number of somebody before begins as a new one; that it comes after that one
+ * is not wrong.
+ */
 static uint32_t take_number(void)
 {
     uint32_t number = FIRST_OWN;
@@ -316,13 +320,14 @@ struct double_epoch double_machine_epoch(const char *what)
 {
     uint32_t component;
     const struct double_clock *clock = double_machine_clock(&component);
-    return (struct double_epoch){component, double_clock_get(clock, component), what, double_machine_thread()->name,
-                                 true};
+    return (struct double_epoch){component, double_clock_get(clock, component), what,
+                                 double_machine_thread()->name, true};
 }
 
 static void next_step(struct double_thread_state *owner)
 {
-    double_clock_set(&owner->clock, owner->component, double_clock_get(&owner->clock, owner->component) + 1);
+    double_clock_set(&owner->clock, owner->component,
+                     double_clock_get(&owner->clock, owner->component) + 1);
 }
 
 void double_machine_next_step(void)

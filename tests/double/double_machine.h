@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the double: the one machine, and what its files call of each other. All of it belongs to the holder of the
- * lock that double_call_begin() or double_machine_lock() takes.
+ * Inside the double: the one machine, and what its files call of each other. All of it belongs to
+ * the holder of the lock that double_call_begin() or double_machine_lock() takes.
  *
- * An operation refers only to operations that were issued before it, so a thread that waits for one can always run what
- * it needs itself. No part of the double runs in a thread of its own.
+ * An operation refers only to operations that were issued before it, so a thread that waits for one
+ * can always run what it needs itself. No part of the double runs in a thread of its own.
  */
 #ifndef TESTS_DOUBLE_DOUBLE_MACHINE_H
 #define TESTS_DOUBLE_DOUBLE_MACHINE_H
@@ -51,9 +51,12 @@ struct double_thread_state;
 void double_shadow_init(struct double_shadow *shadow, size_t len);
 void double_shadow_fini(struct double_shadow *shadow);
 /* Judge an access of [begin, end) of a region and remember it. */
-void double_shadow_touch(struct double_region *region, size_t begin, size_t end, bool write, struct double_epoch who,
-                         const struct double_clock *clock);
-/* The region ends for devices, and for host threads too if so said: what they did must have come before. */
+void double_shadow_touch(struct double_region *region, size_t begin, size_t end, bool write,
+                         struct double_epoch who, const struct double_clock *clock);
+/*
+ * The region ends for devices, and for host threads too if so said: what they did must have come
+ * before.
+ */
 void double_shadow_end(struct double_region *region, bool for_hosts, struct double_epoch who,
                        const struct double_clock *clock);
 
@@ -89,10 +92,14 @@ bool double_memory_is_device(const void *address);             /* by the address
 void double_memory_unref(struct double_region *region);
 cudaError_t double_memory_alloc(int device, size_t len, void **memory_out);
 /* What of the stretch is usable on this device: cudaSuccess, or reported. */
-cudaError_t double_memory_touch(int device, const void *address, size_t len, bool write, const char *what,
-                                struct double_touch *touch_out);
-/* Is the stretch page-locked for this device? cudaErrorInvalidValue when it runs over the end of a registration. */
-cudaError_t double_memory_locked(int device, const void *address, size_t len, struct double_region **region_out);
+cudaError_t double_memory_touch(int device, const void *address, size_t len, bool write,
+                                const char *what, struct double_touch *touch_out);
+/*
+ * Is the stretch page-locked for this device? cudaErrorInvalidValue when it runs over the end of a
+ * registration.
+ */
+cudaError_t double_memory_locked(int device, const void *address, size_t len,
+                                 struct double_region **region_out);
 
 /* ---- double_pages.c ---- */
 
@@ -132,10 +139,13 @@ struct double_work {
     void (*run)(void *payload, void *const *views);
     void *payload;
     size_t payload_len;
-    cudaHostFn_t host;           /* DOUBLE_OP_HOST: with payload as its argument, not copied, without the lock */
-    int gate;                    /* -1: none */
-    const bool *when;            /* may be NULL: it does not run before this is true, which is set under the lock */
-    void (*drop)(void *payload); /* may be NULL: before the payload goes, whether it was run or not */
+    cudaHostFn_t host; /* DOUBLE_OP_HOST: with payload as its argument, not copied,
+                          without the lock */
+    int gate;          /* -1: none */
+    const bool *when;  /* may be NULL: it does not run before this is true, which is
+                          set under the lock */
+    /* may be NULL: before the payload goes, whether it was run or not */
+    void (*drop)(void *payload);
 };
 
 #define DOUBLE_NO_GATE (-1)
@@ -179,19 +189,23 @@ struct double_stream {
     char name[24];
 };
 
-/* The stream behind a handle for the calling thread; NULL after cudaErrorInvalidResourceHandle, which was reported. */
+/*
+ * The stream behind a handle for the calling thread; NULL after cudaErrorInvalidResourceHandle,
+ * which was reported.
+ */
 struct double_stream *double_queue_stream(cudaStream_t handle);
 struct double_stream *double_queue_first(void);
 void double_queue_forget_after(struct double_op *op);
 int double_queue_device(const void *handle); /* -1 for what is no stream's */
 struct double_stream *double_queue_create(int device, bool blocking);
 /*
- * Issue what work says behind the stream, the thread and the operations in after, or note it in the stream's capture.
- * Takes over work->payload and the references in its touches, also on failure. op_out (may be NULL): a reference, NULL
- * for what was captured.
+ * Issue what work says behind the stream, the thread and the operations in after, or note it in the
+ * stream's capture. Takes over work->payload and the references in its touches, also on failure.
+ * op_out (may be NULL): a reference, NULL for what was captured.
  */
-cudaError_t double_queue_issue(struct double_stream *stream, struct double_work *work, struct double_op *const *after,
-                               uint32_t n_after, struct double_op **op_out);
+cudaError_t double_queue_issue(struct double_stream *stream, struct double_work *work,
+                               struct double_op *const *after, uint32_t n_after,
+                               struct double_op **op_out);
 /* The same without a look at captures. */
 struct double_op *double_queue_push(struct double_stream *stream, struct double_work *work,
                                     struct double_op *const *after, uint32_t n_after);
@@ -201,15 +215,20 @@ void double_queue_unref(struct double_op *op);
 
 /* ---- double_schedule.c ---- */
 
-/* Run until it has ended; the calling thread is then behind it. The machine is locked again, but was not meanwhile. */
+/*
+ * Run until it has ended; the calling thread is then behind it. The machine is locked again, but
+ * was not meanwhile.
+ */
 void double_schedule_wait(struct double_op *op);
 void double_schedule_wait_device(int device);
 /* Run all that was given to the device, which orders nothing. */
 void double_schedule_finish_device(int device);
 /* Run what touches it, which orders nothing. */
 void double_schedule_finish_region(const struct double_region *region);
-/* Has it ended, as far as the calling thread can know? Then the thread is behind it. The other asks and changes
- * nothing; NULL has ended. */
+/*
+ * Has it ended, as far as the calling thread can know? Then the thread is behind it. The other asks
+ * and changes nothing; NULL has ended.
+ */
 bool double_schedule_is_over(struct double_op *op);
 bool double_schedule_seems_over(const struct double_op *op);
 /* Of all that was given to a stream; of the default stream with what it is ordered with. */
@@ -217,7 +236,10 @@ void double_schedule_wait_stream(struct double_stream *stream);
 bool double_schedule_is_stream_over(struct double_stream *stream);
 /* Let the policy run what it likes. */
 void double_schedule_pump(void);
-/* Run it and what it needs as far as that can go on, which orders nothing: devices do get on by themselves. */
+/*
+ * Run it and what it needs as far as that can go on, which orders nothing: devices do get on by
+ * themselves.
+ */
 void double_schedule_advance(struct double_op *op);
 /* The device is broken: what waits there ends without having been run. */
 void double_schedule_abandon(int device);
@@ -238,7 +260,8 @@ struct double_node {
     struct double_work work;
     uint32_t lane;
     int32_t after;                  /* a node of another lane, or -1 */
-    int32_t seen[DOUBLE_MAX_LANES]; /* the last node of each lane that comes before this one's end, or -1 */
+    int32_t seen[DOUBLE_MAX_LANES]; /* the last node of each lane that comes before this one's
+                                       end, or -1 */
 };
 
 struct double_graph {
@@ -250,7 +273,8 @@ struct double_graph {
     struct double_node *nodes;
     uint32_t n;
     uint32_t room;
-    struct double_stream *lanes[DOUBLE_MAX_LANES]; /* of an executable: lane 0 is the stream of the launch */
+    struct double_stream *lanes[DOUBLE_MAX_LANES]; /* of an executable: lane 0 is the stream of
+                                                      the launch */
     struct double_op *last;                        /* the end of its last launch */
 };
 
@@ -265,22 +289,29 @@ struct double_capture {
     struct double_graph *graph;
 };
 
-/* May the calling thread do what captures forbid? Else cudaErrorStreamCaptureUnsupported, and those captures end. */
+/*
+ * May the calling thread do what captures forbid? Else cudaErrorStreamCaptureUnsupported, and those
+ * captures end.
+ */
 cudaError_t double_capture_check_unsafe(void);
-/* May this stream be used, being or not being the legacy stream? Invalidates when not, if told to. */
+/*
+ * May this stream be used, being or not being the legacy stream? Invalidates when not, if told to.
+ */
 cudaError_t double_capture_check_legacy(const struct double_stream *stream, bool invalidate);
 /* It is synchronised with or queried: not while it captures. */
 cudaError_t double_capture_check_sync(struct double_stream *stream);
 cudaError_t double_capture_check_device(int device);
 /* Add a node behind the stream's last; takes over the work. */
-cudaError_t double_capture_add(struct double_stream *stream, struct double_work *work, int32_t after);
+cudaError_t double_capture_add(struct double_stream *stream, struct double_work *work,
+                               int32_t after);
 /* A stream waits for a captured event: it joins the capture, or the wait fails. */
-cudaError_t double_capture_join(struct double_stream *stream, struct double_capture *capture, int32_t node);
+cudaError_t double_capture_join(struct double_stream *stream, struct double_capture *capture,
+                                int32_t node);
 void double_capture_invalidate(struct double_capture *capture);
 void double_capture_reset(void);
 struct double_graph *double_graph_create(void);
-int32_t double_graph_add(struct double_graph *graph, struct double_work *work, uint32_t lane, int32_t previous,
-                         int32_t after);
+int32_t double_graph_add(struct double_graph *graph, struct double_work *work, uint32_t lane,
+                         int32_t previous, int32_t after);
 void double_graph_destroy(struct double_graph *graph);
 void double_graph_left_over(void);
 void double_graph_reset(void);
@@ -288,8 +319,9 @@ void double_graph_reset(void);
 /* ---- double_kernel.c ---- */
 
 /* Issue a kernel with these accesses, on a stream of the current device; payload is copied. */
-cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access *accesses, uint32_t n,
-                                struct double_work *work, const void *payload, size_t len);
+cudaError_t double_kernel_issue(cudaStream_t handle, const struct double_access *accesses,
+                                uint32_t n, struct double_work *work, const void *payload,
+                                size_t len);
 
 /* ---- double_machine.c ---- */
 
@@ -339,7 +371,9 @@ void double_machine_wake(void);
 struct double_thread_state *double_machine_thread(void);
 uint32_t double_machine_thread_number(void);
 bool double_machine_is_broken(void); /* any device */
-/* The clock of the calling thread (that of all of them where they are trusted), and its component. */
+/*
+ * The clock of the calling thread (that of all of them where they are trusted), and its component.
+ */
 struct double_clock *double_machine_clock(uint32_t *component_out);
 struct double_epoch double_machine_epoch(const char *what);
 /* The calling thread has given its clock to somebody: what it does from now on is a later step. */
@@ -352,7 +386,8 @@ void double_machine_break(int device, cudaError_t error);
 
 /* ---- double_report.c ---- */
 
-void double_report_add(enum double_finding kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void double_report_add(enum double_finding kind, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void double_report_reset(void);
 uint32_t double_report_count(void);
 
@@ -375,8 +410,12 @@ struct double_call {
     cudaError_t error; /* what it will return, unless the body fails first */
 };
 
-/* Locks. False: nothing is to be done. handle: a stream, event or device memory that says whose call it is, or NULL. */
-bool double_call_begin(struct double_call *call, const char *function, const void *handle, unsigned is);
+/*
+ * Locks. False: nothing is to be done. handle: a stream, event or device memory that says whose
+ * call it is, or NULL.
+ */
+bool double_call_begin(struct double_call *call, const char *function, const void *handle,
+                       unsigned is);
 /* Unlocks, and notes the last error. */
 cudaError_t double_call_end(struct double_call *call, cudaError_t error);
 /* An operation runs: the error that was ordered for it. */

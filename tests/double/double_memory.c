@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices' memory and page-locked host memory. A device pointer is an address in a range of the process that nobody may
- * touch; its bytes are elsewhere.
+ * Devices' memory and page-locked host memory. A device pointer is an address in a range of the
+ * process that nobody may touch; its bytes are elsewhere.
  *
- * Invariant: addresses are not reused, so a pointer to freed memory is never taken for one to later memory.
+ * Invariant: addresses are not reused, so a pointer to freed memory is never taken for one to later
+ * memory.
  */
 #include "tests/double/double_machine.h"
 
@@ -29,7 +30,8 @@ static bool reserve(void)
 {
     if (memory.reserved)
         return true;
-    long at = syscall(SYS_mmap, NULL, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long at = syscall(SYS_mmap, NULL, reserved_bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == -1)
         return false;
     memory.reserved = (uintptr_t)at;
@@ -111,7 +113,8 @@ bool double_memory_is_device(const void *address)
 static struct double_region *find_overlap(uintptr_t base, size_t len)
 {
     for (struct double_region *region = memory.regions; region; region = region->next)
-        if (region->device == DOUBLE_HOST && base < region->base + region->len && region->base < base + len)
+        if (region->device == DOUBLE_HOST && base < region->base + region->len &&
+            region->base < base + len)
             return region;
     return NULL;
 }
@@ -120,8 +123,8 @@ cudaError_t double_memory_alloc(int device, size_t len, void **memory_out)
 {
     struct double_device *of = &double_machine()->devices[device];
     size_t rounded = (len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (rounded < len || rounded > double_machine()->options.device_bytes - of->used || !reserve() ||
-        rounded + ALIGNMENT > reserved_bytes - memory.used)
+    if (rounded < len || rounded > double_machine()->options.device_bytes - of->used ||
+        !reserve() || rounded + ALIGNMENT > reserved_bytes - memory.used)
         return cudaErrorMemoryAllocation;
     uint8_t *view = aligned_alloc(ALIGNMENT, rounded);
     if (!view)
@@ -135,7 +138,8 @@ cudaError_t double_memory_alloc(int device, size_t len, void **memory_out)
     return cudaSuccess;
 }
 
-cudaError_t double_memory_locked(int device, const void *address, size_t len, struct double_region **region_out)
+cudaError_t double_memory_locked(int device, const void *address, size_t len,
+                                 struct double_region **region_out)
 {
     struct double_region *region = find_overlap((uintptr_t)address, len > 0 ? len : 1);
     *region_out = NULL;
@@ -143,7 +147,8 @@ cudaError_t double_memory_locked(int device, const void *address, size_t len, st
         return cudaSuccess;
     uintptr_t at = (uintptr_t)address;
     if (at < region->base || len > region->len - (at - region->base)) {
-        double_report_add(DOUBLE_MISUSE, "misuse: a copy of %zu bytes at %p is not within one registration", len,
+        double_report_add(DOUBLE_MISUSE,
+                          "misuse: a copy of %zu bytes at %p is not within one registration", len,
                           address);
         return cudaErrorInvalidValue;
     }
@@ -156,53 +161,61 @@ static cudaError_t refuse(int device, const void *address, size_t len, const cha
                           const struct double_region *region)
 {
     if (!region)
-        double_report_add(DOUBLE_MISUSE, "misuse: %s on device %d of %p, which is no device memory", what, device,
-                          address);
+        double_report_add(DOUBLE_MISUSE, "misuse: %s on device %d of %p, which is no device memory",
+                          what, device, address);
     else if (region->gone)
-        double_report_add(DOUBLE_MISUSE, "misuse: %s on device %d of %p, which was freed", what, device, address);
+        double_report_add(DOUBLE_MISUSE, "misuse: %s on device %d of %p, which was freed", what,
+                          device, address);
     else if (region->device != device && region->device != DOUBLE_HOST)
-        double_report_add(DOUBLE_MISUSE, "misuse: %s on device %d of %p, which is device %d's", what, device, address,
-                          region->device);
+        double_report_add(DOUBLE_MISUSE, "misuse: %s on device %d of %p, which is device %d's",
+                          what, device, address, region->device);
     else
-        double_report_add(DOUBLE_MISUSE, "misuse: %s of %zu bytes at %p, past the end of %zu bytes at %p", what, len,
-                          address, region->len, (void *)region->base);
+        double_report_add(DOUBLE_MISUSE,
+                          "misuse: %s of %zu bytes at %p, past the end of %zu bytes at %p", what,
+                          len, address, region->len, (void *)region->base);
     return cudaErrorInvalidValue;
 }
 
-cudaError_t double_memory_touch(int device, const void *address, size_t len, bool write, const char *what,
-                                struct double_touch *touch_out)
+cudaError_t double_memory_touch(int device, const void *address, size_t len, bool write,
+                                const char *what, struct double_touch *touch_out)
 {
     struct double_region *region = double_memory_find(address);
-    bool mine =
-        region && !region->gone &&
-        (region->device == device || (region->device == DOUBLE_HOST && (region->portable || region->home == device)));
+    bool mine = region && !region->gone &&
+                (region->device == device ||
+                 (region->device == DOUBLE_HOST && (region->portable || region->home == device)));
     size_t offset = region ? (uintptr_t)address - region->base : 0;
     if (!mine || len > region->len - offset)
         return refuse(device, address, len, what, region);
     region->refs++;
-    *touch_out = (struct double_touch){
-        .region = region, .view = region->view + offset, .offset = offset, .len = len, .write = write};
+    *touch_out = (struct double_touch){.region = region,
+                                       .view = region->view + offset,
+                                       .offset = offset,
+                                       .len = len,
+                                       .write = write};
     return cudaSuccess;
 }
 
 /*
- * The calling thread ends a region's life: nobody may touch it without having come before. Where a device is broken
- * there was no way to wait for it.
+ * The calling thread ends a region's life: nobody may touch it without having come before. Where a
+ * device is broken there was no way to wait for it.
  */
 static void judge_end(struct double_region *region, bool for_hosts, const char *name)
 {
     if (!double_machine_is_broken())
-        double_shadow_end(region, for_hosts, double_machine_epoch(name), double_machine_clock(NULL));
+        double_shadow_end(region, for_hosts, double_machine_epoch(name),
+                          double_machine_clock(NULL));
 }
 
 /*
- * CUDA's may wait for the device, and does not have to. This one never waits and orders nothing, so what still uses the
- * memory is reported. Operations that were issued keep its bytes until they have run.
+ * CUDA's may wait for the device, and does not have to. This one never waits and orders nothing, so
+ * what still uses the memory is reported. Operations that were issued keep its bytes until they
+ * have run.
  */
 static cudaError_t free_device(void *address)
 {
     struct double_region *region = double_memory_find(address);
-    if (!region || region->gone || region->device == DOUBLE_HOST || region->base != (uintptr_t)address) {
+    if (!region || region->gone || region->device == DOUBLE_HOST ||
+        region->base != (uintptr_t)address) {
         double_report_add(DOUBLE_MISUSE, "misuse: cudaFree of %p, which %s", address,
                           region && region->gone ? "was freed before" : "is no device memory");
         return cudaErrorInvalidValue;
@@ -217,7 +230,8 @@ static cudaError_t free_device(void *address)
 cudaError_t cudaMalloc(void **address, size_t len)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaMalloc", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaMalloc", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     cudaError_t error = cudaErrorInvalidValue;
     if (address) {
@@ -236,7 +250,10 @@ cudaError_t cudaFree(void *address)
     return double_call_end(&call, address ? free_device(address) : cudaSuccess);
 }
 
-/* Whole pages are locked. What they take is the time of all, because the driver holds its locks meanwhile. */
+/*
+ * Whole pages are locked. What they take is the time of all, because the driver holds its locks
+ * meanwhile.
+ */
 static void take_registration_time(const void *address, size_t len)
 {
     const struct double_options *options = &double_machine()->options;
@@ -248,7 +265,8 @@ static void take_registration_time(const void *address, size_t len)
     thread->counts.absent_pages += n_absent;
     thread->now_ns += ns;
     for (uint32_t i = 0; i < DOUBLE_MAX_THREADS; i++)
-        if (double_machine()->threads[i].known && double_machine()->threads[i].now_ns < thread->now_ns)
+        if (double_machine()->threads[i].known &&
+            double_machine()->threads[i].now_ns < thread->now_ns)
             double_machine()->threads[i].now_ns = thread->now_ns;
 }
 
@@ -267,7 +285,8 @@ static cudaError_t register_host(int home, void *address, size_t len, unsigned f
     if (options->registration_bytes > 0 && len > options->registration_bytes)
         return cudaErrorMemoryAllocation;
     if (base != first_page)
-        double_report_add(DOUBLE_MISUSE, "misuse: cudaHostRegister of %p, which is no page's beginning", address);
+        double_report_add(DOUBLE_MISUSE,
+                          "misuse: cudaHostRegister of %p, which is no page's beginning", address);
     take_registration_time(address, len);
     struct double_region *region = add_region(DOUBLE_HOST, base, len, address);
     region->portable = flags & cudaHostRegisterPortable;
@@ -278,7 +297,8 @@ static cudaError_t register_host(int home, void *address, size_t len, unsigned f
 cudaError_t cudaHostRegister(void *address, size_t len, unsigned int flags)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaHostRegister", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaHostRegister", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     return double_call_end(&call, register_host(call.thread->device, address, len, flags));
 }
@@ -288,7 +308,9 @@ static cudaError_t give_host_back(void *address, bool allocated, const char *nam
     struct double_region *region = double_memory_find(address);
     if (!region || region->device != DOUBLE_HOST || region->base != (uintptr_t)address ||
         region->allocated != allocated) {
-        double_report_add(DOUBLE_MISUSE, "misuse: %s of %p, which is not the beginning of such memory", name, address);
+        double_report_add(DOUBLE_MISUSE,
+                          "misuse: %s of %p, which is not the beginning of such memory", name,
+                          address);
         return allocated ? cudaErrorInvalidValue : cudaErrorHostMemoryNotRegistered;
     }
     judge_end(region, allocated, name);
@@ -329,15 +351,18 @@ static cudaError_t alloc_host(int home, void **address_out, size_t len)
 cudaError_t cudaHostAlloc(void **address, size_t len, unsigned int flags)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaHostAlloc", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaHostAlloc", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
-    return double_call_end(&call, flags > 7 ? cudaErrorInvalidValue : alloc_host(call.thread->device, address, len));
+    return double_call_end(&call, flags > 7 ? cudaErrorInvalidValue
+                                            : alloc_host(call.thread->device, address, len));
 }
 
 cudaError_t cudaMallocHost(void **address, size_t len)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaMallocHost", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaMallocHost", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     return double_call_end(&call, alloc_host(call.thread->device, address, len));
 }
@@ -348,7 +373,8 @@ cudaError_t cudaFreeHost(void *address)
     if (!double_call_begin(&call, "cudaFreeHost", NULL,
                            DOUBLE_CONTEXT | DOUBLE_RELEASES | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
-    return double_call_end(&call, address ? give_host_back(address, true, "cudaFreeHost") : cudaSuccess);
+    return double_call_end(&call,
+                           address ? give_host_back(address, true, "cudaFreeHost") : cudaSuccess);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_out, size_t *total_out)
@@ -369,10 +395,11 @@ void double_memory_left_over(void)
         if (region->gone)
             continue;
         if (region->device != DOUBLE_HOST)
-            double_report_add(DOUBLE_LEFT_OVER, "left over: %zu bytes on device %d", region->len, region->device);
+            double_report_add(DOUBLE_LEFT_OVER, "left over: %zu bytes on device %d", region->len,
+                              region->device);
         else
-            double_report_add(DOUBLE_LEFT_OVER, "left over: %zu bytes of host memory, %s", region->len,
-                              region->allocated ? "allocated" : "registered");
+            double_report_add(DOUBLE_LEFT_OVER, "left over: %zu bytes of host memory, %s",
+                              region->len, region->allocated ? "allocated" : "registered");
     }
 }
 
@@ -422,8 +449,8 @@ static bool host_access(const void *address, size_t len, bool write)
     if (judged) {
         size_t begin = (uintptr_t)address - region->base;
         size_t room = region->len - begin;
-        double_shadow_touch(region, begin, begin + (len < room ? len : room), write, double_machine_epoch("the test"),
-                            double_machine_clock(NULL));
+        double_shadow_touch(region, begin, begin + (len < room ? len : room), write,
+                            double_machine_epoch("the test"), double_machine_clock(NULL));
     }
     double_machine_unlock();
     return judged;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the double of NCCL. Each communicator has a thread that sends what its operations have read and opens the gate
- * of those whose result has come; rank 0's process also has the hub, one more thread, which matches the ranks' parts.
+ * Inside the double of NCCL. Each communicator has a thread that sends what its operations have
+ * read and opens the gate of those whose result has come; rank 0's process also has the hub, one
+ * more thread, which matches the ranks' parts.
  *
- * Locks: the double of CUDA's comes before a communicator's, which comes before the options'; kernels run under the
- * first.
+ * Locks: the double of CUDA's comes before a communicator's, which comes before the options';
+ * kernels run under the first.
  */
 #ifndef TESTS_DOUBLE_DOUBLE_NCCL_H
 #define TESTS_DOUBLE_DOUBLE_NCCL_H
@@ -75,30 +76,41 @@ struct double_nccl_frame {
 int double_nccl_listen(const ncclUniqueId *id);
 int double_nccl_connect(const ncclUniqueId *id);
 /* All of it. False: the connection has ended, or stop_fd has become readable. */
-bool double_nccl_write(int fd, int stop_fd, const struct double_nccl_frame *frame, const void *bytes);
+bool double_nccl_write(int fd, int stop_fd, const struct double_nccl_frame *frame,
+                       const void *bytes);
 /* *bytes_out is the caller's to free, NULL where there are none. */
-bool double_nccl_read(int fd, int stop_fd, struct double_nccl_frame *frame_out, uint8_t **bytes_out);
+bool double_nccl_read(int fd, int stop_fd, struct double_nccl_frame *frame_out,
+                      uint8_t **bytes_out);
 void double_nccl_poke(int event_fd);
 
 /* ---- double_nccl_reduce.c ---- */
 
-/* out = the n elements at parts[0..n_parts) reduced, in that order. False: not for this type and operation. */
-bool double_nccl_reduce(uint32_t type, uint32_t op, const uint8_t *const *parts, uint32_t n_parts, uint64_t n,
-                        void *out);
+/*
+ * out = the n elements at parts[0..n_parts) reduced, in that order. False: not for this type and
+ * operation.
+ */
+bool double_nccl_reduce(uint32_t type, uint32_t op, const uint8_t *const *parts, uint32_t n_parts,
+                        uint64_t n, void *out);
 
 /* ---- double_nccl_hub.c ---- */
 
 struct double_nccl_hub;
 /* NULL if the address is taken or no thread can be created. */
 struct double_nccl_hub *double_nccl_hub_start(const ncclUniqueId *id, uint32_t n_ranks);
-/* at_once: everybody sees the connection end. Else it serves those that are left, and ends with the last of them. */
+/*
+ * at_once: everybody sees the connection end. Else it serves those that are left, and ends with the
+ * last of them.
+ */
 void double_nccl_hub_leave(struct double_nccl_hub *hub, bool at_once);
 
 /* ---- double_nccl_comm.c, double_nccl_peer.c, double_nccl_issue.c ---- */
 
 struct double_nccl_comm;
 
-/* Held by the communicator until its end has been seen, by its two kernels, and by the call in progress. */
+/*
+ * Held by the communicator until its end has been seen, by its two kernels, and by the call in
+ * progress.
+ */
 struct double_nccl_op {
     _Atomic uint32_t refs;
     struct double_nccl_op *next; /* of those under way */
@@ -110,7 +122,8 @@ struct double_nccl_op {
     void *out;
     size_t n_in, n_out;
     cudaStream_t stream;
-    struct double_stream *end; /* where it stands; under the double of CUDA's lock, NULL when it has ended */
+    struct double_stream *end; /* where it stands; under the double of CUDA's lock, NULL when it
+                                  has ended */
     uint8_t *sent;
     uint8_t *result;
     bool open;  /* the gate; under the double of CUDA's lock */
@@ -122,7 +135,12 @@ struct double_nccl_op {
     uint8_t *arrived;
 };
 
-enum double_nccl_state { DOUBLE_NCCL_STARTING, DOUBLE_NCCL_READY, DOUBLE_NCCL_FINALIZING, DOUBLE_NCCL_FINALIZED };
+enum double_nccl_state {
+    DOUBLE_NCCL_STARTING,
+    DOUBLE_NCCL_READY,
+    DOUBLE_NCCL_FINALIZING,
+    DOUBLE_NCCL_FINALIZED
+};
 
 struct double_nccl_comm {
     _Atomic uint32_t refs; /* of the handle, of each call, of each operation */
@@ -158,19 +176,26 @@ struct double_nccl_comm {
 void double_nccl_comm_unref(struct double_nccl_comm *comm);
 void double_nccl_comm_ref(struct double_nccl_comm *comm);
 /* The first error stays. Takes the lock. */
-void double_nccl_comm_fail(struct double_nccl_comm *comm, ncclResult_t error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void double_nccl_comm_fail(struct double_nccl_comm *comm, ncclResult_t error, const char *format,
+                           ...) __attribute__((format(printf, 3, 4)));
 void double_nccl_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A call on a communicator, not of the two that may come at any time: checks its state. comm_out is NULL on failure. */
-ncclResult_t double_nccl_enter(ncclComm_t handle, const char *function, struct double_nccl_comm **comm_out);
+/*
+ * A call on a communicator, not of the two that may come at any time: checks its state. comm_out is
+ * NULL on failure.
+ */
+ncclResult_t double_nccl_enter(ncclComm_t handle, const char *function,
+                               struct double_nccl_comm **comm_out);
 void double_nccl_exit(struct double_nccl_comm *comm);
 
 bool double_nccl_peer_start(struct double_nccl_comm *comm);
 /* Ends the thread; operations that are left end without a result. */
 void double_nccl_peer_stop(struct double_nccl_comm *comm);
 
-/* Put it into its stream; in the calling thread, or in the communicator's when the call is in progress. */
+/*
+ * Put it into its stream; in the calling thread, or in the communicator's when the call is in
+ * progress.
+ */
 ncclResult_t double_nccl_issue(struct double_nccl_op *op);
 void double_nccl_op_unref(struct double_nccl_op *op);
 /* Open the gate of an operation; valid: with its result. */

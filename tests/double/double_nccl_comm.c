@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators: how they are made, how they end, and queries about them. A handle is not an address but a place in a
- * table and the number of times that place was used, so a use after the end is detected with certainty.
+ * Communicators: how they are made, how they end, and queries about them. A handle is not an
+ * address but a place in a table and the number of times that place was used, so a use after the
+ * end is detected with certainty.
  *
- * Invariant: an abort may come from any thread while another one is in a call. So a thread in a call holds a reference,
- * and the last reference frees the memory.
+ * Invariant: an abort may come from any thread while another one is in a call. So a thread in a
+ * call holds a reference, and the last reference frees the memory.
  */
 #include "tests/double/double_nccl.h"
 
@@ -105,7 +106,8 @@ void double_nccl_comm_unref(struct double_nccl_comm *comm)
     free(comm);
 }
 
-void double_nccl_comm_fail(struct double_nccl_comm *comm, ncclResult_t error, const char *format, ...)
+void double_nccl_comm_fail(struct double_nccl_comm *comm, ncclResult_t error, const char *format,
+                           ...)
 {
     va_list args;
     va_start(args, format);
@@ -122,8 +124,8 @@ void double_nccl_comm_fail(struct double_nccl_comm *comm, ncclResult_t error, co
 /* The lock is held. */
 static bool is_busy(const struct double_nccl_comm *comm)
 {
-    return comm->state == DOUBLE_NCCL_STARTING || comm->state == DOUBLE_NCCL_FINALIZING || comm->pending ||
-           comm->progress_ns > double_nccl_now_ns();
+    return comm->state == DOUBLE_NCCL_STARTING || comm->state == DOUBLE_NCCL_FINALIZING ||
+           comm->pending || comm->progress_ns > double_nccl_now_ns();
 }
 
 static ncclResult_t check_state(struct double_nccl_comm *comm, const char *function, unsigned may)
@@ -144,7 +146,8 @@ static ncclResult_t check_state(struct double_nccl_comm *comm, const char *funct
     return ncclInvalidArgument;
 }
 
-static ncclResult_t enter(ncclComm_t handle, const char *function, unsigned may, struct double_nccl_comm **comm_out)
+static ncclResult_t enter(ncclComm_t handle, const char *function, unsigned may,
+                          struct double_nccl_comm **comm_out)
 {
     struct double_nccl_comm *comm = find(handle, false);
     *comm_out = NULL;
@@ -167,7 +170,8 @@ static ncclResult_t enter(ncclComm_t handle, const char *function, unsigned may,
     return result;
 }
 
-ncclResult_t double_nccl_enter(ncclComm_t handle, const char *function, struct double_nccl_comm **comm_out)
+ncclResult_t double_nccl_enter(ncclComm_t handle, const char *function,
+                               struct double_nccl_comm **comm_out)
 {
     return enter(handle, function, 0, comm_out);
 }
@@ -187,7 +191,9 @@ static void report_left_over(void)
         double_report_add(DOUBLE_LEFT_OVER, "left over: %u communicators of NCCL", (unsigned)n);
 }
 
-/* The double of CUDA was asked before, so that its own look at what is left comes after this one. */
+/*
+ * The double of CUDA was asked before, so that its own look at what is left comes after this one.
+ */
 static void look_at_exit(void)
 {
     (void)atexit(report_left_over);
@@ -215,7 +221,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     return ncclSuccess;
 }
 
-static struct double_nccl_comm *alloc(const ncclUniqueId *id, int n_ranks, int rank, int device, bool blocking)
+static struct double_nccl_comm *alloc(const ncclUniqueId *id, int n_ranks, int rank, int device,
+                                      bool blocking)
 {
     struct double_nccl_comm *comm = double_machine_alloc(sizeof *comm);
     atomic_init(&comm->refs, 1);
@@ -239,7 +246,8 @@ static bool start(struct double_nccl_comm *comm)
         return false;
     if (!comm->blocking)
         comm->progress_ns =
-            double_nccl_now_ns() + double_nccl_random(&comm->random, comm->options.progress_us * UINT64_C(1000));
+            double_nccl_now_ns() +
+            double_nccl_random(&comm->random, comm->options.progress_us * UINT64_C(1000));
     if (double_nccl_peer_start(comm))
         return true;
     if (comm->hub)
@@ -267,8 +275,8 @@ static ncclResult_t wait_until_ready(struct double_nccl_comm *comm)
 
 static pthread_once_t looks = PTHREAD_ONCE_INIT;
 
-static ncclResult_t create(ncclComm_t *handle_out, const char *function, int n_ranks, const ncclUniqueId *id, int rank,
-                           bool blocking)
+static ncclResult_t create(ncclComm_t *handle_out, const char *function, int n_ranks,
+                           const ncclUniqueId *id, int rank, bool blocking)
 {
     int device;
     if (!handle_out || n_ranks < 1 || n_ranks > DOUBLE_NCCL_RANKS || rank < 0 || rank >= n_ranks)
@@ -300,10 +308,12 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, in
     return create(comm, "ncclCommInitRank", n_ranks, &id, rank, true);
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
 {
     bool blocking = !config || config->blocking != 0; /* undefined is blocking */
-    if (config && (config->magic != 0xcafebeef || config->size < offsetof(ncclConfig_t, blocking) + sizeof(int))) {
+    if (config && (config->magic != 0xcafebeef ||
+                   config->size < offsetof(ncclConfig_t, blocking) + sizeof(int))) {
         double_nccl_misuse("ncclCommInitRankConfig with a configuration that was not initialised");
         return ncclInvalidArgument;
     }
@@ -320,7 +330,8 @@ static void begin_end(struct double_nccl_comm *comm)
     comm->state = DOUBLE_NCCL_FINALIZING;
     if (!comm->blocking)
         comm->progress_ns =
-            double_nccl_now_ns() + double_nccl_random(&comm->random, comm->options.progress_us * UINT64_C(1000));
+            double_nccl_now_ns() +
+            double_nccl_random(&comm->random, comm->options.progress_us * UINT64_C(1000));
     double_nccl_poke(comm->wake_fd);
 }
 
@@ -351,7 +362,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle)
 ncclResult_t ncclCommDestroy(ncclComm_t handle)
 {
     struct double_nccl_comm *comm;
-    ncclResult_t result = enter(handle, "ncclCommDestroy", MAY_HAVE_FAILED | MAY_BE_FINALIZED, &comm);
+    ncclResult_t result =
+        enter(handle, "ncclCommDestroy", MAY_HAVE_FAILED | MAY_BE_FINALIZED, &comm);
     if (result != ncclSuccess)
         return result;
     pthread_mutex_lock(&comm->lock);
@@ -367,8 +379,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle)
 }
 
 /*
- * NCCL frees its memory before it returns, and that may wait for all that is on the device, also for streams that have
- * nothing to do with the communicator. Nothing may rely on it, so it orders nothing.
+ * NCCL frees its memory before it returns, and that may wait for all that is on the device, also
+ * for streams that have nothing to do with the communicator. Nothing may rely on it, so it orders
+ * nothing.
  */
 ncclResult_t ncclCommAbort(ncclComm_t handle)
 {
@@ -436,7 +449,7 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
     return ask(comm, "ncclCommCuDevice", device);
 }
 
-#define DOUBLE_NCCL_TEXT_CASE(name, value, text)                                                                       \
+#define DOUBLE_NCCL_TEXT_CASE(name, value, text)                                                   \
     case value: return text;
 
 const char *ncclGetErrorString(ncclResult_t result)

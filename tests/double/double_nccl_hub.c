@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hub: a thread of rank 0's process that takes the ranks' parts, matches them and answers. It serves the other
- * ranks as long as they need it, also after rank 0's communicator has ended in good order.
+ * The hub: a thread of rank 0's process that takes the ranks' parts, matches them and answers. It
+ * serves the other ranks as long as they need it, also after rank 0's communicator has ended in
+ * good order.
  *
- * Invariant: the k-th collective of a rank meets the k-th of every other, whatever they are. Ranks that differ get no
- * answer and hang.
+ * Invariant: the k-th collective of a rank meets the k-th of every other, whatever they are. Ranks
+ * that differ get no answer and hang.
  */
 #include "tests/double/double_nccl.h"
 
@@ -61,7 +62,8 @@ static void free_parts(struct part **parts)
     }
 }
 
-static void tell(struct double_nccl_hub *hub, uint32_t rank, const struct double_nccl_frame *frame, const void *bytes)
+static void tell(struct double_nccl_hub *hub, uint32_t rank, const struct double_nccl_frame *frame,
+                 const void *bytes)
 {
     const struct seat *seat = &hub->seats[rank];
     if (seat->fd >= 0)
@@ -75,7 +77,8 @@ static void tell_all(struct double_nccl_hub *hub, const struct double_nccl_frame
         tell(hub, rank, frame, NULL);
 }
 
-static void __attribute__((format(printf, 3, 4))) refuse(struct double_nccl_hub *hub, int fd, const char *format, ...)
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct double_nccl_hub *hub, int fd, const char *format, ...)
 {
     char text[DOUBLE_NCCL_TEXT];
     va_list args;
@@ -105,7 +108,8 @@ static const char *difference(const struct double_nccl_frame *a, const struct do
 static void found_difference(struct double_nccl_hub *hub, const char *what, uint32_t rank)
 {
     if (!hub->differs)
-        (void)fprintf(stderr, "the double of NCCL: rank %u differs in its %s\n", (unsigned)rank, what);
+        (void)fprintf(stderr, "the double of NCCL: rank %u differs in its %s\n", (unsigned)rank,
+                      what);
     hub->differs = true;
     if (hub->crash)
         abort();
@@ -114,7 +118,8 @@ static void found_difference(struct double_nccl_hub *hub, const char *what, uint
 static bool agree(struct double_nccl_hub *hub)
 {
     for (uint32_t rank = 1; rank < hub->n_ranks; rank++) {
-        const char *what = difference(&hub->seats[0].collectives->frame, &hub->seats[rank].collectives->frame);
+        const char *what =
+            difference(&hub->seats[0].collectives->frame, &hub->seats[rank].collectives->frame);
         if (what) {
             found_difference(hub, what, rank);
             return false;
@@ -131,7 +136,9 @@ static void answer(struct double_nccl_hub *hub, uint32_t rank, const uint8_t *by
     tell(hub, rank, &frame, bytes);
 }
 
-/* all_gather: what all have sent, one behind the other; else the reduction of it. n_out: its bytes. */
+/*
+ * all_gather: what all have sent, one behind the other; else the reduction of it. n_out: its bytes.
+ */
 static uint8_t *combine(struct double_nccl_hub *hub, size_t *n_out)
 {
     const struct double_nccl_frame *frame = &hub->seats[0].collectives->frame;
@@ -139,7 +146,8 @@ static uint8_t *combine(struct double_nccl_hub *hub, size_t *n_out)
     const uint8_t *parts[DOUBLE_NCCL_RANKS];
     for (uint32_t rank = 0; rank < hub->n_ranks; rank++)
         parts[rank] = hub->seats[rank].collectives->bytes;
-    bool all = frame->kind == DOUBLE_NCCL_ALL_GATHER, each = frame->kind == DOUBLE_NCCL_REDUCE_SCATTER;
+    bool all = frame->kind == DOUBLE_NCCL_ALL_GATHER,
+         each = frame->kind == DOUBLE_NCCL_REDUCE_SCATTER;
     uint64_t n = frame->count * (each ? hub->n_ranks : 1);
     *n_out = n * size * (all ? hub->n_ranks : 1);
     uint8_t *bytes = double_machine_alloc(*n_out);
@@ -162,7 +170,8 @@ static void answer_all(struct double_nccl_hub *hub)
         if (frame.kind == DOUBLE_NCCL_REDUCE_SCATTER)
             answer(hub, rank, bytes + rank * one, one);
         else
-            answer(hub, rank, bytes, frame.kind != DOUBLE_NCCL_REDUCE || rank == frame.root ? n_bytes : 0);
+            answer(hub, rank, bytes,
+                   frame.kind != DOUBLE_NCCL_REDUCE || rank == frame.root ? n_bytes : 0);
     }
     free(made);
     for (uint32_t rank = 0; rank < hub->n_ranks; rank++) {
@@ -203,7 +212,8 @@ static bool match_messages(struct double_nccl_hub *hub, uint32_t from, uint32_t 
     struct part **recv = find_message(&hub->seats[to], DOUBLE_NCCL_RECV, from);
     if (!*send || !*recv)
         return false;
-    if ((*send)->frame.count != (*recv)->frame.count || (*send)->frame.dtype != (*recv)->frame.dtype) {
+    if ((*send)->frame.count != (*recv)->frame.count ||
+        (*send)->frame.dtype != (*recv)->frame.dtype) {
         found_difference(hub, "message", to);
         return false;
     }
@@ -222,7 +232,8 @@ static bool match_messages(struct double_nccl_hub *hub, uint32_t from, uint32_t 
     return true;
 }
 
-static void take_part(struct double_nccl_hub *hub, uint32_t rank, const struct double_nccl_frame *frame, uint8_t *bytes)
+static void take_part(struct double_nccl_hub *hub, uint32_t rank,
+                      const struct double_nccl_frame *frame, uint8_t *bytes)
 {
     struct seat *seat = &hub->seats[rank];
     struct part *part = double_machine_alloc(sizeof *part);
@@ -284,8 +295,8 @@ static void hear(struct double_nccl_hub *hub, uint32_t rank)
 static bool seat_rank(struct double_nccl_hub *hub, int fd, const struct double_nccl_frame *hello)
 {
     if (hello->count != hub->n_ranks || hello->rank >= hub->n_ranks) {
-        refuse(hub, fd, "rank %u of %u came to a communicator of %u", (unsigned)hello->rank, (unsigned)hello->count,
-               (unsigned)hub->n_ranks);
+        refuse(hub, fd, "rank %u of %u came to a communicator of %u", (unsigned)hello->rank,
+               (unsigned)hello->count, (unsigned)hub->n_ranks);
         return false;
     }
     struct seat *seat = &hub->seats[hello->rank];
@@ -296,9 +307,10 @@ static bool seat_rank(struct double_nccl_hub *hub, int fd, const struct double_n
     for (uint32_t rank = 0; rank < hub->n_ranks; rank++) {
         if (!hub->seats[rank].came || hub->seats[rank].device != hello->device)
             continue;
-        refuse(hub, fd, "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d", (unsigned)hello->rank,
-               (unsigned)rank, (int)hello->device);
-        refuse(hub, hub->seats[rank].fd, "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d",
+        refuse(hub, fd, "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d",
+               (unsigned)hello->rank, (unsigned)rank, (int)hello->device);
+        refuse(hub, hub->seats[rank].fd,
+               "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d",
                (unsigned)rank, (unsigned)hello->rank, (int)hello->device);
         return false;
     }
@@ -400,7 +412,8 @@ struct double_nccl_hub *double_nccl_hub_start(const ncclUniqueId *id, uint32_t n
     hub->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (uint32_t rank = 0; rank < n_ranks; rank++)
         hub->seats[rank].fd = -1;
-    if (hub->listen_fd >= 0 && hub->stop_fd >= 0 && pthread_create(&hub->thread, NULL, serve, hub) == 0)
+    if (hub->listen_fd >= 0 && hub->stop_fd >= 0 &&
+        pthread_create(&hub->thread, NULL, serve, hub) == 0)
         return hub;
     if (hub->listen_fd >= 0)
         close(hub->listen_fd);

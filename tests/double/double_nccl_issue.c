@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations: two kernels in a stream. The first reads the input and passes it to the communicator's thread. The second
- * waits for the result and writes it, and counts as a reader of the input as well, because NCCL reads until the end.
- * With one rank NCCL does without: it copies at the call, also within a group, or does nothing where there is nothing
- * to copy. Nothing is in progress then, nothing hangs, and an abort has nothing to end.
+ * Operations: two kernels in a stream. The first reads the input and passes it to the
+ * communicator's thread. The second waits for the result and writes it, and counts as a reader of
+ * the input as well, because NCCL reads until the end. With one rank NCCL does without: it copies
+ * at the call, also within a group, or does nothing where there is nothing to copy. Nothing is in
+ * progress then, nothing hangs, and an abort has nothing to end.
  *
- * Invariant: a kernel may run long after the communicator has ended, or never. So it holds the operation, and the
- * operation holds the communicator.
+ * Invariant: a kernel may run long after the communicator has ended, or never. So it holds the
+ * operation, and the operation holds the communicator.
  */
 #include "tests/double/double_nccl.h"
 
@@ -104,16 +105,20 @@ static void drop_out(void *payload)
     double_nccl_op_unref(op);
 }
 
-static cudaError_t touch(struct double_work *work, int device, const void *memory, size_t len, bool write)
+static cudaError_t touch(struct double_work *work, int device, const void *memory, size_t len,
+                         bool write)
 {
     if (len == 0)
         return cudaSuccess;
-    cudaError_t error = double_memory_touch(device, memory, len, write, work->name, &work->touches[work->n_touches]);
+    cudaError_t error = double_memory_touch(device, memory, len, write, work->name,
+                                            &work->touches[work->n_touches]);
     work->n_touches += error == cudaSuccess;
     return error;
 }
 
-/* The stream of the operation, on the communicator's device and not captured; else NULL, reported. */
+/*
+ * The stream of the operation, on the communicator's device and not captured; else NULL, reported.
+ */
 static struct double_stream *stream_of(const struct double_nccl_op *op)
 {
     struct double_stream *stream = double_queue_stream(op->stream);
@@ -123,7 +128,8 @@ static struct double_stream *stream_of(const struct double_nccl_op *op)
         return NULL;
     }
     if (stream && stream->device != op->comm->device) {
-        double_report_add(DOUBLE_MISUSE, "misuse: %s of a communicator of device %d in %s of device %d", name,
+        double_report_add(DOUBLE_MISUSE,
+                          "misuse: %s of a communicator of device %d in %s of device %d", name,
                           op->comm->device, stream->name, stream->device);
         return NULL;
     }
@@ -198,7 +204,9 @@ static void set_sizes(struct double_nccl_op *op)
     switch (op->kind) {
     case DOUBLE_NCCL_ALL_REDUCE: op->n_in = op->n_out = n; break;
     case DOUBLE_NCCL_REDUCE: op->n_in = n, op->n_out = root ? n : 0; break;
-    case DOUBLE_NCCL_BROADCAST: op->n_in = root ? n : 0, op->n_out = root && op->in == op->out ? 0 : n; break;
+    case DOUBLE_NCCL_BROADCAST:
+        op->n_in = root ? n : 0, op->n_out = root && op->in == op->out ? 0 : n;
+        break;
     case DOUBLE_NCCL_ALL_GATHER: op->n_in = n, op->n_out = all; break;
     case DOUBLE_NCCL_REDUCE_SCATTER: op->n_in = all, op->n_out = n; break;
     case DOUBLE_NCCL_SEND: op->n_in = n; break;
@@ -206,7 +214,10 @@ static void set_sizes(struct double_nccl_op *op)
     }
 }
 
-/* What the options say of the operation that comes now. The lock is held. True: an error befalls the communicator. */
+/*
+ * What the options say of the operation that comes now. The lock is held. True: an error befalls
+ * the communicator.
+ */
 static bool befall(struct double_nccl_comm *comm, struct double_nccl_op *op)
 {
     const struct double_nccl_options *o = &comm->options;
@@ -220,7 +231,9 @@ static bool befall(struct double_nccl_comm *comm, struct double_nccl_op *op)
     return fails && comm->n_ops == o->async_after + 1u;
 }
 
-/* NULL: the communicator was aborted meanwhile. With a reference of the list and one of the caller. */
+/*
+ * NULL: the communicator was aborted meanwhile. With a reference of the list and one of the caller.
+ */
 static struct double_nccl_op *add(struct double_nccl_comm *comm, const struct double_nccl_op *what)
 {
     struct double_nccl_op *op = double_machine_alloc(sizeof *op);
@@ -240,7 +253,8 @@ static struct double_nccl_op *add(struct double_nccl_comm *comm, const struct do
     bool stopped = comm->stopped;
     pthread_mutex_unlock(&comm->lock);
     if (fails) {
-        double_nccl_comm_fail(comm, comm->options.async, "an error that was ordered, after %u operations",
+        double_nccl_comm_fail(comm, comm->options.async,
+                              "an error that was ordered, after %u operations",
                               comm->options.async_after);
         double_nccl_count_failed();
     }
@@ -259,7 +273,8 @@ static ncclResult_t leave_in_progress(struct double_nccl_op *op)
     pthread_mutex_lock(&comm->lock);
     comm->pending = op;
     comm->progress_ns =
-        double_nccl_now_ns() + double_nccl_random(&comm->random, comm->options.progress_us * UINT64_C(1000));
+        double_nccl_now_ns() +
+        double_nccl_random(&comm->random, comm->options.progress_us * UINT64_C(1000));
     double_nccl_poke(comm->wake_fd);
     pthread_mutex_unlock(&comm->lock);
     return ncclInProgress;
@@ -302,7 +317,8 @@ static ncclResult_t go(struct double_nccl_comm *comm, const struct double_nccl_o
 
 static ncclResult_t check(const struct double_nccl_comm *comm, const struct double_nccl_op *what)
 {
-    if (double_nccl_type_size(what->dtype) == 0 || what->op > ncclAvg || what->root >= comm->n_ranks)
+    if (double_nccl_type_size(what->dtype) == 0 || what->op > ncclAvg ||
+        what->root >= comm->n_ranks)
         return ncclInvalidArgument;
     return group.depth > 0 && group.n == GROUPED ? ncclInvalidUsage : ncclSuccess;
 }
@@ -322,8 +338,8 @@ static ncclResult_t call(ncclComm_t handle, const char *function, const struct d
     return result;
 }
 
-ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
     return call(comm, "ncclAllReduce",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_ALL_REDUCE,
@@ -335,8 +351,8 @@ ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType
                                          .stream = stream});
 }
 
-ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
     return call(comm, "ncclReduce",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_REDUCE,
@@ -349,8 +365,8 @@ ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t 
                                          .stream = stream});
 }
 
-ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream)
+ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream)
 {
     return call(comm, "ncclBroadcast",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_BROADCAST,
@@ -362,8 +378,8 @@ ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType
                                          .stream = stream});
 }
 
-ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream)
+ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream)
 {
     return call(comm, "ncclAllGather",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_ALL_GATHER,
@@ -374,8 +390,8 @@ ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType
                                          .stream = stream});
 }
 
-ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
     return call(comm, "ncclReduceScatter",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_REDUCE_SCATTER,
@@ -387,7 +403,8 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclData
                                          .stream = stream});
 }
 
-ncclResult_t ncclSend(const void *in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclSend(const void *in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
 {
     return call(comm, "ncclSend",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_SEND,
@@ -398,7 +415,8 @@ ncclResult_t ncclSend(const void *in, size_t count, ncclDataType_t type, int pee
                                          .stream = stream});
 }
 
-ncclResult_t ncclRecv(void *out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclRecv(void *out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
 {
     return call(comm, "ncclRecv",
                 &(struct double_nccl_op){.kind = DOUBLE_NCCL_RECV,
@@ -418,7 +436,10 @@ ncclResult_t ncclGroupStart(void)
     return double_nccl_call_error("ncclGroupStart", INT_MIN);
 }
 
-/* All read before one waits, so that two ranks may send to each other. Nothing is in progress afterwards. */
+/*
+ * All read before one waits, so that two ranks may send to each other. Nothing is in progress
+ * afterwards.
+ */
 static ncclResult_t issue_group(void)
 {
     ncclResult_t results[GROUPED];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of the communicators of this process, set by a call or by the environment, and counts of calls. */
+/*
+ * Faults of the communicators of this process, set by a call or by the environment, and counts of
+ * calls.
+ */
 #include "tests/double/double_nccl.h"
 
 #include <stdlib.h>
@@ -48,8 +51,9 @@ static ncclResult_t result_of(const char *word, ncclResult_t otherwise)
     static const struct {
         const char *word;
         ncclResult_t result;
-    } words[] = {{"cuda", ncclUnhandledCudaError},  {"system", ncclSystemError}, {"internal", ncclInternalError},
-                 {"argument", ncclInvalidArgument}, {"usage", ncclInvalidUsage}, {"remote", ncclRemoteError}};
+    } words[] = {{"cuda", ncclUnhandledCudaError}, {"system", ncclSystemError},
+                 {"internal", ncclInternalError},  {"argument", ncclInvalidArgument},
+                 {"usage", ncclInvalidUsage},      {"remote", ncclRemoteError}};
     if (!word)
         return otherwise;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -71,7 +75,8 @@ static uint32_t microseconds_of(const char *value)
 }
 
 /* "word:n[:error]", cut up in place. */
-static void read_nth(char *value, char word_out[MAX_WORD], uint32_t *nth_out, ncclResult_t *result_out)
+static void read_nth(char *value, char word_out[MAX_WORD], uint32_t *nth_out,
+                     ncclResult_t *result_out)
 {
     char *rest = NULL;
     (void)snprintf(word_out, MAX_WORD, "%s", strtok_r(value, ":", &rest));
@@ -125,7 +130,8 @@ static void read_environment(void)
     char *copy = text ? strdup(text) : NULL;
     char *rest = NULL;
     set.known = true;
-    for (char *part = copy ? strtok_r(copy, ",", &rest) : NULL; part; part = strtok_r(NULL, ",", &rest))
+    for (char *part = copy ? strtok_r(copy, ",", &rest) : NULL; part;
+         part = strtok_r(NULL, ",", &rest))
         read_part(part, &set.options);
     free(copy);
 }

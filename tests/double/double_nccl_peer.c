@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread of a communicator: it connects to the hub, sends what operations have read, opens the gates of those whose
- * results have come, and puts the call in progress into its stream when its time has come.
+ * The thread of a communicator: it connects to the hub, sends what operations have read, opens the
+ * gates of those whose results have come, and puts the call in progress into its stream when its
+ * time has come.
  *
  * Invariant: it reads on while it cannot write, because the hub does not read while it writes.
  */
@@ -16,7 +17,9 @@
 #include <unistd.h>
 
 #define CONNECT_MS 2
-#define NUDGE_NS 10000000u /* an operation that nobody waits for runs after so long: devices get on by themselves */
+#define NUDGE_NS                                                                                   \
+    10000000u /* an operation that nobody waits for runs after so long: devices get on by          \
+                 themselves */
 #define NEVER UINT64_MAX
 
 /* Of the thread alone. */
@@ -55,8 +58,10 @@ static int reach_hub(struct double_nccl_comm *comm)
 static bool hello(struct peer *peer)
 {
     struct double_nccl_comm *comm = peer->comm;
-    struct double_nccl_frame frame = {
-        .type = DOUBLE_NCCL_HELLO, .rank = comm->rank, .count = comm->n_ranks, .device = comm->device};
+    struct double_nccl_frame frame = {.type = DOUBLE_NCCL_HELLO,
+                                      .rank = comm->rank,
+                                      .count = comm->n_ranks,
+                                      .device = comm->device};
     peer->fd = reach_hub(comm);
     return peer->fd >= 0 && double_nccl_write(peer->fd, comm->stop_fd, &frame, NULL);
 }
@@ -70,7 +75,10 @@ static void lose(struct double_nccl_comm *comm, uint32_t rank)
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* A rank that is gone is noticed by who needs it: an operation whose result has come ends well, unless strict. */
+/*
+ * A rank that is gone is noticed by who needs it: an operation whose result has come ends well,
+ * unless strict.
+ */
 static void notice_loss(struct double_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
@@ -93,14 +101,16 @@ static void set_flag(struct double_nccl_comm *comm, bool *flag)
     pthread_mutex_unlock(&comm->lock);
 }
 
-static void take_result(struct double_nccl_comm *comm, const struct double_nccl_frame *frame, uint8_t *bytes)
+static void take_result(struct double_nccl_comm *comm, const struct double_nccl_frame *frame,
+                        uint8_t *bytes)
 {
     pthread_mutex_lock(&comm->lock);
     struct double_nccl_op *op = comm->ops;
     while (op && op->seq != frame->seq)
         op = op->next;
     if (op) {
-        op->due_ns = double_nccl_now_ns() + double_nccl_random(&comm->random, comm->options.delay_us * UINT64_C(1000));
+        op->due_ns = double_nccl_now_ns() +
+                     double_nccl_random(&comm->random, comm->options.delay_us * UINT64_C(1000));
         op->arrived = bytes;
     }
     pthread_mutex_unlock(&comm->lock);
@@ -129,7 +139,9 @@ static void hear(struct peer *peer)
     }
     switch (frame.type) {
     case DOUBLE_NCCL_WELCOME: be_ready(comm); break;
-    case DOUBLE_NCCL_REFUSED: double_nccl_comm_fail(comm, ncclInvalidUsage, "%s", (const char *)bytes); break;
+    case DOUBLE_NCCL_REFUSED:
+        double_nccl_comm_fail(comm, ncclInvalidUsage, "%s", (const char *)bytes);
+        break;
     case DOUBLE_NCCL_RESULT: take_result(comm, &frame, bytes); return;
     case DOUBLE_NCCL_DEAD: lose(comm, frame.rank); break;
     case DOUBLE_NCCL_ALL_LEFT: set_flag(comm, &comm->all_left); break;
@@ -203,7 +215,8 @@ static void issue_pending(struct double_nccl_comm *comm)
     double_machine_unlock();
     ncclResult_t result = double_nccl_issue(op);
     if (result != ncclSuccess)
-        double_nccl_comm_fail(comm, result, "the operation in progress cannot be put into its stream");
+        double_nccl_comm_fail(comm, result,
+                              "the operation in progress cannot be put into its stream");
     pthread_mutex_lock(&comm->lock);
     comm->pending = NULL;
     pthread_cond_broadcast(&comm->changed);
@@ -280,8 +293,8 @@ static void nudge(struct double_nccl_comm *comm)
 static bool may_say_goodbye(struct double_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    bool may = comm->state == DOUBLE_NCCL_FINALIZING && !comm->ops && !comm->posts && !comm->pending &&
-               comm->progress_ns <= double_nccl_now_ns();
+    bool may = comm->state == DOUBLE_NCCL_FINALIZING && !comm->ops && !comm->posts &&
+               !comm->pending && comm->progress_ns <= double_nccl_now_ns();
     pthread_mutex_unlock(&comm->lock);
     return may;
 }
@@ -308,7 +321,9 @@ static int idle_ms(struct double_nccl_comm *comm)
     uint64_t now_ns = double_nccl_now_ns(), next_ns = NEVER;
     pthread_mutex_lock(&comm->lock);
     for (const struct double_nccl_op *op = comm->ops; op; op = op->next) {
-        uint64_t at_ns = op->due_ns > 0 && !op->valid ? op->due_ns : op->ended ? now_ns : now_ns + NUDGE_NS;
+        uint64_t at_ns = op->due_ns > 0 && !op->valid ? op->due_ns
+                         : op->ended                  ? now_ns
+                                                      : now_ns + NUDGE_NS;
         next_ns = at_ns < next_ns ? at_ns : next_ns;
     }
     if (comm->pending || (comm->state == DOUBLE_NCCL_FINALIZING && comm->progress_ns > now_ns))
@@ -370,7 +385,8 @@ bool double_nccl_peer_start(struct double_nccl_comm *comm)
 {
     comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     comm->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (comm->wake_fd >= 0 && comm->stop_fd >= 0 && pthread_create(&comm->thread, NULL, work, comm) == 0)
+    if (comm->wake_fd >= 0 && comm->stop_fd >= 0 &&
+        pthread_create(&comm->thread, NULL, work, comm) == 0)
         return true;
     close_events(comm);
     return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions in the order of ranks. 16-bit floats are added in f32 and rounded once; a mean of integers is truncated,
- * as a division is.
+ * Reductions in the order of ranks. 16-bit floats are added in f32 and rounded once; a mean of
+ * integers is truncated, as a division is.
  */
 #include "tests/double/double_nccl.h"
 
@@ -17,7 +17,7 @@ const char *double_nccl_kind_name(uint32_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
-#define DOUBLE_NCCL_SIZE_CASE(name, value, bytes)                                                                      \
+#define DOUBLE_NCCL_SIZE_CASE(name, value, bytes)                                                  \
     case value: return bytes;
 
 size_t double_nccl_type_size(uint32_t type)
@@ -28,49 +28,51 @@ size_t double_nccl_type_size(uint32_t type)
     }
 }
 
-#define COMBINE(op, a, b)                                                                                              \
-    ((op) == ncclProd  ? (a) * (b)                                                                                     \
-     : (op) == ncclMax ? ((b) > (a) ? (b) : (a))                                                                       \
-     : (op) == ncclMin ? ((b) < (a) ? (b) : (a))                                                                       \
+#define COMBINE(op, a, b)                                                                          \
+    ((op) == ncclProd  ? (a) * (b)                                                                 \
+     : (op) == ncclMax ? ((b) > (a) ? (b) : (a))                                                   \
+     : (op) == ncclMin ? ((b) < (a) ? (b) : (a))                                                   \
                        : (a) + (b))
 
-#define REDUCE(name, type, wide)                                                                                       \
-    static void reduce_##name(uint32_t op, const uint8_t *const *parts, uint32_t n_parts, uint64_t n, void *out)       \
-    {                                                                                                                  \
-        for (uint64_t i = 0; i < n; i++) {                                                                             \
-            type value;                                                                                                \
-            memcpy(&value, parts[0] + i * sizeof value, sizeof value);                                                 \
-            wide sum = (wide)value;                                                                                    \
-            for (uint32_t part = 1; part < n_parts; part++) {                                                          \
-                memcpy(&value, parts[part] + i * sizeof value, sizeof value);                                          \
-                sum = COMBINE(op, sum, (wide)value);                                                                   \
-            }                                                                                                          \
-            value = op == ncclAvg ? (type)((type)sum / (type)n_parts) : (type)sum;                                     \
-            memcpy((uint8_t *)out + i * sizeof value, &value, sizeof value);                                           \
-        }                                                                                                              \
+#define REDUCE(name, type, wide)                                                                   \
+    static void reduce_##name(uint32_t op, const uint8_t *const *parts, uint32_t n_parts,          \
+                              uint64_t n, void *out)                                               \
+    {                                                                                              \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            type value;                                                                            \
+            memcpy(&value, parts[0] + i * sizeof value, sizeof value);                             \
+            wide sum = (wide)value;                                                                \
+            for (uint32_t part = 1; part < n_parts; part++) {                                      \
+                memcpy(&value, parts[part] + i * sizeof value, sizeof value);                      \
+                sum = COMBINE(op, sum, (wide)value);                                               \
+            }                                                                                      \
+            value = op == ncclAvg ? (type)((type)sum / (type)n_parts) : (type)sum;                 \
+            memcpy((uint8_t *)out + i * sizeof value, &value, sizeof value);                       \
+        }                                                                                          \
     }
 
 /* Sums of whole numbers wrap round, so they are taken without a sign. */
 REDUCE(f32, float, float)
 REDUCE(f64, double, double)
 
-#define REDUCE_WHOLE(name, type, unsigned_type)                                                                        \
-    static void reduce_##name(uint32_t op, const uint8_t *const *parts, uint32_t n_parts, uint64_t n, void *out)       \
-    {                                                                                                                  \
-        for (uint64_t i = 0; i < n; i++) {                                                                             \
-            type sum, value;                                                                                           \
-            memcpy(&sum, parts[0] + i * sizeof sum, sizeof sum);                                                       \
-            for (uint32_t part = 1; part < n_parts; part++) {                                                          \
-                memcpy(&value, parts[part] + i * sizeof value, sizeof value);                                          \
-                if (op == ncclMax || op == ncclMin)                                                                    \
-                    sum = COMBINE(op, sum, value);                                                                     \
-                else                                                                                                   \
-                    sum = (type)COMBINE(op, (unsigned_type)sum, (unsigned_type)value);                                 \
-            }                                                                                                          \
-            if (op == ncclAvg)                                                                                         \
-                sum = (type)(sum / (type)n_parts);                                                                     \
-            memcpy((uint8_t *)out + i * sizeof sum, &sum, sizeof sum);                                                 \
-        }                                                                                                              \
+#define REDUCE_WHOLE(name, type, unsigned_type)                                                    \
+    static void reduce_##name(uint32_t op, const uint8_t *const *parts, uint32_t n_parts,          \
+                              uint64_t n, void *out)                                               \
+    {                                                                                              \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            type sum, value;                                                                       \
+            memcpy(&sum, parts[0] + i * sizeof sum, sizeof sum);                                   \
+            for (uint32_t part = 1; part < n_parts; part++) {                                      \
+                memcpy(&value, parts[part] + i * sizeof value, sizeof value);                      \
+                if (op == ncclMax || op == ncclMin)                                                \
+                    sum = COMBINE(op, sum, value);                                                 \
+                else                                                                               \
+                    sum = (type)COMBINE(op, (unsigned_type)sum, (unsigned_type)value);             \
+            }                                                                                      \
+            if (op == ncclAvg)                                                                     \
+                sum = (type)(sum / (type)n_parts);                                                 \
+            memcpy((uint8_t *)out + i * sizeof sum, &sum, sizeof sum);                             \
+        }                                                                                          \
     }
 
 REDUCE_WHOLE(i32, int32_t, uint32_t)
@@ -84,16 +86,17 @@ static float f32_of(bool brain, uint16_t bits)
     float value;
     if (!brain) {
         uint32_t exponent = bits >> 10 & 31u, mantissa = bits & 0x3ffu;
-        value = exponent == 31
-                    ? (mantissa ? NAN : INFINITY)
-                    : ldexpf((float)(exponent ? mantissa | 0x400u : mantissa), (int)(exponent ? exponent : 1) - 25);
+        value = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                               : ldexpf((float)(exponent ? mantissa | 0x400u : mantissa),
+                                        (int)(exponent ? exponent : 1) - 25);
         return bits & 0x8000u ? -value : value;
     }
     memcpy(&value, &word, sizeof value);
     return value;
 }
 
-static void reduce_16(bool brain, uint32_t op, const uint8_t *const *parts, uint32_t n_parts, uint64_t n, void *out)
+static void reduce_16(bool brain, uint32_t op, const uint8_t *const *parts, uint32_t n_parts,
+                      uint64_t n, void *out)
 {
     for (uint64_t i = 0; i < n; i++) {
         uint16_t bits;
@@ -111,8 +114,8 @@ static void reduce_16(bool brain, uint32_t op, const uint8_t *const *parts, uint
     }
 }
 
-bool double_nccl_reduce(uint32_t type, uint32_t op, const uint8_t *const *parts, uint32_t n_parts, uint64_t n,
-                        void *out)
+bool double_nccl_reduce(uint32_t type, uint32_t op, const uint8_t *const *parts, uint32_t n_parts,
+                        uint64_t n, void *out)
 {
     switch (type) {
     case ncclFloat32: reduce_f32(op, parts, n_parts, n, out); return true;

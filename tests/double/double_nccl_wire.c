@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames over Unix sockets. An address in the abstract namespace includes its length, so both sides give the same
- * length. It disappears with its last descriptor, whichever process is killed.
+ * Frames over Unix sockets. An address in the abstract namespace includes its length, so both sides
+ * give the same length. It disappears with its last descriptor, whichever process is killed.
  */
 #include "tests/double/double_nccl.h"
 
@@ -17,7 +17,8 @@ static socklen_t address_of(const ncclUniqueId *id, struct sockaddr_un *address_
 {
     memset(address_out, 0, sizeof *address_out);
     address_out->sun_family = AF_UNIX;
-    int n = snprintf(address_out->sun_path + 1, sizeof address_out->sun_path - 1, "%.80s", id->internal);
+    int n = snprintf(address_out->sun_path + 1, sizeof address_out->sun_path - 1, "%.80s",
+                     id->internal);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -29,7 +30,8 @@ static int open_socket(const ncclUniqueId *id, bool listens)
     if (fd < 0)
         return -1;
     const struct sockaddr *at = (const struct sockaddr *)&address;
-    if (listens ? bind(fd, at, len) == 0 && listen(fd, DOUBLE_NCCL_RANKS) == 0 : connect(fd, at, len) == 0)
+    if (listens ? bind(fd, at, len) == 0 && listen(fd, DOUBLE_NCCL_RANKS) == 0
+                : connect(fd, at, len) == 0)
         return fd;
     int why = errno;
     close(fd);
@@ -91,9 +93,11 @@ static bool read_all(int fd, int stop_fd, void *bytes, size_t len)
     return true;
 }
 
-bool double_nccl_write(int fd, int stop_fd, const struct double_nccl_frame *frame, const void *bytes)
+bool double_nccl_write(int fd, int stop_fd, const struct double_nccl_frame *frame,
+                       const void *bytes)
 {
-    return write_all(fd, stop_fd, frame, sizeof *frame) && write_all(fd, stop_fd, bytes, frame->n_bytes);
+    return write_all(fd, stop_fd, frame, sizeof *frame) &&
+           write_all(fd, stop_fd, bytes, frame->n_bytes);
 }
 
 bool double_nccl_read(int fd, int stop_fd, struct double_nccl_frame *frame_out, uint8_t **bytes_out)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pages a process has mapped, by /proc/self/pagemap: eight bytes a page, whose last bit says so. */
+/*
+ * Which pages a process has mapped, by /proc/self/pagemap: eight bytes a page, whose last bit says
+ * so.
+ */
 #include "tests/double/double_machine.h"
 
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams as queues of operations. The clock of an operation is made when it is issued, from the clocks of the stream,
- * of the issuing thread and of the operations that it waits for.
+ * Streams as queues of operations. The clock of an operation is made when it is issued, from the
+ * clocks of the stream, of the issuing thread and of the operations that it waits for.
  *
- * Invariant: the legacy stream is ordered with the blocking streams in both directions, by the operations that each had
- * at the time.
+ * Invariant: the legacy stream is ordered with the blocking streams in both directions, by the
+ * operations that each had at the time.
  */
 #include "tests/double/double_machine.h"
 
@@ -182,12 +182,13 @@ static void enqueue(struct double_op *op)
 
 static void touch_all(const struct double_op *op)
 {
-    struct double_epoch who = {op->stream->component, op->step, op->work.name, op->stream->name, false};
+    struct double_epoch who = {op->stream->component, op->step, op->work.name, op->stream->name,
+                               false};
     for (uint32_t i = 0; i < op->work.n_touches; i++) {
         const struct double_touch *touch = &op->work.touches[i];
         if (touch->region)
-            double_shadow_touch(touch->region, touch->offset, touch->offset + touch->len, touch->write, who,
-                                &op->clock);
+            double_shadow_touch(touch->region, touch->offset, touch->offset + touch->len,
+                                touch->write, who, &op->clock);
     }
 }
 
@@ -195,7 +196,8 @@ static void count(const struct double_work *work)
 {
     struct double_counts *counts = &double_machine_thread()->counts;
     size_t len = work->n_touches > 0 ? work->touches[0].len : 0;
-    counts->copies += work->kind == DOUBLE_OP_H2D || work->kind == DOUBLE_OP_D2H || work->kind == DOUBLE_OP_D2D;
+    counts->copies +=
+        work->kind == DOUBLE_OP_H2D || work->kind == DOUBLE_OP_D2H || work->kind == DOUBLE_OP_D2D;
     counts->bytes_h2d += work->kind == DOUBLE_OP_H2D ? len : 0;
     counts->bytes_d2h += work->kind == DOUBLE_OP_D2H ? len : 0;
     counts->bytes_d2d += work->kind == DOUBLE_OP_D2D ? len : 0;
@@ -229,8 +231,9 @@ struct double_op *double_queue_push(struct double_stream *stream, struct double_
     return op;
 }
 
-cudaError_t double_queue_issue(struct double_stream *stream, struct double_work *work, struct double_op *const *after,
-                               uint32_t n_after, struct double_op **op_out)
+cudaError_t double_queue_issue(struct double_stream *stream, struct double_work *work,
+                               struct double_op *const *after, uint32_t n_after,
+                               struct double_op **op_out)
 {
     if (op_out)
         *op_out = NULL;
@@ -254,7 +257,8 @@ void double_queue_left_over(void)
 {
     for (struct double_stream *stream = streams.first; stream; stream = stream->next)
         if (!stream->hidden && !stream->destroyed)
-            double_report_add(DOUBLE_LEFT_OVER, "left over: %s of device %d", stream->name, stream->device);
+            double_report_add(DOUBLE_LEFT_OVER, "left over: %s of device %d", stream->name,
+                              stream->device);
 }
 
 void double_queue_reset(void)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports as text. They outlive the machine that they were found on, until the next one is opened. */
+/*
+ * Reports as text. They outlive the machine that they were found on, until the next one is opened.
+ */
 #include "tests/double/double_machine.h"
 
 #include <stdarg.h>

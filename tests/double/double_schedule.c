@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides which operation runs when. It may run when it is the first of its stream, what it waits for has ended, and
- * its gate is open.
+ * Decides which operation runs when. It may run when it is the first of its stream, what it waits
+ * for has ended, and its gate is open.
  *
- * Invariant: a host function runs without the lock, so after each operation everything may have changed.
+ * Invariant: a host function runs without the lock, so after each operation everything may have
+ * changed.
  */
 #include "tests/double/double_machine.h"
 
-enum { PATIENCE = 64 }; /* queries of one operation after which it has ended: devices do get on by themselves */
+/* queries of one operation after which it has ended: devices do get on by themselves */
+enum { PATIENCE = 64 };
 
 static bool is_ready(const struct double_op *op)
 {
@@ -171,7 +173,10 @@ void double_schedule_pump(void)
     }
 }
 
-/* The stream whose first operation is the next that this one needs; NULL when a gate or another thread has it. */
+/*
+ * The stream whose first operation is the next that this one needs; NULL when a gate or another
+ * thread has it.
+ */
 static struct double_stream *find_next(const struct double_op *op)
 {
     for (;;) {
@@ -190,7 +195,8 @@ static struct double_stream *find_next(const struct double_op *op)
 /* False when it cannot go on. */
 static bool run_towards(struct double_op *op)
 {
-    bool detour = double_machine()->options.policy == DOUBLE_RANDOM && double_machine_random(2) == 0;
+    bool detour =
+        double_machine()->options.policy == DOUBLE_RANDOM && double_machine_random(2) == 0;
     if (detour && step())
         return true;
     struct double_stream *next = find_next(op);
@@ -273,7 +279,8 @@ bool double_schedule_seems_over(const struct double_op *op)
 {
     if (!op)
         return true;
-    bool visible = double_machine()->options.policy != DOUBLE_EARLY || op->end_ns <= double_machine_thread()->now_ns;
+    bool visible = double_machine()->options.policy != DOUBLE_EARLY ||
+                   op->end_ns <= double_machine_thread()->now_ns;
     return op->done && visible;
 }
 
@@ -294,7 +301,8 @@ bool double_schedule_is_over(struct double_op *op)
 
 static bool goes_with(const struct double_stream *other, const struct double_stream *stream)
 {
-    return other == stream || (stream->legacy && other->blocking && other->device == stream->device);
+    return other == stream ||
+           (stream->legacy && other->blocking && other->device == stream->device);
 }
 
 void double_schedule_wait_stream(struct double_stream *stream)

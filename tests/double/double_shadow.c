@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For each byte of a region the last write and the reads since, kept for ranges of bytes that were always touched
- * together. Accesses are judged in the order in which they were issued, which every legal order of running respects:
- * nothing is ever ordered before something that was issued earlier.
+ * For each byte of a region the last write and the reads since, kept for ranges of bytes that were
+ * always touched together. Accesses are judged in the order in which they were issued, which every
+ * legal order of running respects: nothing is ever ordered before something that was issued
+ * earlier.
  *
- * Invariant: a write replaces the reads before it only because it has just been compared with each of them.
+ * Invariant: a write replaces the reads before it only because it has just been compared with each
+ * of them.
  */
 #include "tests/double/double_machine.h"
 
@@ -82,19 +84,21 @@ static bool is_before(struct double_epoch earlier, const struct double_clock *cl
 }
 
 /* True when they have an order; else reported. */
-static bool judge(const struct double_region *region, const struct double_segment *segment, struct double_epoch earlier,
-                  bool wrote, bool write, struct double_epoch who, const struct double_clock *clock)
+static bool judge(const struct double_region *region, const struct double_segment *segment,
+                  struct double_epoch earlier, bool wrote, bool write, struct double_epoch who,
+                  const struct double_clock *clock)
 {
     if (earlier.step == 0 || is_before(earlier, clock))
         return true;
     char where[32] = "page-locked host";
     if (region->device != DOUBLE_HOST)
         (void)snprintf(where, sizeof where, "device %d's", region->device);
-    double_report_add(
-        DOUBLE_UNORDERED,
-        "unordered: %s (%s, step %llu) %s bytes %zu to %zu of %zu of %s memory, %s (%s, step %llu) %s them", who.what,
-        who.who, (unsigned long long)who.step, write ? "writes" : "reads", segment->begin, segment->end, region->len,
-        where, earlier.what, earlier.who, (unsigned long long)earlier.step, wrote ? "writes" : "reads");
+    double_report_add(DOUBLE_UNORDERED,
+                      "unordered: %s (%s, step %llu) %s bytes %zu to %zu of %zu of %s memory, %s "
+                      "(%s, step %llu) %s them",
+                      who.what, who.who, (unsigned long long)who.step, write ? "writes" : "reads",
+                      segment->begin, segment->end, region->len, where, earlier.what, earlier.who,
+                      (unsigned long long)earlier.step, wrote ? "writes" : "reads");
     return false;
 }
 
@@ -115,7 +119,8 @@ static void note_read(struct double_segment *segment, struct double_epoch who)
 }
 
 /* All of [first, last) become one segment with this write. */
-static void note_write(struct double_shadow *shadow, uint32_t first, uint32_t last, struct double_epoch who)
+static void note_write(struct double_shadow *shadow, uint32_t first, uint32_t last,
+                       struct double_epoch who)
 {
     struct double_segment *segments = shadow->segments;
     for (uint32_t i = first; i < last; i++)
@@ -142,8 +147,8 @@ void double_shadow_end(struct double_region *region, bool for_hosts, struct doub
     }
 }
 
-void double_shadow_touch(struct double_region *region, size_t begin, size_t end, bool write, struct double_epoch who,
-                         const struct double_clock *clock)
+void double_shadow_touch(struct double_region *region, size_t begin, size_t end, bool write,
+                         struct double_epoch who, const struct double_clock *clock)
 {
     if (begin >= end)
         return;

@@ -23,7 +23,8 @@ cudaError_t cudaStreamCreate(cudaStream_t *handle)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned int flags)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaStreamCreateWithFlags", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
+    if (!double_call_begin(&call, "cudaStreamCreateWithFlags", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
         return double_call_end(&call, call.error);
     return double_call_end(&call, create(handle, flags, call.thread->device));
 }
@@ -33,7 +34,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned int flag
 {
     struct double_call call;
     (void)priority;
-    if (!double_call_begin(&call, "cudaStreamCreateWithPriority", NULL, DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
+    if (!double_call_begin(&call, "cudaStreamCreateWithPriority", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_ALLOCATES))
         return double_call_end(&call, call.error);
     return double_call_end(&call, create(handle, flags, call.thread->device));
 }
@@ -63,7 +65,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
 cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaStreamSynchronize", handle, DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaStreamSynchronize", handle,
+                           DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     struct double_stream *stream = double_queue_stream(handle);
     cudaError_t error = stream ? double_capture_check_sync(stream) : cudaErrorInvalidResourceHandle;
@@ -97,7 +100,8 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
         return double_call_end(&call, call.error);
     struct double_stream *stream = double_queue_stream(handle);
     if (!stream || !device)
-        return double_call_end(&call, stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+        return double_call_end(&call,
+                               stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     *device = stream->device;
     return double_call_end(&call, cudaSuccess);
 }
@@ -105,7 +109,8 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
 cudaError_t cudaDeviceSynchronize(void)
 {
     struct double_call call;
-    if (!double_call_begin(&call, "cudaDeviceSynchronize", NULL, DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
+    if (!double_call_begin(&call, "cudaDeviceSynchronize", NULL,
+                           DOUBLE_CONTEXT | DOUBLE_BLOCKS | DOUBLE_UNSAFE))
         return double_call_end(&call, call.error);
     int device = call.thread->device;
     cudaError_t error = double_capture_check_device(device);
@@ -123,9 +128,13 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t fn, void *user)
         return double_call_end(&call, call.error);
     struct double_stream *stream = double_queue_stream(handle);
     if (!stream || !fn)
-        return double_call_end(&call, stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-    struct double_work work = {
-        .kind = DOUBLE_OP_HOST, .name = "host function", .host = fn, .payload = user, .gate = DOUBLE_NO_GATE};
+        return double_call_end(&call,
+                               stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    struct double_work work = {.kind = DOUBLE_OP_HOST,
+                               .name = "host function",
+                               .host = fn,
+                               .payload = user,
+                               .gate = DOUBLE_NO_GATE};
     return double_call_end(&call, double_queue_issue(stream, &work, NULL, 0, NULL));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of dist/nccl/nccl_sums.cu, as kernels on the fake stream. The memory of the device is read when the
- * kernel runs, the count when it is launched.
+ * The CPU twin of dist/nccl/nccl_sums.cu, as kernels on the fake stream. The memory of the device
+ * is read when the kernel runs, the count when it is launched.
  */
 #include "dist/nccl/nccl_sums.h"
 #include "tests/double/double_machine.h"
@@ -19,9 +19,9 @@ struct add {
 static double f16_value(uint16_t bits)
 {
     unsigned exponent = bits >> 10 & 31u, mantissa = bits & 0x3ffu;
-    double value = exponent == 31
-                       ? (mantissa ? (double)NAN : (double)INFINITY)
-                       : ldexp((double)(exponent ? mantissa | 0x400u : mantissa), (int)(exponent ? exponent : 1) - 25);
+    double value = exponent == 31 ? (mantissa ? (double)NAN : (double)INFINITY)
+                                  : ldexp((double)(exponent ? mantissa | 0x400u : mantissa),
+                                          (int)(exponent ? exponent : 1) - 25);
     return bits & 0x8000u ? -value : value;
 }
 
@@ -64,8 +64,8 @@ static void run_take(void *payload, void *const *views)
     }
 }
 
-static cudaError_t launch(cudaStream_t stream, const struct double_access accesses[2], struct double_work work,
-                          const void *payload, size_t len)
+static cudaError_t launch(cudaStream_t stream, const struct double_access accesses[2],
+                          struct double_work work, const void *payload, size_t len)
 {
     struct double_call call;
     if (!double_call_begin(&call, "cudaLaunchKernel", stream, DOUBLE_CONTEXT))
@@ -79,7 +79,8 @@ cudaError_t mr_nccl_sums_load(void)
     return cudaSuccess;
 }
 
-cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count, cudaStream_t stream)
+cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, double count,
+                             cudaStream_t stream)
 {
     struct double_access accesses[] = {{sums, 2 * sizeof *sums, true},
                                        {(void *)value, mr_dtype_size((mr_dtype)dtype), false}};
@@ -90,5 +91,6 @@ cudaError_t mr_nccl_sums_add(double *sums, const void *value, uint32_t dtype, do
 cudaError_t mr_nccl_sums_take(double *to, double *sums, uint32_t n, cudaStream_t stream)
 {
     struct double_access accesses[] = {{to, n * sizeof *to, true}, {sums, n * sizeof *sums, true}};
-    return launch(stream, accesses, (struct double_work){.name = "sums take", .run = run_take}, &n, sizeof n);
+    return launch(stream, accesses, (struct double_work){.name = "sums take", .run = run_take}, &n,
+                  sizeof n);
 }

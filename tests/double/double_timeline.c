@@ -79,13 +79,14 @@ static void sort(void)
 static void write_text(FILE *file, const char *text)
 {
     for (; *text; text++)
-        (void)fputc(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? ' ' : *text, file);
+        (void)fputc(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? ' ' : *text,
+                    file);
 }
 
 static void write_name(FILE *file, const char *kind, int process, uint32_t row, const char *name)
 {
-    (void)fprintf(file, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"args\":{\"name\":\"", kind, process,
-                  (unsigned)row);
+    (void)fprintf(file, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"args\":{\"name\":\"",
+                  kind, process, (unsigned)row);
     write_text(file, name);
     (void)fputs("\"}},\n", file);
 }
@@ -120,11 +121,13 @@ void double_timeline_write(FILE *file)
         const struct span *span = &timeline.spans[i];
         (void)fputs("{\"ph\":\"X\",\"name\":\"", file);
         write_text(file, span->name);
-        (void)fprintf(file, "\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f},\n", span->device + 1,
-                      (unsigned)span->row_number, (double)span->begin_ns / 1000,
+        (void)fprintf(file, "\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f},\n",
+                      span->device + 1, (unsigned)span->row_number, (double)span->begin_ns / 1000,
                       (double)(span->end_ns - span->begin_ns) / 1000);
     }
-    (void)fputs("{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}]}\n", file);
+    (void)fputs(
+        "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}]}\n",
+        file);
     double_machine_unlock();
 }
 

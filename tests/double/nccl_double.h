@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of NCCL over the double of CUDA: linked instead of libnccl (target mr_nccl_double), with the same entry
- * points. Ranks are processes of one machine, or threads of one process. They exchange bytes over a Unix socket in the
- * abstract namespace, named by the unique id, so a killed process leaves nothing behind. This header is what tests call
- * beside those entry points.
+ * A double of NCCL over the double of CUDA: linked instead of libnccl (target mr_nccl_double), with
+ * the same entry points. Ranks are processes of one machine, or threads of one process. They
+ * exchange bytes over a Unix socket in the abstract namespace, named by the unique id, so a killed
+ * process leaves nothing behind. This header is what tests call beside those entry points.
  *
- * A collective stands in its stream: it reads its input when the stream gets there, later work of the stream waits, and
- * the host does not. Results are sums in the order of ranks in the arithmetic of the type; 16-bit floats are added in
- * f32. Ranks that differ in operation, count, type or root hang, as with NCCL.
+ * A collective stands in its stream: it reads its input when the stream gets there, later work of
+ * the stream waits, and the host does not. Results are sums in the order of ranks in the arithmetic
+ * of the type; 16-bit floats are added in f32. Ranks that differ in operation, count, type or root
+ * hang, as with NCCL.
  *
- * Calls in a wrong state (on a communicator that was ended, while an earlier call is in progress, two threads at once,
- * a captured stream, memory of another device) are reports of the double of CUDA: DOUBLE_MISUSE.
+ * Calls in a wrong state (on a communicator that was ended, while an earlier call is in progress,
+ * two threads at once, a captured stream, memory of another device) are reports of the double of
+ * CUDA: DOUBLE_MISUSE.
  *
- * Invariant: while a call of a nonblocking communicator is in progress, its operation is not in the stream yet.
+ * Invariant: while a call of a nonblocking communicator is in progress, its operation is not in the
+ * stream yet.
  */
 #ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
 #define TESTS_DOUBLE_NCCL_DOUBLE_H
@@ -26,11 +29,14 @@
 struct double_nccl_options {
     uint64_t seed;
     uint32_t delay_us;      /* a result comes up to so much later (0) */
-    uint32_t progress_us;   /* a nonblocking communicator's calls are in progress for up to so long (0: only its making
-                               and its finalisation are, for as long as they take) */
-    bool silent;            /* a rank that dies is not noticed: what needs it hangs until the abort */
-    bool strict;            /* a rank that is gone is noticed by every operation that has not ended, also by one whose
-                               result has come (else only by who still needs it) */
+    uint32_t progress_us;   /* a nonblocking communicator's calls are in progress for up to so
+                               long (0: only its making and its finalisation are, for as long as
+                               they take) */
+    bool silent;            /* a rank that dies is not noticed: what needs it hangs until the
+                               abort */
+    bool strict;            /* a rank that is gone is noticed by every operation that has not
+                               ended, also by one whose result has come (else only by who still
+                               needs it) */
     bool crash;             /* ranks that differ: the process aborts instead of hanging */
     bool together;          /* ncclCommFinalize ends when all ranks have called it */
     int only_rank;          /* (all) the rest befalls one rank: its number and 1 */
@@ -39,15 +45,17 @@ struct double_nccl_options {
     ncclResult_t fail_with; /* (ncclInternalError) with this */
     uint32_t async_after;   /* (never) after so many operations, communicators have the error */
     ncclResult_t async;     /* (ncclRemoteError) and their later operations hang */
-    const char *hang;       /* (none) the nth of these operations of a communicator, "all_reduce", ... */
+    const char *hang;       /* (none) the nth of these operations of a communicator,
+                               "all_reduce", ... */
     uint32_t hang_at;       /* hangs on this rank and so on all */
 };
 
 /*
  * Without a call, options are those of the environment, parts in any order:
  * MR_NCCL_DOUBLE="seed=3,delay=5ms,progress=200us,death=silent,mismatch=crash,leave=together,rank=2,fail=AllReduce:3,
- * fail=AllReduce:3:system,async=17:remote,hang=all_reduce:5", and death=strict. Errors are cuda, system, internal,
- * argument, usage and remote. Strings of a call have to live on. Threads: no communicator is in use.
+ * fail=AllReduce:3:system,async=17:remote,hang=all_reduce:5", and death=strict. Errors are cuda,
+ * system, internal, argument, usage and remote. Strings of a call have to live on. Threads: no
+ * communicator is in use.
  */
 void double_nccl_set(const struct double_nccl_options *options);
 

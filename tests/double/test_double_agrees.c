@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a header agree with the lists of double_names.h? Compiled with a toolkit's header and linked with its runtime
- * (DOUBLE_AGAINST_TOOLKIT), and once more with the double's own header. Constants are asserted; functions are declared
- * again, so that a type that differs does not compile.
+ * Does a header agree with the lists of double_names.h? Compiled with a toolkit's header and linked
+ * with its runtime (DOUBLE_AGAINST_TOOLKIT), and once more with the double's own header. Constants
+ * are asserted; functions are declared again, so that a type that differs does not compile.
  */
 #include <cuda_runtime_api.h>
 

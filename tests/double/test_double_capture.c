@@ -180,7 +180,8 @@ static void the_default_stream_is_out_of_use_while_a_blocking_one_captures(void 
         double_as_thread(1); /* it is nobody's, whatever the thread */
         assert_int_equal(cudaStreamIsCapturing(NULL, &status), cudaErrorStreamCaptureImplicit);
         double_as_thread(0);
-        assert_int_equal(status_of(stream), cudaStreamCaptureStatusActive); /* asking harms nobody */
+        /* asking harms nobody */
+        assert_int_equal(status_of(stream), cudaStreamCaptureStatusActive);
         cudaError_t error = cudaSuccess;
         switch (i) {
         case 0: error = double_launch_fill(NULL, memory, LEN, 1); break;
@@ -245,15 +246,19 @@ static void a_capture_forbids_what_is_unsafe(void **state)
     }
 }
 
-/* Mode of the capture, mode of the thread, is it the capture's thread: is cudaEventQuery forbidden? */
+/*
+ * Mode of the capture, mode of the thread, is it the capture's thread: is cudaEventQuery forbidden?
+ */
 static const struct {
     enum cudaStreamCaptureMode capture, thread;
     bool same, forbidden;
 } modes[] = {
-    {GLOBAL, GLOBAL, true, true},         {GLOBAL, THREAD_LOCAL, true, true},   {GLOBAL, RELAXED, true, false},
-    {THREAD_LOCAL, GLOBAL, true, true},   {THREAD_LOCAL, RELAXED, true, false}, {RELAXED, GLOBAL, true, false},
-    {GLOBAL, GLOBAL, false, true},        {GLOBAL, THREAD_LOCAL, false, false}, {GLOBAL, RELAXED, false, false},
-    {THREAD_LOCAL, GLOBAL, false, false}, {RELAXED, GLOBAL, false, false},
+    {GLOBAL, GLOBAL, true, true},         {GLOBAL, THREAD_LOCAL, true, true},
+    {GLOBAL, RELAXED, true, false},       {THREAD_LOCAL, GLOBAL, true, true},
+    {THREAD_LOCAL, RELAXED, true, false}, {RELAXED, GLOBAL, true, false},
+    {GLOBAL, GLOBAL, false, true},        {GLOBAL, THREAD_LOCAL, false, false},
+    {GLOBAL, RELAXED, false, false},      {THREAD_LOCAL, GLOBAL, false, false},
+    {RELAXED, GLOBAL, false, false},
 };
 
 static void the_modes_of_capture_and_thread_decide(void **state)
@@ -318,7 +323,8 @@ static void recording_in_a_capture_captures_the_event(void **state)
         OK(cudaEventRecord(event, stream));
         OK(cudaStreamBeginCapture(stream, RELAXED));
         OK(cudaEventRecord(event, stream));
-        assert_int_equal(i ? cudaEventSynchronize(event) : cudaEventQuery(event), cudaErrorCapturedEvent);
+        assert_int_equal(i ? cudaEventSynchronize(event) : cudaEventQuery(event),
+                         cudaErrorCapturedEvent);
         end_bad(stream);
         assert_int_equal(cudaEventSynchronize(event), cudaErrorCapturedEvent);
         OK(cudaEventRecord(event, stream)); /* until it is recorded outside again */

@@ -46,7 +46,8 @@ static void *retain(int ordinal)
     void *context = NULL;
     int device = -1;
     assert_int_equal(((int (*)(int *, int))find("cuDeviceGet"))(&device, ordinal), 0);
-    assert_int_equal(((int (*)(void **, int))find("cuDevicePrimaryCtxRetain"))(&context, device), 0);
+    assert_int_equal(((int (*)(void **, int))find("cuDevicePrimaryCtxRetain"))(&context, device),
+                     0);
     return context;
 }
 

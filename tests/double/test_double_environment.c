@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that do not know that they run on the double, as the examples: each in a child of its own, because a machine
- * from the environment is one for the whole process.
+ * Programs that do not know that they run on the double, as the examples: each in a child of its
+ * own, because a machine from the environment is one for the whole process.
  */
 #include "tests/double/double_fixture.h"
 
@@ -57,9 +57,9 @@ static int forget_an_order(void)
                 cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking) == cudaSuccess &&
                 cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking) == cudaSuccess &&
                 cudaMemsetAsync(memory, 0, 8, one) == cudaSuccess &&
-                cudaMemsetAsync(memory, 0, 8, two) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess &&
-                cudaFree(memory) == cudaSuccess && cudaStreamDestroy(one) == cudaSuccess &&
-                cudaStreamDestroy(two) == cudaSuccess;
+                cudaMemsetAsync(memory, 0, 8, two) == cudaSuccess &&
+                cudaDeviceSynchronize() == cudaSuccess && cudaFree(memory) == cudaSuccess &&
+                cudaStreamDestroy(one) == cudaSuccess && cudaStreamDestroy(two) == cudaSuccess;
     return good ? 0 : 1;
 }
 
@@ -88,9 +88,9 @@ static int copy_and_look(void)
     uint8_t *from, seen;
     void *to;
     cudaStream_t stream;
-    bool good = cudaHostAlloc((void **)&from, 8, 0) == cudaSuccess && cudaMalloc(&to, 8) == cudaSuccess &&
-                cudaStreamCreate(&stream) == cudaSuccess && cudaMemset(to, 0, 8) == cudaSuccess &&
-                cudaDeviceSynchronize() == cudaSuccess;
+    bool good = cudaHostAlloc((void **)&from, 8, 0) == cudaSuccess &&
+                cudaMalloc(&to, 8) == cudaSuccess && cudaStreamCreate(&stream) == cudaSuccess &&
+                cudaMemset(to, 0, 8) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess;
     memset(from, 1, 8);
     good = good && cudaMemcpyAsync(to, from, 8, cudaMemcpyHostToDevice, stream) == cudaSuccess;
     seen = *(uint8_t *)double_host_view(to);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors on purpose: which call they meet, what a broken device does and does not, drivers that are not there. */
+/*
+ * Errors on purpose: which call they meet, what a broken device does and does not, drivers that are
+ * not there.
+ */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>
@@ -94,10 +97,12 @@ static void a_sticky_error_stays_with_its_device(void **state)
     OK(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream));
     OK(cudaSetDevice(0));
     double_fail_at("cudaEventRecord", 1, cudaErrorIllegalAddress);
-    assert_int_equal(cudaEventRecord(event, stream), cudaErrorIllegalAddress); /* device 1's, by its handles */
+    /* device 1's, by its handles */
+    assert_int_equal(cudaEventRecord(event, stream), cudaErrorIllegalAddress);
     assert_int_equal(cudaEventSynchronize(event), cudaErrorIllegalAddress);
     assert_int_equal(cudaStreamQuery(stream), cudaErrorIllegalAddress);
-    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream), cudaErrorIllegalAddress);
+    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream),
+                     cudaErrorIllegalAddress);
     assert_int_equal(cudaGetLastError(), cudaErrorIllegalAddress);
     assert_int_equal(cudaGetLastError(), cudaErrorIllegalAddress); /* and is not taken away */
     OK(cudaMemset(fixture_device(LEN), 0, LEN));                   /* device 0 goes on */
@@ -234,7 +239,10 @@ static void forked_children_of_a_process_with_cuda_have_none(void **state)
         assert_int_equal(double_is_initialised(), initialised);
         pid_t pid = fork();
         if (pid == 0)
-            _exit(cudaGetDeviceCount(&n) == (initialised ? cudaErrorInitializationError : cudaSuccess) ? n : 99);
+            _exit(cudaGetDeviceCount(&n) ==
+                          (initialised ? cudaErrorInitializationError : cudaSuccess)
+                      ? n
+                      : 99);
         int status;
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
@@ -247,7 +255,8 @@ static void forked_children_of_a_process_with_cuda_have_none(void **state)
 static void errors_have_cudas_names_and_words(void **state)
 {
     (void)state;
-    assert_string_equal(cudaGetErrorName(cudaErrorStreamCaptureImplicit), "cudaErrorStreamCaptureImplicit");
+    assert_string_equal(cudaGetErrorName(cudaErrorStreamCaptureImplicit),
+                        "cudaErrorStreamCaptureImplicit");
     assert_string_equal(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
     assert_string_equal(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU twin of the finishing kernel: its bits, when it reads what, and that its accesses are judged. */
+/*
+ * The CPU twin of the finishing kernel: its bits, when it reads what, and that its accesses are
+ * judged.
+ */
 #include "pinned/finish.h"
 #include "pinned/finish_cuda.h"
 #include "tests/double/double_fixture.h"
@@ -18,7 +21,8 @@ struct rig {
     struct mr_descriptor *descriptors; /* page-locked */
     struct mr_erase *erases;           /* ditto */
     uint8_t *pixels;
-    uint8_t *descriptors_there, *pixels_there, *out_there, *status_there, *tables_there, *erases_there, *normals_there;
+    uint8_t *descriptors_there, *pixels_there, *out_there, *status_there, *tables_there,
+        *erases_there, *normals_there;
     cudaStream_t stream;
     struct mr_finish_job job;
 };
@@ -44,15 +48,19 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
     for (int i = 0; i < N * IN; i++)
         rig->pixels[i] = (uint8_t)(i * 7);
     for (uint32_t i = 0; i < N; i++)
-        rig->descriptors[i] = (struct mr_descriptor){
-            .encoding = MR_ENCODING_U8, .flip = i, .offset = 1000 + i * IN, .len = IN, .place = 5 + (i + 1) % N};
+        rig->descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
+                                                     .flip = i,
+                                                     .offset = 1000 + i * IN,
+                                                     .len = IN,
+                                                     .place = 5 + (i + 1) % N};
     rig->erases = (void *)fixture_pinned(N * sizeof *rig->erases);
     for (uint32_t i = 0; i < N; i++)
-        rig->erases[i] = (struct mr_erase){.key = {1, 2},
-                                           .index = i,
-                                           .is_random = i % 2,
-                                           .n = i,
-                                           .boxes = {{0, 1, 2, 3, {9, 8, 7}}, {1, 0, 2, 2, {6, 5, 4}}}};
+        rig->erases[i] =
+            (struct mr_erase){.key = {1, 2},
+                              .index = i,
+                              .is_random = i % 2,
+                              .n = i,
+                              .boxes = {{0, 1, 2, 3, {9, 8, 7}}, {1, 0, 2, 2, {6, 5, 4}}}};
     rig->erases_there = fixture_device(N * sizeof *rig->erases);
     rig->normals_there = fixture_device(sizeof mr_normal_nodes);
     rig->descriptors_there = fixture_device(N * sizeof *rig->descriptors);
@@ -73,18 +81,20 @@ static void make_rig(struct rig *rig, enum mr_dtype dtype, bool exact)
                                       .staging_len = N * IN,
                                       .out = rig->out_there,
                                       .status = (void *)rig->status_there};
-    OK(cudaMemcpyAsync(rig->tables_there, rig->finish.table, sizeof rig->finish.table, cudaMemcpyHostToDevice,
-                       rig->stream));
-    OK(cudaMemcpyAsync(rig->normals_there, mr_normal_nodes, sizeof mr_normal_nodes, cudaMemcpyHostToDevice,
-                       rig->stream));
+    OK(cudaMemcpyAsync(rig->tables_there, rig->finish.table, sizeof rig->finish.table,
+                       cudaMemcpyHostToDevice, rig->stream));
+    OK(cudaMemcpyAsync(rig->normals_there, mr_normal_nodes, sizeof mr_normal_nodes,
+                       cudaMemcpyHostToDevice, rig->stream));
 }
 
 static void copy_in(const struct rig *rig)
 {
-    OK(cudaMemcpyAsync(rig->descriptors_there, rig->descriptors, N * sizeof *rig->descriptors, cudaMemcpyHostToDevice,
+    OK(cudaMemcpyAsync(rig->descriptors_there, rig->descriptors, N * sizeof *rig->descriptors,
+                       cudaMemcpyHostToDevice, rig->stream));
+    OK(cudaMemcpyAsync(rig->erases_there, rig->erases, N * sizeof *rig->erases,
+                       cudaMemcpyHostToDevice, rig->stream));
+    OK(cudaMemcpyAsync(rig->pixels_there, rig->pixels, (size_t)N * IN, cudaMemcpyHostToDevice,
                        rig->stream));
-    OK(cudaMemcpyAsync(rig->erases_there, rig->erases, N * sizeof *rig->erases, cudaMemcpyHostToDevice, rig->stream));
-    OK(cudaMemcpyAsync(rig->pixels_there, rig->pixels, (size_t)N * IN, cudaMemcpyHostToDevice, rig->stream));
 }
 
 /* The same by the host's function, where the bytes are. */
@@ -174,12 +184,14 @@ static void its_accesses_are_judged(void **state)
         OK(cudaEventRecord(copied, rig.stream));
         OK(cudaStreamWaitEvent(other, copied, 0));
         OK(mr_finish_cuda_launch(&rig.job, rig.stream));
-        uint8_t *memory[N_MEMORIES] = {rig.descriptors_there, rig.pixels_there, rig.out_there,    rig.status_there,
-                                       rig.tables_there,      rig.erases_there, rig.normals_there};
+        uint8_t *memory[N_MEMORIES] = {rig.descriptors_there, rig.pixels_there, rig.out_there,
+                                       rig.status_there,      rig.tables_there, rig.erases_there,
+                                       rig.normals_there};
         if (i < N_MEMORIES)
             OK(double_launch_fill(other, memory[i] + 3, 1, 0));
         else /* what it only reads, others may read beside it */
-            OK(double_launch_read(other, memory[i < N_MEMORIES + 2 ? i - N_MEMORIES + 2 : 1] + 3, 1, NULL, NULL));
+            OK(double_launch_read(other, memory[i < N_MEMORIES + 2 ? i - N_MEMORIES + 2 : 1] + 3, 1,
+                                  NULL, NULL));
         fixture_close_with(DOUBLE_UNORDERED, i < N_MEMORIES + 2);
     }
 }

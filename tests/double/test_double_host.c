@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host threads: what orders them with devices and with each other, and what belongs to each of them alone. One OS
- * thread plays them all.
+ * Host threads: what orders them with devices and with each other, and what belongs to each of them
+ * alone. One OS thread plays them all.
  */
 #include "tests/double/double_fixture.h"
 
@@ -93,7 +93,15 @@ static void a_copy_to_pageable_memory_returns_when_it_has_ended(void **state)
     fixture_close();
 }
 
-enum host_wait { NO_WAIT, EVENT_SYNC, EVENT_QUERY, STREAM_SYNC, STREAM_QUERY, DEVICE_SYNC, N_HOST_WAITS };
+enum host_wait {
+    NO_WAIT,
+    EVENT_SYNC,
+    EVENT_QUERY,
+    STREAM_SYNC,
+    STREAM_QUERY,
+    DEVICE_SYNC,
+    N_HOST_WAITS
+};
 
 static void wait_by(enum host_wait how, cudaStream_t stream, cudaEvent_t event)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of devices and page-locked memory: whose it is, how long, and that all of it comes back. */
+/*
+ * Memory of devices and page-locked memory: whose it is, how long, and that all of it comes back.
+ */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
 
@@ -66,7 +68,8 @@ static void freed_memory_is_not_used(void **state)
     OK(cudaMalloc((void **)&memory, LEN));
     OK(cudaFree(memory));
     fixture_device(LEN); /* takes another address */
-    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream), cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream),
+                     cudaErrorInvalidValue);
     assert_int_equal(cudaMemsetAsync(memory, 0, LEN, stream), cudaErrorInvalidValue);
     assert_int_equal(double_launch_fill(stream, memory, LEN, 1), cudaErrorInvalidValue);
     fixture_close_with(DOUBLE_MISUSE, 3);
@@ -81,7 +84,8 @@ static void memory_is_for_its_own_device(void **state)
     cudaStream_t stream = fixture_stream();
     assert_int_equal(double_device_of(memory), 0);
     assert_int_equal(double_device_of(pinned), -1);
-    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream), cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream),
+                     cudaErrorInvalidValue);
     assert_int_equal(double_launch_read(stream, memory, LEN, NULL, NULL), cudaErrorInvalidValue);
     assert_words(double_report(), "on device 1 of");
     assert_words(double_report(), "which is device 0's");
@@ -110,9 +114,12 @@ static void memory_ends_where_it_ends(void **state)
     fixture_open(DOUBLE_EARLY);
     uint8_t *memory = fixture_device(LEN), *pinned = fixture_pinned(2 * LEN);
     cudaStream_t stream = fixture_stream();
-    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN + 1, cudaMemcpyHostToDevice, stream), cudaErrorInvalidValue);
-    assert_int_equal(cudaMemcpyAsync(memory + LEN, pinned, 1, cudaMemcpyHostToDevice, stream), cudaErrorInvalidValue);
-    assert_int_equal(cudaMemcpyAsync(memory + LEN - 1, pinned, 1, cudaMemcpyHostToDevice, stream), cudaSuccess);
+    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN + 1, cudaMemcpyHostToDevice, stream),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(memory + LEN, pinned, 1, cudaMemcpyHostToDevice, stream),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(memory + LEN - 1, pinned, 1, cudaMemcpyHostToDevice, stream),
+                     cudaSuccess);
     fixture_close_with(DOUBLE_MISUSE, 2);
 }
 
@@ -122,9 +129,12 @@ static void a_copy_goes_the_way_it_says(void **state)
     fixture_open(DOUBLE_EARLY);
     uint8_t *memory = fixture_device(LEN), *pinned = fixture_pinned(LEN);
     cudaStream_t stream = fixture_stream();
-    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyDeviceToHost, stream), cudaErrorInvalidValue);
-    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyDeviceToDevice, stream), cudaErrorInvalidValue);
-    assert_int_equal(cudaMemcpyAsync(pinned, memory, LEN, cudaMemcpyHostToDevice, stream), cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyDeviceToHost, stream),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyDeviceToDevice, stream),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(pinned, memory, LEN, cudaMemcpyHostToDevice, stream),
+                     cudaErrorInvalidValue);
     OK(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyDefault, stream));
     fixture_close();
 }
@@ -242,8 +252,9 @@ static void a_copy_stays_within_one_registration(void **state)
     OK(cudaMemcpyAsync(memory, pages + PAGE - 8, 8, cudaMemcpyHostToDevice, stream));
     assert_int_equal(cudaMemcpyAsync(memory, pages + PAGE - 8, 16, cudaMemcpyHostToDevice, stream),
                      cudaErrorInvalidValue);
-    assert_int_equal(cudaMemcpyAsync(memory, pages + 2 * PAGE - 8, 16, cudaMemcpyHostToDevice, stream),
-                     cudaErrorInvalidValue); /* ends in pageable memory */
+    assert_int_equal(
+        cudaMemcpyAsync(memory, pages + 2 * PAGE - 8, 16, cudaMemcpyHostToDevice, stream),
+        cudaErrorInvalidValue); /* ends in pageable memory */
     OK(cudaStreamSynchronize(stream));
     assert_int_equal(double_count(0).pageable, 0);
     OK(cudaHostUnregister(pages));

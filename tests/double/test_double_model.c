@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random programs against a slow model that knows no clocks: a graph of steps, in which every step keeps the set of
- * all that come before it. The double must report something at exactly that step where the model first sees two
- * accesses without an order, and until then every kernel must read what the model says. Prints the seed that fails;
- * test_double_model SEED runs it alone.
+ * Random programs against a slow model that knows no clocks: a graph of steps, in which every step
+ * keeps the set of all that come before it. The double must report something at exactly that step
+ * where the model first sees two accesses without an order, and until then every kernel must read
+ * what the model says. Prints the seed that fails; test_double_model SEED runs it alone.
  */
 #include "tests/double/double_fixture.h"
 
@@ -56,7 +56,8 @@ struct program {
 
 static uint64_t draw(struct program *program, uint64_t below)
 {
-    program->random = program->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    program->random =
+        program->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (program->random >> 33) % below;
 }
 
@@ -76,7 +77,8 @@ static int add_step(struct model *model, int place, bool writes)
 static void add_before(struct model *model, int step, int earlier)
 {
     for (int i = 0; earlier >= 0 && i < MOST; i++)
-        model->steps[step].before[i] = model->steps[step].before[i] || model->steps[earlier].before[i];
+        model->steps[step].before[i] =
+            model->steps[step].before[i] || model->steps[earlier].before[i];
 }
 
 static bool has_order(const struct model *model, int step)
@@ -96,7 +98,8 @@ static bool is_blocking(int stream)
     return stream == 2 || stream == 3;
 }
 
-static int add_stream_step(struct program *program, int stream, int waits_for, int place, bool writes)
+static int add_stream_step(struct program *program, int stream, int waits_for, int place,
+                           bool writes)
 {
     struct model *model = &program->model;
     int step = add_step(model, place, writes);
@@ -155,7 +158,8 @@ static void touch(struct program *program, int stream)
     }
     memset(bytes, program->model.value[place], LEN);
     program->expected[program->n_sums] = double_sum(bytes, LEN);
-    OK(double_launch_sum(program->streams[stream], program->places[place], LEN, &program->sums[program->n_sums++]));
+    OK(double_launch_sum(program->streams[stream], program->places[place], LEN,
+                         &program->sums[program->n_sums++]));
 }
 
 /* A copy touches two places, which are two steps of the model with one order. */
@@ -169,7 +173,8 @@ static void copy(struct program *program, int stream)
         return;
     stream_step(program, stream, -1, to, true);
     stream_step(program, stream, -1, from, false);
-    OK(cudaMemcpyAsync(program->places[to], program->places[from], LEN, cudaMemcpyDefault, program->streams[stream]));
+    OK(cudaMemcpyAsync(program->places[to], program->places[from], LEN, cudaMemcpyDefault,
+                       program->streams[stream]));
     program->model.value[to] = program->model.value[from];
 }
 
@@ -192,7 +197,8 @@ static void ask_event(struct program *program)
 {
     int event = (int)draw(program, N_EVENTS);
     bool waits = draw(program, 2);
-    cudaError_t error = waits ? cudaEventSynchronize(program->events[event]) : cudaEventQuery(program->events[event]);
+    cudaError_t error = waits ? cudaEventSynchronize(program->events[event])
+                              : cudaEventQuery(program->events[event]);
     if (waits || program->model.event_step[event] < 0)
         OK(error);
     if (error == cudaSuccess)
@@ -274,7 +280,8 @@ static void one_step(struct program *program)
     case 14: touch_on_host(program); break;
     default:
         if (draw(program, 2))
-            program->host = 1 - program->host; /* another thread goes on, with no order to this one */
+            /* another thread goes on, with no order to this one */
+            program->host = 1 - program->host;
         else
             hand_over(program);
     }
@@ -332,9 +339,9 @@ static int run_program(uint64_t seed)
         one_step(&program);
         bool found = double_found(DOUBLE_UNORDERED) > 0;
         if (found != program.model.unordered || double_found(DOUBLE_MISUSE) > 0)
-            fail_msg("seed %llu, step %d: the double %s, the model %s\n%s", (unsigned long long)seed, i,
-                     found ? "reports" : "is content", program.model.unordered ? "does not agree" : "is",
-                     double_report());
+            fail_msg("seed %llu, step %d: the double %s, the model %s\n%s",
+                     (unsigned long long)seed, i, found ? "reports" : "is content",
+                     program.model.unordered ? "does not agree" : "is", double_report());
     }
     end(&program);
     return i;
@@ -355,7 +362,8 @@ static void the_double_finds_what_the_model_finds(void **state)
         n_whole += n == N_STEPS;
         n_steps += n;
     }
-    print_message("%d programs, %d steps, %d of them without a finding to their end\n", N_PROGRAMS, n_steps, n_whole);
+    print_message("%d programs, %d steps, %d of them without a finding to their end\n", N_PROGRAMS,
+                  n_steps, n_whole);
     assert_true(n_whole > N_PROGRAMS / 10 && n_whole < N_PROGRAMS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The double of NCCL by itself: ranks as threads of one process, each with a fake device of its own. Checks of ranks
- * are counted, because cmocka's assertions belong to the main thread.
+ * The double of NCCL by itself: ranks as threads of one process, each with a fake device of its
+ * own. Checks of ranks are counted, because cmocka's assertions belong to the main thread.
  */
 #include "tests/double/nccl_double.h"
 #include "tests/double/double_fixture.h"
@@ -116,14 +116,16 @@ static void fill(struct rank *rank, float value)
     static _Thread_local float values[N * RANKS];
     for (int i = 0; i < N * RANKS; i++)
         values[i] = value + (float)(i % N);
-    CHECK(rank, cudaMemcpyAsync(rank->in, values, sizeof values, cudaMemcpyHostToDevice, rank->stream) == cudaSuccess);
+    CHECK(rank, cudaMemcpyAsync(rank->in, values, sizeof values, cudaMemcpyHostToDevice,
+                                rank->stream) == cudaSuccess);
 }
 
 /* The n floats from element from on are value + i modulo N, times factor. */
 static void expect(struct rank *rank, int n, float value, float factor)
 {
     static _Thread_local float values[N * RANKS];
-    CHECK(rank, cudaMemcpyAsync(values, rank->out, sizeof values, cudaMemcpyDeviceToHost, rank->stream) == cudaSuccess);
+    CHECK(rank, cudaMemcpyAsync(values, rank->out, sizeof values, cudaMemcpyDeviceToHost,
+                                rank->stream) == cudaSuccess);
     CHECK(rank, cudaStreamSynchronize(rank->stream) == cudaSuccess);
     for (int i = 0; i < n; i++)
         if (values[i] != (value + (float)(i % N)) * factor) {
@@ -195,7 +197,8 @@ static void call_too_early(struct rank *r)
     for (int i = 0; i < 200 && result == ncclSuccess; i++)
         result = ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream);
     CHECK(r, result == ncclInProgress);
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclInvalidArgument);
+    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) ==
+                 ncclInvalidArgument);
     CHECK(r, settle(r->comm) == ncclSuccess);
 }
 
@@ -215,7 +218,8 @@ static void come_late(struct rank *r)
     CHECK(r, cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
     if (r->rank == 1)
         rest_ms(100);
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r,
+          ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
     CHECK(r, cudaEventRecord(event, r->stream) == cudaSuccess);
     for (int i = 0; i < 200 && r->rank == 0; i++)
         CHECK(r, cudaEventQuery(event) == cudaErrorNotReady);
@@ -234,15 +238,20 @@ static void an_operation_stands_in_its_stream_and_the_host_is_free(void **state)
     }
 }
 
-/* Without a wait between the two streams, and with the input written before the operation has ended. */
+/*
+ * Without a wait between the two streams, and with the input written before the operation has
+ * ended.
+ */
 static void forget_to_wait(struct rank *r)
 {
     cudaStream_t other;
     CHECK(r, cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r,
+          ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
     CHECK(r, double_launch_read(other, r->out, N, NULL, NULL) == cudaSuccess);
     CHECK(r, double_launch_fill(other, r->in, N, 0) == cudaSuccess);
-    CHECK(r, cudaStreamSynchronize(other) == cudaSuccess && cudaStreamDestroy(other) == cudaSuccess);
+    CHECK(r,
+          cudaStreamSynchronize(other) == cudaSuccess && cudaStreamDestroy(other) == cudaSuccess);
 }
 
 static void a_stream_that_does_not_wait_is_reported(void **state)
@@ -263,7 +272,8 @@ static void abort_one(struct rank *r)
     ncclResult_t error;
     ncclComm_t comm = r->comm;
     if (r->rank == 0) {
-        CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, comm, r->stream) == ncclSuccess);
+        CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, comm, r->stream) ==
+                     ncclSuccess);
         CHECK(r, cudaStreamQuery(r->stream) == cudaErrorNotReady);
         rest_ms(50);
         CHECK(r, cudaStreamQuery(r->stream) == cudaErrorNotReady);
@@ -273,7 +283,8 @@ static void abort_one(struct rank *r)
     if (r->rank == 0) {
         CHECK(r, ncclCommGetAsyncError(comm, &error) == ncclInvalidArgument);
         CHECK(r, ncclCommAbort(comm) == ncclInvalidArgument);
-        CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, comm, r->stream) == ncclInvalidArgument);
+        CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, comm, r->stream) ==
+                     ncclInvalidArgument);
     }
     r->comm = NULL;
 }
@@ -313,7 +324,10 @@ static void abort_behind_a_gate(struct rank *r)
     CHECK(r, cudaStreamDestroy(other) == cudaSuccess);
 }
 
-/* Nothing but the abort has waited for the other stream, so freeing what that one wrote is reported. */
+/*
+ * Nothing but the abort has waited for the other stream, so freeing what that one wrote is
+ * reported.
+ */
 static void an_abort_waits_for_the_device_and_orders_nothing(void **state)
 {
     (void)state;
@@ -326,17 +340,22 @@ static void an_abort_waits_for_the_device_and_orders_nothing(void **state)
     }
 }
 
-/* In place there is nothing to do, and nothing comes into the stream; a mean of floats writes even so. */
+/*
+ * In place there is nothing to do, and nothing comes into the stream; a mean of floats writes even
+ * so.
+ */
 static void call_alone(struct rank *r)
 {
     struct double_counts before = double_count(DOUBLE_ALL_THREADS), after;
     CHECK(r, ncclGroupStart() == ncclSuccess);
-    CHECK(r, ncclAllReduce(r->in, r->in, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r,
+          ncclAllReduce(r->in, r->in, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
     CHECK(r, ncclBroadcast(r->in, r->in, N, ncclInt32, 0, r->comm, r->stream) == ncclSuccess);
     after = double_count(DOUBLE_ALL_THREADS);
     CHECK(r, after.copies == before.copies && after.kernels == before.kernels);
     CHECK(r, ncclAllGather(r->in, r->out, N, ncclFloat32, r->comm, r->stream) == ncclSuccess);
-    CHECK(r, ncclAllReduce(r->in, r->in, N, ncclFloat32, ncclAvg, r->comm, r->stream) == ncclSuccess);
+    CHECK(r,
+          ncclAllReduce(r->in, r->in, N, ncclFloat32, ncclAvg, r->comm, r->stream) == ncclSuccess);
     after = double_count(DOUBLE_ALL_THREADS); /* not only at the group's end */
     CHECK(r, after.copies == before.copies + 2 && after.kernels == before.kernels);
     CHECK(r, ncclGroupEnd() == ncclSuccess);
@@ -346,7 +365,8 @@ static void call_alone(struct rank *r)
 static void one_rank_copies_or_does_nothing(void **state)
 {
     (void)state;
-    struct double_nccl_options options = {.progress_us = 100000, .hang = "all_gather", .hang_at = 1};
+    struct double_nccl_options options = {
+        .progress_us = 100000, .hang = "all_gather", .hang_at = 1};
     open_with(DOUBLE_LATE, &options);
     run(1, true, call_alone);
     close_with(0);
@@ -371,10 +391,12 @@ static void lose_the_last(struct rank *r)
         r->comm = NULL;
         return;
     }
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) != ncclInvalidArgument);
+    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) !=
+                 ncclInvalidArgument);
     CHECK(r, comes_to(r->comm, ncclRemoteError));
     CHECK(r, strstr(ncclGetLastError(r->comm), "rank 2 is gone") != NULL);
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclRemoteError);
+    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) ==
+                 ncclRemoteError);
     CHECK(r, ncclCommAbort(r->comm) == ncclSuccess);
     r->comm = NULL;
 }
@@ -389,10 +411,12 @@ static void a_rank_that_breaks_off_is_noticed(void **state)
 
 static void be_hit(struct rank *r)
 {
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r,
+          ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
     ncclResult_t second = ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream);
     CHECK(r, second == (r->rank == 1 ? ncclSystemError : ncclSuccess));
-    CHECK(r, r->rank != 1 || ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r, r->rank != 1 || ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm,
+                                           r->stream) == ncclSuccess);
     CHECK(r, cudaStreamSynchronize(r->stream) == cudaSuccess);
     CHECK(r, ncclBroadcast(r->in, r->out, N, ncclFloat32, 0, r->comm, r->stream) == ncclSuccess);
     CHECK(r, r->rank != 1 || comes_to(r->comm, ncclUnhandledCudaError));
@@ -421,7 +445,8 @@ static void errors_come_where_they_were_ordered(void **state)
 static void hang_at_the_second(struct rank *r)
 {
     for (int i = 0; i < 2; i++)
-        CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+        CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) ==
+                     ncclSuccess);
     rest_ms(50);
     CHECK(r, cudaStreamQuery(r->stream) == cudaErrorNotReady);
     CHECK(r, ncclCommAbort(r->comm) == ncclSuccess);
@@ -431,7 +456,8 @@ static void hang_at_the_second(struct rank *r)
 static void differ(struct rank *r)
 {
     size_t n = r->rank == 0 ? N : N - 1;
-    CHECK(r, ncclAllReduce(r->in, r->out, n, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
+    CHECK(r,
+          ncclAllReduce(r->in, r->out, n, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
     rest_ms(50);
     CHECK(r, cudaStreamQuery(r->stream) == cudaErrorNotReady);
     CHECK(r, ncclCommAbort(r->comm) == ncclSuccess);
@@ -441,7 +467,8 @@ static void differ(struct rank *r)
 static void one_that_hangs_and_ranks_that_differ_hang_all(void **state)
 {
     (void)state;
-    struct double_nccl_options options = {.only_rank = 1, .hang = "all_reduce", .hang_at = 2, .silent = true};
+    struct double_nccl_options options = {
+        .only_rank = 1, .hang = "all_reduce", .hang_at = 2, .silent = true};
     open_with(DOUBLE_EARLY, &options);
     run(2, false, hang_at_the_second);
     close_with(0);
@@ -525,14 +552,18 @@ static void stray(struct rank *r)
     cudaGraph_t graph;
     CHECK(r, cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking) == cudaSuccess);
     CHECK(r, cudaStreamBeginCapture(captured, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, captured) == ncclInvalidArgument);
-    CHECK(r, cudaStreamEndCapture(captured, &graph) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, captured) ==
+                 ncclInvalidArgument);
+    CHECK(r, cudaStreamEndCapture(captured, &graph) == cudaSuccess &&
+                 cudaGraphDestroy(graph) == cudaSuccess);
     CHECK(r, cudaSetDevice(1) == cudaSuccess);
     CHECK(r, cudaStreamCreateWithFlags(&elsewhere, cudaStreamNonBlocking) == cudaSuccess);
-    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, elsewhere) == ncclInvalidArgument);
+    CHECK(r, ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, elsewhere) ==
+                 ncclInvalidArgument);
     CHECK(r, cudaStreamDestroy(elsewhere) == cudaSuccess && cudaSetDevice(0) == cudaSuccess);
     CHECK(r, cudaStreamDestroy(captured) == cudaSuccess);
-    CHECK(r, ncclAllReduce(r->in, r->out, RANKS * N + 1, ncclFloat32, ncclSum, r->comm, r->stream) != ncclSuccess);
+    CHECK(r, ncclAllReduce(r->in, r->out, RANKS * N + 1, ncclFloat32, ncclSum, r->comm,
+                           r->stream) != ncclSuccess);
 }
 
 static void streams_and_memory_that_cannot_be_are_reported(void **state)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a header of NCCL agree with the lists of double_nccl_names.h? Compiled with NCCL's own header and linked with
- * its library where they are there, and once more with the double's. Constants are asserted; functions are declared
- * again, so that a type that differs does not compile.
+ * Does a header of NCCL agree with the lists of double_nccl_names.h? Compiled with NCCL's own
+ * header and linked with its library where they are there, and once more with the double's.
+ * Constants are asserted; functions are declared again, so that a type that differs does not
+ * compile.
  */
 #include <nccl.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MR_NCCL_DOUBLE says befalls a program that says nothing itself; each in a child, as it is read once. */
+/*
+ * What MR_NCCL_DOUBLE says befalls a program that says nothing itself; each in a child, as it is
+ * read once.
+ */
 #include "tests/double/nccl_double.h"
 #include "tests/double/cuda_double.h"
 
@@ -23,7 +26,8 @@ struct program {
 static void join(struct program *p)
 {
     ncclUniqueId id;
-    if (ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&p->comm, 1, id, 0) != ncclSuccess ||
+    if (ncclGetUniqueId(&id) != ncclSuccess ||
+        ncclCommInitRank(&p->comm, 1, id, 0) != ncclSuccess ||
         cudaMalloc((void **)&p->buffer, 100) != cudaSuccess)
         _exit(99);
 }
@@ -36,7 +40,8 @@ static ncclResult_t reduce(const struct program *p)
 /* With itself, which no shortcut replaces. */
 static ncclResult_t exchange(const struct program *p)
 {
-    if (ncclGroupStart() != ncclSuccess || ncclSend(p->buffer, 10, ncclFloat32, 0, p->comm, NULL) != ncclSuccess ||
+    if (ncclGroupStart() != ncclSuccess ||
+        ncclSend(p->buffer, 10, ncclFloat32, 0, p->comm, NULL) != ncclSuccess ||
         ncclRecv(p->buffer + 10, 10, ncclFloat32, 0, p->comm, NULL) != ncclSuccess)
         _exit(97);
     return ncclGroupEnd();
@@ -69,7 +74,8 @@ static int second_fails(void)
 {
     struct program p;
     join(&p);
-    int wrong = reduce(&p) != ncclSuccess || reduce(&p) != ncclSystemError || reduce(&p) != ncclSuccess;
+    int wrong =
+        reduce(&p) != ncclSuccess || reduce(&p) != ncclSystemError || reduce(&p) != ncclSuccess;
     leave(&p);
     return wrong || double_nccl_calls("ncclAllReduce") != 3 || double_nccl_n_failed() != 1;
 }
@@ -124,8 +130,10 @@ static void what_is_ordered_happens(void **state)
     assert_int_equal(result_of("fail=AllReduce:2:system,seed=3", second_fails), 0);
     assert_int_equal(result_of("delay=1ms,hang=recv:3", third_hangs), 0);
     assert_int_equal(result_of("async=1:usage", second_has_an_error), 0);
-    assert_int_equal(result_of("delay=300us,progress=1ms,death=silent,mismatch=crash,leave=together", nothing_happens),
-                     0);
+    assert_int_equal(
+        result_of("delay=300us,progress=1ms,death=silent,mismatch=crash,leave=together",
+                  nothing_happens),
+        0);
     assert_int_equal(result_of("", nothing_happens), 0);
 }
 
@@ -133,7 +141,8 @@ static void another_rank_is_meant(void **state)
 {
     (void)state;
     assert_int_equal(result_of("rank=0,hang=recv:3", third_hangs), 0);
-    assert_int_equal(result_of("rank=1,hang=recv:3,fail=AllReduce:2,async=4:cuda", nothing_happens), 0);
+    assert_int_equal(result_of("rank=1,hang=recv:3,fail=AllReduce:2,async=4:cuda", nothing_happens),
+                     0);
 }
 
 static void what_is_not_understood_ends_the_program(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order that streams and events make, and that the double reports what has none. Each rule is tried from both
- * sides: with it nothing is reported, without it something is.
+ * The order that streams and events make, and that the double reports what has none. Each rule is
+ * tried from both sides: with it nothing is reported, without it something is.
  */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
@@ -88,7 +88,8 @@ static void without_a_wait_it_is_reported_in_any_timing(void **state)
     for (int p = 0; p < 3; p++) {
         fixture_open(policies[p]);
         write_then_read(false);
-        assert_words(double_report(), "sum (stream 2, step 1) reads bytes 0 to 100 of 100 of device 0's");
+        assert_words(double_report(),
+                     "sum (stream 2, step 1) reads bytes 0 to 100 of 100 of device 0's");
         fixture_close_with(DOUBLE_UNORDERED, 1);
     }
 }

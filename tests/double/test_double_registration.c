@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Page-locking memory of the program's: refused by the machine, slow, of pages that are not there, and whole pages. */
+/*
+ * Page-locking memory of the program's: refused by the machine, slow, of pages that are not there,
+ * and whole pages.
+ */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
 
@@ -59,7 +62,8 @@ static void the_environment_can_say_so_too(void **state)
 static void registration_takes_time_of_all_threads(void **state)
 {
     (void)state;
-    double_open(&(struct double_options){.register_mb_per_s = 1000, .threads = DOUBLE_THREADS_DECLARED});
+    double_open(
+        &(struct double_options){.register_mb_per_s = 1000, .threads = DOUBLE_THREADS_DECLARED});
     uint8_t *memory = map_pages(LEN);
     memset(memory, 1, LEN);
     double_as_thread(1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real threads on the double: they wait for each other, and what they share is locked. Runs under TSan. */
+/*
+ * Real threads on the double: they wait for each other, and what they share is locked. Runs under
+ * TSan.
+ */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>
@@ -87,18 +90,21 @@ static void *work(void *user)
     void *memory, *pinned;
     cudaStream_t copies, kernels;
     cudaEvent_t event;
-    good = good && cudaMalloc(&memory, LEN) == cudaSuccess && cudaMallocHost(&pinned, LEN) == cudaSuccess &&
+    good = good && cudaMalloc(&memory, LEN) == cudaSuccess &&
+           cudaMallocHost(&pinned, LEN) == cudaSuccess &&
            cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking) == cudaSuccess &&
            cudaStreamCreateWithFlags(&kernels, cudaStreamNonBlocking) == cudaSuccess &&
            cudaEventCreate(&event) == cudaSuccess;
     for (int i = 0; good && i < ROUNDS; i++) {
         memset(pinned, i, LEN);
         uint64_t sum = 0;
-        good = cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, copies) == cudaSuccess &&
-               cudaEventRecord(event, copies) == cudaSuccess && cudaStreamWaitEvent(kernels, event, 0) == cudaSuccess &&
-               double_launch_sum(kernels, memory, LEN, &sum) == cudaSuccess &&
-               cudaLaunchHostFunc(kernels, tell, NULL) == cudaSuccess &&
-               cudaStreamSynchronize(kernels) == cudaSuccess && sum == double_sum(pinned, LEN);
+        good =
+            cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, copies) == cudaSuccess &&
+            cudaEventRecord(event, copies) == cudaSuccess &&
+            cudaStreamWaitEvent(kernels, event, 0) == cudaSuccess &&
+            double_launch_sum(kernels, memory, LEN, &sum) == cudaSuccess &&
+            cudaLaunchHostFunc(kernels, tell, NULL) == cudaSuccess &&
+            cudaStreamSynchronize(kernels) == cudaSuccess && sum == double_sum(pinned, LEN);
         int now = -1;
         good = good && cudaGetDevice(&now) == cudaSuccess && now == device;
     }
@@ -135,7 +141,9 @@ static void *note_number(void *user)
 {
     int device = -1;
     *(uint32_t *)user = double_thread();
-    return cudaGetDevice(&device) == cudaSuccess && device == 0 && cudaSetDevice(1) == cudaSuccess ? user : NULL;
+    return cudaGetDevice(&device) == cudaSuccess && device == 0 && cudaSetDevice(1) == cudaSuccess
+               ? user
+               : NULL;
 }
 
 static void numbers_of_ended_threads_are_used_again(void **state)

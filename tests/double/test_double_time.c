@@ -148,7 +148,8 @@ static char *play(enum double_policy policy, uint64_t seed)
 static void a_seed_plays_again(void **state)
 {
     (void)state;
-    char *first = play(DOUBLE_RANDOM, 5), *again = play(DOUBLE_RANDOM, 5), *other = play(DOUBLE_RANDOM, 6);
+    char *first = play(DOUBLE_RANDOM, 5), *again = play(DOUBLE_RANDOM, 5),
+         *other = play(DOUBLE_RANDOM, 6);
     assert_string_equal(first, again);
     assert_string_not_equal(first, other);
     free(first);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures as brightness that says the class, and noise: a loss that falls, whatever started the ranks. */
+/*
+ * Pictures as brightness that says the class, and noise: a loss that falls, whatever started the
+ * ranks.
+ */
 #include "tests/fault/rank_pictures.h"
 
 #include "tests/support/folder.h"

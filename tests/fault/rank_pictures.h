@@ -5,7 +5,10 @@
 
 #include <stdint.h>
 
-/* data_batch_1.bin, test_batch.bin, batches.meta.txt; the same bytes each time. What fails ends the test program. */
+/*
+ * data_batch_1.bin, test_batch.bin, batches.meta.txt; the same bytes each time. What fails ends the
+ * test program.
+ */
 void mr_rank_pictures_write(const char *folder, uint32_t n_train, uint32_t n_test);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks and launchers as children of a test. Only the process that inherits an orphan sees it, so the test is a
- * subreaper, and waits for each program by its id until only leftovers can remain.
+ * Ranks and launchers as children of a test. Only the process that inherits an orphan sees it, so
+ * the test is a subreaper, and waits for each program by its id until only leftovers can remain.
  */
 #include "tests/fault/rank_program.h"
 
@@ -36,7 +36,8 @@ void mr_rank_words_add(struct mr_rank_words *words, const char *format, ...)
     va_list args;
     va_start(args, format);
     if (words->n == sizeof words->text / sizeof *words->text ||
-        vsnprintf(words->text[words->n], sizeof *words->text, format, args) >= (int)sizeof *words->text) {
+        vsnprintf(words->text[words->n], sizeof *words->text, format, args) >=
+            (int)sizeof *words->text) {
         fprintf(stderr, "too many words, or too long: %s\n", format);
         exit(1);
     }
@@ -47,12 +48,15 @@ void mr_rank_words_add(struct mr_rank_words *words, const char *format, ...)
 void mr_rank_program_init(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* Engines' libraries are not compiled for it, and who fails leaves by exit() with its threads. */
+    /*
+     * Engines' libraries are not compiled for it, and who fails leaves by exit() with its threads.
+     */
     setenv("TSAN_OPTIONS", "ignore_noninstrumented_modules=1:report_thread_leaks=0", 0);
 }
 
-static _Noreturn void become(const struct mr_rank_program *program, const struct mr_rank_words *argv,
-                             const struct mr_rank_words *settings, int net_fd)
+static _Noreturn void become(const struct mr_rank_program *program,
+                             const struct mr_rank_words *argv, const struct mr_rank_words *settings,
+                             int net_fd)
 {
     char *words[32] = {NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -64,7 +68,8 @@ static _Noreturn void become(const struct mr_rank_program *program, const struct
     if (net_fd >= 0 && setns(net_fd, CLONE_NEWNET) != 0)
         mr_test_die("setns");
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(program->said_fd, 1) < 0 || dup2(program->said_fd, 2) < 0)
+    if (null < 0 || dup2(null, 0) < 0 || dup2(program->said_fd, 1) < 0 ||
+        dup2(program->said_fd, 2) < 0)
         _exit(125);
     execvp(words[0], words);
     mr_test_die(words[0]);
@@ -88,10 +93,14 @@ void mr_rank_program_start(struct mr_rank_program *program, const struct mr_rank
     setpgid(program->pid, program->pid); /* whoever of the two comes first */
 }
 
-/* A sanitizer's words fail the test whatever the program was to do. Leaks do not: what fails leaves by exit(). */
+/*
+ * A sanitizer's words fail the test whatever the program was to do. Leaks do not: what fails leaves
+ * by exit().
+ */
 static void must_be_sane(const struct mr_rank_program *program)
 {
-    static const char *const complaints[] = {"WARNING: ThreadSanitizer", "ERROR: AddressSanitizer", "runtime error:"};
+    static const char *const complaints[] = {"WARNING: ThreadSanitizer", "ERROR: AddressSanitizer",
+                                             "runtime error:"};
     for (size_t i = 0; i < sizeof complaints / sizeof *complaints; i++)
         if (mr_rank_program_says(program, complaints[i])) {
             char *said = mr_rank_program_said(program);
@@ -120,7 +129,8 @@ static bool has_ended(struct mr_rank_program *program)
 static void show_threads(const struct mr_rank_program *program)
 {
     char command[100];
-    snprintf(command, sizeof command, "ps -L -o pid,lwp,stat,time,wchan:32,comm -p %d >&2", (int)program->pid);
+    snprintf(command, sizeof command, "ps -L -o pid,lwp,stat,time,wchan:32,comm -p %d >&2",
+             (int)program->pid);
     if (system(command) != 0)
         perror("ps");
 }
@@ -169,7 +179,8 @@ static bool is_zombie(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-bool mr_rank_program_expect(const struct mr_rank_program *program, const char *words, uint32_t limit_ms)
+bool mr_rank_program_expect(const struct mr_rank_program *program, const char *words,
+                            uint32_t limit_ms)
 {
     uint64_t until_ms = mr_rank_program_now_ms() + limit_ms;
     while (!mr_rank_program_says(program, words)) {
@@ -236,7 +247,8 @@ bool mr_rank_program_is_free(uint16_t port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
         mr_test_die("socket");
-    bool is_free = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
+    bool is_free =
+        bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
     close(fd);
     return is_free;
 }
@@ -246,7 +258,8 @@ uint16_t mr_rank_program_port(void)
     uint64_t number = mr_clock_now_ns() ^ (uint64_t)getpid() << 20;
     for (;;) {
         number = number * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        uint16_t port = (uint16_t)(10000 + (number >> 40) % 9000); /* below those of derived addresses, from 20000 */
+        /* below those of derived addresses, from 20000 */
+        uint16_t port = (uint16_t)(10000 + (number >> 40) % 9000);
         if (mr_rank_program_is_free(port))
             return port;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs under test that are ranks, or start ranks: what they say is kept in memory, and they end with the test. What
- * fails here ends the test program.
+ * Programs under test that are ranks, or start ranks: what they say is kept in memory, and they end
+ * with the test. What fails here ends the test program.
  */
 #ifndef TESTS_FAULT_RANK_PROGRAM_H
 #define TESTS_FAULT_RANK_PROGRAM_H
@@ -26,29 +26,36 @@ struct mr_rank_words {
     char text[31][512];
 };
 
-void mr_rank_words_add(struct mr_rank_words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mr_rank_words_add(struct mr_rank_words *words, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* For main(): what descendants leave behind becomes this program's child, so that it can be counted. */
+/*
+ * For main(): what descendants leave behind becomes this program's child, so that it can be
+ * counted.
+ */
 void mr_rank_program_init(void);
-/* settings are added to this program's environment, NULL: none. net_fd: a network namespace, or -1. */
+/*
+ * settings are added to this program's environment, NULL: none. net_fd: a network namespace, or -1.
+ */
 void mr_rank_program_start(struct mr_rank_program *program, const struct mr_rank_words *argv,
                            const struct mr_rank_words *settings, int net_fd);
 /*
- * Until it has ended, or until limit_ms after now: then it is killed and this returns false. What a sanitizer has to
- * say of it ends the test program.
+ * Until it has ended, or until limit_ms after now: then it is killed and this returns false. What a
+ * sanitizer has to say of it ends the test program.
  */
 bool mr_rank_program_wait(struct mr_rank_program *program, uint32_t limit_ms);
 /* All it has said so far. Ownership: the caller's. */
 char *mr_rank_program_said(const struct mr_rank_program *program);
 bool mr_rank_program_says(const struct mr_rank_program *program, const char *words);
 /* Wait until words are said; false after limit_ms, or when it has ended without. */
-bool mr_rank_program_expect(const struct mr_rank_program *program, const char *words, uint32_t limit_ms);
+bool mr_rank_program_expect(const struct mr_rank_program *program, const char *words,
+                            uint32_t limit_ms);
 /* Kills what still runs. */
 void mr_rank_program_free(struct mr_rank_program *program);
 
 /*
- * Processes below this program that are there after limit_ms, all programs having been waited for: 0 is good. They are
- * killed then.
+ * Processes below this program that are there after limit_ms, all programs having been waited for:
+ * 0 is good. They are killed then.
  */
 uint32_t mr_rank_program_leftovers(uint32_t limit_ms);
 uint64_t mr_rank_program_now_ms(void);

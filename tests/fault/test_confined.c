@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts under limits: few descriptors, little memory, small files, and a container's refusals (seccomp). Each test runs
- * in a child of its own, because none of these limits can be lifted again.
+ * Hosts under limits: few descriptors, little memory, small files, and a container's refusals
+ * (seccomp). Each test runs in a child of its own, because none of these limits can be lifted
+ * again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +83,8 @@ static void sixty_four_descriptors_are_enough(void **state)
 }
 
 /* A refused creation: its status, and the words that must be in the error. */
-static int expect_refusal(mr_loader_options *o, const char *transform, mr_status expected, const char *words)
+static int expect_refusal(mr_loader_options *o, const char *transform, mr_status expected,
+                          const char *words)
 {
     mr_transform *t;
     mr_loader *loader;
@@ -133,7 +135,8 @@ static void a_slab_larger_than_the_file_size_limit_is_refused(void **state)
 static void refuse_call(int number)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    if (!filter || seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0) != 0 || seccomp_load(filter) != 0)
+    if (!filter || seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0) != 0 ||
+        seccomp_load(filter) != 0)
         _exit(CANNOT_RUN);
     seccomp_release(filter);
 }
@@ -169,11 +172,13 @@ static int without_dev_null(void)
     mr_loader_options o = options_of(2);
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (!filter ||
-        seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_EQ, O_RDWR)) != 0 ||
+        seccomp_rule_add(filter, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), 1,
+                         SCMP_A2(SCMP_CMP_EQ, O_RDWR)) != 0 ||
         seccomp_load(filter) != 0)
         return CANNOT_RUN;
     seccomp_release(filter);
-    return expect_refusal(&o, "train:48", MR_ERR_WORKER, "cannot open /dev/null for worker 0: Permission denied");
+    return expect_refusal(&o, "train:48", MR_ERR_WORKER,
+                          "cannot open /dev/null for worker 0: Permission denied");
 }
 
 static int without_exec_from_memfd(void)
@@ -221,7 +226,10 @@ static void a_container_without_dev_null_is_told_so(void **state)
 }
 #endif
 
-/* So many descriptors may still be opened, up from none, until they are enough. Every refusal names the shortage. */
+/*
+ * So many descriptors may still be opened, up from none, until they are enough. Every refusal names
+ * the shortage.
+ */
 static int with_ever_more_descriptors(void)
 {
     mr_loader_options o = options_of(2);
@@ -256,7 +264,10 @@ static void a_shortage_of_descriptors_is_named(void **state)
     assert_int_equal(mr_test_in_child(with_ever_more_descriptors), 0);
 }
 
-/* A machine that becomes unfit for workers in the middle of an epoch: no address space for a new one. */
+/*
+ * A machine that becomes unfit for workers in the middle of an epoch: no address space for a new
+ * one.
+ */
 static int where_workers_cannot_start_any_more(void)
 {
     mr_loader_options o = options_of(2);
@@ -267,7 +278,8 @@ static int where_workers_cannot_start_any_more(void)
     if (mr_loader_next(loader, MR_FOREVER, &batch) != MR_OK)
         return 1;
     mr_batch_release(batch);
-    mr_test_await_workers(getpid(), 2); /* one alone may have made the first batch before the other had its name */
+    /* one alone may have made the first batch before the other had its name */
+    mr_test_await_workers(getpid(), 2);
     struct rlimit little = {.rlim_cur = 6 << 20, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &little) != 0)
         return CANNOT_RUN;
@@ -306,7 +318,8 @@ static int as_nobody(void)
     mr_dataset *dataset = mr_test_dataset(folder);
     mr_loader *loader = mr_test_loader(dataset, "train:48", &o);
     struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
-    bool named = strstr(e.first_error.text, "class_1/001.jpg") && strstr(e.first_error.text, "Permission denied");
+    bool named = strstr(e.first_error.text, "class_1/001.jpg") &&
+                 strstr(e.first_error.text, "Permission denied");
     if (!named)
         fprintf(stderr, "%s\n", e.first_error.text);
     int rc = e.n_failures == 1 && named ? 0 : 1;

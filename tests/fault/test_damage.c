@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damaged samples of every kind, under every policy: either the policy's result, or one line with file, index and
- * cause. The folder holds good photographs and one bad file; a list puts it at a known index.
+ * Damaged samples of every kind, under every policy: either the policy's result, or one line with
+ * file, index and cause. The folder holds good photographs and one bad file; a list puts it at a
+ * known index.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,12 +70,16 @@ static void write_truncated(const char *name)
 
 static void write_png(const char *name)
 {
-    struct mr_test_image image = mr_test_png(&(struct mr_test_png){.width = 90, .height = 70, .colour_type = 2});
+    struct mr_test_image image =
+        mr_test_png(&(struct mr_test_png){.width = 90, .height = 70, .colour_type = 2});
     mr_test_folder_write(folder, name, image.bytes, image.len);
     mr_test_image_free(&image);
 }
 
-/* The header's size replaced by 65535 x 65535: height and width follow SOF0's marker, length and precision. */
+/*
+ * The header's size replaced by 65535 x 65535: height and width follow SOF0's marker, length and
+ * precision.
+ */
 static void write_huge(const char *name)
 {
     struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 64});
@@ -90,7 +95,8 @@ static void write_huge(const char *name)
 
 static void write_sized(const char *name, uint32_t width, uint32_t height)
 {
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = width, .height = height});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = width, .height = height});
     mr_test_folder_write(folder, name, image.bytes, image.len);
     mr_test_image_free(&image);
 }
@@ -112,7 +118,8 @@ static const struct bad_file bad_files[] = {
     {"loop.jpg", make_loop, "symbolic links"},
     {"missing.jpg", make_nothing_at_all, "No such file"},
     {"truncated.jpg", write_truncated, "JPEG"},
-    {"huge.jpg", write_huge, "65500"}, /* libjpeg's own limit on a side comes before the limit on pixels */
+    /* libjpeg's own limit on a side comes before the limit on pixels */
+    {"huge.jpg", write_huge, "65500"},
     {"picture.JPEG", write_png, NULL},
     {"dot.jpg", write_dot, NULL},
     {"line.jpg", write_line, NULL},
@@ -136,7 +143,8 @@ static char *make_list(const char *bad)
     return spec;
 }
 
-static struct mr_test_epoch run(const char *spec, mr_on_error policy, uint32_t workers, mr_tail tail, mr_error *damage)
+static struct mr_test_epoch run(const char *spec, mr_on_error policy, uint32_t workers,
+                                mr_tail tail, mr_error *damage)
 {
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
@@ -161,8 +169,8 @@ static void check_words(const struct bad_file *bad, const mr_error *error)
 {
     assert_int_equal(error->status, MR_ERR_DAMAGED);
     assert_int_equal(error->index, BAD);
-    if (!strstr(error->text, bad->name) || !strstr(error->text, "(index 7): ") || !strstr(error->text, bad->words) ||
-        strchr(error->text, '\n'))
+    if (!strstr(error->text, bad->name) || !strstr(error->text, "(index 7): ") ||
+        !strstr(error->text, bad->words) || strchr(error->text, '\n'))
         fail_msg("%s: '%s'", bad->name, error->text);
 }
 
@@ -214,7 +222,8 @@ static void every_kind_of_bad_file_gets_the_policys_result(void **state)
 static void bad_neighbours_are_skipped_together_and_listed_once(void **state)
 {
     (void)state;
-    mr_test_folder_write(folder, "all_bad.txt", "x1.jpg\t1\nx2.jpg\t2\nclass_0/000.jpg\t3\nx3.jpg\t4\n", 45);
+    mr_test_folder_write(folder, "all_bad.txt",
+                         "x1.jpg\t1\nx2.jpg\t2\nclass_0/000.jpg\t3\nx3.jpg\t4\n", 45);
     char spec[4096];
     snprintf(spec, sizeof spec, "list:%s/all_bad.txt", folder);
     mr_dataset *dataset = mr_test_dataset(spec);
@@ -254,7 +263,8 @@ static void a_dataset_without_a_good_sample_fails_and_ends(void **state)
     struct mr_test_epoch e = mr_test_epoch_run(loader, 0);
     assert_int_equal(e.status, MR_END);
     assert_int_equal(e.n_failures, 2);
-    assert_ptr_equal(strstr(e.first_error.text, "all 3 samples of the dataset are damaged: "), e.first_error.text);
+    assert_ptr_equal(strstr(e.first_error.text, "all 3 samples of the dataset are damaged: "),
+                     e.first_error.text);
     mr_test_epoch_free(&e);
     mr_loader_destroy(loader);
     mr_dataset_destroy(dataset);

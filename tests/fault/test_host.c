@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts that are killed, stopped or interrupted, that end the thread which created the loader, or reap every child.
- * Each test runs a host of its own as a child of this program.
+ * Hosts that are killed, stopped or interrupted, that end the thread which created the loader, or
+ * reap every child. Each test runs a host of its own as a child of this program.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +73,10 @@ static pid_t start_host(mr_start start)
     return host;
 }
 
-/* Workers below this program: those of a dead host are handed to us, because we are their subreaper. */
+/*
+ * Workers below this program: those of a dead host are handed to us, because we are their
+ * subreaper.
+ */
 static uint32_t count_below(void)
 {
     while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -168,7 +171,8 @@ static int host_outlives_creating_thread(void)
         pthread_t thread;
         void *loader;
         mr_start kind = (mr_start)start;
-        if (pthread_create(&thread, NULL, create_in_thread, &kind) != 0 || pthread_join(thread, &loader) != 0)
+        if (pthread_create(&thread, NULL, create_in_thread, &kind) != 0 ||
+            pthread_join(thread, &loader) != 0)
             return 1;
         mr_test_sleep_ms(50);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that are killed, stopped, crash, exit or hang: nothing is lost, nothing hangs, and the cause is named. */
+/*
+ * Workers that are killed, stopped, crash, exit or hang: nothing is lost, nothing hangs, and the
+ * cause is named.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +42,9 @@ static mr_loader_options base_options(mr_start start)
 }
 
 /*
- * Kills one living worker every 30 ms, round robin, until told to stop; on a loaded machine less often, when no batch
- * has come since the last kill: workers that are killed again and again before they have begun end the loader.
+ * Kills one living worker every 30 ms, round robin, until told to stop; on a loaded machine less
+ * often, when no batch has come since the last kill: workers that are killed again and again before
+ * they have begun end the loader.
  */
 struct killer {
     mr_loader *loader;
@@ -138,7 +142,8 @@ static void kills_of_mixing_workers_change_no_byte(void **state)
 {
     (void)state;
     static uint8_t bytes[PICTURE_BYTES + N_SAMPLES];
-    struct work work = {.transform = "random_erasing(0.5,value=random)+mixup_or_cutmix(0.4,1)", .dtype = MR_BF16};
+    struct work work = {.transform = "random_erasing(0.5,value=random)+mixup_or_cutmix(0.4,1)",
+                        .dtype = MR_BF16};
     mr_callbacks c = MR_CALLBACKS_INIT;
     mr_error error;
     c.n_samples = N_SAMPLES;
@@ -161,7 +166,9 @@ static void stopped_workers_are_replaced_after_the_time_limit(void **state)
     o.time_limit_ms = 1000;
     mr_loader *loader = mr_test_loader(dataset, "train:224", &o);
     mr_batch *batch;
-    /* One batch first: three workers that die before any sample is finished would end the loader. */
+    /*
+     * One batch first: three workers that die before any sample is finished would end the loader.
+     */
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
     mr_batch_release(batch);
     assert_int_equal(mr_test_await_workers(getpid(), 3), 3);
@@ -235,7 +242,8 @@ static mr_dataset *harmful(struct harm *harm)
 
 static int crash(void)
 {
-    signal(SIGSEGV, SIG_DFL); /* sanitizers and the fault handler out of the way: this is about the exit status */
+    /* sanitizers and the fault handler out of the way: this is about the exit status */
+    signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
     return 0;
 }
@@ -270,7 +278,9 @@ static void check_harm(int (*act)(void), const char *words)
         assert_words(damage.text, words);
         assert_int_equal(mr_loader_damaged(loader, 1, &damage), MR_END);
         assert_int_equal(e.n_failures, policy == MR_ON_ERROR_FAIL);
-        assert_int_equal(e.n_valid, policy == MR_ON_ERROR_FAIL ? 84 : policy == MR_ON_ERROR_SKIP ? 100 : 99);
+        assert_int_equal(e.n_valid, policy == MR_ON_ERROR_FAIL   ? 84
+                                    : policy == MR_ON_ERROR_SKIP ? 100
+                                                                 : 99);
         if (policy == MR_ON_ERROR_FAIL)
             assert_int_equal(e.first_error.index, 17);
         if (policy == MR_ON_ERROR_SKIP)
@@ -324,7 +334,10 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Two deaths give a sample up; that it is left out is no sample finished. Then nobody is started, or waited for. */
+/*
+ * Two deaths give a sample up; that it is left out is no sample finished. Then nobody is started,
+ * or waited for.
+ */
 static void a_single_worker_that_only_dies_ends_the_loader_quietly(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation on the way to a batch is refused once. What fails says so in words, and nothing crashes. The linker
- * redirects the calls of this program and the library in it (--wrap), those of mmap() too.
+ * Each allocation on the way to a batch is refused once. What fails says so in words, and nothing
+ * crashes. The linker redirects the calls of this program and the library in it (--wrap), those of
+ * mmap() too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +63,8 @@ static mr_status run_epoch(const char *spec, const mr_loader_options *options, m
 static void check_each_allocation(const char *spec, mr_loader_options options)
 {
     mr_error error;
-    assert_int_equal(run_epoch(spec, &options, &error), MR_END); /* what is tried once per process is tried here */
+    /* what is tried once per process is tried here */
+    assert_int_equal(run_epoch(spec, &options, &error), MR_END);
     for (size_t refused = 1; refused <= MAX_ALLOCATIONS; refused++) {
         error = (mr_error){0};
         allocations = (struct allocations){.refused = refused};
@@ -71,7 +73,8 @@ static void check_each_allocation(const char *spec, mr_loader_options options)
         if (options.trace)
             unlink(options.trace);
         if (status != MR_END && (status >= 0 || error.status != status || error.text[0] == '\0'))
-            fail_msg("allocation %zu: status %d, in the error %d: \"%s\"", refused, status, error.status, error.text);
+            fail_msg("allocation %zu: status %d, in the error %d: \"%s\"", refused, status,
+                     error.status, error.text);
         if (allocations.n_met >= refused)
             continue;
         assert_int_equal(status, MR_END);

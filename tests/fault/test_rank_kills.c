@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks of a training run that are killed or stopped at random times: every survivor ends soon, with a line that names
- * the rank, and nothing is left. Only the rank itself is hit: that its workers go too is part of the test.
+ * Ranks of a training run that are killed or stopped at random times: every survivor ends soon,
+ * with a line that names the rank, and nothing is left. Only the rank itself is hit: that its
+ * workers go too is part of the test.
  *
- * test_rank_kills [PROGRAM BACKEND OPTIONS...]: another build of the training example, with these options too, whose
- * engine must then be BACKEND. nccl is its double, which is told in turn to see a rank die, and not to see it.
+ * test_rank_kills [PROGRAM BACKEND OPTIONS...]: another build of the training example, with these
+ * options too, whose engine must then be BACKEND. nccl is its double, which is told in turn to see
+ * a rank die, and not to see it.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -28,9 +30,22 @@
 
 #ifdef MR_TEST_TRAIN
 
-/* What the end of a process takes on a machine that has other work; after so long without a sign a rank is silent. */
-/* SOON_MS is far above what it takes, for loaded machines, and below what a wait for silence would take. */
-enum { N_RANKS = 3, START_MS = 60000, SLACK_MS = 9500, SOON_MS = 9000, SILENCE_MS = 10000, LATEST_MS = 800 };
+/*
+ * What the end of a process takes on a machine that has other work; after so long without a sign a
+ * rank is silent.
+ */
+/*
+ * SOON_MS is far above what it takes, for loaded machines, and below what a wait for silence would
+ * take.
+ */
+enum {
+    N_RANKS = 3,
+    START_MS = 60000,
+    SLACK_MS = 9500,
+    SOON_MS = 9000,
+    SILENCE_MS = 10000,
+    LATEST_MS = 800
+};
 
 static char *folder;
 static const char *program = MR_TEST_TRAIN;
@@ -56,13 +71,17 @@ static void add_training(struct mr_rank_words *argv)
         mr_rank_words_add(argv, "%s", *option);
 }
 
-/* The next run: with other habits of the doubles, so that a death is heard of from NCCL or from the store alone. */
+/*
+ * The next run: with other habits of the doubles, so that a death is heard of from NCCL or from the
+ * store alone.
+ */
 static void vary_doubles(void)
 {
     static const char *const policies[] = {"early", "late", "random"};
     static uint32_t n_runs;
     char cuda[64];
-    snprintf(cuda, sizeof cuda, "devices=%d,policy=%s,seed=%u", N_RANKS, policies[n_runs % 3], n_runs);
+    snprintf(cuda, sizeof cuda, "devices=%d,policy=%s,seed=%u", N_RANKS, policies[n_runs % 3],
+             n_runs);
     setenv("MR_CUDA_DOUBLE", cuda, 1);
     setenv("MR_NCCL_DOUBLE", n_runs++ % 2 == 0 ? "death=silent" : "death=noticed", 1);
 }
@@ -79,12 +98,14 @@ struct hit {
 
 static void show(const struct hit *hit)
 {
-    printf("signal %d to rank %u %u ms after the start of training\n", hit->number, hit->rank, hit->after_ms);
+    printf("signal %d to rank %u %u ms after the start of training\n", hit->number, hit->rank,
+           hit->after_ms);
     if (getenv("MR_NCCL_DOUBLE"))
         printf("%s, %s\n", getenv("MR_CUDA_DOUBLE"), getenv("MR_NCCL_DOUBLE"));
     for (uint32_t r = 0; r < N_RANKS; r++) {
         char *said = mr_rank_program_said(&hit->ranks[r]);
-        printf("rank %u, status %d, %u ms:\n%s\n", r, hit->ranks[r].end, hit->ranks[r].took_ms, said);
+        printf("rank %u, status %d, %u ms:\n%s\n", r, hit->ranks[r].end, hit->ranks[r].took_ms,
+               said);
         free(said);
     }
 }
@@ -109,7 +130,10 @@ static void start(struct hit *hit)
     }
 }
 
-/* What is left over of a program that gives up is no fault; how it used its devices until then may be one. */
+/*
+ * What is left over of a program that gives up is no fault; how it used its devices until then may
+ * be one.
+ */
 static bool is_faultless(const struct mr_rank_program *rank)
 {
     return !mr_rank_program_says(rank, "misuse: ") && !mr_rank_program_says(rank, "unordered: ");
@@ -151,7 +175,8 @@ static void expect_nothing_left(uint16_t port)
 
 static void strike(uint32_t rank, int number, uint32_t after_ms)
 {
-    struct hit hit = {.rank = rank, .number = number, .after_ms = after_ms, .port = mr_rank_program_port()};
+    struct hit hit = {
+        .rank = rank, .number = number, .after_ms = after_ms, .port = mr_rank_program_port()};
     uint32_t limit_ms = number == SIGSTOP ? SILENCE_MS + SLACK_MS : SLACK_MS;
     if (strcmp(backend, "nccl") == 0)
         vary_doubles();
@@ -228,8 +253,9 @@ static void start_launch(struct mr_rank_program *launch)
     mr_rank_words_add(&argv, "--");
     mr_rank_words_add(&argv, "/bin/sh");
     mr_rank_words_add(&argv, "-c");
-    mr_rank_words_add(&argv, "echo $$ > %s/pids/new-$RANK; mv %s/pids/new-$RANK %s/pids/$RANK; exec \"$@\"", folder,
-                      folder, folder);
+    mr_rank_words_add(
+        &argv, "echo $$ > %s/pids/new-$RANK; mv %s/pids/new-$RANK %s/pids/$RANK; exec \"$@\"",
+        folder, folder, folder);
     mr_rank_words_add(&argv, "sh");
     add_training(&argv);
     mr_rank_program_start(launch, &argv, NULL, -1);
@@ -360,7 +386,8 @@ int main(int argc, char **argv)
     } else {
         setenv("CUDA_VISIBLE_DEVICES", "", 1); /* on the host, wherever this runs */
     }
-    random_state = getenv("MR_TEST_SEED") ? strtoull(getenv("MR_TEST_SEED"), NULL, 10) : mr_rank_program_now_ms();
+    random_state = getenv("MR_TEST_SEED") ? strtoull(getenv("MR_TEST_SEED"), NULL, 10)
+                                          : mr_rank_program_now_ms();
     printf("seed %llu (MR_TEST_SEED)\n", (unsigned long long)random_state);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     unsetenv("MR_TOKEN");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The template of forked workers: stopped, killed, short of descriptors, and forked from within. Nobody waits for it
- * for ever, and no worker lives that its loader does not know.
+ * The template of forked workers: stopped, killed, short of descriptors, and forked from within.
+ * Nobody waits for it for ever, and no worker lives that its loader does not know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,8 @@ static pid_t find_child(const char *name)
         const char *after = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
         char state;
         int parent;
-        if (after && sscanf(after, ") %c %d", &state, &parent) == 2 && parent == getpid() && strstr(line, name))
+        if (after && sscanf(after, ") %c %d", &state, &parent) == 2 && parent == getpid() &&
+            strstr(line, name))
             found = atoi(entry->d_name);
         if (file)
             fclose(file);
@@ -120,7 +121,9 @@ static void a_killed_template_ends_the_loader_with_an_error(void **state)
     mr_loader_destroy(loader);
 }
 
-/* A slab that this process has open: the one of this inode, or any one if it is 0. st_blocks is 0 where there is none.
+/*
+ * A slab that this process has open: the one of this inode, or any one if it is 0. st_blocks is 0
+ * where there is none. /
  */
 static struct stat find_slab(pid_t pid, ino_t inode)
 {
@@ -220,10 +223,12 @@ static void a_child_that_a_callback_forks_does_not_work(void **state)
 {
     (void)state;
     for (int k = 0; k < 6; k++) {
-        struct family *family = mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct family *family =
+            mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         assert_true(family != MAP_FAILED);
         family->in_release = k % 2;
-        check_family(family, k < 2 ? MR_START_FORK : MR_START_THREAD, k < 4 ? N_WORKERS : MR_NO_WORKERS);
+        check_family(family, k < 2 ? MR_START_FORK : MR_START_THREAD,
+                     k < 4 ? N_WORKERS : MR_NO_WORKERS);
         munmap(family, sizeof *family);
     }
 }

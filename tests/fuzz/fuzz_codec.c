@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop that equals the same part of
- * the whole picture wherever both decode. One codec sees all inputs, so that state left behind by one meets the next.
+ * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop that
+ * equals the same part of the whole picture wherever both decode. One codec sees all inputs, so
+ * that state left behind by one meets the next.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -18,7 +19,8 @@ struct box {
 static struct mr_codec *the_codec(void)
 {
     static struct mr_codec *codec;
-    struct mr_codec_limits limits = {.max_pixels = 1 << 17, .max_scans = 20, .max_decoder_bytes = 16 << 20};
+    struct mr_codec_limits limits = {
+        .max_pixels = 1 << 17, .max_scans = 20, .max_decoder_bytes = 16 << 20};
     if (!codec)
         require(mr_codec_create(&limits, &codec, NULL) == MR_OK, "no codec");
     return codec;
@@ -26,8 +28,9 @@ static struct mr_codec *the_codec(void)
 
 static int is_named_status(mr_status status, const mr_error *error)
 {
-    return (status == MR_ERR_DAMAGED || status == MR_ERR_NO_MEMORY) && error->status == (int32_t)status &&
-           error->text[0] != 0 && strchr(error->text, '\n') == NULL;
+    return (status == MR_ERR_DAMAGED || status == MR_ERR_NO_MEMORY) &&
+           error->status == (int32_t)status && error->text[0] != 0 &&
+           strchr(error->text, '\n') == NULL;
 }
 
 static uint8_t *decode(const uint8_t *bytes, size_t len, const struct box *box)
@@ -36,7 +39,8 @@ static uint8_t *decode(const uint8_t *bytes, size_t len, const struct box *box)
     struct mr_image_head head;
     const uint8_t *rows[5];
     mr_error error;
-    require(mr_codec_open(codec, bytes, len, &head, &error) == MR_OK, "the same header does not open again");
+    require(mr_codec_open(codec, bytes, len, &head, &error) == MR_OK,
+            "the same header does not open again");
     uint8_t *pixels = malloc((size_t)box->width * box->height * 3);
     require(pixels != NULL, "no memory");
     mr_status status = mr_codec_begin(codec, box->x, box->y, box->width, box->height, &error);
@@ -64,7 +68,8 @@ static struct box choose_box(const uint8_t *bytes, size_t len, const struct mr_i
     return box;
 }
 
-static void compare(const uint8_t *whole, uint32_t whole_width, const uint8_t *part, const struct box *box)
+static void compare(const uint8_t *whole, uint32_t whole_width, const uint8_t *part,
+                    const struct box *box)
 {
     for (uint32_t y = 0; y < box->height; y++) {
         const uint8_t *row = whole + ((size_t)(box->y + y) * whole_width + box->x) * 3;
@@ -83,7 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         return 0;
     }
     mr_codec_close(the_codec());
-    require(head.width > 0 && head.height > 0 && head.orientation >= 1 && head.orientation <= 8, "a bad head");
+    require(head.width > 0 && head.height > 0 && head.orientation >= 1 && head.orientation <= 8,
+            "a bad head");
     struct box all = {0, 0, head.width, head.height};
     struct box box = choose_box(bytes, len, &head);
     uint8_t *whole = decode(bytes, len, &all);

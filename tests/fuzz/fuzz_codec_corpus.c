@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of every kind, made here and of tests/data/formats.json, cut short, with flipped bits and with parts
- * exchanged.
+ * Images of every kind, made here and of tests/data/formats.json, cut short, with flipped bits and
+ * with parts exchanged.
  */
 #include "tests/support/corpus.h"
 #include "tests/support/format_corpus.h"
@@ -74,7 +74,8 @@ static void feed_flips(const struct mr_test_image *image, uint32_t *random)
 }
 
 /* The start of one image and the end of another. */
-static void feed_splices(const struct mr_test_image *a, const struct mr_test_image *b, uint32_t *random)
+static void feed_splices(const struct mr_test_image *a, const struct mr_test_image *b,
+                         uint32_t *random)
 {
     uint8_t *bytes = mr_corpus_room(a->len + b->len);
     for (int round = 0; round < 4; round++) {
@@ -102,7 +103,8 @@ int main(int argc, char **argv)
 {
     size_t n_read;
     examples = mr_format_corpus_load(&n_read);
-    corpus = (struct mr_corpus){.n_seeds = N_MADE + (uint32_t)n_read, .make_seed = make_seed, .run_seed = run_seed};
+    corpus = (struct mr_corpus){
+        .n_seeds = N_MADE + (uint32_t)n_read, .make_seed = make_seed, .run_seed = run_seed};
     int status = mr_corpus_main(&corpus, argc, argv);
     mr_format_corpus_free(examples, n_read);
     return status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing read past the end, and the
- * parts of a line must agree with each other. A whole list is opened through a file of its own below /tmp.
+ * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing read past
+ * the end, and the parts of a line must agree with each other. A whole list is opened through a
+ * file of its own below /tmp.
  */
 #include <fcntl.h>
 #include <locale.h>
@@ -39,14 +40,17 @@ static void try_line(const uint8_t *bytes, size_t len)
     struct mr_label_form form;
     if (mr_list_line_split(text, len, &line)) {
         if (mr_list_line_path(&line, path) == 0)
-            require(strlen(path) > 0 && strlen(path) <= line.path_len, "a path is longer than its escapes");
+            require(strlen(path) > 0 && strlen(path) <= line.path_len,
+                    "a path is longer than its escapes");
         if (mr_list_line_label_form(&line, c_locale, &form)) {
             require(form.n > 0 && form.n <= line.label_len, "more numbers than letters");
             int64_t *integers = malloc(form.n * sizeof *integers);
             require(integers != NULL, "out of memory");
             bool fits = mr_list_line_label(&line, MR_I64, form.n, c_locale, integers);
-            require(fits == (!form.is_float && !form.is_huge), "form and value of integers disagree");
-            require(!mr_list_line_label(&line, MR_I64, form.n + 1, c_locale, integers) || form.n == 0,
+            require(fits == (!form.is_float && !form.is_huge),
+                    "form and value of integers disagree");
+            require(!mr_list_line_label(&line, MR_I64, form.n + 1, c_locale, integers) ||
+                        form.n == 0,
                     "more numbers than counted");
             free(integers);
         }
@@ -70,7 +74,8 @@ static void try_spec(const uint8_t *bytes, size_t len)
         mr_spec_finish(&spec, "n", &error);
         mr_spec_fini(&spec);
     } else {
-        require(status == MR_ERR_INVALID && error.text[0] && !strchr(error.text, '\n'), "no line says what is wrong");
+        require(status == MR_ERR_INVALID && error.text[0] && !strchr(error.text, '\n'),
+                "no line says what is wrong");
     }
     free(text);
 }
@@ -84,8 +89,10 @@ static void walk_list(mr_dataset *dataset)
         const uint8_t *data;
         size_t len;
         char path[MR_CATALOG_PATH];
-        require(mr_catalog_path(catalog, (uint64_t)i, path) == 0, "a path that was checked is wrong");
-        require(mr_catalog_split(catalog, i, (const uint8_t *)"", 0, &data, &len, label, NULL) == MR_OK,
+        require(mr_catalog_path(catalog, (uint64_t)i, path) == 0,
+                "a path that was checked is wrong");
+        require(mr_catalog_split(catalog, i, (const uint8_t *)"", 0, &data, &len, label, NULL) ==
+                    MR_OK,
                 "a label that was checked is wrong");
     }
     free(label);
@@ -96,7 +103,8 @@ static void try_list(const uint8_t *bytes, size_t len)
     static int fd = -1;
     if (fd < 0)
         fd = memfd_create("fuzz_list", MFD_CLOEXEC);
-    require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len, "cannot write the list");
+    require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len,
+            "cannot write the list");
     char spec[64];
     snprintf(spec, sizeof spec, "list:/proc/self/fd/%d", fd);
     mr_dataset *dataset;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A corpus of lines, lists and SPECs, each cut at every length and with every byte changed in a few ways. */
+/*
+ * A corpus of lines, lists and SPECs, each cut at every length and with every byte changed in a few
+ * ways.
+ */
 #include "tests/support/corpus.h"
 
 static const char *const corpus[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks against libjpeg as the oracle: a file has marks only if libjpeg decodes all of it without a warning, and then
- * every box by marks has its pixels, with plain C and with the best set of loops. The states see all inputs, so that
- * what one leaves behind meets the next.
+ * Marks against libjpeg as the oracle: a file has marks only if libjpeg decodes all of it without a
+ * warning, and then every box by marks has its pixels, with plain C and with the best set of loops.
+ * The states see all inputs, so that what one leaves behind meets the next.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_marks.h"
@@ -52,7 +52,8 @@ static void make_states(void)
         {.width = 150, .height = 20, .colour = MR_TEST_GREY, .restart = 5},
         {.width = 140, .height = 30, .colour = MR_TEST_CMYK, .restart = 1},
     };
-    const struct mr_codec_limits limits = {.max_pixels = 1 << 17, .max_scans = 20, .max_decoder_bytes = 16 << 20};
+    const struct mr_codec_limits limits = {
+        .max_pixels = 1 << 17, .max_scans = 20, .max_decoder_bytes = 16 << 20};
     const struct mr_codec_limits resolved = mr_codec_limits_resolve(&limits);
     if (fuzz.maker)
         return;
@@ -87,7 +88,8 @@ static uint32_t hash_bytes(const uint8_t *bytes, size_t len)
 
 /* A JPEG. */
 
-static void decode_stock(const uint8_t *bytes, size_t len, const struct mr_packed_image *image, uint8_t *pixels)
+static void decode_stock(const uint8_t *bytes, size_t len, const struct mr_packed_image *image,
+                         uint8_t *pixels)
 {
     const uint8_t *rows[MR_CODEC_ROWS];
     struct mr_image_head head;
@@ -96,7 +98,8 @@ static void decode_stock(const uint8_t *bytes, size_t len, const struct mr_packe
     if (mr_codec_jpeg.open(fuzz.stock, bytes, len, &head, &error) != MR_OK ||
         mr_codec_jpeg.begin(fuzz.stock, 0, 0, image->width, image->height, &error) != MR_OK)
         fail("libjpeg does not open a file with marks");
-    if (head.width != image->width || head.height != image->height || head.orientation != image->orientation)
+    if (head.width != image->width || head.height != image->height ||
+        head.orientation != image->orientation)
         fail("the description differs from libjpeg's");
     for (uint32_t y = 0; y < image->height;) {
         uint32_t n = 0;
@@ -109,8 +112,8 @@ static void decode_stock(const uint8_t *bytes, size_t len, const struct mr_packe
         fail("libjpeg warns of a file with marks");
 }
 
-static void compare_boxes(const uint8_t *bytes, const struct mr_packed_image *image, const uint8_t *full,
-                          uint8_t *pixels, uint32_t number)
+static void compare_boxes(const uint8_t *bytes, const struct mr_packed_image *image,
+                          const uint8_t *full, uint8_t *pixels, uint32_t number)
 {
     for (uint32_t i = 0; i < 2 * N_BOXES; i++) {
         struct scan_box box = scan_pair_box(number + i / 2, image->width, image->height);
@@ -144,7 +147,8 @@ static void try_file(const uint8_t *bytes, size_t len)
 
 /* A part of a file that is always the same. */
 
-static void decode_hostile(const struct mr_packed_image *image, const uint8_t *file, uint32_t number)
+static void decode_hostile(const struct mr_packed_image *image, const uint8_t *file,
+                           uint32_t number)
 {
     uint8_t *pixels = allocate((size_t)image->width * image->height * 3);
     for (uint32_t i = 0; i < 2; i++) {
@@ -159,7 +163,8 @@ static void decode_hostile(const struct mr_packed_image *image, const uint8_t *f
     free(pixels);
 }
 
-static void try_marks(const struct packed_sample *sample, const uint8_t *bytes, size_t len, uint32_t number)
+static void try_marks(const struct packed_sample *sample, const uint8_t *bytes, size_t len,
+                      uint32_t number)
 {
     struct mr_packed_image image = sample->image;
     uint8_t *marks = allocate(len);
@@ -176,7 +181,8 @@ static void try_marks(const struct packed_sample *sample, const uint8_t *bytes, 
 }
 
 /* bytes in place of the scan's first ones. */
-static void try_scan(const struct packed_sample *sample, const uint8_t *bytes, size_t len, uint32_t number)
+static void try_scan(const struct packed_sample *sample, const uint8_t *bytes, size_t len,
+                     uint32_t number)
 {
     size_t start = sample->rows[0], room = sample->rows[sample->image.n_rows] - start;
     uint8_t *file = allocate((size_t)sample->image.len);

@@ -72,8 +72,9 @@ int main(int argc, char **argv)
     }
     int status = mr_corpus_main(&corpus, argc, argv);
     struct fuzz_marks_counts n = fuzz_marks_count();
-    printf("%u of %u files with marks; %u of %u boxes by altered marks or scans\n", n.n_marked, n.n_files,
-           n.n_hostile_good, n.n_hostile);
-    require(n.n_marked >= n.n_files / 20 && n.n_hostile_good >= n.n_hostile / 20, "nothing was tried");
+    printf("%u of %u files with marks; %u of %u boxes by altered marks or scans\n", n.n_marked,
+           n.n_files, n.n_hostile_good, n.n_hostile);
+    require(n.n_marked >= n.n_files / 20 && n.n_hostile_good >= n.n_hostile / 20,
+            "nothing was tried");
     return status;
 }

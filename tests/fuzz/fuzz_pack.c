@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as the index of a pack, in memory and as a dataset, and as the part of a finished shard: no crash,
- * nothing read past the end, one line that says what is wrong. If a part has a wrong checksum, its shard is made again,
- * and the pack is whole in the end. Everything happens in a folder of its own. With FUZZ_PACK_MEND checksums are made
- * right first: without it a fuzzer sees only their comparison.
+ * Any bytes as the index of a pack, in memory and as a dataset, and as the part of a finished
+ * shard: no crash, nothing read past the end, one line that says what is wrong. If a part has a
+ * wrong checksum, its shard is made again, and the pack is whole in the end. Everything happens in
+ * a folder of its own. With FUZZ_PACK_MEND checksums are made right first: without it a fuzzer sees
+ * only their comparison.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -46,7 +47,8 @@ static void make_folder(void)
 {
     if (*folder)
         return;
-    snprintf(folder, sizeof folder, "%s/fuzz-pack-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(folder, sizeof folder, "%s/fuzz-pack-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     require(mkdtemp(folder) != NULL && atexit(remove_folder) == 0, "cannot make a folder");
 }
 
@@ -60,12 +62,14 @@ static const char *in_folder(const char *name)
 static void put_file(const char *name, const void *bytes, size_t len)
 {
     int fd = open(in_folder(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    require(fd >= 0 && write(fd, bytes, len) == (ssize_t)len && close(fd) == 0, "cannot write a file");
+    require(fd >= 0 && write(fd, bytes, len) == (ssize_t)len && close(fd) == 0,
+            "cannot write a file");
 }
 
 static void require_words(mr_status status, const mr_error *error)
 {
-    require(status < 0 && error->text[0] && !strchr(error->text, '\n'), "no line says what is wrong");
+    require(status < 0 && error->text[0] && !strchr(error->text, '\n'),
+            "no line says what is wrong");
 }
 
 /* Make the header's constants and the checksum right. */
@@ -92,7 +96,8 @@ static void mend_part(uint8_t *bytes, size_t len)
         return;
     memcpy(&head, bytes, sizeof head);
     head.magic = MR_PACK_PART_MAGIC;
-    for (int which = 0; which < MR_PACK_N_SECTIONS && head.sections[which].len <= len - at; which++) {
+    for (int which = 0; which < MR_PACK_N_SECTIONS && head.sections[which].len <= len - at;
+         which++) {
         head.sections[which].checksum = mr_xxh3(bytes + at, (size_t)head.sections[which].len);
         at += (size_t)head.sections[which].len;
     }
@@ -107,12 +112,14 @@ static uint64_t touch(const void *bytes, size_t len)
     return len > 0 ? mr_xxh3(bytes, len) : 0;
 }
 
-static void check_marks(const struct mr_pack_index *index, uint64_t i, const struct mr_packed_image *image)
+static void check_marks(const struct mr_pack_index *index, uint64_t i,
+                        const struct mr_packed_image *image)
 {
     struct mr_pack_marks marks;
     bool some = mr_pack_index_marks(index, i, &marks);
     require(!image->marks, "marks that nobody has read");
-    require(image->encoding == MR_PACKED_MARKED ? some && image->marks_len == marks.len : image->marks_len == 0,
+    require(image->encoding == MR_PACKED_MARKED ? some && image->marks_len == marks.len
+                                                : image->marks_len == 0,
             "a marked sample and its marks");
     require(!some || marks.offset + marks.len <= index->marks_bytes, "marks beyond their file");
     require(!some || mr_pack_index_has_marks(index), "marks in a pack without any");
@@ -131,7 +138,8 @@ static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
     require(sample->offset + sample->len <= mr_pack_index_shard_bytes(index, sample->shard),
             "a sample beyond its shard");
     check_marks(index, i, &image);
-    require(!image.rows == !mr_packed_image_has_rows(image.encoding), "rows for an encoding that has none");
+    require(!image.rows == !mr_packed_image_has_rows(image.encoding),
+            "rows for an encoding that has none");
     if (image.rows)
         sum += touch(image.rows, ((size_t)image.n_rows + 1) * sizeof *image.rows) +
                touch(image.sums, image.sums ? image.n_rows * sizeof *image.sums : 0) +
@@ -193,10 +201,12 @@ static void ask_reader(struct mr_reader *reader, int64_t i, const struct mr_pack
         if (read.status != MR_OK)
             require_words(read.status, read.error);
         else
-            require(read.len == (whole ? image->len : 5) && read.marks_len == (read.len > 0 ? image->marks_len : 0) &&
+            require(read.len == (whole ? image->len : 5) &&
+                        read.marks_len == (read.len > 0 ? image->marks_len : 0) &&
                         !read.marks == (read.marks_len == 0),
                     "another length");
-        require(touch(read.bytes, read.len) + touch(read.marks, read.marks_len) != 1, "a sum that does not occur");
+        require(touch(read.bytes, read.len) + touch(read.marks, read.marks_len) != 1,
+                "a sum that does not occur");
         mr_reader_recycle(reader, &read);
     }
 }
@@ -204,7 +214,8 @@ static void ask_reader(struct mr_reader *reader, int64_t i, const struct mr_pack
 static void ask_all(mr_dataset *dataset)
 {
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
-    struct mr_reader_options options = {.kind = MR_READER_PREAD, .depth = 1, .max_bytes = MAX_SHARD};
+    struct mr_reader_options options = {
+        .kind = MR_READER_PREAD, .depth = 1, .max_bytes = MAX_SHARD};
     struct mr_reader *reader;
     uint64_t label_bytes = mr_dataset_kind(dataset)->label_bytes;
     void *label = malloc(label_bytes <= MAX_LABEL ? label_bytes : 1);
@@ -253,7 +264,8 @@ static void try_dataset(const uint8_t *bytes, size_t len)
 /* The shards as they were when the seeds' part was written. */
 static void make_unfinished(const struct mr_pack_writer_options *options)
 {
-    require(invented_write_some(folder, options, FUZZ_PACK_SAMPLES - 1, NULL) == MR_OK, "cannot write a pack");
+    require(invented_write_some(folder, options, FUZZ_PACK_SAMPLES - 1, NULL) == MR_OK,
+            "cannot write a pack");
 }
 
 static void try_part(const uint8_t *bytes, size_t len, int what)
@@ -279,7 +291,8 @@ static void try_part(const uint8_t *bytes, size_t len, int what)
     }
     if (status != MR_OK)
         fprintf(stderr, "%s\n", error.text);
-    require(status == MR_OK && mr_dataset_count(dataset) == FUZZ_PACK_SAMPLES, "a pack that cannot be opened");
+    require(status == MR_OK && mr_dataset_count(dataset) == FUZZ_PACK_SAMPLES,
+            "a pack that cannot be opened");
     ask_all(dataset);
     mr_dataset_destroy(dataset);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index and a part, cut short and with numbers exchanged for hostile ones, with right and with wrong checksums.
+ * An index and a part, cut short and with numbers exchanged for hostile ones, with right and with
+ * wrong checksums.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,9 +40,18 @@ static struct mr_test_image load(const char *path, uint8_t what)
 
 static void remove_pack(const char *dir)
 {
-    static const char *const names[] = {
-        "index",       "unfinished",  "marks",       "shard-00000",      "shard-00001",      "shard-00002",
-        "shard-00003", "shard-00004", "shard-00005", "shard-00000.part", "shard-00001.part", "shard-00002.part"};
+    static const char *const names[] = {"index",
+                                        "unfinished",
+                                        "marks",
+                                        "shard-00000",
+                                        "shard-00001",
+                                        "shard-00002",
+                                        "shard-00003",
+                                        "shard-00004",
+                                        "shard-00005",
+                                        "shard-00000.part",
+                                        "shard-00001.part",
+                                        "shard-00002.part"};
     char path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -62,7 +72,8 @@ static struct mr_test_image make_seed(uint32_t i)
         abort();
     if (what & FUZZ_PACK_MARKS && !options.marks)
         mark_pack(dir);
-    snprintf(path, sizeof path, "%s/%s", dir, what & FUZZ_PACK_PART ? "shard-00000.part" : MR_PACK_INDEX);
+    snprintf(path, sizeof path, "%s/%s", dir,
+             what & FUZZ_PACK_PART ? "shard-00000.part" : MR_PACK_INDEX);
     struct mr_test_image input = load(path, what);
     remove_pack(dir);
     return input;
@@ -77,7 +88,8 @@ static void feed(const uint8_t *input, size_t len)
 /* A number of 4 or 8 bytes exchanged, at every place where one may stand. */
 static void feed_numbers(uint8_t *input, size_t len, size_t step)
 {
-    static const uint64_t numbers[] = {0, 1, 3, 255, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t numbers[] = {0,          1,         3,          255,           INT32_MAX,
+                                       UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
     for (size_t at = 1; at + 8 <= len; at += step) {
         uint8_t kept[8];
         memcpy(kept, input + at, sizeof kept);
@@ -93,14 +105,18 @@ static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 {
     (void)random;
     feed(seed->bytes, seed->len);
-    feed_numbers(seed->bytes, seed->len, !(seeds[i] & FUZZ_PACK_MEND) ? 97 : seeds[i] & FUZZ_PACK_MARKS ? 8 : 4);
+    feed_numbers(seed->bytes, seed->len,
+                 !(seeds[i] & FUZZ_PACK_MEND) ? 97
+                 : seeds[i] & FUZZ_PACK_MARKS ? 8
+                                              : 4);
     for (size_t cut = 0; cut < seed->len; cut += 61)
         feed(seed->bytes, cut);
 }
 
 int main(int argc, char **argv)
 {
-    const struct mr_corpus corpus = {.n_seeds = sizeof seeds, .make_seed = make_seed, .run_seed = run_seed};
+    const struct mr_corpus corpus = {
+        .n_seeds = sizeof seeds, .make_seed = make_seed, .run_seed = run_seed};
     int status = mr_corpus_main(&corpus, argc, argv);
     printf("%lu inputs\n", n_inputs);
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a file for the packer. A sample of coefficients has the pixels of the decoded file, and so has the JPEG
- * that is made of it. What is not packed has a reason. Restoring from altered bytes does no harm. One packer of each
- * kind sees all inputs.
+ * Any bytes as a file for the packer. A sample of coefficients has the pixels of the decoded file,
+ * and so has the JPEG that is made of it. What is not packed has a reason. Restoring from altered
+ * bytes does no harm. One packer of each kind sees all inputs.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -21,9 +21,10 @@
 
 static struct mr_packer *make_packer(uint32_t encoding, uint32_t kind)
 {
-    struct mr_packer_options options = {.encoding = encoding,
-                                        .max_side = kind & FUZZ_PACKER_SMALL ? 24 : 0,
-                                        .limits = {.max_pixels = 1 << 17, .max_decoder_bytes = 16 << 20}};
+    struct mr_packer_options options = {
+        .encoding = encoding,
+        .max_side = kind & FUZZ_PACKER_SMALL ? 24 : 0,
+        .limits = {.max_pixels = 1 << 17, .max_decoder_bytes = 16 << 20}};
     struct mr_packer *packer;
     require(mr_packer_create(&options, &packer, NULL) == MR_OK, "no packer");
     return packer;
@@ -64,24 +65,29 @@ static void check_same(const struct mr_packed_sample *sample, const uint8_t *pix
     struct mr_packer *packer = other_packer(1);
     const uint8_t *made;
     size_t made_len;
-    mr_status status = mr_packer_restore(packer, &sample->image, sample->bytes, &made, &made_len, NULL);
+    mr_status status =
+        mr_packer_restore(packer, &sample->image, sample->bytes, &made, &made_len, NULL);
     require(status == MR_OK || status == MR_ERR_DAMAGED, "a sample that cannot be restored");
     if (status != MR_OK)
         return;
     uint8_t *file = copy_of(made, made_len, 0);
     require(mr_packer_pack(other_packer(0), file, made_len, &again, NULL) == MR_OK, "no memory");
-    require(again.image.encoding == MR_PACKED_RAW && again.image.len == len && memcmp(again.bytes, pixels, len) == 0,
+    require(again.image.encoding == MR_PACKED_RAW && again.image.len == len &&
+                memcmp(again.bytes, pixels, len) == 0,
             "a restored file has other pixels");
     free(file);
 }
 
-static void check_coefficients(const struct mr_packed_sample *sample, const uint8_t *file, size_t len)
+static void check_coefficients(const struct mr_packed_sample *sample, const uint8_t *file,
+                               size_t len)
 {
     struct mr_packed_sample raw;
-    require(mr_packer_try(other_packer(1), &sample->image, sample->bytes, NULL) == MR_OK, "a sample is damaged");
+    require(mr_packer_try(other_packer(1), &sample->image, sample->bytes, NULL) == MR_OK,
+            "a sample is damaged");
     require(mr_packer_pack(other_packer(0), file, len, &raw, NULL) == MR_OK, "no memory");
     require(raw.image.encoding == MR_PACKED_RAW, "coefficients of what cannot be decoded");
-    require(sample->made_anew || (raw.image.width == sample->image.width && raw.image.height == sample->image.height),
+    require(sample->made_anew || (raw.image.width == sample->image.width &&
+                                  raw.image.height == sample->image.height),
             "another size");
     if (sample->made_anew)
         return;
@@ -100,7 +106,8 @@ static void restore_altered(const struct mr_packed_sample *sample, const uint8_t
         size_t at = noise[i] | (size_t)noise[i + 1] << 8;
         bytes[at % sample->image.len] = noise[i + 2];
     }
-    mr_status status = mr_packer_restore(other_packer(1), &sample->image, bytes, &made, &made_len, NULL);
+    mr_status status =
+        mr_packer_restore(other_packer(1), &sample->image, bytes, &made, &made_len, NULL);
     require(status == MR_OK || status == MR_ERR_DAMAGED, "a status that is not allowed");
     free(bytes);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of every kind, with bytes altered in the header and anywhere, or cut short, packed in every way. */
+/*
+ * Files of every kind, with bytes altered in the header and anywhere, or cut short, packed in every
+ * way.
+ */
 #include "tests/support/corpus.h"
 
 #include <string.h>
@@ -43,7 +46,8 @@ static void run_kind(const struct mr_test_image *seed, uint32_t *random)
     for (int round = 0; round < N_ROUNDS; round++) {
         memcpy(bytes, seed->bytes, seed->len);
         for (int k = 0; k <= round % 3; k++) {
-            size_t at = 1 + mr_corpus_draw(random, round % 2 || seed->len < 620 ? seed->len - 1 : 619);
+            size_t at =
+                1 + mr_corpus_draw(random, round % 2 || seed->len < 620 ? seed->len - 1 : 619);
             if (round % 4 < 2)
                 bytes[at] = (uint8_t)mr_corpus_draw(random, 256);
             else
@@ -65,6 +69,7 @@ static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 
 int main(int argc, char **argv)
 {
-    const struct mr_corpus corpus = {.n_seeds = N_PICTURES, .make_seed = make_seed, .run_seed = run_seed};
+    const struct mr_corpus corpus = {
+        .n_seeds = N_PICTURES, .make_seed = make_seed, .run_seed = run_seed};
     return mr_corpus_main(&corpus, argc, argv);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Anything as a sample of a pack: no crash, only damage as a status, the same outcome by all sets of loops. A crop,
- * decoded from only the bytes that it needs, equals the same part of the whole picture. One state sees all inputs.
+ * Anything as a sample of a pack: no crash, only damage as a status, the same outcome by all sets
+ * of loops. A crop, decoded from only the bytes that it needs, equals the same part of the whole
+ * picture. One state sees all inputs.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_sample.h"
@@ -18,8 +19,10 @@
 
 static void require_damage(mr_status status, const mr_error *error)
 {
-    require(status == MR_ERR_DAMAGED && error->status == (int32_t)status, "a status that is not allowed");
-    require(error->text[0] != 0 && strchr(error->text, '\n') == NULL, "a message that is not allowed");
+    require(status == MR_ERR_DAMAGED && error->status == (int32_t)status,
+            "a status that is not allowed");
+    require(error->text[0] != 0 && strchr(error->text, '\n') == NULL,
+            "a message that is not allowed");
 }
 
 static struct mr_codec_limits the_limits(void)
@@ -64,11 +67,12 @@ static uint8_t *decode(const struct mr_packed_image *image, const uint8_t *bytes
     require(offset <= image->len && len <= image->len - offset, "a range outside the sample");
     uint8_t *range = exactly(bytes + offset, (size_t)len, MR_TILE_SLACK);
     uint8_t *pixels = exactly(NULL, 0, stride * (size_t)box.height);
-    mr_status status = mr_codec_packed_open(the_state(), image, range, (size_t)len, offset, &head, &error);
+    mr_status status =
+        mr_codec_packed_open(the_state(), image, range, (size_t)len, offset, &head, &error);
     bool opened = status == MR_OK;
     if (opened)
-        status = mr_codec_packed.begin(the_state(), (uint32_t)box.x, (uint32_t)box.y, (uint32_t)box.width,
-                                       (uint32_t)box.height, &error);
+        status = mr_codec_packed.begin(the_state(), (uint32_t)box.x, (uint32_t)box.y,
+                                       (uint32_t)box.width, (uint32_t)box.height, &error);
     for (uint32_t y = 0, n = 0; status == MR_OK && y < box.height; y += n) {
         status = mr_codec_packed.rows(the_state(), rows, 5, &n, &error);
         for (uint32_t i = 0; status == MR_OK && i < n; i++)
@@ -85,7 +89,8 @@ static uint8_t *decode(const struct mr_packed_image *image, const uint8_t *bytes
 }
 
 /* By all sets of loops, which must agree. */
-static uint8_t *decode_by_all(const struct mr_packed_image *image, const uint8_t *bytes, struct mr_box box)
+static uint8_t *decode_by_all(const struct mr_packed_image *image, const uint8_t *bytes,
+                              struct mr_box box)
 {
     uint8_t *first = NULL;
     for (int cpu = 0; cpu < MR_CPU_N; cpu++) {
@@ -98,7 +103,8 @@ static uint8_t *decode_by_all(const struct mr_packed_image *image, const uint8_t
             first = pixels;
             continue;
         }
-        require((first == NULL) == (pixels == NULL), "sets of loops disagree whether it is damaged");
+        require((first == NULL) == (pixels == NULL),
+                "sets of loops disagree whether it is damaged");
         require(!first || memcmp(first, pixels, (size_t)(box.width * box.height * 3)) == 0,
                 "sets of loops give other pixels");
         free(pixels);
@@ -106,7 +112,8 @@ static uint8_t *decode_by_all(const struct mr_packed_image *image, const uint8_t
     return first;
 }
 
-static void compare(const struct mr_packed_image *image, const uint8_t *bytes, const uint16_t wish[4])
+static void compare(const struct mr_packed_image *image, const uint8_t *bytes,
+                    const uint16_t wish[4])
 {
     struct mr_box all = {.width = image->width, .height = image->height};
     struct mr_box box = {.x = wish[0] % image->width, .y = wish[1] % image->height};
@@ -125,7 +132,8 @@ static void compare(const struct mr_packed_image *image, const uint8_t *bytes, c
 
 static void make_template(const struct fuzz_sample_head *head, struct mr_packed_template *template)
 {
-    *template = (struct mr_packed_template){.n_components = head->n_components, .colour = head->colour};
+    *template =
+        (struct mr_packed_template){.n_components = head->n_components, .colour = head->colour};
     memcpy(template->h, head->h, sizeof head->h);
     memcpy(template->v, head->v, sizeof head->v);
     for (uint32_t c = 0; c < MR_PACKED_MAX_COMPONENTS; c++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed pictures of every kind, with bytes altered in what the index says, in the rows' sizes and anywhere, and with
- * other boxes.
+ * Packed pictures of every kind, with bytes altered in what the index says, in the rows' sizes and
+ * anywhere, and with other boxes.
  */
 #include "tests/fuzz/fuzz_sample.h"
 #include "tests/support/corpus.h"
@@ -25,7 +25,8 @@ static const struct mr_test_jpeg pictures[N_PICTURES] = {
 
 static struct mr_test_image make_seed(uint32_t i)
 {
-    struct mr_test_image jpeg = mr_test_jpeg(&pictures[i / 2]), extreme = packed_sample_extreme(&jpeg, i);
+    struct mr_test_image jpeg = mr_test_jpeg(&pictures[i / 2]),
+                         extreme = packed_sample_extreme(&jpeg, i);
     struct packed_sample sample;
     if (!packed_sample_make(i % 5 == 4 ? &extreme : &jpeg, MR_PACKED_DCT, &sample))
         abort();
@@ -99,6 +100,7 @@ static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 
 int main(int argc, char **argv)
 {
-    const struct mr_corpus corpus = {.n_seeds = 2 * N_PICTURES, .make_seed = make_seed, .run_seed = run_seed};
+    const struct mr_corpus corpus = {
+        .n_seeds = 2 * N_PICTURES, .make_seed = make_seed, .run_seed = run_seed};
     return mr_corpus_main(&corpus, argc, argv);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decoder of scans against libjpeg as the oracle: any bytes give the same status, words, warnings and pixels, with
- * plain C and with the best set of loops. The states see all inputs, so that what one leaves behind meets the next.
+ * The decoder of scans against libjpeg as the oracle: any bytes give the same status, words,
+ * warnings and pixels, with plain C and with the best set of loops. The states see all inputs, so
+ * that what one leaves behind meets the next.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_scan.h"
@@ -14,7 +15,8 @@ static struct scan_pair pairs[2];
 
 static void make_pairs(void)
 {
-    const struct mr_codec_limits limits = {.max_pixels = 1 << 17, .max_scans = 20, .max_decoder_bytes = 16 << 20};
+    const struct mr_codec_limits limits = {
+        .max_pixels = 1 << 17, .max_scans = 20, .max_decoder_bytes = 16 << 20};
     if (pairs[0].own)
         return;
     scan_pair_init(&pairs[0], &limits, mr_kernels_find(MR_CPU_C));
@@ -37,7 +39,8 @@ static bool find_size(const uint8_t *bytes, size_t len, struct mr_image_head *he
     return true;
 }
 
-static void compare(struct scan_pair *pair, const uint8_t *bytes, size_t len, const struct scan_box *box)
+static void compare(struct scan_pair *pair, const uint8_t *bytes, size_t len,
+                    const struct scan_box *box)
 {
     const char *difference = scan_pair_compare(pair, bytes, len, box);
     require(!difference, difference);

@@ -44,7 +44,8 @@ static void run_seed(struct mr_test_image *seed, uint32_t i, uint32_t *random)
 
 int main(int argc, char **argv)
 {
-    const struct mr_corpus corpus = {.n_seeds = N_WRITTEN + N_ENCODED, .make_seed = make_seed, .run_seed = run_seed};
+    const struct mr_corpus corpus = {
+        .n_seeds = N_WRITTEN + N_ENCODED, .make_seed = make_seed, .run_seed = run_seed};
     uint32_t n_compared, n_own;
     int status = mr_corpus_main(&corpus, argc, argv);
     fuzz_scan_count(&n_compared, &n_own);

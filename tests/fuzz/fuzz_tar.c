@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a header, as records of pax, as a label, and as a whole shard: no crash, nothing read past the end, and
- * members that lie in the file. A random header would nearly always fail its checksum, so a shard is tried once more
- * with the checksums of all its blocks written anew.
+ * Any bytes as a header, as records of pax, as a label, and as a whole shard: no crash, nothing
+ * read past the end, and members that lie in the file. A random header would nearly always fail its
+ * checksum, so a shard is tried once more with the checksums of all its blocks written anew.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,17 +42,20 @@ static void try_texts(const uint8_t *bytes, size_t len)
         char text[32];
         int64_t again;
         int n = snprintf(text, sizeof text, "%lld", (long long)value);
-        require(mr_tar_label_integer(text, (size_t)n, &again) && again == value, "an integer is not what it was");
+        require(mr_tar_label_integer(text, (size_t)n, &again) && again == value,
+                "an integer is not what it was");
     }
     free(copy);
 }
 
 static void check_further(const struct mr_tar_samples *samples, uint64_t i, uint64_t size)
 {
-    const struct mr_catalog_extra *extra = (const struct mr_catalog_extra *)(const void *)samples->extra.data;
+    const struct mr_catalog_extra *extra =
+        (const struct mr_catalog_extra *)(const void *)samples->extra.data;
     const struct mr_catalog_member *members = (const void *)samples->members.data;
     require(members[i].problem != MR_PROBLEM_NONE ||
-                (extra[i].len <= MAX_EXTRA && extra[i].offset <= size && extra[i].len <= size - extra[i].offset),
+                (extra[i].len <= MAX_EXTRA && extra[i].offset <= size &&
+                 extra[i].len <= size - extra[i].offset),
             "a extra member lies outside, or is too long");
 }
 
@@ -61,12 +64,14 @@ static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
     const struct mr_catalog_member *members = (const void *)samples->members.data;
     size_t at = 0;
     require(samples->members.len == samples->n * sizeof *members, "samples are counted wrongly");
-    require(samples->extra.len == samples->n * sizeof(struct mr_catalog_extra), "extra members are missing");
+    require(samples->extra.len == samples->n * sizeof(struct mr_catalog_extra),
+            "extra members are missing");
     for (uint64_t i = 0; i < samples->n; i++) {
         require(at < samples->names.len && samples->names.data[at], "a sample has no name");
         at += strlen((const char *)samples->names.data + at) + 1;
         require(members[i].problem < MR_N_PROBLEMS, "a problem has no name");
-        require(members[i].problem != MR_PROBLEM_NONE || members[i].offset <= size, "a member begins outside");
+        require(members[i].problem != MR_PROBLEM_NONE || members[i].offset <= size,
+                "a member begins outside");
         require(i == 0 || members[i].offset <= size, "an offset is wrong");
         check_further(samples, i, size);
     }
@@ -76,15 +81,17 @@ static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
 static void try_shard(const uint8_t *bytes, size_t len)
 {
     static int fd = -1;
-    static const struct mr_tar_recipe recipe = {.label = MR_TAR_LABEL_JSON,
-                                                .field = "y",
-                                                .n_images = 2,
-                                                .images = {"jpg", "png"},
-                                                .n_extra = 1,
-                                                .extra = {{.name = "json", .max_bytes = MAX_EXTRA}}};
+    static const struct mr_tar_recipe recipe = {
+        .label = MR_TAR_LABEL_JSON,
+        .field = "y",
+        .n_images = 2,
+        .images = {"jpg", "png"},
+        .n_extra = 1,
+        .extra = {{.name = "json", .max_bytes = MAX_EXTRA}}};
     if (fd < 0)
         fd = memfd_create("fuzz_tar", MFD_CLOEXEC);
-    require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len, "cannot write the shard");
+    require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len,
+            "cannot write the shard");
     struct mr_tar_file *file = calloc(1, sizeof *file);
     struct mr_tar_group *group;
     struct mr_tar_samples samples = {0};
@@ -94,11 +101,13 @@ static void try_shard(const uint8_t *bytes, size_t len)
     file->shown = "fuzz";
     file->size = len;
     require(mr_tar_group_create(file, &recipe, &samples, &group, &error) == MR_OK, "out of memory");
-    struct mr_tar_events events = {.member = mr_tar_group_member, .gap = mr_tar_group_gap, .user = group};
+    struct mr_tar_events events = {
+        .member = mr_tar_group_member, .gap = mr_tar_group_gap, .user = group};
     mr_status status = mr_tar_scan(file, &events, &error);
     if (status == MR_OK)
         status = mr_tar_group_finish(group, &error);
-    require(status == MR_OK || (status == MR_ERR_UNSUPPORTED && error.text[0]), "a shard ends with another error");
+    require(status == MR_OK || (status == MR_ERR_UNSUPPORTED && error.text[0]),
+            "a shard ends with another error");
     if (status == MR_OK)
         check_samples(&samples, len);
     mr_tar_group_destroy(group);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small shard with every kind of header, cut at many lengths and with bytes changed in a few ways. */
+/*
+ * A small shard with every kind of header, cut at many lengths and with bytes changed in a few
+ * ways.
+ */
 #include "tests/support/corpus.h"
 #include "tests/support/shards.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a tile of either encoding, and as coefficients: nothing beyond the tile and its slack is read, all sets
- * of loops agree, the verdict on a tile does not depend on the blocks that are asked for, and coefficients come back.
+ * Any bytes as a tile of either encoding, and as coefficients: nothing beyond the tile and its
+ * slack is read, all sets of loops agree, the verdict on a tile does not depend on the blocks that
+ * are asked for, and coefficients come back.
  *
  * An input is two bytes, numbers of blocks, then the tile or the coefficients.
  */
@@ -41,8 +42,8 @@ static block *make_room(uint32_t n_blocks)
 }
 
 /* Whether it is a tile; its blocks to out, which is exactly as long. */
-static bool ask(const struct mr_kernel_ops *kernels, const struct question *q, const uint8_t *bytes, size_t len,
-                int slack, block *out)
+static bool ask(const struct mr_kernel_ops *kernels, const struct question *q, const uint8_t *bytes,
+                size_t len, int slack, block *out)
 {
     uint8_t *tile = copy_tile(bytes, len, slack);
     bool valid = kernels->expand_dct(tile, len, q->n_blocks, q->first, q->last, out);
@@ -59,9 +60,11 @@ static void try_tile(const struct question *q, const uint8_t *bytes, size_t len)
         const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
         if (!kernels)
             continue;
-        require(ask(kernels, q, bytes, len, 0xff, out) == valid, "a tile to some and not to others");
+        require(ask(kernels, q, bytes, len, 0xff, out) == valid,
+                "a tile to some and not to others");
         if (valid)
-            require(memcmp(out, plain + q->first, (q->last - q->first) * sizeof *out) == 0, "other coefficients");
+            require(memcmp(out, plain + q->first, (q->last - q->first) * sizeof *out) == 0,
+                    "other coefficients");
     }
     free(out);
     free(plain);
@@ -87,7 +90,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (len < 2)
         return 0;
     uint32_t n_blocks = 1 + bytes[0] % MR_TILE_MAX_BLOCKS, first = bytes[1] % n_blocks;
-    struct question q = {.n_blocks = n_blocks, .first = first, .last = n_blocks - (bytes[1] / 4) % (n_blocks - first)};
+    struct question q = {.n_blocks = n_blocks,
+                         .first = first,
+                         .last = n_blocks - (bytes[1] / 4) % (n_blocks - first)};
     bytes += 2;
     len -= 2;
     try_tile(&q, bytes, len);

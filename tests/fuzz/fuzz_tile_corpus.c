@@ -18,7 +18,8 @@ static struct mr_test_image make_seed(uint32_t i)
     struct mr_test_image seed = {.bytes = mr_corpus_room(2 + MR_TILE_MAX_BYTES)};
     for (uint32_t k = 0; k < n_blocks; k++)
         for (uint32_t n = mr_corpus_draw(&random, 64); n && most[kind]; n--)
-            blocks[k][mr_corpus_draw(&random, 64)] = (int16_t)((int)mr_corpus_draw(&random, n_values) - most[kind]);
+            blocks[k][mr_corpus_draw(&random, 64)] =
+                (int16_t)((int)mr_corpus_draw(&random, n_values) - most[kind]);
     seed.bytes[0] = (uint8_t)(n_blocks - 1);
     seed.bytes[1] = (uint8_t)mr_corpus_draw(&random, 256);
     seed.len = 2 + mr_tile_encode_dct((const int16_t(*)[64])blocks, n_blocks, seed.bytes + 2);
@@ -31,7 +32,8 @@ static void feed_changed(const struct mr_test_image *seed, uint32_t *random)
     uint8_t *bytes = mr_corpus_room(seed->len);
     memcpy(bytes, seed->bytes, seed->len);
     for (uint32_t n = 1 + mr_corpus_draw(random, 3); n; n--) {
-        size_t below = mr_corpus_draw(random, 3) || seed->len < 12 ? seed->len : 12, at = mr_corpus_draw(random, below);
+        size_t below = mr_corpus_draw(random, 3) || seed->len < 12 ? seed->len : 12,
+               at = mr_corpus_draw(random, below);
         if (mr_corpus_draw(random, 2))
             bytes[at] ^= (uint8_t)(1u << mr_corpus_draw(random, 8));
         else

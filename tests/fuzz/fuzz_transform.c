@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text as a transform. What parses has a long form that means the same, an explanation whose JSON has numbers
- * only, and makes a picture or says why not. The names come from the tables, so that a new operation is tried too.
+ * Any text as a transform. What parses has a long form that means the same, an explanation whose
+ * JSON has numbers only, and makes a picture or says why not. The names come from the tables, so
+ * that a new operation is tried too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +60,8 @@ static char *make_text(const uint8_t *bytes, size_t len)
         collect_names(&names);
     for (size_t i = 0; i < len && used + 64 < sizeof text; i++) {
         if (bytes[i] >= 128)
-            used += (size_t)snprintf(text + used, 64, "%s", names.names[(bytes[i] - 128u) % names.n]);
+            used +=
+                (size_t)snprintf(text + used, 64, "%s", names.names[(bytes[i] - 128u) % names.n]);
         else if (bytes[i] != 0)
             text[used++] = (char)bytes[i];
     }
@@ -74,7 +76,8 @@ static void check_long_form(const mr_transform *transform)
     static char text[MAX_TEXT], again[MAX_TEXT];
     mr_transform *other;
     mr_error error;
-    require(mr_transform_format(transform, text, sizeof text) < sizeof text, "the long form is too long");
+    require(mr_transform_format(transform, text, sizeof text) < sizeof text,
+            "the long form is too long");
     require(mr_transform_parse(text, &other, &error) == MR_OK, "the long form does not parse");
     mr_transform_format(other, again, sizeof again);
     require(strcmp(text, again) == 0, "the long form has another one");
@@ -111,11 +114,14 @@ static void explain_sample(const mr_transform *transform, const struct sample *s
     mr_error error = {0};
     size_t len = 0;
     options.raw_channels = sample->n_channels;
-    mr_status status = mr_transform_explain(transform, sample->seed, 1, 2, 0, sample->width, sample->height, &options,
-                                            text, sizeof text, &len, &error);
+    mr_status status =
+        mr_transform_explain(transform, sample->seed, 1, 2, 0, sample->width, sample->height,
+                             &options, text, sizeof text, &len, &error);
     require(status == MR_OK || (error.text[0] != '\0'), "no reason against a sample");
-    require(status != MR_OK || (len < sizeof text && len == strlen(text)), "the explanation's length is wrong");
-    require(status != MR_OK || (!strstr(text, "nan") && !strstr(text, "inf")), "the explanation has no number");
+    require(status != MR_OK || (len < sizeof text && len == strlen(text)),
+            "the explanation's length is wrong");
+    require(status != MR_OK || (!strstr(text, "nan") && !strstr(text, "inf")),
+            "the explanation has no number");
 }
 
 static void run_plan(const struct mr_plan *plan, const struct sample *sample)
@@ -129,10 +135,13 @@ static void run_plan(const struct mr_plan *plan, const struct sample *sample)
     for (size_t i = 0; i < sizeof picture; i++)
         picture[i] = (uint8_t)((i * i * 7919) >> (sample->seed % 8));
     uint8_t *out = malloc(plan->out_bytes);
-    require(out && mr_plan_runner_create(plan, &limits, false, &runner, &error) == MR_OK, "out of memory");
+    require(out && mr_plan_runner_create(plan, &limits, false, &runner, &error) == MR_OK,
+            "out of memory");
     mr_rng_init(&rng, sample->seed, 1, 2);
-    mr_status status = mr_plan_runner_run(runner, picture, plan->kind.data_bytes, false, &rng, out, &report, &error);
-    require(status == MR_OK || (status == MR_ERR_DAMAGED && error.text[0] != '\0'), "no picture and no reason");
+    mr_status status = mr_plan_runner_run(runner, picture, plan->kind.data_bytes, false, &rng, out,
+                                          &report, &error);
+    require(status == MR_OK || (status == MR_ERR_DAMAGED && error.text[0] != '\0'),
+            "no picture and no reason");
     mr_plan_runner_destroy(runner);
     free(out);
 }
@@ -145,11 +154,13 @@ static void run_sample(const mr_transform *transform, const struct sample *sampl
                                   .ndim = 3,
                                   .layout = MR_NHWC,
                                   .shape = {sample->height, sample->width, sample->n_channels},
-                                  .data_bytes = (uint64_t)sample->width * sample->height * sample->n_channels};
+                                  .data_bytes = (uint64_t)sample->width * sample->height *
+                                                sample->n_channels};
     mr_error error = {0};
     mr_dtype dtype = sample->seed % 2 ? MR_U8 : MR_F32;
     mr_status status = mr_plan_compile(transform, &kind, dtype, MR_NCHW, &plan, &error);
-    require(status == MR_OK || (status == MR_ERR_INVALID && error.text[0] != '\0'), "no plan and no reason");
+    require(status == MR_OK || (status == MR_ERR_INVALID && error.text[0] != '\0'),
+            "no plan and no reason");
     if (status == MR_OK && plan.out_bytes <= 4 * 3 * MAX_PIXELS)
         run_plan(&plan, sample);
 }
@@ -166,7 +177,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         explain_sample(transform, &sample);
         run_sample(transform, &sample);
     } else {
-        require(status == MR_ERR_INVALID && strncmp(error.text, "transform \"", 11) == 0, "no place is named");
+        require(status == MR_ERR_INVALID && strncmp(error.text, "transform \"", 11) == 0,
+                "no place is named");
     }
     mr_transform_destroy(transform);
     free(text);

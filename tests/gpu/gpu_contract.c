@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_contract [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: a loader on a device does everything that a
- * loader on the host does, with the same bytes. With --device host:0 it runs without a GPU.
+ * gpu_contract [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: a loader on a device does
+ * everything that a loader on the host does, with the same bytes. With --device host:0 it runs
+ * without a GPU.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_contract.h"

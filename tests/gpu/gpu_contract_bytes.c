@@ -6,7 +6,10 @@
 
 static const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
 
-/* A transform without randomness costs nothing to compare, so crops, flips and mean are drawn by the default one. */
+/*
+ * A transform without randomness costs nothing to compare, so crops, flips and mean are drawn by
+ * the default one.
+ */
 static void compare_epoch(struct gpu_setup *setup, const char *spec, const char *transform,
                           const mr_loader_options *options)
 {
@@ -51,8 +54,9 @@ static void padded_to_8(struct gpu_setup *setup)
 
 static void compare_exact(struct gpu_setup *setup)
 {
-    static const char *const transform = "random_resized_crop(96)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,"
-                                         "std=0.229:0.224:0.225,exact)";
+    static const char *const transform =
+        "random_resized_crop(96)+hflip(0.5)+normalize(mean=0.485:0.456:0.406,"
+        "std=0.229:0.224:0.225,exact)";
     for (uint32_t i = 1; i < sizeof dtypes / sizeof *dtypes; i++) {
         mr_loader_options options = gpu_contract_options(setup);
         options.dtype = dtypes[i];
@@ -65,9 +69,11 @@ static void compare_exact(struct gpu_setup *setup)
 static void erased_boxes(struct gpu_setup *setup)
 {
     static const char *const transforms[] = {
-        "random_resized_crop(96)+hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing(0.9,value=random)",
+        "random_resized_crop(96)+hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing("
+        "0.9,value=random)",
         "resize(61:47)+random_erasing(0.8,0.05:0.4,value=0.5:-1:2,count=4)",
-        "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+random_erasing(1,value=rand,count=2)",
+        "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+random_erasing(1,value=rand,"
+        "count=2)",
         "resize(224:224)+random_erasing(1,0.1:0.5,value=random,count=3)"};
     for (uint32_t i = 0; i < 2 * sizeof transforms / sizeof *transforms; i++) {
         mr_loader_options options = gpu_contract_options(setup);
@@ -84,9 +90,10 @@ static void mixed_rows(struct gpu_setup *setup)
 {
     static const char *const transforms[] = {
         "random_resized_crop(96)+hflip+random_erasing(0.5,value=random)+mixup_or_cutmix(0.2,1)",
-        "resize(61:47)+normalize(mean=0.5,std=0.2)+random_erasing(0.5,value=rand)+timm_mixup(mixup=0.8,cutmix=1)",
-        "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+mixup(0.8)", "resize(224:224)+cutmix(1)",
-        "resize(37:53)+timm_mixup(mixup=0.8,cutmix=1)"};
+        "resize(61:47)+normalize(mean=0.5,std=0.2)+random_erasing(0.5,value=rand)+timm_mixup(mixup="
+        "0.8,cutmix=1)",
+        "random_resized_crop(64)+normalize(mean=0.5,std=0.2,exact)+mixup(0.8)",
+        "resize(224:224)+cutmix(1)", "resize(37:53)+timm_mixup(mixup=0.8,cutmix=1)"};
     for (uint32_t i = 0; i < 2 * sizeof transforms / sizeof *transforms; i++) {
         mr_loader_options options = gpu_contract_options(setup);
         options.dtype = i / 2 == 4 ? MR_U8 : dtypes[1 + i % 3];
@@ -111,8 +118,9 @@ static void finished_by_workers(struct gpu_setup *setup)
 /* Sides that no power of two divides, and not square. */
 static void odd_sizes(struct gpu_setup *setup)
 {
-    static const char *const transforms[] = {"resize(37:53)+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4,if_float)",
-                                             "resize(1:1)", "resize(3:129)+vflip(0.5)", "eval:64:63"};
+    static const char *const transforms[] = {
+        "resize(37:53)+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4,if_float)", "resize(1:1)",
+        "resize(3:129)+vflip(0.5)", "eval:64:63"};
     for (uint32_t i = 0; i < sizeof transforms / sizeof *transforms; i++) {
         mr_loader_options options = gpu_contract_options(setup);
         options.dtype = dtypes[i];
@@ -141,7 +149,8 @@ static void pictures_that_are_records(struct gpu_setup *setup)
         compare_records(setup, grey, "shape=1x28x28&label_bytes=8", &options);
         options.layout = MR_NHWC;
         compare_records(setup, colour, "shape=20x24x3&layout=hwc&label_bytes=8", &options);
-        compare_records(setup, grey, "shape=28x28x1&layout=hwc&label_bytes=4&label_off=-4&header=4", &options);
+        compare_records(setup, grey, "shape=28x28x1&layout=hwc&label_bytes=4&label_off=-4&header=4",
+                        &options);
     }
     free(colour);
     free(grey);
@@ -159,7 +168,10 @@ static void records_that_are_no_pictures(struct gpu_setup *setup)
     free(file);
 }
 
-/* The last batch is short; with the exact tail some ranks end with masked rows, or with no row at all. */
+/*
+ * The last batch is short; with the exact tail some ranks end with masked rows, or with no row at
+ * all.
+ */
 static void compare_tails(struct gpu_setup *setup)
 {
     static const mr_tail kinds[] = {MR_TAIL_PAD, MR_TAIL_DROP, MR_TAIL_EXACT};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares epochs, positions, damaged files, dead workers, lent batches and ends with the host's loader. */
+/*
+ * Compares epochs, positions, damaged files, dead workers, lent batches and ends with the host's
+ * loader.
+ */
 #include "tests/gpu/gpu_contract.h"
 
 #include "tests/support/folder.h"
@@ -46,7 +49,8 @@ static void own_order(struct gpu_setup *setup)
                           "an order was refused");
         gpu_lockstep_step(&pair, UINT64_MAX);
     }
-    gpu_report_expect(&setup->report, pair.n_batches == 26, "%llu batches, not 26", (unsigned long long)pair.n_batches);
+    gpu_report_expect(&setup->report, pair.n_batches == 26, "%llu batches, not 26",
+                      (unsigned long long)pair.n_batches);
     gpu_lockstep_close(&pair);
 }
 
@@ -58,10 +62,13 @@ static void compare_positions(struct gpu_setup *setup)
     mr_loader_state host;
     mr_loader_state device;
     gpu_lockstep_step(&pair, 4);
-    bool saved = mr_loader_save(pair.host, &host) == MR_OK && mr_loader_save(pair.device, &device) == MR_OK;
-    gpu_report_expect(&setup->report, saved && memcmp(&host, &device, sizeof host) == 0, "the saved positions differ");
+    bool saved =
+        mr_loader_save(pair.host, &host) == MR_OK && mr_loader_save(pair.device, &device) == MR_OK;
+    gpu_report_expect(&setup->report, saved && memcmp(&host, &device, sizeof host) == 0,
+                      "the saved positions differ");
     gpu_lockstep_step(&pair, 3);
-    bool restored = mr_loader_restore(pair.host, &device) == MR_OK && mr_loader_restore(pair.device, &device) == MR_OK;
+    bool restored = mr_loader_restore(pair.host, &device) == MR_OK &&
+                    mr_loader_restore(pair.device, &device) == MR_OK;
     gpu_report_expect(&setup->report, restored, "a position was refused");
     gpu_lockstep_step(&pair, UINT64_MAX);
     gpu_lockstep_epoch(&pair, 1);
@@ -75,7 +82,8 @@ static char *damaged_list(struct gpu_setup *setup)
     mr_test_folder_write(setup->folder, "cut.jpg", begin_of_jpeg, sizeof begin_of_jpeg);
     mr_test_folder_write(setup->folder, "text.jpg", "no image\n", 9);
     mr_test_folder_write(setup->folder, "empty.jpg", "", 0);
-    return gpu_setup_list(setup, "damaged.txt", 1, "cut.jpg\t0\ntext.jpg\t1\nempty.jpg\t2\nmissing.jpg\t1\n");
+    return gpu_setup_list(setup, "damaged.txt", 1,
+                          "cut.jpg\t0\ntext.jpg\t1\nempty.jpg\t2\nmissing.jpg\t1\n");
 }
 
 static void compare_damaged(struct gpu_setup *setup, mr_on_error on_error, uint64_t least_errors)
@@ -88,10 +96,11 @@ static void compare_damaged(struct gpu_setup *setup, mr_on_error on_error, uint6
     for (uint64_t epoch = 0; epoch < 3; epoch++)
         gpu_lockstep_epoch(&pair, epoch);
     mr_loader_get_stats(pair.device, &stats);
-    gpu_report_expect(&setup->report, pair.n_errors >= least_errors, "%llu errors took a batch's place",
-                      (unsigned long long)pair.n_errors);
+    gpu_report_expect(&setup->report, pair.n_errors >= least_errors,
+                      "%llu errors took a batch's place", (unsigned long long)pair.n_errors);
     if (on_error != MR_ON_ERROR_FAIL)
-        gpu_report_expect(&setup->report, stats.n_damaged >= 12, "%llu damaged samples, not 12 or more",
+        gpu_report_expect(&setup->report, stats.n_damaged >= 12,
+                          "%llu damaged samples, not 12 or more",
                           (unsigned long long)stats.n_damaged);
     gpu_lockstep_close(&pair);
     free(spec);
@@ -135,10 +144,11 @@ static void killed_workers(struct gpu_setup *setup)
         n_killed += kill_workers(pair.device, epoch == 1 ? 64 : 1);
         gpu_lockstep_step(&pair, UINT64_MAX);
     }
-    gpu_report_expect(&setup->report, pair.n_batches == 3 * mr_loader_n_batches(pair.host), "%llu batches",
-                      (unsigned long long)pair.n_batches);
+    gpu_report_expect(&setup->report, pair.n_batches == 3 * mr_loader_n_batches(pair.host),
+                      "%llu batches", (unsigned long long)pair.n_batches);
     mr_loader_get_stats(pair.device, &stats);
-    gpu_report_expect(&setup->report, n_killed > 2 && stats.n_deaths > 0, "%u killed, %llu deaths counted", n_killed,
+    gpu_report_expect(&setup->report, n_killed > 2 && stats.n_deaths > 0,
+                      "%u killed, %llu deaths counted", n_killed,
                       (unsigned long long)stats.n_deaths);
     gpu_lockstep_close(&pair);
 }
@@ -167,7 +177,8 @@ static void several_loaders(struct gpu_setup *setup)
         options.dtype = dtypes[i];
         options.seed = i;
         options.batch_size = 6 + i;
-        pairs[i] = gpu_lockstep_open(setup, setup->photos, i == 1 ? "train:96" : "train:64", &options);
+        pairs[i] =
+            gpu_lockstep_open(setup, setup->photos, i == 1 ? "train:96" : "train:64", &options);
     }
     for (uint32_t round = 0; round < 6; round++)
         for (uint32_t i = 0; i < 3; i++)
@@ -179,7 +190,10 @@ static void several_loaders(struct gpu_setup *setup)
     gpu_lockstep_close(&pairs[0]);
 }
 
-/* A loader may go before its batches: they stay as they are, and the last release gives everything back. */
+/*
+ * A loader may go before its batches: they stay as they are, and the last release gives everything
+ * back.
+ */
 static void lent_batches_outlive_the_loader(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);
@@ -197,7 +211,8 @@ static void lent_batches_outlive_the_loader(struct gpu_setup *setup)
             uint32_t k = backwards ? 3 - i : i;
             gpu_lockstep_compare(&pair, host[k], device[k]);
             mr_batch_release(host[k]);
-            gpu_report_expect(&setup->report, mr_batch_release(device[k]) == MR_OK, "release %u failed", k);
+            gpu_report_expect(&setup->report, mr_batch_release(device[k]) == MR_OK,
+                              "release %u failed", k);
         }
     }
 }
@@ -217,8 +232,8 @@ static void all_buffers_lent(struct gpu_setup *setup)
             gpu_report_die(&setup->report, "%s", mr_loader_error(loader)->text);
     for (uint32_t i = 0; i < 2; i++) {
         mr_status status = mr_loader_next(loader, MR_FOREVER, &lent[2]);
-        gpu_report_expect(&setup->report, status == MR_ERR_STATE, "next gave %s with all buffers lent",
-                          mr_status_name(status));
+        gpu_report_expect(&setup->report, status == MR_ERR_STATE,
+                          "next gave %s with all buffers lent", mr_status_name(status));
     }
     mr_batch_release(lent[0]);
     mr_status status = mr_loader_next(loader, 10000, &lent[2]);
@@ -240,7 +255,8 @@ static void loaders_come_and_go(struct gpu_setup *setup)
         mr_loader *loader = gpu_setup_loader(setup, dataset, "train:64", &options);
         for (uint32_t k = 0; k < i % 4; k++) {
             mr_status status = mr_loader_next(loader, MR_FOREVER, &batch);
-            gpu_report_expect(&setup->report, status == MR_OK, "next gave %s", mr_status_name(status));
+            gpu_report_expect(&setup->report, status == MR_OK, "next gave %s",
+                              mr_status_name(status));
             mr_batch_release(batch);
         }
         if (i % 2)
@@ -250,16 +266,17 @@ static void loaders_come_and_go(struct gpu_setup *setup)
     mr_dataset_destroy(dataset);
 }
 
-const struct gpu_case gpu_life_cases[] = {{"several epochs, and jumps between them", compare_epochs},
-                                          {"orders of the caller's own", own_order},
-                                          {"a saved position is continued", compare_positions},
-                                          {"damaged files: the error takes the batch's place", damaged_fail},
-                                          {"damaged files: the next good one stands in", damaged_skip},
-                                          {"damaged files: zeros and mask 0", damaged_zero},
-                                          {"workers are killed in the middle", killed_workers},
-                                          {"no workers, and workers that are threads", ways_to_start},
-                                          {"three loaders at once", several_loaders},
-                                          {"lent batches outlive their loader", lent_batches_outlive_the_loader},
-                                          {"all buffers lent is a state, and no batch is lost", all_buffers_lent},
-                                          {"loaders come and go", loaders_come_and_go},
-                                          {NULL, NULL}};
+const struct gpu_case gpu_life_cases[] = {
+    {"several epochs, and jumps between them", compare_epochs},
+    {"orders of the caller's own", own_order},
+    {"a saved position is continued", compare_positions},
+    {"damaged files: the error takes the batch's place", damaged_fail},
+    {"damaged files: the next good one stands in", damaged_skip},
+    {"damaged files: zeros and mask 0", damaged_zero},
+    {"workers are killed in the middle", killed_workers},
+    {"no workers, and workers that are threads", ways_to_start},
+    {"three loaders at once", several_loaders},
+    {"lent batches outlive their loader", lent_batches_outlive_the_loader},
+    {"all buffers lent is a state, and no batch is lost", all_buffers_lent},
+    {"loaders come and go", loaders_come_and_go},
+    {NULL, NULL}};

@@ -41,8 +41,8 @@ static void constant_addresses(struct gpu_setup *setup)
         if (!gpu_report_expect(&setup->report, buffer < 5, "buffer %u of 5", buffer))
             break;
         const mr_array *array = mr_batch_array(batch, "image");
-        gpu_report_expect(&setup->report, array->device.kind == kind_of(setup), "the image is on kind %d",
-                          (int)array->device.kind);
+        gpu_report_expect(&setup->report, array->device.kind == kind_of(setup),
+                          "the image is on kind %d", (int)array->device.kind);
         n_seen += image[buffer] == NULL;
         gpu_report_expect(&setup->report,
                           !image[buffer] || (image[buffer] == mr_batch_data(batch, "image") &&
@@ -74,9 +74,10 @@ static void labels_elsewhere(struct gpu_setup *setup)
         mr_batch *batch = take_batch(setup, pair.device);
         mr_device device = mr_batch_array(batch, "label")->device;
         mr_device_kind wanted = places[i] == second ? kind_of(setup) : MR_DEVICE_HOST;
-        gpu_report_expect(&setup->report, device.kind == wanted, "labels for %s are on kind %d", places[i],
-                          (int)device.kind);
-        gpu_report_expect(&setup->report, mr_batch_array(batch, "image")->device.kind == kind_of(setup),
+        gpu_report_expect(&setup->report, device.kind == wanted, "labels for %s are on kind %d",
+                          places[i], (int)device.kind);
+        gpu_report_expect(&setup->report,
+                          mr_batch_array(batch, "image")->device.kind == kind_of(setup),
                           "the images have moved too");
         mr_batch_release(batch);
         gpu_lockstep_close(&pair);
@@ -111,7 +112,8 @@ static void split_over_devices(struct gpu_setup *setup)
         free((void *)names[i]);
 }
 
-static void expect_refusal(struct gpu_setup *setup, const mr_loader_options *options, const char *what)
+static void expect_refusal(struct gpu_setup *setup, const mr_loader_options *options,
+                           const char *what)
 {
     mr_dataset *dataset = gpu_setup_dataset(setup, setup->photos);
     mr_loader *loader = NULL;
@@ -144,8 +146,10 @@ static void count_bytes(struct gpu_setup *setup)
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     gpu_lockstep_epoch(&pair, 0);
-    gpu_report_expect(&setup->report, mr_loader_get_stats(pair.device, &stats) == MR_OK, "no statistics");
-    gpu_report_expect(&setup->report, stats.n_buffers == 3 && stats.h2d_bytes >= stats.n_samples * 3 * 64 * 64,
+    gpu_report_expect(&setup->report, mr_loader_get_stats(pair.device, &stats) == MR_OK,
+                      "no statistics");
+    gpu_report_expect(&setup->report,
+                      stats.n_buffers == 3 && stats.h2d_bytes >= stats.n_samples * 3 * 64 * 64,
                       "%u buffers, %llu bytes copied for %llu samples", stats.n_buffers,
                       (unsigned long long)stats.h2d_bytes, (unsigned long long)stats.n_samples);
     if (gpu_setup_on_gpu(setup))
@@ -153,9 +157,10 @@ static void count_bytes(struct gpu_setup *setup)
     gpu_lockstep_close(&pair);
 }
 
-const struct gpu_case gpu_place_cases[] = {{"buffers keep their addresses", constant_addresses},
-                                           {"labels on the host or on another device", labels_elsewhere},
-                                           {"a batch split over several devices", split_over_devices},
-                                           {"names that lead nowhere are refused in words", names_that_lead_nowhere},
-                                           {"copies are counted", count_bytes},
-                                           {NULL, NULL}};
+const struct gpu_case gpu_place_cases[] = {
+    {"buffers keep their addresses", constant_addresses},
+    {"labels on the host or on another device", labels_elsewhere},
+    {"a batch split over several devices", split_over_devices},
+    {"names that lead nowhere are refused in words", names_that_lead_nowhere},
+    {"copies are counted", count_bytes},
+    {NULL, NULL}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, memory and the gate of these programs. While the gate is closed nothing may be allocated, freed or loaded:
- * that can wait for the whole device.
+ * Streams, memory and the gate of these programs. While the gate is closed nothing may be
+ * allocated, freed or loaded: that can wait for the whole device.
  */
 #include "tests/gpu/gpu_cuda.h"
 
@@ -27,8 +27,8 @@ struct gpu_cuda gpu_cuda_open(struct gpu_setup *setup)
         gpu_report_die(cuda.report, "no NVIDIA driver");
     cudaRuntimeGetVersion(&runtime);
     if (driver / 1000 < runtime / 1000)
-        gpu_report_die(cuda.report, "the driver knows CUDA %d.%d, this program needs %d", driver / 1000,
-                       driver % 1000 / 10, runtime / 1000);
+        gpu_report_die(cuda.report, "the driver knows CUDA %d.%d, this program needs %d",
+                       driver / 1000, driver % 1000 / 10, runtime / 1000);
     cuda.ordinal = (int)strtol(setup->device + 5, NULL, 10);
     gpu_cuda_ok(&cuda, cudaSetDevice(cuda.ordinal), "cudaSetDevice");
     int n_sm;
@@ -36,7 +36,8 @@ struct gpu_cuda gpu_cuda_open(struct gpu_setup *setup)
                 "cudaDeviceGetAttribute");
     cuda.n_sm = (uint32_t)n_sm;
     gpu_cuda_ok(&cuda, gpu_kernels_load(), "loading the kernels");
-    gpu_cuda_ok(&cuda, cudaHostAlloc(&gate, sizeof *cuda.gate, cudaHostAllocMapped), "cudaHostAlloc");
+    gpu_cuda_ok(&cuda, cudaHostAlloc(&gate, sizeof *cuda.gate, cudaHostAllocMapped),
+                "cudaHostAlloc");
     memset(gate, 0, sizeof *cuda.gate);
     cuda.gate = gate;
     return cuda;
@@ -59,10 +60,11 @@ cudaStream_t gpu_cuda_stream(struct gpu_cuda *cuda, enum gpu_stream_kind kind)
 {
     cudaStream_t stream = NULL;
     if (kind != GPU_STREAM_NULL)
-        gpu_cuda_ok(
-            cuda,
-            cudaStreamCreateWithFlags(&stream, kind == GPU_STREAM_BLOCKING ? cudaStreamDefault : cudaStreamNonBlocking),
-            "cudaStreamCreateWithFlags");
+        gpu_cuda_ok(cuda,
+                    cudaStreamCreateWithFlags(&stream, kind == GPU_STREAM_BLOCKING
+                                                           ? cudaStreamDefault
+                                                           : cudaStreamNonBlocking),
+                    "cudaStreamCreateWithFlags");
     return stream;
 }
 
@@ -88,7 +90,8 @@ void gpu_cuda_close_gate(struct gpu_cuda *cuda, cudaStream_t stream)
 {
     cuda->gate->open = 0;
     cuda->gate->timed_out = 0;
-    gpu_cuda_ok(cuda, gpu_kernel_wait(cuda->gate, cuda->gate_limit_ns, stream), "the gate's launch");
+    gpu_cuda_ok(cuda, gpu_kernel_wait(cuda->gate, cuda->gate_limit_ns, stream),
+                "the gate's launch");
 }
 
 bool gpu_cuda_open_gate(struct gpu_cuda *cuda)

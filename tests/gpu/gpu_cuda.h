@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA side of the programs that order streams or measure. A failure ends the program with the function's message.
- * Only these programs use the runtime through it, never the library.
+ * The CUDA side of the programs that order streams or measure. A failure ends the program with the
+ * function's message. Only these programs use the runtime through it, never the library.
  */
 #ifndef TESTS_GPU_GPU_CUDA_H
 #define TESTS_GPU_GPU_CUDA_H
@@ -26,7 +26,12 @@ void gpu_cuda_close(struct gpu_cuda *cuda);
 /* Ends the program unless the error is 0. */
 void gpu_cuda_ok(struct gpu_cuda *cuda, int error, const char *what);
 
-enum gpu_stream_kind { GPU_STREAM_NULL, GPU_STREAM_BLOCKING, GPU_STREAM_NON_BLOCKING, GPU_STREAM_KINDS };
+enum gpu_stream_kind {
+    GPU_STREAM_NULL,
+    GPU_STREAM_BLOCKING,
+    GPU_STREAM_NON_BLOCKING,
+    GPU_STREAM_KINDS
+};
 const char *gpu_cuda_stream_name(enum gpu_stream_kind kind);
 /* NULL for GPU_STREAM_NULL. */
 cudaStream_t gpu_cuda_stream(struct gpu_cuda *cuda, enum gpu_stream_kind kind);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_facts: describes the machine, one fact a line, with the GPU's name alone in the line "gpu | NAME". The exit
- * status says whether this build can use a GPU; the output says why not.
+ * gpu_facts: describes the machine, one fact a line, with the GPU's name alone in the line "gpu |
+ * NAME". The exit status says whether this build can use a GPU; the output says why not.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -41,7 +41,10 @@ static void tell_text(const char *fact, const char *path)
         fclose(file);
 }
 
-/* Of the group that this process is in and of all above it: "0::/path" is version 2, "7:memory:/path" version 1. */
+/*
+ * Of the group that this process is in and of all above it: "0::/path" is version 2,
+ * "7:memory:/path" version 1.
+ */
 static void tell_limits(char *line)
 {
     bool is_2 = strncmp(line, "0::", 3) == 0;
@@ -81,7 +84,8 @@ static void tell_memory(void)
 static int get_attribute(struct gpu_cuda *cuda, enum cudaDeviceAttr which)
 {
     int value = 0;
-    gpu_cuda_ok(cuda, cudaDeviceGetAttribute(&value, which, cuda->ordinal), "cudaDeviceGetAttribute");
+    gpu_cuda_ok(cuda, cudaDeviceGetAttribute(&value, which, cuda->ordinal),
+                "cudaDeviceGetAttribute");
     return value;
 }
 
@@ -89,7 +93,8 @@ static int get_attribute(struct gpu_cuda *cuda, enum cudaDeviceAttr which)
 static void count_apart(struct gpu_setup *setup)
 {
     uint32_t n = mr_device_count(MR_DEVICE_CUDA, NULL);
-    if (n == 0 || !gpu_report_begin(&setup->report, "counting GPUs leaves the process able to fork"))
+    if (n == 0 ||
+        !gpu_report_begin(&setup->report, "counting GPUs leaves the process able to fork"))
         return;
     pid_t child = fork();
     if (child == 0) {
@@ -97,7 +102,8 @@ static void count_apart(struct gpu_setup *setup)
         _exit(cudaGetDeviceCount(&found) == cudaSuccess && (uint32_t)found == n ? 0 : 1);
     }
     int status = -1;
-    gpu_report_expect(&setup->report, child > 0 && waitpid(child, &status, 0) == child && status == 0,
+    gpu_report_expect(&setup->report,
+                      child > 0 && waitpid(child, &status, 0) == child && status == 0,
                       "the child ended with %d", status);
     gpu_report_end(&setup->report);
 }
@@ -123,24 +129,27 @@ int gpu_facts_main(int argc, char **argv)
     int runtime = 0;
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    gpu_cuda_ok(&cuda, cudaGetDeviceProperties(&properties, cuda.ordinal), "cudaGetDeviceProperties");
+    gpu_cuda_ok(&cuda, cudaGetDeviceProperties(&properties, cuda.ordinal),
+                "cudaGetDeviceProperties");
     gpu_cuda_ok(&cuda, cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
     uint32_t n = mr_device_count(MR_DEVICE_CUDA, &error);
     gpu_report_expect(&setup.report, n > 0, "mr_device_count: %s", error.text);
     printf("gpu | %s\n", properties.name);
-    gpu_report_fact("GPU", "%s, %u SMs, %.0f GiB, compute capability %d.%d", properties.name, cuda.n_sm,
-                    (double)all_bytes / (1 << 30), get_attribute(&cuda, cudaDevAttrComputeCapabilityMajor),
+    gpu_report_fact("GPU", "%s, %u SMs, %.0f GiB, compute capability %d.%d", properties.name,
+                    cuda.n_sm, (double)all_bytes / (1 << 30),
+                    get_attribute(&cuda, cudaDevAttrComputeCapabilityMajor),
                     get_attribute(&cuda, cudaDevAttrComputeCapabilityMinor));
     gpu_report_fact("GPU memory free", "%.1f GiB", (double)free_bytes / (1 << 30));
     gpu_report_fact("GPUs that mr_device_count finds", "%u", n);
     gpu_report_fact("copy engines", "%d", get_attribute(&cuda, cudaDevAttrAsyncEngineCount));
     gpu_report_fact("attributes 88, 99, 100",
-                    "PageableMemoryAccess %d, HostRegisterSupported %d, PageableMemoryAccessUsesHostPageTables %d",
+                    "PageableMemoryAccess %d, HostRegisterSupported %d, "
+                    "PageableMemoryAccessUsesHostPageTables %d",
                     get_attribute(&cuda, (enum cudaDeviceAttr)88),
                     get_attribute(&cuda, cudaDevAttrHostRegisterSupported),
                     get_attribute(&cuda, (enum cudaDeviceAttr)100));
-    gpu_report_fact("CUDA of the driver, of this build", "%d.%d, %d.%d", driver / 1000, driver % 1000 / 10,
-                    runtime / 1000, runtime % 1000 / 10);
+    gpu_report_fact("CUDA of the driver, of this build", "%d.%d, %d.%d", driver / 1000,
+                    driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     gpu_cuda_close(&cuda);
     gpu_report_end(&setup.report);
     return gpu_setup_end(&setup);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer; and next, use and release inside
- * a capture: they refuse, and the capture stays valid.
+ * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer; and next, use
+ * and release inside a capture: they refuse, and the capture stays valid.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -50,8 +50,10 @@ static uint64_t image_bytes(const mr_batch *batch)
 static void enqueue_step(struct graphs *g, const mr_batch *batch)
 {
     gpu_cuda_ok(&g->cuda, gpu_kernel_spin(200000, 4, 64, g->stream), "a spin");
-    gpu_cuda_ok(&g->cuda, gpu_kernel_sum(g->sum, mr_batch_data(batch, "image"), image_bytes(batch), g->stream),
-                "the sum");
+    gpu_cuda_ok(
+        &g->cuda,
+        gpu_kernel_sum(g->sum, mr_batch_data(batch, "image"), image_bytes(batch), g->stream),
+        "the sum");
 }
 
 static cudaGraphExec_t end_capture(struct graphs *g)
@@ -95,17 +97,20 @@ static void graph_per_buffer(struct graphs *g)
             n_captures++;
         }
         gpu_cuda_ok(&g->cuda, cudaGraphLaunch(g->graph[buffer], g->stream), "cudaGraphLaunch");
-        gpu_cuda_ok(&g->cuda, cudaMemcpyAsync(&sum, g->sum, sizeof sum, cudaMemcpyDeviceToHost, g->stream),
+        gpu_cuda_ok(&g->cuda,
+                    cudaMemcpyAsync(&sum, g->sum, sizeof sum, cudaMemcpyDeviceToHost, g->stream),
                     "cudaMemcpyAsync");
-        gpu_report_expect(&g->setup->report, mr_batch_release_on(batch, g->stream) == MR_OK, "release failed");
+        gpu_report_expect(&g->setup->report, mr_batch_release_on(batch, g->stream) == MR_OK,
+                          "release failed");
         gpu_cuda_sync(&g->cuda, g->stream);
         if (mr_loader_next(host, MR_FOREVER, &same) != MR_OK)
             gpu_report_die(&g->setup->report, "%s", mr_loader_error(host)->text);
-        gpu_report_expect(&g->setup->report, sum == sum_of_host(same), "batch %llu: the graph read other bytes",
-                          (unsigned long long)i);
+        gpu_report_expect(&g->setup->report, sum == sum_of_host(same),
+                          "batch %llu: the graph read other bytes", (unsigned long long)i);
         mr_batch_release(same);
     }
-    gpu_report_expect(&g->setup->report, n_captures >= 2 && n_captures <= 4, "%u graphs for 4 buffers", n_captures);
+    gpu_report_expect(&g->setup->report, n_captures >= 2 && n_captures <= 4,
+                      "%u graphs for 4 buffers", n_captures);
     for (uint32_t i = 0; i < MAX_BUFFERS; i++)
         if (g->graph[i])
             gpu_cuda_ok(&g->cuda, cudaGraphExecDestroy(g->graph[i]), "cudaGraphExecDestroy");
@@ -115,8 +120,8 @@ static void graph_per_buffer(struct graphs *g)
 
 static void expect_state(struct graphs *g, mr_status status, const char *call)
 {
-    gpu_report_expect(&g->setup->report, status == MR_ERR_STATE, "%s gave %s inside a capture", call,
-                      mr_status_name(status));
+    gpu_report_expect(&g->setup->report, status == MR_ERR_STATE, "%s gave %s inside a capture",
+                      call, mr_status_name(status));
 }
 
 static void refused_in(struct graphs *g, enum cudaStreamCaptureMode mode)
@@ -134,10 +139,12 @@ static void refused_in(struct graphs *g, enum cudaStreamCaptureMode mode)
     enqueue_step(g, batch);
     enum cudaStreamCaptureStatus capture;
     gpu_cuda_ok(&g->cuda, cudaStreamIsCapturing(g->stream, &capture), "cudaStreamIsCapturing");
-    gpu_report_expect(&g->setup->report, capture == cudaStreamCaptureStatusActive, "the capture has become invalid");
+    gpu_report_expect(&g->setup->report, capture == cudaStreamCaptureStatusActive,
+                      "the capture has become invalid");
     cudaGraphExec_t exec = end_capture(g);
     gpu_cuda_ok(&g->cuda, cudaGraphLaunch(exec, g->stream), "cudaGraphLaunch");
-    gpu_report_expect(&g->setup->report, mr_batch_release_on(batch, g->stream) == MR_OK, "release failed");
+    gpu_report_expect(&g->setup->report, mr_batch_release_on(batch, g->stream) == MR_OK,
+                      "release failed");
     batch = take_on(g, loader);
     gpu_report_expect(&g->setup->report, mr_batch_number(batch) == 1, "batch %llu came, not 1",
                       (unsigned long long)mr_batch_number(batch));
@@ -154,7 +161,9 @@ static void refuse_in_all(struct graphs *g)
     refused_in(g, cudaStreamCaptureModeRelaxed);
 }
 
-/* A capture that lasts while workers decode and copies are issued: neither side disturbs the other. */
+/*
+ * A capture that lasts while workers decode and copies are issued: neither side disturbs the other.
+ */
 static void copies_go_on(struct graphs *g)
 {
     mr_loader_options options = graph_options(g);
@@ -163,12 +172,14 @@ static void copies_go_on(struct graphs *g)
         mr_batch *batch = take_on(g, loader);
         mr_loader_stats stats = MR_LOADER_STATS_INIT;
         gpu_cuda_sync(&g->cuda, g->stream);
-        gpu_cuda_ok(&g->cuda, cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+        gpu_cuda_ok(&g->cuda, cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeGlobal),
+                    "cudaStreamBeginCapture");
         int64_t end = gpu_report_now_ns() + 5000000000;
         do
             mr_loader_get_stats(loader, &stats);
         while (stats.h2d_bytes < 3 * (BATCH * UINT64_C(150528)) && gpu_report_now_ns() < end);
-        gpu_report_expect(&g->setup->report, gpu_report_now_ns() < end, "no copy ended during the capture");
+        gpu_report_expect(&g->setup->report, gpu_report_now_ns() < end,
+                          "no copy ended during the capture");
         enqueue_step(g, batch);
         cudaGraphExec_t exec = end_capture(g);
         gpu_cuda_ok(&g->cuda, cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
@@ -190,12 +201,16 @@ static void caller_is_undisturbed(struct graphs *g)
     (void)cudaMemcpy(NULL, (void *)1, 1, (enum cudaMemcpyKind)99);
     mr_batch *batch = take_on(g, loader);
     mr_batch_release_on(batch, g->stream);
-    gpu_report_expect(&g->setup->report, cudaGetLastError() != cudaSuccess, "the caller's last error was taken");
-    gpu_cuda_ok(&g->cuda, cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
-    gpu_report_expect(&g->setup->report, mode == cudaStreamCaptureModeGlobal, "the caller's capture mode has changed");
+    gpu_report_expect(&g->setup->report, cudaGetLastError() != cudaSuccess,
+                      "the caller's last error was taken");
+    gpu_cuda_ok(&g->cuda, cudaThreadExchangeStreamCaptureMode(&mode),
+                "cudaThreadExchangeStreamCaptureMode");
+    gpu_report_expect(&g->setup->report, mode == cudaStreamCaptureModeGlobal,
+                      "the caller's capture mode has changed");
     mr_loader_destroy(loader);
     gpu_cuda_ok(&g->cuda, cudaGetDevice(&device), "cudaGetDevice");
-    gpu_report_expect(&g->setup->report, device == g->cuda.ordinal, "the caller's current device is now %d", device);
+    gpu_report_expect(&g->setup->report, device == g->cuda.ordinal,
+                      "the caller's current device is now %d", device);
 }
 
 int gpu_graph_main(int argc, char **argv)
@@ -203,10 +218,11 @@ int gpu_graph_main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(struct graphs *g);
-    } cases[] = {{"a graph for each buffer reads what the host reads", graph_per_buffer},
-                 {"next, use and release refuse inside a capture, which stays valid", refuse_in_all},
-                 {"copies go on during a long capture", copies_go_on},
-                 {"the caller's device, last error and capture mode stay", caller_is_undisturbed}};
+    } cases[] = {
+        {"a graph for each buffer reads what the host reads", graph_per_buffer},
+        {"next, use and release refuse inside a capture, which stays valid", refuse_in_all},
+        {"copies go on during a long capture", copies_go_on},
+        {"the caller's device, last error and capture mode stay", caller_is_undisturbed}};
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
     struct graphs g = {.setup = &setup, .cuda = gpu_cuda_open(&setup)};

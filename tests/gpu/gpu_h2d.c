@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_h2d [--device cuda:0] [--workers N] [--brief] [--tiny]: how fast the loader's copies are, against a bare loop of
- * cudaMemcpyAsync over page-locked memory. Batches are 256 x 224 x 224 x 3 bytes of records. All batches of an epoch
- * are filled into slots before the clock starts, so that neither decoding nor reading is measured. That takes 2.9 GB of
- * page-locked memory; a machine that refuses so much gets the brief measurement.
+ * gpu_h2d [--device cuda:0] [--workers N] [--brief] [--tiny]: how fast the loader's copies are,
+ * against a bare loop of cudaMemcpyAsync over page-locked memory. Batches are 256 x 224 x 224 x 3
+ * bytes of records. All batches of an epoch are filled into slots before the clock starts, so that
+ * neither decoding nor reading is measured. That takes 2.9 GB of page-locked memory; a machine that
+ * refuses so much gets the brief measurement.
  *
  * Each round runs all cases in turn and ratios are taken within a round, as bench/METHOD.md says.
  */
@@ -16,7 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 256, IMAGE_BYTES = 224 * 224 * 3, N_BUFFERS = 3, MAX_ROUNDS = 9, N_WHOLE = 24, N_BRIEF = 8 };
+enum {
+    BATCH = 256,
+    IMAGE_BYTES = 224 * 224 * 3,
+    N_BUFFERS = 3,
+    MAX_ROUNDS = 9,
+    N_WHOLE = 24,
+    N_BRIEF = 8
+};
 
 struct h2d {
     struct gpu_setup *setup;
@@ -35,10 +43,12 @@ static void *shared_memory(struct h2d *h, uint64_t len)
 {
     int fd = memfd_create("gpu_h2d", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
-        gpu_report_die(&h->setup->report, "no shared memory of %llu bytes", (unsigned long long)len);
+        gpu_report_die(&h->setup->report, "no shared memory of %llu bytes",
+                       (unsigned long long)len);
     void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (memory == MAP_FAILED)
-        gpu_report_die(&h->setup->report, "no shared memory of %llu bytes", (unsigned long long)len);
+        gpu_report_die(&h->setup->report, "no shared memory of %llu bytes",
+                       (unsigned long long)len);
     close(fd);
     return memory;
 }
@@ -49,8 +59,8 @@ static double bare_loop(struct h2d *h, const uint8_t *from)
     int64_t begin = gpu_report_now_ns();
     for (uint32_t i = 0; i < n; i++)
         gpu_cuda_ok(&h->cuda,
-                    cudaMemcpyAsync(h->device[i % N_BUFFERS], from + i * h->batch_bytes, h->batch_bytes,
-                                    cudaMemcpyHostToDevice, h->stream),
+                    cudaMemcpyAsync(h->device[i % N_BUFFERS], from + i * h->batch_bytes,
+                                    h->batch_bytes, cudaMemcpyHostToDevice, h->stream),
                     "cudaMemcpyAsync");
     gpu_cuda_sync(&h->cuda, h->stream);
     return n * (double)h->batch_bytes / (double)(gpu_report_now_ns() - begin);
@@ -71,7 +81,9 @@ static mr_loader *make_loader(struct h2d *h, mr_dataset *dataset, mr_dtype dtype
     return gpu_setup_loader(h->setup, dataset, NULL, &options);
 }
 
-/* Until the whole epoch lies in slots and the buffers are full: nothing but copies is left to do. */
+/*
+ * Until the whole epoch lies in slots and the buffers are full: nothing but copies is left to do.
+ */
 static void wait_filled(struct h2d *h, mr_loader *loader)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
@@ -81,11 +93,16 @@ static void wait_filled(struct h2d *h, mr_loader *loader)
         nanosleep(&pause, NULL);
         mr_loader_get_stats(loader, &stats);
         if (gpu_report_now_ns() > end)
-            gpu_report_die(&h->setup->report, "%u of %u batches are ready after 30 s", stats.n_ready, h->n_batches);
-    } while (stats.n_ready < h->n_batches || stats.h2d_bytes < N_BUFFERS * h->batch_bytes || stats.n_copying);
+            gpu_report_die(&h->setup->report, "%u of %u batches are ready after 30 s",
+                           stats.n_ready, h->n_batches);
+    } while (stats.n_ready < h->n_batches || stats.h2d_bytes < N_BUFFERS * h->batch_bytes ||
+             stats.n_copying);
 }
 
-/* GB/s of the copies that were not in the buffers at the start; on_stream: by the copies' own events. */
+/*
+ * GB/s of the copies that were not in the buffers at the start; on_stream: by the copies' own
+ * events.
+ */
 static double through_loader(struct h2d *h, mr_dtype dtype, double *on_stream_out)
 {
     mr_dataset *dataset = gpu_setup_dataset(h->setup, h->spec);
@@ -107,7 +124,8 @@ static double through_loader(struct h2d *h, mr_dtype dtype, double *on_stream_ou
     do
         mr_loader_get_stats(loader, &after);
     while (after.n_copying);
-    *on_stream_out = (double)(after.h2d_bytes - before.h2d_bytes) / (double)(after.h2d_ns - before.h2d_ns);
+    *on_stream_out =
+        (double)(after.h2d_bytes - before.h2d_bytes) / (double)(after.h2d_ns - before.h2d_ns);
     mr_loader_destroy(loader);
     mr_dataset_destroy(dataset);
     return (h->n_batches - N_BUFFERS) * (double)h->batch_bytes / (double)took;
@@ -116,7 +134,8 @@ static double through_loader(struct h2d *h, mr_dtype dtype, double *on_stream_ou
 static void measure_copies(struct h2d *h, uint32_t n_rounds)
 {
     double registered[MAX_ROUNDS], allocated[MAX_ROUNDS], copier[MAX_ROUNDS], finished[MAX_ROUNDS];
-    double stream[MAX_ROUNDS], unused, to_registered[MAX_ROUNDS], to_allocated[MAX_ROUNDS], to_finished[MAX_ROUNDS];
+    double stream[MAX_ROUNDS], unused, to_registered[MAX_ROUNDS], to_allocated[MAX_ROUNDS],
+        to_finished[MAX_ROUNDS];
     double stream_ratio[MAX_ROUNDS];
     bare_loop(h, h->registered);
     bare_loop(h, h->allocated);
@@ -134,11 +153,14 @@ static void measure_copies(struct h2d *h, uint32_t n_rounds)
     gpu_report_figure("H2D, bare loop, cudaHostAlloc, GB/s", allocated, n_rounds, true, 0);
     gpu_report_figure("H2D, loader, u8, GB/s", copier, n_rounds, true, 0);
     gpu_report_figure("H2D, loader, u8, on the copy stream, GB/s", stream, n_rounds, true, 0);
-    gpu_report_figure("H2D, loader, u8 finished to f16 nchw, GB/s of u8", finished, n_rounds, true, 0);
+    gpu_report_figure("H2D, loader, u8 finished to f16 nchw, GB/s of u8", finished, n_rounds, true,
+                      0);
     gpu_report_figure("H2D, loader / bare loop, registered", to_registered, n_rounds, true, 0.95);
     gpu_report_figure("H2D, loader / bare loop, cudaHostAlloc", to_allocated, n_rounds, true, 0);
-    gpu_report_figure("H2D, loader on the copy stream / bare loop, registered", stream_ratio, n_rounds, true, 0);
-    gpu_report_figure("H2D, loader with finishing / bare loop, registered", to_finished, n_rounds, true, 0);
+    gpu_report_figure("H2D, loader on the copy stream / bare loop, registered", stream_ratio,
+                      n_rounds, true, 0);
+    gpu_report_figure("H2D, loader with finishing / bare loop, registered", to_finished, n_rounds,
+                      true, 0);
 }
 
 static void repeat_file(struct h2d *h, const char *file, uint32_t n_batches)
@@ -155,7 +177,9 @@ static void repeat_file(struct h2d *h, const char *file, uint32_t n_batches)
     free(files);
 }
 
-/* The slab and the bare loop's two blocks are as long as each other: would a loader give all three? */
+/*
+ * The slab and the bare loop's two blocks are as long as each other: would a loader give all three?
+ */
 static bool is_memory_there(struct h2d *h)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
@@ -185,7 +209,9 @@ int gpu_h2d_main(int argc, char **argv)
 {
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
-    struct h2d h = {.setup = &setup, .cuda = gpu_cuda_open(&setup), .batch_size = gpu_setup_batch(&setup, BATCH)};
+    struct h2d h = {.setup = &setup,
+                    .cuda = gpu_cuda_open(&setup),
+                    .batch_size = gpu_setup_batch(&setup, BATCH)};
     h.batch_bytes = (uint64_t)h.batch_size * IMAGE_BYTES;
     gpu_report_begin(&setup.report, "H2D of the loader against a bare loop");
 
@@ -201,7 +227,8 @@ int gpu_h2d_main(int argc, char **argv)
     cudaError_t code = cudaHostRegister(h.registered, len, cudaHostRegisterPortable);
     if (code != cudaSuccess) {
         (void)cudaGetLastError();
-        gpu_report_fact("h2d's registered memory", "is pageable: cudaHostRegister: %s", cudaGetErrorString(code));
+        gpu_report_fact("h2d's registered memory", "is pageable: cudaHostRegister: %s",
+                        cudaGetErrorString(code));
     }
     gpu_cuda_ok(&h.cuda, cudaHostAlloc(&allocated, len, cudaHostAllocPortable), "cudaHostAlloc");
     memset(allocated, 1, len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that take a known time or wait for the host. Time is the GPU's own nanosecond clock, so a change of its
- * frequency changes no duration.
+ * Kernels that take a known time or wait for the host. Time is the GPU's own nanosecond clock, so a
+ * change of its frequency changes no duration.
  */
 #include "tests/gpu/gpu_kernels.h"
 
@@ -36,7 +36,8 @@ static __global__ void wait(volatile struct gpu_gate *gate, int64_t limit_ns)
 
 static __global__ void memory(float *out, const float *in, uint64_t n)
 {
-    for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < n; i += (uint64_t)gridDim.x * blockDim.x)
+    for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * blockDim.x)
         out[i] = in[i] * 1.5f + 1.0f;
 }
 
@@ -54,15 +55,16 @@ static __global__ void compute(float *out, uint32_t n_rounds)
 static __global__ void sum(unsigned long long *total, const uint8_t *bytes, uint64_t n)
 {
     unsigned long long mine = 0;
-    for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < n; i += (uint64_t)gridDim.x * blockDim.x)
+    for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * blockDim.x)
         mine += bytes[i];
     atomicAdd(total, mine);
 }
 
 extern "C" int gpu_kernels_load(void)
 {
-    const void *const kernels[] = {(const void *)spin, (const void *)wait, (const void *)memory, (const void *)compute,
-                                   (const void *)sum};
+    const void *const kernels[] = {(const void *)spin, (const void *)wait, (const void *)memory,
+                                   (const void *)compute, (const void *)sum};
     for (const void *kernel : kernels) {
         cudaFuncAttributes attributes;
         cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
@@ -91,7 +93,8 @@ extern "C" void gpu_kernel_open(volatile struct gpu_gate *gate)
     gate->open = 1;
 }
 
-extern "C" int gpu_kernel_memory(float *out, const float *in, uint64_t n, uint32_t n_blocks, void *stream)
+extern "C" int gpu_kernel_memory(float *out, const float *in, uint64_t n, uint32_t n_blocks,
+                                 void *stream)
 {
     memory<<<n_blocks, THREADS, 0, (cudaStream_t)stream>>>(out, in, n);
     return (int)cudaGetLastError();
@@ -103,7 +106,8 @@ extern "C" int gpu_kernel_compute(float *out, uint32_t n_rounds, uint32_t n_bloc
     return (int)cudaGetLastError();
 }
 
-extern "C" int gpu_kernel_sum(unsigned long long *total, const uint8_t *bytes, uint64_t n, void *stream)
+extern "C" int gpu_kernel_sum(unsigned long long *total, const uint8_t *bytes, uint64_t n,
+                              void *stream)
 {
     cudaError_t error = cudaMemsetAsync(total, 0, sizeof *total, (cudaStream_t)stream);
     if (error == cudaSuccess) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that take a known time or wait for a word from the host. Each function launches one on a stream and returns
- * the CUDA runtime's error. NULL is the default stream of the current device. gpu_kernels_double.c has their twins on
- * the double of the runtime.
+ * Kernels that take a known time or wait for a word from the host. Each function launches one on a
+ * stream and returns the CUDA runtime's error. NULL is the default stream of the current device.
+ * gpu_kernels_double.c has their twins on the double of the runtime.
  */
 #ifndef TESTS_GPU_GPU_KERNELS_H
 #define TESTS_GPU_GPU_KERNELS_H
@@ -13,7 +13,10 @@
 extern "C" {
 #endif
 
-/* Load all kernels now: the first launch of a kernel may wait for the device, and would then wait for a closed gate. */
+/*
+ * Load all kernels now: the first launch of a kernel may wait for the device, and would then wait
+ * for a closed gate.
+ */
 int gpu_kernels_load(void);
 
 /* Every thread of n_blocks blocks is busy for so long. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of gpu_kernels.cu on the double of the runtime, so that gpu_order and gpu_graph run in every CI. A gate
- * of the double opens once, so each wait takes the next of its 64.
+ * The kernels of gpu_kernels.cu on the double of the runtime, so that gpu_order and gpu_graph run
+ * in every CI. A gate of the double opens once, so each wait takes the next of its 64.
  */
 #include "tests/gpu/gpu_kernels.h"
 
@@ -32,9 +32,10 @@ void gpu_kernel_open(volatile struct gpu_gate *gate)
 
 int gpu_kernel_memory(float *out, const float *in, uint64_t n, uint32_t n_blocks, void *stream)
 {
-    struct double_kernel kernel = {.name = "memory",
-                                   .accesses = {{(void *)in, n * sizeof *in, false}, {out, n * sizeof *out, true}},
-                                   .n_accesses = 2};
+    struct double_kernel kernel = {
+        .name = "memory",
+        .accesses = {{(void *)in, n * sizeof *in, false}, {out, n * sizeof *out, true}},
+        .n_accesses = 2};
     (void)n_blocks;
     return (int)double_launch(stream, &kernel);
 }
@@ -57,10 +58,11 @@ static void add_up(void *user, void *const *views)
 
 int gpu_kernel_sum(unsigned long long *total, const uint8_t *bytes, uint64_t n, void *stream)
 {
-    struct double_kernel kernel = {.name = "sum",
-                                   .accesses = {{(void *)bytes, n, false}, {total, sizeof *total, true}},
-                                   .n_accesses = 2,
-                                   .run = add_up,
-                                   .user = (void *)(uintptr_t)n};
+    struct double_kernel kernel = {
+        .name = "sum",
+        .accesses = {{(void *)bytes, n, false}, {total, sizeof *total, true}},
+        .n_accesses = 2,
+        .run = add_up,
+        .user = (void *)(uintptr_t)n};
     return (int)double_launch(stream, &kernel);
 }

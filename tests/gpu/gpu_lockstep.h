@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two loaders of one dataset side by side, one on the host and one on a device, with the same options except the
- * device: every status, every array and every byte must be equal.
+ * Two loaders of one dataset side by side, one on the host and one on a device, with the same
+ * options except the device: every status, every array and every byte must be equal.
  */
 #ifndef TESTS_GPU_GPU_LOCKSTEP_H
 #define TESTS_GPU_GPU_LOCKSTEP_H
@@ -18,9 +18,12 @@ struct gpu_lockstep {
     uint64_t n_errors; /* that took the place of a batch, in both alike */
 };
 
-/* options are those of the device's loader; a device that they do not name is setup's. transform NULL: the default. */
-struct gpu_lockstep gpu_lockstep_open(struct gpu_setup *setup, const char *spec, const char *transform,
-                                      const mr_loader_options *options);
+/*
+ * options are those of the device's loader; a device that they do not name is setup's. transform
+ * NULL: the default.
+ */
+struct gpu_lockstep gpu_lockstep_open(struct gpu_setup *setup, const char *spec,
+                                      const char *transform, const mr_loader_options *options);
 void gpu_lockstep_close(struct gpu_lockstep *pair);
 
 /* Compare at most max_batches of the present epoch; false when it ended, or something differs. */

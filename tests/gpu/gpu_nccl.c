@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_nccl [--device cuda:0] [--only WORD] [--brief]: groups over NCCL on real devices: one rank, and two where there
- * are two GPUs. The module must be found: in MR_MODULE_PATH, or beside this program.
+ * gpu_nccl [--device cuda:0] [--only WORD] [--brief]: groups over NCCL on real devices: one rank,
+ * and two where there are two GPUs. The module must be found: in MR_MODULE_PATH, or beside this
+ * program.
  *
- * Invariant: ranks are forked, so this process itself must not start CUDA, not even to count the GPUs.
+ * Invariant: ranks are forked, so this process itself must not start CUDA, not even to count the
+ * GPUs.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -46,7 +48,8 @@ struct job {
     void (*run)(struct rank *rank);
 };
 
-static mr_status join_group(const struct rank *rank, uint32_t timeout_ms, mr_group **group_out, mr_error *error)
+static mr_status join_group(const struct rank *rank, uint32_t timeout_ms, mr_group **group_out,
+                            mr_error *error)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     options.backend = "nccl";
@@ -67,12 +70,14 @@ static int be_rank(uint32_t number, void *arg)
 {
     const struct job *job = arg;
     struct gpu_setup setup = *job->setup;
-    struct rank rank = {.setup = &setup, .report = &setup.report, .number = number, .n_ranks = job->n_ranks};
+    struct rank rank = {
+        .setup = &setup, .report = &setup.report, .number = number, .n_ranks = job->n_ranks};
     mr_error error;
     setup.report.clean_up = NULL; /* the parent's */
     setup.report.failed = false;
     setup.report.n_notes = 0;
-    char *own = job->n_ranks > 1 && !job->same_device ? gpu_setup_device_name(job->setup, number) : NULL;
+    char *own =
+        job->n_ranks > 1 && !job->same_device ? gpu_setup_device_name(job->setup, number) : NULL;
     if (own)
         setup.device = own;
     rank.cuda = gpu_cuda_open(&setup);
@@ -100,8 +105,8 @@ static void run_job(struct gpu_setup *setup, const char *name, const struct job 
     fflush(stdout);
     mr_status status = mr_launch_spawn(be_rank, job.n_ranks, &job, &options, &result, &error);
     if (gpu_report_expect(&setup->report, status == MR_OK, "mr_launch_spawn: %s", error.text))
-        gpu_report_expect(&setup->report, result.exit_status == 0, "rank %d ended with %d", result.rank,
-                          result.exit_status);
+        gpu_report_expect(&setup->report, result.exit_status == 0, "rank %d ended with %d",
+                          result.rank, result.exit_status);
     gpu_report_end(&setup->report);
 }
 
@@ -129,15 +134,20 @@ static void copy_to_host(void *user, void *host, const void *memory, size_t n_by
 
 static void meet_contract(struct rank *rank)
 {
-    struct contract_memory memory = {&rank->cuda, take_memory, give_back, copy_to_device, copy_to_host};
+    struct contract_memory memory = {&rank->cuda, take_memory, give_back, copy_to_device,
+                                     copy_to_host};
     char words[CONTRACT_WORDS] = "";
     uint32_t n_wrong = contract_group_run(rank->group, &memory, words);
-    gpu_report_expect(rank->report, n_wrong == 0, "rank %u: %u wrong; %s", rank->number, n_wrong, words);
+    gpu_report_expect(rank->report, n_wrong == 0, "rank %u: %u wrong; %s", rank->number, n_wrong,
+                      words);
 }
 
 /* ---- order ---- */
 
-/* A gate holds the first stream back: the collective waits for it, and the second stream for the collective. */
+/*
+ * A gate holds the first stream back: the collective waits for it, and the second stream for the
+ * collective.
+ */
 static void stand_between_streams(struct rank *rank)
 {
     struct gpu_cuda *cuda = &rank->cuda;
@@ -149,20 +159,25 @@ static void stand_between_streams(struct rank *rank)
     mr_group_work *work;
     gpu_cuda_ok(cuda, cudaHostAlloc(&pinned, len, cudaHostAllocDefault), "cudaHostAlloc");
     gpu_cuda_ok(cuda, cudaMemset(buffer, 0, len), "cudaMemset");
-    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
+    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM),
+              "a first all_reduce");
     gpu_cuda_close_gate(cuda, before);
     gpu_cuda_ok(cuda, cudaMemsetAsync(buffer, 1, len, before), "cudaMemsetAsync");
-    expect_ok(rank, mr_group_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, before, &work),
+    expect_ok(rank,
+              mr_group_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, before, &work),
               "all_reduce");
-    gpu_report_expect(rank->report, mr_group_work_test(work) == MR_PENDING, "all_reduce did not wait for its stream");
+    gpu_report_expect(rank->report, mr_group_work_test(work) == MR_PENDING,
+                      "all_reduce did not wait for its stream");
     expect_ok(rank, mr_group_work_wait(work, after), "mr_group_work_wait");
-    gpu_cuda_ok(cuda, cudaMemcpyAsync(pinned, buffer, len, cudaMemcpyDeviceToHost, after), "cudaMemcpyAsync");
-    gpu_report_expect(rank->report, cudaStreamQuery(after) == cudaErrorNotReady, "the reader did not wait");
+    gpu_cuda_ok(cuda, cudaMemcpyAsync(pinned, buffer, len, cudaMemcpyDeviceToHost, after),
+                "cudaMemcpyAsync");
+    gpu_report_expect(rank->report, cudaStreamQuery(after) == cudaErrorNotReady,
+                      "the reader did not wait");
     gpu_report_expect(rank->report, gpu_cuda_open_gate(cuda), "the host waited for the device");
     gpu_cuda_sync(cuda, after);
     for (uint32_t i = 0; i < N_INTS; i += N_INTS - 1)
-        gpu_report_expect(rank->report, ((uint32_t *)pinned)[i] == rank->n_ranks * PATTERN, "number %u is %x", i,
-                          ((uint32_t *)pinned)[i]);
+        gpu_report_expect(rank->report, ((uint32_t *)pinned)[i] == rank->n_ranks * PATTERN,
+                          "number %u is %x", i, ((uint32_t *)pinned)[i]);
     expect_ok(rank, mr_group_work_sync(work, MR_FOREVER), "mr_group_work_sync");
     mr_group_work_free(work);
     gpu_cuda_stream_end(cuda, before);
@@ -178,9 +193,12 @@ static void refuse_capture(struct rank *rank)
     cudaGraph_t graph = NULL;
     void *buffer = gpu_cuda_alloc(cuda, 64);
     mr_group_work *work = NULL;
-    gpu_cuda_ok(cuda, cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-    mr_status status = mr_group_all_reduce_async(rank->group, buffer, 16, MR_I32, MR_SUM, stream, &work);
-    gpu_report_expect(rank->report, status == MR_ERR_STATE, "all_reduce in a capture: %s", mr_status_name(status));
+    gpu_cuda_ok(cuda, cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal),
+                "cudaStreamBeginCapture");
+    mr_status status =
+        mr_group_all_reduce_async(rank->group, buffer, 16, MR_I32, MR_SUM, stream, &work);
+    gpu_report_expect(rank->report, status == MR_ERR_STATE, "all_reduce in a capture: %s",
+                      mr_status_name(status));
     expect_ok(rank, mr_group_same(rank->group, 7, "a number"), "mr_group_same beside a capture");
     gpu_cuda_ok(cuda, cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     gpu_cuda_ok(cuda, cudaGraphDestroy(graph), "cudaGraphDestroy");
@@ -207,14 +225,17 @@ static void sum_metrics(struct rank *rank)
         gpu_report_die(rank->report, "mr_metrics_create: %s", error.text);
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 12; i++)
-            if (mr_metrics_add_device(metrics, names[i % 6], &values[i % 6], dtypes[i % 6], 2, streams[i / 6]) != MR_OK)
-                gpu_report_die(rank->report, "mr_metrics_add_device: %s", mr_metrics_error(metrics)->text);
+            if (mr_metrics_add_device(metrics, names[i % 6], &values[i % 6], dtypes[i % 6], 2,
+                                      streams[i / 6]) != MR_OK)
+                gpu_report_die(rank->report, "mr_metrics_add_device: %s",
+                               mr_metrics_error(metrics)->text);
         if (mr_metrics_reduce(metrics) != MR_OK)
             gpu_report_die(rank->report, "mr_metrics_reduce: %s", mr_metrics_error(metrics)->text);
         for (uint32_t i = 0; i < 6; i++) {
             double sum = mr_metrics_sum(metrics, names[i]);
             double count = mr_metrics_count(metrics, names[i]);
-            gpu_report_expect(rank->report, sum == rank->n_ranks * 2.0 * (3 + i) && count == rank->n_ranks * 4.0,
+            gpu_report_expect(rank->report,
+                              sum == rank->n_ranks * 2.0 * (3 + i) && count == rank->n_ranks * 4.0,
                               "round %u, %s: %g of %g", round, names[i], sum, count);
         }
     }
@@ -236,16 +257,17 @@ static void begin_and_end(struct rank *rank)
         copy_to_device(&rank->cuda, number, &one, sizeof one);
         mr_status status = mr_group_all_reduce(part, number, 1, MR_I32, MR_SUM);
         copy_to_host(&rank->cuda, &sum, number, sizeof sum);
-        gpu_report_expect(rank->report, status == MR_OK && (uint32_t)sum == rank->n_ranks, "cycle %u: %s, %d", i,
-                          mr_status_name(status), (int)sum);
+        gpu_report_expect(rank->report, status == MR_OK && (uint32_t)sum == rank->n_ranks,
+                          "cycle %u: %s, %d", i, mr_status_name(status), (int)sum);
         mr_group_destroy(part);
     }
     give_back(&rank->cuda, number);
 }
 
 /*
- * The gate stays shut for longer than the group waits. ncclCommAbort() may wait for the device: the group gives it
- * GIVE_UP_MS, that of dist/group/device_work.c, and then reports the timeout without it.
+ * The gate stays shut for longer than the group waits. ncclCommAbort() may wait for the device: the
+ * group gives it GIVE_UP_MS, that of dist/group/device_work.c, and then reports the timeout without
+ * it.
  */
 static void run_out_of_time(struct rank *rank)
 {
@@ -253,16 +275,19 @@ static void run_out_of_time(struct rank *rank)
     cudaStream_t stream = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     uint32_t *buffer = gpu_cuda_alloc(cuda, N_INTS * sizeof *buffer);
     mr_group_work *work;
-    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
+    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM),
+              "a first all_reduce");
     cuda->gate_limit_ns = INT64_C(1000000) * LONG_GATE_MS;
     gpu_cuda_close_gate(cuda, stream);
-    expect_ok(rank, mr_group_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, stream, &work),
+    expect_ok(rank,
+              mr_group_all_reduce_async(rank->group, buffer, N_INTS, MR_I32, MR_SUM, stream, &work),
               "all_reduce");
     int64_t begin_ns = gpu_report_now_ns();
     mr_status status = mr_group_work_sync(work, MR_FOREVER);
     double took_ms = (double)(gpu_report_now_ns() - begin_ns) / 1e6;
-    gpu_report_expect(rank->report, status == MR_ERR_TIMEOUT && took_ms < SHORT_MS + GIVE_UP_MS + 1000,
-                      "%s after %.0f ms: %s", mr_status_name(status), took_ms, mr_group_error(rank->group)->text);
+    gpu_report_expect(
+        rank->report, status == MR_ERR_TIMEOUT && took_ms < SHORT_MS + GIVE_UP_MS + 1000,
+        "%s after %.0f ms: %s", mr_status_name(status), took_ms, mr_group_error(rank->group)->text);
     gpu_report_figure("nccl: a timeout of 1000 ms is reported after, ms", &took_ms, 1, false, 0);
     gpu_report_expect(rank->report, gpu_cuda_open_gate(cuda), "the gate's limit came first");
     mr_group_work_free(work);
@@ -276,23 +301,28 @@ static void be_refused(struct rank *rank)
     mr_group *group = NULL;
     mr_error error = {0};
     mr_status status = join_group(rank, TIMEOUT_MS, &group, &error);
-    gpu_report_expect(rank->report, status == MR_ERR_INVALID && strstr(error.text, "ranks 0 and 1 are both on"),
+    gpu_report_expect(rank->report,
+                      status == MR_ERR_INVALID && strstr(error.text, "ranks 0 and 1 are both on"),
                       "rank %u: %s: %s", rank->number, mr_status_name(status), error.text);
     mr_group_destroy(group);
 }
 
-/* Rank 1 goes without a word; its status is 0, so that the launcher lets rank 0 find out by itself. */
+/*
+ * Rank 1 goes without a word; its status is 0, so that the launcher lets rank 0 find out by itself.
+ */
 static void lose_a_rank(struct rank *rank)
 {
     uint32_t *buffer = gpu_cuda_alloc(&rank->cuda, N_INTS * sizeof *buffer);
-    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM), "a first all_reduce");
+    expect_ok(rank, mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM),
+              "a first all_reduce");
     if (rank->number == 1)
         _exit(0);
     int64_t begin_ns = gpu_report_now_ns();
     mr_status status = mr_group_all_reduce(rank->group, buffer, N_INTS, MR_I32, MR_SUM);
     double took_ms = (double)(gpu_report_now_ns() - begin_ns) / 1e6;
     const char *words = mr_group_error(rank->group)->text;
-    gpu_report_expect(rank->report, status == MR_ERR_PEER && strstr(words, "rank 1") && took_ms < TIMEOUT_MS,
+    gpu_report_expect(rank->report,
+                      status == MR_ERR_PEER && strstr(words, "rank 1") && took_ms < TIMEOUT_MS,
                       "%s after %.0f ms: %s", mr_status_name(status), took_ms, words);
     mr_group_destroy(rank->group);
     rank->group = NULL;
@@ -310,7 +340,9 @@ static void measure_calls(struct rank *rank, const char *size, uint64_t n)
     gpu_cuda_ok(&rank->cuda, cudaMemset(buffer, 0, n * sizeof *buffer), "cudaMemset");
     for (uint32_t i = 0; i < N_TIMES; i++) {
         int64_t begin_ns = gpu_report_now_ns();
-        expect_ok(rank, mr_group_all_reduce_async(rank->group, buffer, n, MR_F32, MR_SUM, NULL, &work), "all_reduce");
+        expect_ok(rank,
+                  mr_group_all_reduce_async(rank->group, buffer, n, MR_F32, MR_SUM, NULL, &work),
+                  "all_reduce");
         issue_us[i] = (double)(gpu_report_now_ns() - begin_ns) / 1e3;
         expect_ok(rank, mr_group_work_sync(work, MR_FOREVER), "mr_group_work_sync");
         whole_us[i] = (double)(gpu_report_now_ns() - begin_ns) / 1e3;
@@ -319,7 +351,8 @@ static void measure_calls(struct rank *rank, const char *size, uint64_t n)
     give_back(&rank->cuda, buffer);
     if (rank->number != 0)
         return;
-    char *issue = gpu_setup_text("nccl, %u ranks: all_reduce of %s is issued, us", rank->n_ranks, size);
+    char *issue =
+        gpu_setup_text("nccl, %u ranks: all_reduce of %s is issued, us", rank->n_ranks, size);
     char *whole = gpu_setup_text("nccl, %u ranks: all_reduce of %s, us", rank->n_ranks, size);
     gpu_report_figure(issue, issue_us, N_TIMES, false, 0);
     gpu_report_figure(whole, whole_us, N_TIMES, false, 0);
@@ -344,16 +377,19 @@ int gpu_nccl_main(int argc, char **argv)
         struct job job;
     } cases[] = {
         {"one rank: all collectives, types and operations", {.n_ranks = 1, .run = meet_contract}},
-        {"one rank: a collective stands between two streams", {.n_ranks = 1, .run = stand_between_streams}},
+        {"one rank: a collective stands between two streams",
+         {.n_ranks = 1, .run = stand_between_streams}},
         {"one rank: a captured stream is refused", {.n_ranks = 1, .run = refuse_capture}},
         {"one rank: metrics of values on the device", {.n_ranks = 1, .run = sum_metrics}},
         {"one rank: groups begin and end", {.n_ranks = 1, .run = begin_and_end}},
         {"one rank: a collective that does not end is ended by its timeout",
          {.n_ranks = 1, .run = run_out_of_time, .timeout_ms = SHORT_MS}},
         {"one rank: figures", {.n_ranks = 1, .run = measure_all}},
-        {"two ranks on one GPU are refused in words", {.n_ranks = 2, .run = be_refused, .same_device = true}},
+        {"two ranks on one GPU are refused in words",
+         {.n_ranks = 2, .run = be_refused, .same_device = true}},
         {"two ranks: all collectives, types and operations", {.n_ranks = 2, .run = meet_contract}},
-        {"two ranks: a collective stands between two streams", {.n_ranks = 2, .run = stand_between_streams}},
+        {"two ranks: a collective stands between two streams",
+         {.n_ranks = 2, .run = stand_between_streams}},
         {"two ranks: metrics of values on the device", {.n_ranks = 2, .run = sum_metrics}},
         {"two ranks: groups begin and end", {.n_ranks = 2, .run = begin_and_end}},
         {"two ranks: a lost rank is named", {.n_ranks = 2, .run = lose_a_rank}},

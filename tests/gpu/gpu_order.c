@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_order [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: which stream waits for which, on a real device.
+ * gpu_order [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: which stream waits for
+ * which, on a real device.
  *
- * A gate, a kernel that spins until the host opens it, holds a stream back, so a missing wait is a wrong byte and not a
- * race that is usually won. Each rule is also run with its wait left out on purpose: those cases pass when the bytes
- * are wrong, which shows that the test can fail on this device.
+ * A gate, a kernel that spins until the host opens it, holds a stream back, so a missing wait is a
+ * wrong byte and not a race that is usually won. Each rule is also run with its wait left out on
+ * purpose: those cases pass when the bytes are wrong, which shows that the test can fail on this
+ * device.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -36,7 +38,10 @@ struct order {
     uint8_t *read;   /* the same, on the host */
 };
 
-/* A loader that has run an epoch's first batches, so that all its kernels are loaded, and stands before epoch 0. */
+/*
+ * A loader that has run an epoch's first batches, so that all its kernels are loaded, and stands
+ * before epoch 0.
+ */
 static mr_loader *warm_loader(struct order *order)
 {
     mr_loader *loader = gpu_setup_loader(order->setup, order->dataset, NULL, &order->options);
@@ -51,11 +56,12 @@ static mr_loader *warm_loader(struct order *order)
     return loader;
 }
 
-static mr_batch *take_batch(struct order *order, mr_loader *loader, bool on_stream, cudaStream_t stream)
+static mr_batch *take_batch(struct order *order, mr_loader *loader, bool on_stream,
+                            cudaStream_t stream)
 {
     mr_batch *batch;
-    mr_status status =
-        on_stream ? mr_loader_next_on(loader, MR_FOREVER, stream, &batch) : mr_loader_next(loader, MR_FOREVER, &batch);
+    mr_status status = on_stream ? mr_loader_next_on(loader, MR_FOREVER, stream, &batch)
+                                 : mr_loader_next(loader, MR_FOREVER, &batch);
     if (status != MR_OK)
         gpu_report_die(&order->setup->report, "%s", mr_loader_error(loader)->text);
     return batch;
@@ -68,51 +74,61 @@ static void need_ok(struct order *order, mr_batch *batch, mr_status status)
 }
 
 /* What a training step would do: read the batch, on the stream. */
-static void read_batch(struct order *order, const mr_batch *batch, uint32_t place, cudaStream_t stream)
+static void read_batch(struct order *order, const mr_batch *batch, uint32_t place,
+                       cudaStream_t stream)
 {
     gpu_cuda_ok(&order->cuda,
-                cudaMemcpyAsync(order->copies + place * order->batch_bytes, mr_batch_data(batch, "image"),
-                                order->batch_bytes, cudaMemcpyDeviceToDevice, stream),
+                cudaMemcpyAsync(order->copies + place * order->batch_bytes,
+                                mr_batch_data(batch, "image"), order->batch_bytes,
+                                cudaMemcpyDeviceToDevice, stream),
                 "cudaMemcpyAsync");
 }
 
-/* How many of the first n batches were read with other bytes than the host's loader has for them. */
+/*
+ * How many of the first n batches were read with other bytes than the host's loader has for them.
+ */
 static uint32_t count_wrong(struct order *order, uint32_t n)
 {
     uint32_t n_wrong = 0;
-    gpu_cuda_ok(&order->cuda, cudaMemcpy(order->read, order->copies, n * order->batch_bytes, cudaMemcpyDeviceToHost),
-                "cudaMemcpy");
+    gpu_cuda_ok(
+        &order->cuda,
+        cudaMemcpy(order->read, order->copies, n * order->batch_bytes, cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
     for (uint32_t i = 0; i < n; i++)
-        n_wrong += memcmp(order->read + i * order->batch_bytes, order->expected + i * order->batch_bytes,
-                          order->batch_bytes) != 0;
+        n_wrong += memcmp(order->read + i * order->batch_bytes,
+                          order->expected + i * order->batch_bytes, order->batch_bytes) != 0;
     return n_wrong;
 }
 
 static void clear_copies(struct order *order)
 {
-    gpu_cuda_ok(&order->cuda, cudaMemset(order->copies, 0xee, order->n_batches * order->batch_bytes), "cudaMemset");
     gpu_cuda_ok(&order->cuda,
-                cudaMemcpyAsync(order->copies, order->copies + order->batch_bytes, order->batch_bytes,
-                                cudaMemcpyDeviceToDevice, NULL),
+                cudaMemset(order->copies, 0xee, order->n_batches * order->batch_bytes),
+                "cudaMemset");
+    gpu_cuda_ok(&order->cuda,
+                cudaMemcpyAsync(order->copies, order->copies + order->batch_bytes,
+                                order->batch_bytes, cudaMemcpyDeviceToDevice, NULL),
                 "cudaMemcpyAsync");
     gpu_cuda_ok(&order->cuda, cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 /* Take a batch, read it on the stream, release it, as how says. */
-static void run_step(struct order *order, mr_loader *loader, enum how how, cudaStream_t stream, cudaStream_t another,
-                     uint32_t place)
+static void run_step(struct order *order, mr_loader *loader, enum how how, cudaStream_t stream,
+                     cudaStream_t another, uint32_t place)
 {
     bool on_stream = how == NEXT_ON || how == USE || how == ANOTHER_TOLD;
     mr_batch *batch = take_batch(order, loader, on_stream, how == NEXT_ON ? stream : another);
     if (how == USE)
         need_ok(order, batch, mr_batch_use(batch, stream));
     read_batch(order, batch, place, stream);
-    need_ok(order, batch, how == RELEASE_ON ? mr_batch_release_on(batch, stream) : mr_batch_release(batch));
+    need_ok(order, batch,
+            how == RELEASE_ON ? mr_batch_release_on(batch, stream) : mr_batch_release(batch));
 }
 
 /*
- * Reads are held back by a gate while their buffers are released and wanted again: no copy may overtake them. The
- * consumer's thread must not be held back by them: next_on() for the first buffer's next batch returns meanwhile.
+ * Reads are held back by a gate while their buffers are released and wanted again: no copy may
+ * overtake them. The consumer's thread must not be held back by them: next_on() for the first
+ * buffer's next batch returns meanwhile.
  */
 static uint32_t reads_held(struct order *order, enum how how, enum gpu_stream_kind kind)
 {
@@ -137,8 +153,9 @@ static uint32_t reads_held(struct order *order, enum how how, enum gpu_stream_ki
 }
 
 /*
- * The copy is held back, because the buffer's last user stands before a closed gate: a read on a stream that was told
- * stays behind it; one on a stream that was not told is through before the gate opens, with old bytes.
+ * The copy is held back, because the buffer's last user stands before a closed gate: a read on a
+ * stream that was told stays behind it; one on a stream that was not told is through before the
+ * gate opens, with old bytes.
  */
 static uint32_t copy_held(struct order *order, enum how how, enum gpu_stream_kind kind)
 {
@@ -168,7 +185,10 @@ static uint32_t copy_held(struct order *order, enum how how, enum gpu_stream_kin
     return n_wrong;
 }
 
-/* The host's next says PENDING while the copy is held back, and gives the same batch once it is there. */
+/*
+ * The host's next says PENDING while the copy is held back, and gives the same batch once it is
+ * there.
+ */
 static uint32_t host_next_waits(struct order *order)
 {
     struct gpu_cuda *cuda = &order->cuda;
@@ -187,8 +207,9 @@ static uint32_t host_next_waits(struct order *order)
     if (early == MR_PENDING) {
         batch = take_batch(order, loader, false, NULL);
         gpu_cuda_ok(cuda,
-                    cudaMemcpy(order->copies + N_BUFFERS * order->batch_bytes, mr_batch_data(batch, "image"),
-                               order->batch_bytes, cudaMemcpyDeviceToDevice),
+                    cudaMemcpy(order->copies + N_BUFFERS * order->batch_bytes,
+                               mr_batch_data(batch, "image"), order->batch_bytes,
+                               cudaMemcpyDeviceToDevice),
                     "cudaMemcpy");
         gpu_cuda_sync(cuda, NULL);
         mr_batch_release(batch);
@@ -200,7 +221,10 @@ static uint32_t host_next_waits(struct order *order)
     return n_wrong;
 }
 
-/* Whole epochs with spins of random length before each read, on streams of all kinds, told in every way. */
+/*
+ * Whole epochs with spins of random length before each read, on streams of all kinds, told in every
+ * way.
+ */
 static uint32_t random_spins(struct order *order, uint32_t seed)
 {
     struct gpu_cuda *cuda = &order->cuda;
@@ -216,7 +240,9 @@ static uint32_t random_spins(struct order *order, uint32_t seed)
         seed = seed * 1664525 + 1013904223;
         cudaStream_t stream = streams[(seed >> 8) % GPU_STREAM_KINDS];
         cudaStream_t another = streams[(seed >> 12) % GPU_STREAM_KINDS];
-        gpu_cuda_ok(cuda, gpu_kernel_spin((seed >> 16) % 2000 * 1000, 1 + (seed >> 20) % 64, 32, stream), "a spin");
+        gpu_cuda_ok(cuda,
+                    gpu_kernel_spin((seed >> 16) % 2000 * 1000, 1 + (seed >> 20) % 64, 32, stream),
+                    "a spin");
         run_step(order, loader, (enum how)((seed >> 24) % (USE + 1)), stream, another, i);
     }
     gpu_cuda_ok(cuda, cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -229,7 +255,8 @@ static uint32_t random_spins(struct order *order, uint32_t seed)
 
 static void expect_right(struct order *order, uint32_t n_wrong)
 {
-    gpu_report_expect(&order->setup->report, n_wrong == 0, "%u batches were read with wrong bytes", n_wrong);
+    gpu_report_expect(&order->setup->report, n_wrong == 0, "%u batches were read with wrong bytes",
+                      n_wrong);
 }
 
 static void run_reads(struct order *order, const char *form, enum how how, const char *words)
@@ -240,7 +267,8 @@ static void run_reads(struct order *order, const char *form, enum how how, const
         if (gpu_report_begin(&order->setup->report, name)) {
             uint32_t n_wrong = reads_held(order, how, kind);
             if (broken)
-                gpu_report_expect(&order->setup->report, n_wrong > 0, "the missing wait was not seen");
+                gpu_report_expect(&order->setup->report, n_wrong > 0,
+                                  "the missing wait was not seen");
             else
                 expect_right(order, n_wrong);
             gpu_report_end(&order->setup->report);
@@ -256,7 +284,8 @@ static void run_copies(struct order *order, const char *form, enum how how, cons
         if (gpu_report_begin(&order->setup->report, name)) {
             uint32_t n_wrong = copy_held(order, how, kind);
             if (how == ANOTHER_TOLD)
-                gpu_report_expect(&order->setup->report, n_wrong > 0, "the missing wait was not seen");
+                gpu_report_expect(&order->setup->report, n_wrong > 0,
+                                  "the missing wait was not seen");
             else
                 expect_right(order, n_wrong);
             gpu_report_end(&order->setup->report);
@@ -343,7 +372,9 @@ int gpu_order_main(int argc, char **argv)
 {
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
-    /* Streams that share one of the few queues of the hardware would wait for each other's gates. */
+    /*
+     * Streams that share one of the few queues of the hardware would wait for each other's gates.
+     */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     struct order order = {.setup = &setup, .cuda = gpu_cuda_open(&setup)};
     order.dataset = gpu_setup_dataset(&setup, setup.photos);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_own_cudart [--device cuda:0] [--data FOLDER]: a program with a CUDA runtime of its own, libcudart.so, beside the
- * one inside libmillrace.so. Its streams are accepted, because both runtimes share the device's primary context.
+ * gpu_own_cudart [--device cuda:0] [--data FOLDER]: a program with a CUDA runtime of its own,
+ * libcudart.so, beside the one inside libmillrace.so. Its streams are accepted, because both
+ * runtimes share the device's primary context.
  *
  * The stream is held back by host functions, which need no kernel.
  */
@@ -43,21 +44,25 @@ static void tell_runtimes(struct own *own)
     Dl_info runtime;
     Dl_info library;
     int version = 0;
-    if (!dladdr((void *)(uintptr_t)cudaMemcpyAsync, &runtime) || !dladdr((void *)(uintptr_t)mr_loader_next, &library))
+    if (!dladdr((void *)(uintptr_t)cudaMemcpyAsync, &runtime) ||
+        !dladdr((void *)(uintptr_t)mr_loader_next, &library))
         gpu_report_die(&own->setup->report, "dladdr: %s", dlerror());
     cudaRuntimeGetVersion(&version);
-    gpu_report_fact("the program's CUDA runtime", "%s, %d.%d", runtime.dli_fname, version / 1000, version % 1000 / 10);
+    gpu_report_fact("the program's CUDA runtime", "%s, %d.%d", runtime.dli_fname, version / 1000,
+                    version % 1000 / 10);
     gpu_report_fact("the program's libmillrace", "%s", library.dli_fname);
-    gpu_report_expect(&own->setup->report, runtime.dli_fbase != library.dli_fbase, "the runtime is the library's own");
-    gpu_report_expect(&own->setup->report, dlsym(dlopen(library.dli_fname, RTLD_NOW), "mr_loader_next") != NULL,
+    gpu_report_expect(&own->setup->report, runtime.dli_fbase != library.dli_fbase,
+                      "the runtime is the library's own");
+    gpu_report_expect(&own->setup->report,
+                      dlsym(dlopen(library.dli_fname, RTLD_NOW), "mr_loader_next") != NULL,
                       "the library exports nothing");
 }
 
 static mr_batch *take_batch(struct own *own, mr_loader *loader, bool on_stream, cudaStream_t stream)
 {
     mr_batch *batch;
-    mr_status status =
-        on_stream ? mr_loader_next_on(loader, MR_FOREVER, stream, &batch) : mr_loader_next(loader, MR_FOREVER, &batch);
+    mr_status status = on_stream ? mr_loader_next_on(loader, MR_FOREVER, stream, &batch)
+                                 : mr_loader_next(loader, MR_FOREVER, &batch);
     if (status != MR_OK)
         gpu_report_die(&own->setup->report, "%s", mr_loader_error(loader)->text);
     return batch;
@@ -72,7 +77,8 @@ static void expect_batches(struct own *own)
     for (uint32_t i = 0; i < N_TAKEN; i++) {
         mr_loader_set_epoch(loader, i);
         mr_batch *batch = take_batch(own, loader, false, NULL);
-        memcpy(own->expected + i * own->batch_bytes, mr_batch_data(batch, "image"), own->batch_bytes);
+        memcpy(own->expected + i * own->batch_bytes, mr_batch_data(batch, "image"),
+               own->batch_bytes);
         mr_batch_release(batch);
     }
     mr_loader_destroy(loader);
@@ -83,7 +89,8 @@ static void own_stream(struct own *own, bool own_is_null)
 {
     cudaStream_t stream = NULL;
     if (!own_is_null)
-        cuda_ok(own, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        cuda_ok(own, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                "cudaStreamCreateWithFlags");
     mr_loader *loader = gpu_setup_loader(own->setup, own->dataset, "train:64", &own->options);
     memset(own->read, 0xee, N_TAKEN * own->batch_bytes);
     for (uint32_t i = 0; i < N_TAKEN; i++) {
@@ -92,17 +99,18 @@ static void own_stream(struct own *own, bool own_is_null)
         mr_batch *batch = take_batch(own, loader, true, stream);
         cuda_ok(own, cudaLaunchHostFunc(stream, hold_back, NULL), "cudaLaunchHostFunc");
         cuda_ok(own,
-                cudaMemcpyAsync(own->read + i * own->batch_bytes, mr_batch_data(batch, "image"), own->batch_bytes,
-                                cudaMemcpyDeviceToHost, stream),
+                cudaMemcpyAsync(own->read + i * own->batch_bytes, mr_batch_data(batch, "image"),
+                                own->batch_bytes, cudaMemcpyDeviceToHost, stream),
                 "cudaMemcpyAsync");
-        gpu_report_expect(&own->setup->report, mr_batch_release_on(batch, stream) == MR_OK, "release failed");
+        gpu_report_expect(&own->setup->report, mr_batch_release_on(batch, stream) == MR_OK,
+                          "release failed");
     }
     cuda_ok(own, cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     for (uint32_t i = 0; i < N_TAKEN; i++)
-        gpu_report_expect(
-            &own->setup->report,
-            memcmp(own->read + i * own->batch_bytes, own->expected + i * own->batch_bytes, own->batch_bytes) == 0,
-            "batch %u was read with other bytes", i);
+        gpu_report_expect(&own->setup->report,
+                          memcmp(own->read + i * own->batch_bytes,
+                                 own->expected + i * own->batch_bytes, own->batch_bytes) == 0,
+                          "batch %u was read with other bytes", i);
     mr_loader_destroy(loader);
     if (stream)
         cuda_ok(own, cudaStreamDestroy(stream), "cudaStreamDestroy");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_register [--device cuda:0] [--brief] [--tiny]: how long it takes to page-lock shared memory, by the kind of its
- * pages, in seconds per GB. The memory is a memfd, as the loader's slab is. Populating is timed apart from registering,
- * except for the kind whose pages cudaHostRegister itself has to make.
+ * gpu_register [--device cuda:0] [--brief] [--tiny]: how long it takes to page-lock shared memory,
+ * by the kind of its pages, in seconds per GB. The memory is a memfd, as the loader's slab is.
+ * Populating is timed apart from registering, except for the kind whose pages cudaHostRegister
+ * itself has to make.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -42,7 +43,10 @@ struct locking {
     uint64_t len;
 };
 
-/* Bytes from a line of a file of /proc that counts in kB, of the last mapping that has one; -1 without. */
+/*
+ * Bytes from a line of a file of /proc that counts in kB, of the last mapping that has one; -1
+ * without.
+ */
 static int64_t read_kb(const char *path, const char *word, const void *from)
 {
     char line[512];
@@ -73,7 +77,8 @@ static void *map_pages(struct locking *l, const struct kind *kind)
     if (fd >= 0)
         close(fd);
     if (memory == MAP_FAILED) {
-        gpu_report_skip(report, "%llu bytes of such memory: %s", (unsigned long long)l->len, strerror(error));
+        gpu_report_skip(report, "%llu bytes of such memory: %s", (unsigned long long)l->len,
+                        strerror(error));
         return NULL;
     }
     if (kind->advice >= 0 && madvise(memory, l->len, kind->advice) != 0)
@@ -90,7 +95,8 @@ static bool populate_pages(struct locking *l, void *memory)
         memset(memory, 1, l->len);
         return true;
     }
-    gpu_report_skip(&l->setup->report, "populating %llu bytes: %s", (unsigned long long)l->len, strerror(errno));
+    gpu_report_skip(&l->setup->report, "populating %llu bytes: %s", (unsigned long long)l->len,
+                    strerror(errno));
     return false;
 }
 
@@ -99,7 +105,9 @@ static double seconds_per_gb(struct locking *l, int64_t begin_ns)
     return (double)(gpu_report_now_ns() - begin_ns) / (double)l->len;
 }
 
-/* False, and the case is skipped, where the system refuses to page-lock memory: a loader then copies from pageable one.
+/*
+ * False, and the case is skipped, where the system refuses to page-lock memory: a loader then
+ * copies from pageable one. /
  */
 static bool register_pages(struct locking *l, void *memory)
 {
@@ -127,7 +135,8 @@ static bool run_round(struct locking *l, const struct kind *kind, struct round *
     round_out->populating = seconds_per_gb(l, begin_ns);
     if (is_fine && kind->advice == MADV_HUGEPAGE)
         gpu_report_fact(kind->name, "%lld of %llu bytes are in huge pages",
-                        (long long)read_kb("/proc/self/smaps", "ShmemPmdMapped:", memory), (unsigned long long)l->len);
+                        (long long)read_kb("/proc/self/smaps", "ShmemPmdMapped:", memory),
+                        (unsigned long long)l->len);
     if (is_fine) {
         begin_ns = gpu_report_now_ns();
         is_fine = register_pages(l, memory);
@@ -142,7 +151,8 @@ static bool run_round(struct locking *l, const struct kind *kind, struct round *
     return is_fine;
 }
 
-static void report_times(const char *what, const struct kind *kind, double *values, uint32_t n, double aim)
+static void report_times(const char *what, const struct kind *kind, double *values, uint32_t n,
+                         double aim)
 {
     char *name = gpu_setup_text("%s, %s, s/GB", what, kind->name);
     gpu_report_figure(name, values, n, false, aim);
@@ -154,7 +164,8 @@ static void measure_kind(struct locking *l, const struct kind *kind)
     double populating[MAX_ROUNDS], registering[MAX_ROUNDS], unregistering[MAX_ROUNDS];
     uint32_t n = 0;
     struct round round;
-    for (uint32_t i = 0; i < (l->setup->brief ? 1 : MAX_ROUNDS) && run_round(l, kind, &round); i++, n++) {
+    for (uint32_t i = 0; i < (l->setup->brief ? 1 : MAX_ROUNDS) && run_round(l, kind, &round);
+         i++, n++) {
         populating[n] = round.populating;
         registering[n] = round.registering;
         unregistering[n] = round.unregistering;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the lines and flushes each one, so a program that is killed by its time limit has reported what it knew. */
+/*
+ * Prints the lines and flushes each one, so a program that is killed by its time limit has reported
+ * what it knew.
+ */
 #include "tests/gpu/gpu_report.h"
 
 #include <stdarg.h>

@@ -3,7 +3,8 @@
  * The lines that the programs of tests/gpu/ print, for people and for script/gpu-check:
  *
  *   pass | CASE                fail | CASE             skip | CASE | REASON
- *   note | WORDS               fact | NAME | VALUE     figure | NAME | MEDIAN | LOWEST | HIGHEST | AIM | met or missed
+ *   note | WORDS               fact | NAME | VALUE     figure | NAME | MEDIAN | LOWEST | HIGHEST |
+ *                              AIM | met or missed
  *
  * They use no test library, because they run on machines where nothing can be installed.
  */
@@ -29,15 +30,21 @@ struct gpu_report {
 bool gpu_report_begin(struct gpu_report *report, const char *name);
 void gpu_report_end(struct gpu_report *report);
 
-/* Returns ok; where it is false the case has failed, and the words say why (the first few of a case are printed). */
-__attribute__((format(printf, 3, 4))) bool gpu_report_expect(struct gpu_report *report, bool ok, const char *format,
-                                                             ...);
+/*
+ * Returns ok; where it is false the case has failed, and the words say why (the first few of a case
+ * are printed).
+ */
+__attribute__((format(printf, 3, 4))) bool gpu_report_expect(struct gpu_report *report, bool ok,
+                                                             const char *format, ...);
 /* The case cannot run here. */
-__attribute__((format(printf, 2, 3))) void gpu_report_skip(struct gpu_report *report, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void gpu_report_skip(struct gpu_report *report,
+                                                           const char *format, ...);
 /* The case has failed and nothing can follow it: ends the program. */
-__attribute__((noreturn, format(printf, 2, 3))) void gpu_report_die(struct gpu_report *report, const char *format, ...);
+__attribute__((noreturn, format(printf, 2, 3))) void gpu_report_die(struct gpu_report *report,
+                                                                    const char *format, ...);
 
-__attribute__((format(printf, 2, 3))) void gpu_report_fact(const char *name, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void gpu_report_fact(const char *name, const char *format,
+                                                           ...);
 
 /* Sorts values. above: the aim is a lower bound; bound 0: no aim. */
 void gpu_report_figure(const char *name, double *values, uint32_t n, bool above, double bound);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are made here are in the temporary folder, whose name holds no letter that a SPEC would have to escape. */
+/*
+ * Files that are made here are in the temporary folder, whose name holds no letter that a SPEC
+ * would have to escape.
+ */
 #include "tests/gpu/gpu_setup.h"
 
 #include "tests/support/folder.h"
@@ -31,7 +34,9 @@ static void remove_folder(void *user)
 
 static void print_usage(const char *program)
 {
-    fprintf(stderr, "usage: %s [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]\n",
+    fprintf(stderr,
+            "usage: %s [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief] "
+            "[--tiny]\n",
             program);
     exit(2);
 }
@@ -120,11 +125,13 @@ static char *read_file(struct gpu_setup *setup, const char *path, size_t *len_ou
 /* The first line may hold the classes' names, which stand once. */
 static size_t head_len(const char *text, size_t len)
 {
-    const char *end = len > 10 && memcmp(text, "# classes:", 10) == 0 ? memchr(text, '\n', len) : NULL;
+    const char *end =
+        len > 10 && memcmp(text, "# classes:", 10) == 0 ? memchr(text, '\n', len) : NULL;
     return end ? (size_t)(end - text) + 1 : 0;
 }
 
-char *gpu_setup_list(struct gpu_setup *setup, const char *name, uint32_t times, const char *further_lines)
+char *gpu_setup_list(struct gpu_setup *setup, const char *name, uint32_t times,
+                     const char *further_lines)
 {
     char *path = gpu_setup_text("%s/%s", setup->folder, name);
     mr_dataset *photos = gpu_setup_dataset(setup, setup->photos);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every program of tests/gpu/ begins with: its arguments, a dataset of photographs, a folder for its own files,
- * loaders. A failure in here ends the program.
+ * What every program of tests/gpu/ begins with: its arguments, a dataset of photographs, a folder
+ * for its own files, loaders. A failure in here ends the program.
  */
 #ifndef TESTS_GPU_GPU_SETUP_H
 #define TESTS_GPU_GPU_SETUP_H
@@ -13,9 +13,11 @@
 struct gpu_setup {
     struct gpu_report report;
     const char *device; /* --device; "cuda:0" unless given */
-    uint32_t n_workers; /* --workers; 0: the loader's default, or all CPUs where a program says so */
+    uint32_t n_workers; /* --workers; 0: the loader's default, or all CPUs where a program says
+                           so */
     bool brief;         /* --brief: fewer combinations, for slow checkers */
-    bool tiny;          /* --tiny: as --brief, with little memory, for the double; figures mean nothing */
+    bool tiny;          /* --tiny: as --brief, with little memory, for the double; figures mean
+                           nothing */
     char *folder;       /* temporary, removed at the end */
     char *photos;       /* SPEC of the photographs: --data, or some that are made in the folder */
 };
@@ -31,7 +33,8 @@ mr_loader *gpu_setup_loader(struct gpu_setup *setup, mr_dataset *dataset, const 
                             const mr_loader_options *options);
 
 /* A file in the folder; returns its SPEC, to be freed. times: the photographs, again and again. */
-char *gpu_setup_list(struct gpu_setup *setup, const char *name, uint32_t times, const char *further_lines);
+char *gpu_setup_list(struct gpu_setup *setup, const char *name, uint32_t times,
+                     const char *further_lines);
 /* n records of n_bytes bytes and an 8-byte label; returns the file's path, to be freed. */
 char *gpu_setup_records(struct gpu_setup *setup, const char *name, uint32_t n, uint32_t n_bytes);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_start [--device cuda:0] [--data FOLDER] [--workers N] [--brief] [--tiny]: the time from mr_loader_create() to the
- * first batch on the GPU. The first loader of the process also starts CUDA.
+ * gpu_start [--device cuda:0] [--data FOLDER] [--workers N] [--brief] [--tiny]: the time from
+ * mr_loader_create() to the first batch on the GPU. The first loader of the process also starts
+ * CUDA.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_setup.h"
@@ -31,7 +32,8 @@ static struct start start_loader(struct gpu_setup *setup, mr_dataset *dataset)
     int64_t end_ns = gpu_report_now_ns();
     mr_batch_release(batch);
     mr_loader_destroy(loader);
-    return (struct start){(double)(created_ns - begin_ns) * 1e-9, (double)(end_ns - begin_ns) * 1e-9};
+    return (struct start){(double)(created_ns - begin_ns) * 1e-9,
+                          (double)(end_ns - begin_ns) * 1e-9};
 }
 
 static void report_starts(const struct start *starts, uint32_t n, const char *which, double aim)
@@ -56,7 +58,8 @@ int gpu_start_main(int argc, char **argv)
     gpu_setup_init(&setup, argc, argv);
     uint32_t n = setup.brief ? 2 : MAX_LOADERS;
     mr_dataset *photos = gpu_setup_dataset(&setup, setup.photos);
-    char *list = gpu_setup_list(&setup, "repeated.txt", 2048 / (uint32_t)mr_dataset_count(photos) + 1, NULL);
+    char *list =
+        gpu_setup_list(&setup, "repeated.txt", 2048 / (uint32_t)mr_dataset_count(photos) + 1, NULL);
     mr_dataset *dataset = gpu_setup_dataset(&setup, list);
     if (gpu_report_begin(&setup.report, "a loader's first batch")) {
         for (uint32_t i = 0; i < n; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_step [--device cuda:0] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]: a training loop whose step
- * is a spin of known length. Measures how much of the time the accelerator computes, what the training thread costs,
- * and, on a GPU, whether copies slow down a busy GPU.
+ * gpu_step [--device cuda:0] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]: a
+ * training loop whose step is a spin of known length. Measures how much of the time the accelerator
+ * computes, what the training thread costs, and, on a GPU, whether copies slow down a busy GPU.
  *
- * The step is kernels of 1 ms that take every thread of the GPU, because a real step is many kernels; the loader's
- * kernels must fit in between. With --device host:0 the step is a sleep.
+ * The step is kernels of 1 ms that take every thread of the GPU, because a real step is many
+ * kernels; the loader's kernels must fit in between. With --device host:0 the step is a sleep.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_step_busy.h"
@@ -68,7 +68,8 @@ static void run_compute(struct trainer *t, uint32_t i, uint32_t step_ms)
     }
     gpu_cuda_ok(&t->cuda, cudaEventRecord(t->begin[i], t->stream), "cudaEventRecord");
     for (uint32_t k = 0; k < step_ms; k++)
-        gpu_cuda_ok(&t->cuda, gpu_kernel_spin(1000000, 2 * t->cuda.n_sm, 1024, t->stream), "a spin");
+        gpu_cuda_ok(&t->cuda, gpu_kernel_spin(1000000, 2 * t->cuda.n_sm, 1024, t->stream),
+                    "a spin");
     gpu_cuda_ok(&t->cuda, cudaEventRecord(t->end[i], t->stream), "cudaEventRecord");
 }
 
@@ -88,10 +89,12 @@ static void read_events(struct trainer *t, uint32_t n_steps, struct measured *m)
     float ms;
     gpu_cuda_sync(&t->cuda, t->stream);
     for (uint32_t i = WARM_UP; i < n_steps; i++) {
-        gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[i], t->end[i]), "cudaEventElapsedTime");
+        gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[i], t->end[i]),
+                    "cudaEventElapsedTime");
         m->step_ms[i - WARM_UP] = (double)ms;
     }
-    gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[WARM_UP], t->end[n_steps - 1]), "cudaEventElapsedTime");
+    gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[WARM_UP], t->end[n_steps - 1]),
+                "cudaEventElapsedTime");
     m->whole_ms = (double)ms;
 }
 
@@ -108,13 +111,15 @@ static double compute_alone(struct trainer *t, uint32_t step_ms)
         gpu_cuda_sync(&t->cuda, t->stream);
     for (uint32_t i = 0; t->on_gpu && i < N_ALONE; i++) {
         float ms;
-        gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[i], t->end[i]), "cudaEventElapsedTime");
+        gpu_cuda_ok(&t->cuda, cudaEventElapsedTime(&ms, t->begin[i], t->end[i]),
+                    "cudaEventElapsedTime");
         steps[i] = (double)ms;
     }
     return gpu_report_median(steps, N_ALONE);
 }
 
-static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_t n_steps, uint32_t step_ms)
+static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_t n_steps,
+                                   uint32_t step_ms)
 {
     struct measured m = {.until_steady = MR_LOADER_STATS_INIT};
     int64_t begin = 0;
@@ -149,11 +154,12 @@ static struct measured train_steps(struct trainer *t, mr_loader *loader, uint32_
     return m;
 }
 
-static void report_step(const struct trainer *t, const struct measured *m, uint32_t n, uint32_t step_ms,
-                        const mr_loader_stats *stats)
+static void report_step(const struct trainer *t, const struct measured *m, uint32_t n,
+                        uint32_t step_ms, const mr_loader_stats *stats)
 {
     double sum_ms = 0;
-    char *name = gpu_setup_text("step of %u ms: share of time that the accelerator computed", step_ms);
+    char *name =
+        gpu_setup_text("step of %u ms: share of time that the accelerator computed", step_ms);
     for (uint32_t i = 0; i < n; i++)
         sum_ms += m->step_ms[i];
     double share = sum_ms / m->whole_ms;
@@ -182,7 +188,8 @@ static void report_step(const struct trainer *t, const struct measured *m, uint3
     free(name);
     uint64_t n_steady = stats->n_steps - m->until_steady.n_steps;
     if (m->until_steady.n_steps > 0 && n_steady > 0) {
-        name = gpu_setup_text("step of %u ms: the same after %u batches", step_ms, (uint32_t)N_UNTIL_STEADY);
+        name = gpu_setup_text("step of %u ms: the same after %u batches", step_ms,
+                              (uint32_t)N_UNTIL_STEADY);
         ready = (double)(stats->n_steps_ready - m->until_steady.n_steps_ready) / (double)n_steady;
         gpu_report_figure(name, &ready, 1, true, step_ms == 85 ? 0.99 : 0);
         free(name);
@@ -201,8 +208,8 @@ static void report_step(const struct trainer *t, const struct measured *m, uint3
 
 static void run_steps(struct trainer *t, uint32_t step_ms, uint32_t n_steps)
 {
-    char *name =
-        gpu_setup_text("a training loop with a step of %u ms for %u images", step_ms, gpu_setup_batch(t->setup, BATCH));
+    char *name = gpu_setup_text("a training loop with a step of %u ms for %u images", step_ms,
+                                gpu_setup_batch(t->setup, BATCH));
     if (gpu_report_begin(&t->setup->report, name)) {
         double alone_ms = compute_alone(t, step_ms);
         mr_loader *loader = make_loader(t);
@@ -245,10 +252,12 @@ int gpu_step_main(int argc, char **argv)
     if (t.on_gpu)
         open_gpu(&t);
     mr_dataset *photos = gpu_setup_dataset(&setup, setup.photos);
-    uint32_t times = (MAX_STEPS + 8) * gpu_setup_batch(&setup, BATCH) / (uint32_t)mr_dataset_count(photos) + 1;
+    uint32_t times =
+        (MAX_STEPS + 8) * gpu_setup_batch(&setup, BATCH) / (uint32_t)mr_dataset_count(photos) + 1;
     char *list = gpu_setup_list(&setup, "repeated.txt", times, NULL);
     t.dataset = gpu_setup_dataset(&setup, list);
-    gpu_report_fact("workers of gpu_step", "%u", setup.n_workers ? setup.n_workers : gpu_setup_n_cpus());
+    gpu_report_fact("workers of gpu_step", "%u",
+                    setup.n_workers ? setup.n_workers : gpu_setup_n_cpus());
 
     run_steps(&t, 85, setup.brief ? 8 : 44);
     run_steps(&t, 36, setup.brief ? 8 : MAX_STEPS);

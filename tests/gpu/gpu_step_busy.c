@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two loops of kernels that fill the GPU, one bound by its memory and one by its arithmetic. The batches are records of
- * 38 MB, so that the bus is as busy as workers can make it; the rate that was reached is reported with the slowdown.
+ * Two loops of kernels that fill the GPU, one bound by its memory and one by its arithmetic. The
+ * batches are records of 38 MB, so that the bus is as busy as workers can make it; the rate that
+ * was reached is reported with the slowdown.
  */
 #include "tests/gpu/gpu_step_busy.h"
 
@@ -52,7 +53,10 @@ static double took_ms(struct busy *b)
     return (double)ms;
 }
 
-/* So many kernels that they take about a third of a second, and fewer than a stream takes before launches block. */
+/*
+ * So many kernels that they take about a third of a second, and fewer than a stream takes before
+ * launches block.
+ */
 static uint32_t calibrate_kernels(struct busy *b, kernel_fn kernel)
 {
     enqueue_kernels(b, kernel, 4);
@@ -88,7 +92,8 @@ static void take_one(struct busy *b, mr_loader *loader, uint64_t *epoch)
 }
 
 /* The same kernels while batches are taken as fast as they come. */
-static double with_copies(struct busy *b, mr_loader *loader, kernel_fn kernel, uint32_t n, double *gb_per_s_out)
+static double with_copies(struct busy *b, mr_loader *loader, kernel_fn kernel, uint32_t n,
+                          double *gb_per_s_out)
 {
     mr_loader_stats before = MR_LOADER_STATS_INIT;
     mr_loader_stats after = MR_LOADER_STATS_INIT;
@@ -101,7 +106,8 @@ static double with_copies(struct busy *b, mr_loader *loader, kernel_fn kernel, u
     while (cudaEventQuery(b->end) == cudaErrorNotReady)
         take_one(b, loader, &epoch);
     mr_loader_get_stats(loader, &after);
-    *gb_per_s_out = (double)(after.h2d_bytes - before.h2d_bytes) / (double)(gpu_report_now_ns() - begin);
+    *gb_per_s_out =
+        (double)(after.h2d_bytes - before.h2d_bytes) / (double)(gpu_report_now_ns() - begin);
     double ms = took_ms(b);
     gpu_cuda_sync(b->cuda, b->train);
     return ms;
@@ -111,7 +117,8 @@ static void compare_busy(struct busy *b, const char *name, kernel_fn kernel, mr_
 {
     double slower[N_ROUNDS];
     double rate[N_ROUNDS];
-    char *title = gpu_setup_text("busy GPU, %s, copies of u8%s", name, dtype == MR_U8 ? "" : " finished to f16");
+    char *title = gpu_setup_text("busy GPU, %s, copies of u8%s", name,
+                                 dtype == MR_U8 ? "" : " finished to f16");
     if (gpu_report_begin(&b->setup->report, title)) {
         mr_dataset *dataset = gpu_setup_dataset(b->setup, b->spec);
         mr_loader *loader = make_loader(b, dataset, dtype);
@@ -137,7 +144,8 @@ static void compare_busy(struct busy *b, const char *name, kernel_fn kernel, mr_
 void gpu_step_busy(struct gpu_setup *setup, struct gpu_cuda *cuda)
 {
     struct busy b = {.setup = setup, .cuda = cuda, .n_floats = setup->tiny ? TINY_FLOATS : FLOATS};
-    char *file = gpu_setup_records(setup, "busy.bin", 8 * gpu_setup_batch(setup, BATCH), IMAGE_BYTES);
+    char *file =
+        gpu_setup_records(setup, "busy.bin", 8 * gpu_setup_batch(setup, BATCH), IMAGE_BYTES);
     b.spec = gpu_setup_text("records:%s?shape=224x224x3&layout=hwc&label_bytes=8", file);
     b.work = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
     b.train = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
@@ -145,7 +153,8 @@ void gpu_step_busy(struct gpu_setup *setup, struct gpu_cuda *cuda)
     gpu_cuda_ok(cuda, cudaEventCreate(&b.end), "cudaEventCreate");
     b.in = gpu_cuda_alloc(cuda, b.n_floats * sizeof *b.in);
     b.out = gpu_cuda_alloc(cuda, b.n_floats * sizeof *b.out);
-    gpu_cuda_ok(cuda, cudaMemsetAsync(b.in, 0, b.n_floats * sizeof *b.in, b.work), "cudaMemsetAsync");
+    gpu_cuda_ok(cuda, cudaMemsetAsync(b.in, 0, b.n_floats * sizeof *b.in, b.work),
+                "cudaMemsetAsync");
 
     compare_busy(&b, "bound by memory", memory_kernel, MR_U8);
     compare_busy(&b, "bound by arithmetic", compute_kernel, MR_U8);

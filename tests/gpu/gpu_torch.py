@@ -44,7 +44,8 @@ class Report:
         self.n_cases, self.n_failed, self.failed = 0, 0, False
 
     def line(self, *fields):
-        print(" | ".join(str(field).replace("|", "/").replace("\n", "/") for field in fields), flush=True)
+        print(" | ".join(str(field).replace("|", "/").replace("\n", "/") for field in fields),
+              flush=True)
 
     def expect(self, condition, words):
         if not condition:
@@ -156,7 +157,8 @@ class Cases:
         import millrace
 
         self.report, self.gpu, self.device, self.brief = report, gpu, device, brief
-        self.loader = lambda **options: millrace.Loader(f"imagefolder:{data}", **{**OPTIONS, **options})
+        self.loader = lambda **options: millrace.Loader(f"imagefolder:{data}", **
+                                                        {**OPTIONS, **options})
         self.data = data
         self._expected = []
 
@@ -168,7 +170,10 @@ class Cases:
         """Images and labels of n batches, as the host makes them."""
         if len(self._expected) < 2 * n:
             with self.loader() as loader:
-                self._expected = [array.tobytes() for batch in self.take(loader, n) for array in (batch.image, batch.label)]
+                self._expected = [
+                    array.tobytes() for batch in self.take(loader, n)
+                    for array in (batch.image, batch.label)
+                ]
         return self._expected[:2 * n]
 
     def count_torn(self, found, expected):
@@ -179,7 +184,9 @@ class Cases:
         copies, buffers = [], []
         with self.loader(device=self.device, n_buffers=N_BUFFERS) as loader:
             for batch in self.take(loader, n):
-                tensors = [self.gpu.tensor(array, told or stream) for array in (batch.image, batch.label)]
+                tensors = [
+                    self.gpu.tensor(array, told or stream) for array in (batch.image, batch.label)
+                ]
                 buffers.append(batch.buffer)
                 batch.release()
                 copies += [self.gpu.read_late(tensor, stream) for tensor in tensors]
@@ -188,12 +195,14 @@ class Cases:
         return self.count_torn(found, self.expected(n)), buffers
 
     def expect_whole(self, torn, n):
-        self.report.expect(torn == 0, f"{torn} of {2 * n} arrays were read with other bytes than the host's")
+        self.report.expect(torn == 0,
+                           f"{torn} of {2 * n} arrays were read with other bytes than the host's")
 
     def show_control(self, name, torn):
         found = self.gpu.forget_unordered()
         self.report.figure(name, torn, ">= 1", torn >= 1)
-        self.report.expect(found or torn or not self.gpu.is_double, "the order that was left out was not missed")
+        self.report.expect(found or torn or not self.gpu.is_double,
+                           "the order that was left out was not missed")
 
     @case
     def from_dlpack_on_the_default_stream(self):
@@ -210,7 +219,9 @@ class Cases:
         n = 40 if self.brief else 200
         torn, buffers = self.read_batches(n, self.gpu.side())
         self.expect_whole(torn, n)
-        self.report.expect(set(buffers) == set(range(N_BUFFERS)), f"{n} batches lay in the buffers {sorted(set(buffers))}")
+        self.report.expect(
+            set(buffers) == set(range(N_BUFFERS)),
+            f"{n} batches lay in the buffers {sorted(set(buffers))}")
 
     @case
     def control_another_stream_than_dlpack_was_told(self):
@@ -237,7 +248,8 @@ class Cases:
             while taken[0] < enough and not failures:
                 time.sleep(0.001)
 
-        with self.loader(device=self.device) as kept, self.loader(device=self.device, n_buffers=N_BUFFERS) as other:
+        with self.loader(device=self.device) as kept, self.loader(device=self.device,
+                                                                  n_buffers=N_BUFFERS) as other:
             batch = kept.next()
             tensor = self.gpu.tensor(batch.image, self.gpu.default)
             thread = threading.Thread(target=take_all, args=(other,))
@@ -249,7 +261,8 @@ class Cases:
                 thread.join()
             del tensor, batch
         self.report.expect(not failures, f"the other thread: {failures}")
-        self.report.expect(found == self.expected(1)[0], "the graph read other bytes than the host's")
+        self.report.expect(found == self.expected(1)[0],
+                           "the graph read other bytes than the host's")
 
     @case
     def deleters_in_other_threads(self):
@@ -275,7 +288,8 @@ class Cases:
                 thread.join()
             found = self.gpu.bytes(copies)
         self.expect_whole(self.count_torn(found, self.expected(n)), n)
-        self.report.expect(all(a == b for a, b in devices), f"a deleter changed its thread's device: {devices}")
+        self.report.expect(all(a == b for a, b in devices),
+                           f"a deleter changed its thread's device: {devices}")
 
     def upload(self, n, tell, pin):
         """How many images arrive torn by .to(non_blocking=True) from a batch that is released at once."""
@@ -319,30 +333,38 @@ class Cases:
         before = free()
         with self.loader(device=self.device) as loader:
             batch = loader.next()
-            buffers = loader.options["n_buffers"] * (batch.image.nbytes + batch.image.nbytes // 2) / 2**20
+            buffers = loader.options["n_buffers"] * (batch.image.nbytes +
+                                                     batch.image.nbytes // 2) / 2**20
             added = before - free() - buffers
             del batch
-        self.report.figure("MiB of the GPU that a loader adds beside its buffers", added, "<= 64", added <= 64)
+        self.report.figure("MiB of the GPU that a loader adds beside its buffers", added, "<= 64",
+                           added <= 64)
         before = free()
         child = self.child("hold", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.report.expect(child.stdout.readline() == "ready\n", "a loader in a process without torch did not start")
+        self.report.expect(child.stdout.readline() == "ready\n",
+                           "a loader in a process without torch did not start")
         self.report.figure("MiB of the GPU of a process without torch", before - free())
         child.communicate()
-        self.report.expect(child.returncode == 0, f"the process without torch ended with {child.returncode}")
+        self.report.expect(child.returncode == 0,
+                           f"the process without torch ended with {child.returncode}")
 
     @case
     def two_runtimes_in_one_process(self):
         """torch's libcudart beside the library's own: the current device of the thread is left as it is."""
         if not self.gpu.is_double:
             with open("/proc/self/maps") as maps:
-                paths = {line.split()[-1] for line in maps if "libcudart" in line or "libmillrace" in line}
+                paths = {
+                    line.split()[-1] for line in maps
+                    if "libcudart" in line or "libmillrace" in line
+                }
             self.report.line("fact", "runtimes", ", ".join(sorted(paths)))
         before, last = self.gpu.current_device(), self.gpu.n_devices() - 1
         self.gpu.set_device(last)
         with self.loader(device=self.device) as loader:
             with loader.next() as batch:
                 tensor = self.gpu.tensor(batch.image, self.gpu.default)
-                self.report.expect(self.gpu.current_device() == last, f"the current device became {self.gpu.current_device()}")
+                self.report.expect(self.gpu.current_device() == last,
+                                   f"the current device became {self.gpu.current_device()}")
                 self.gpu.set_device(before)
                 found = self.gpu.bytes([self.gpu.read_late(tensor, self.gpu.default)])
                 del tensor
@@ -354,11 +376,16 @@ class Cases:
         for what in ("iterator", "tensors"):
             child = self.child(what, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             words, _ = child.communicate()
-            sound = not any(word in words for word in ("Traceback", "Exception", "terminate", "left over"))
-            self.report.expect(child.returncode == 0 and sound, f"{what}: exit status {child.returncode}: {words[-600:]}")
+            sound = not any(word in words
+                            for word in ("Traceback", "Exception", "terminate", "left over"))
+            self.report.expect(child.returncode == 0 and sound,
+                               f"{what}: exit status {child.returncode}: {words[-600:]}")
 
     def child(self, what, **pipes):
-        command = [sys.executable, "-B", os.path.abspath(__file__), "--data", self.data, "--device", self.device, "--child", what]
+        command = [
+            sys.executable, "-B",
+            os.path.abspath(__file__), "--data", self.data, "--device", self.device, "--child", what
+        ]
         return subprocess.Popen(command, text=True, **pipes)
 
 
@@ -422,7 +449,8 @@ def run_cases(report, gpu, given):
 
 def main():
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name, default in (("--data", None), ("--device", "cuda:0"), ("--only", ""), ("--child", None)):
+    for name, default in (("--data", None), ("--device", "cuda:0"), ("--only", ""), ("--child",
+                                                                                     None)):
         parser.add_argument(name, default=default)
     parser.add_argument("--brief", action="store_true")
     given = parser.parse_args()

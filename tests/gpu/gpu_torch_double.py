@@ -10,9 +10,11 @@ import os
 class DlTensor(ctypes.Structure):
     """DLManagedTensor of <dlpack/dlpack.h>."""
 
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64),
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64),
                 ("context", ctypes.c_void_p), ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
 
 
@@ -53,13 +55,19 @@ class DoubleGpu:
         self.lib = ctypes.CDLL(os.environ["MR_DOUBLE"], mode=ctypes.RTLD_GLOBAL)
         pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         for name, arguments in {
-                "cudaMalloc": [pointer, size], "cudaFree": [pointer], "cudaStreamCreateWithFlags": [pointer, number],
-                "cudaStreamDestroy": [pointer], "cudaStreamSynchronize": [pointer],
-                "cudaMemcpyAsync": [pointer, pointer, size, number, pointer], "double_launch_spin": [pointer, ctypes.c_uint64],
-                "double_launch_fill": [pointer, pointer, size, ctypes.c_uint8], "double_host_view": [pointer],
-                "cudaStreamBeginCapture": [pointer, number], "cudaStreamEndCapture": [pointer, pointer],
-                "cudaGraphInstantiate": [pointer, pointer, ctypes.c_ulonglong], "cudaGraphLaunch": [pointer, pointer],
-                "cudaGraphDestroy": [pointer], "cudaGraphExecDestroy": [pointer]}.items():
+                "cudaMalloc": [pointer, size], "cudaFree": [pointer],
+                "cudaStreamCreateWithFlags": [pointer, number], "cudaStreamDestroy": [pointer],
+                "cudaStreamSynchronize": [pointer],
+                "cudaMemcpyAsync": [pointer, pointer, size, number,
+                                    pointer], "double_launch_spin": [pointer, ctypes.c_uint64],
+                "double_launch_fill": [pointer, pointer, size,
+                                       ctypes.c_uint8], "double_host_view": [pointer],
+                "cudaStreamBeginCapture": [pointer,
+                                           number], "cudaStreamEndCapture": [pointer, pointer],
+                "cudaGraphInstantiate": [pointer, pointer,
+                                         ctypes.c_ulonglong], "cudaGraphLaunch": [pointer, pointer],
+                "cudaGraphDestroy": [pointer], "cudaGraphExecDestroy": [pointer]
+        }.items():
             getattr(self.lib, name).argtypes = arguments
         self.lib.double_host_view.restype = pointer
         self.number = int(device.partition(":")[2] or 0)
@@ -100,7 +108,8 @@ class DoubleGpu:
     def _copy(self, tensor, kind, stream):
         memory = ctypes.c_void_p()
         self.must(self.lib.cudaMalloc(ctypes.byref(memory), tensor.nbytes))
-        self.must(self.lib.cudaMemcpyAsync(memory, tensor.data, tensor.nbytes, kind, stream.cuda_stream))
+        self.must(
+            self.lib.cudaMemcpyAsync(memory, tensor.data, tensor.nbytes, kind, stream.cuda_stream))
         return memory, tensor.nbytes
 
     def bytes(self, copies):
@@ -115,7 +124,8 @@ class DoubleGpu:
         memory = ctypes.c_void_p()
         self.must(self.lib.cudaMalloc(ctypes.byref(memory), tensor.nbytes))
         self.must(self.lib.cudaStreamBeginCapture(stream.cuda_stream, 0))
-        self.must(self.lib.cudaMemcpyAsync(memory, tensor.data, tensor.nbytes, 3, stream.cuda_stream))
+        self.must(
+            self.lib.cudaMemcpyAsync(memory, tensor.data, tensor.nbytes, 3, stream.cuda_stream))
         wait()
         self.must(self.lib.cudaStreamEndCapture(stream.cuda_stream, ctypes.byref(graph)))
         self.must(self.lib.cudaGraphInstantiate(ctypes.byref(made), graph, 0))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_train [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: the example train_cifar10, which is beside this
- * program, on the GPU and on the host. --data is a folder with CIFAR-10's binary files. Without it, or where FOLDER has
- * none, striped pictures are made; only the real ones must reach an accuracy.
+ * gpu_train [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: the example train_cifar10,
+ * which is beside this program, on the GPU and on the host. --data is a folder with CIFAR-10's
+ * binary files. Without it, or where FOLDER has none, striped pictures are made; only the real ones
+ * must reach an accuracy.
  *
  * Losses of two runs can agree by chance, so where runs must be the same all weights are compared.
  */
@@ -18,7 +19,14 @@
 
 #include <millrace/dist.h>
 
-enum { SIDE = 32, PIXELS = SIDE * SIDE, RECORD = 1 + 3 * PIXELS, N_TRAIN = 1000, N_BRIEF = 50, MAX_WORDS = 24 };
+enum {
+    SIDE = 32,
+    PIXELS = SIDE * SIDE,
+    RECORD = 1 + 3 * PIXELS,
+    N_TRAIN = 1000,
+    N_BRIEF = 50,
+    MAX_WORDS = 24
+};
 
 struct line {
     long epoch;
@@ -35,7 +43,10 @@ struct training {
 
 /* ---- pictures ---- */
 
-/* Ten classes: stripes along or across, of five widths. Brightness and noise say nothing of the class. */
+/*
+ * Ten classes: stripes along or across, of five widths. Brightness and noise say nothing of the
+ * class.
+ */
 static void draw_picture(uint8_t *record, uint32_t label, uint32_t *random)
 {
     uint32_t period = 2 + label / 2 * 2;
@@ -46,7 +57,8 @@ static void draw_picture(uint8_t *record, uint32_t label, uint32_t *random)
     for (uint32_t i = 0; i < 3 * PIXELS; i++) {
         uint32_t along = label % 2 ? i % PIXELS / SIDE : i % SIDE;
         *random = *random * 1664525u + 1013904223u;
-        record[1 + i] = (uint8_t)(30 + ((along + phase) % period < period / 2 ? bright : 0) + (*random >> 16) % 40);
+        record[1 + i] = (uint8_t)(30 + ((along + phase) % period < period / 2 ? bright : 0) +
+                                  (*random >> 16) % 40);
     }
 }
 
@@ -125,13 +137,15 @@ struct job {
 static int be_rank(uint32_t number, void *arg)
 {
     const struct job *job = arg;
-    char *name = number == 0 ? gpu_setup_text("%s", job->name) : gpu_setup_text("%s-%u", job->name, number);
+    char *name =
+        number == 0 ? gpu_setup_text("%s", job->name) : gpu_setup_text("%s-%u", job->name, number);
     run_child(job->training, name, job->data, gpu_setup_text("%s", job->options));
     return 1;
 }
 
 /* True: it ended well. n_ranks above 1: with cuda:local, over nccl. */
-static bool run_training(struct training *t, const char *name, uint32_t n_ranks, const char *data, const char *options)
+static bool run_training(struct training *t, const char *name, uint32_t n_ranks, const char *data,
+                         const char *options)
 {
     struct job job = {t, name, data, options};
     mr_launch_options launch = MR_LAUNCH_OPTIONS_INIT;
@@ -142,7 +156,8 @@ static bool run_training(struct training *t, const char *name, uint32_t n_ranks,
     mr_status status = mr_launch_spawn(be_rank, n_ranks, &job, &launch, &result, &error);
     if (!gpu_report_expect(t->report, status == MR_OK, "mr_launch_spawn: %s", error.text))
         return false;
-    if (gpu_report_expect(t->report, result.exit_status == 0, "%s ended with %d", name, result.exit_status))
+    if (gpu_report_expect(t->report, result.exit_status == 0, "%s ended with %d", name,
+                          result.exit_status))
         return true;
     tell_log(t, name);
     return false;
@@ -157,8 +172,8 @@ static struct line last_line(struct training *t, const char *name)
     FILE *file = fopen(path, "re");
     char text[400];
     while (file && fgets(text, sizeof text, file))
-        if (sscanf(text, "%ld %lf %lf %lf %lf %lf", &line.epoch, &line.loss, &line.accuracy, &line.test_loss,
-                   &line.test_accuracy, &line.seconds) != 6)
+        if (sscanf(text, "%ld %lf %lf %lf %lf %lf", &line.epoch, &line.loss, &line.accuracy,
+                   &line.test_loss, &line.test_accuracy, &line.seconds) != 6)
             line.epoch = -1;
     if (file)
         fclose(file);
@@ -189,7 +204,8 @@ static void expect_same_bits(struct training *t, const char *a, const char *b)
     size_t len_b;
     uint8_t *bytes_a = read_checkpoint(t, a, &len_a);
     uint8_t *bytes_b = read_checkpoint(t, b, &len_b);
-    gpu_report_expect(t->report, len_a == len_b && memcmp(bytes_a, bytes_b, len_a) == 0, "%s and %s differ", a, b);
+    gpu_report_expect(t->report, len_a == len_b && memcmp(bytes_a, bytes_b, len_a) == 0,
+                      "%s and %s differ", a, b);
     free(bytes_a);
     free(bytes_b);
 }
@@ -198,10 +214,12 @@ static void expect_near(struct training *t, const char *a, const char *b, double
 {
     struct line first = last_line(t, a);
     struct line second = last_line(t, b);
-    gpu_report_expect(t->report, fabs(first.loss - second.loss) < tolerance && first.epoch == second.epoch,
+    gpu_report_expect(t->report,
+                      fabs(first.loss - second.loss) < tolerance && first.epoch == second.epoch,
                       "loss of %s %.12g, of %s %.12g", a, first.loss, b, second.loss);
     gpu_report_expect(t->report, fabs(first.test_loss - second.test_loss) < tolerance,
-                      "test loss of %s %.12g, of %s %.12g", a, first.test_loss, b, second.test_loss);
+                      "test loss of %s %.12g, of %s %.12g", a, first.test_loss, b,
+                      second.test_loss);
 }
 
 /* ---- cases ---- */
@@ -211,7 +229,8 @@ static void expect_near(struct training *t, const char *a, const char *b, double
 static void agree_with_host(struct training *t)
 {
     char *options = gpu_setup_text(SMALL " --device=%s", t->setup->device);
-    if (run_training(t, "host", 1, t->made, SMALL " --device=host") && run_training(t, "gpu", 1, t->made, options))
+    if (run_training(t, "host", 1, t->made, SMALL " --device=host") &&
+        run_training(t, "gpu", 1, t->made, options))
         expect_near(t, "gpu", "host", 1e-9);
     free(options);
 }
@@ -230,10 +249,13 @@ static void agree_on_mixed_rows(struct training *t)
 static void repeat_bits(struct training *t)
 {
     char *options = gpu_setup_text(SMALL " --device=%s", t->setup->device);
-    char *f32 = gpu_setup_text("--batch-size=50 --workers=2 --epochs=2 --device=%s", t->setup->device);
-    if (run_training(t, "once", 1, t->made, options) && run_training(t, "again", 1, t->made, options))
+    char *f32 =
+        gpu_setup_text("--batch-size=50 --workers=2 --epochs=2 --device=%s", t->setup->device);
+    if (run_training(t, "once", 1, t->made, options) &&
+        run_training(t, "again", 1, t->made, options))
         expect_same_bits(t, "once", "again");
-    if (run_training(t, "f32-once", 1, t->made, f32) && run_training(t, "f32-again", 1, t->made, f32))
+    if (run_training(t, "f32-once", 1, t->made, f32) &&
+        run_training(t, "f32-again", 1, t->made, f32))
         expect_same_bits(t, "f32-once", "f32-again");
     free(options);
     free(f32);
@@ -265,16 +287,19 @@ static void share_among_two(struct training *t)
 static void learn_classes(struct training *t)
 {
     bool is_real = t->real != NULL;
-    char *options = gpu_setup_text("--workers=4 --epochs=%d --device=%s", is_real ? 18 : 6, t->setup->device);
+    char *options =
+        gpu_setup_text("--workers=4 --epochs=%d --device=%s", is_real ? 18 : 6, t->setup->device);
     if (run_training(t, "learn", 1, is_real ? t->real : t->made, options)) {
         struct line line = last_line(t, "learn");
         double accuracy = 100 * line.test_accuracy;
         double per_epoch = line.seconds / (is_real ? 18 : 6);
-        gpu_report_expect(t->report, accuracy > (is_real ? 65 : 60), "test accuracy %.2f %%", accuracy);
+        gpu_report_expect(t->report, accuracy > (is_real ? 65 : 60), "test accuracy %.2f %%",
+                          accuracy);
         gpu_report_figure(is_real ? "CIFAR-10 subset, 18 epochs: test accuracy, %"
                                   : "stripes, 6 epochs: test accuracy, %",
                           &accuracy, 1, true, is_real ? 65 : 60);
-        gpu_report_figure(is_real ? "CIFAR-10 subset: an epoch, s" : "stripes: an epoch, s", &per_epoch, 1, false, 0);
+        gpu_report_figure(is_real ? "CIFAR-10 subset: an epoch, s" : "stripes: an epoch, s",
+                          &per_epoch, 1, false, 0);
     }
     free(options);
 }
@@ -311,7 +336,8 @@ int gpu_train_main(int argc, char **argv)
     };
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
-    struct training t = {.setup = &setup, .report = &setup.report, .program = find_program(&setup.report)};
+    struct training t = {
+        .setup = &setup, .report = &setup.report, .program = find_program(&setup.report)};
     t.made = gpu_setup_text("%s", setup.folder);
     char *real = gpu_setup_text("%s/data_batch_1.bin", setup.photos);
     t.real = access(real, R_OK) == 0 ? setup.photos : NULL;

@@ -23,8 +23,10 @@ sys.dont_write_bytecode = True
 ROOT, TREE = (os.path.abspath(path) for path in sys.argv[1:3])
 ALL = "--all" in sys.argv
 FIRST = ["register", "start", "contract_brief", "h2d_brief", "order_brief", "torch"]
-PARTS = ["facts"] + FIRST + ["contract", "order", "order_8", "order_1", "graph", "own_cudart", "h2d",
-                             "overlap", "h2d_overlap", "step", "step_default", "memcheck", "initcheck", "nccl", "train"]
+PARTS = ["facts"] + FIRST + [
+    "contract", "order", "order_8", "order_1", "graph", "own_cudart", "h2d", "overlap",
+    "h2d_overlap", "step", "step_default", "memcheck", "initcheck", "nccl", "train"
+]
 SHORT = "facts register start contract_brief h2d_brief"  # seconds together
 
 # Stands for gpu_check, for gpu_own_cudart and for gpu_torch.py. The part is known by the log.
@@ -73,13 +75,18 @@ class CheckThatIsCutOff(unittest.TestCase):
         cls.folder = tempfile.mkdtemp()
         cls.carried = os.path.join(cls.folder, "carried")
         os.mkdir(os.path.join(cls.folder, "unpacked"))  # what runs that are killed leave
-        subprocess.run([os.path.join(ROOT, "script", "gpu-check"), "--build", cls.carried, "--double", "--from", TREE],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([
+            os.path.join(ROOT, "script", "gpu-check"), "--build", cls.carried, "--double", "--from",
+            TREE
+        ],
+                       check=True,
+                       stdout=subprocess.DEVNULL)
         program = os.path.join(cls.carried, "bin", "gpu_check.gz")
         os.rename(program, os.path.join(cls.carried, "bin", "real_gpu_check.gz"))
         for name in ("gpu_check.gz", "gpu_own_cudart.gz"):
             write(os.path.join(cls.carried, "bin", name), IN_FRONT, packed=True)
-        for name in ("libmillrace-nccl.so.gz", "train_cifar10.gz"):  # a build without them: then these parts are played
+        for name in ("libmillrace-nccl.so.gz",
+                     "train_cifar10.gz"):  # a build without them: then these parts are played
             if not os.path.exists(os.path.join(cls.carried, "bin", name)):
                 write(os.path.join(cls.carried, "bin", name), "", packed=True)
         write(os.path.join(cls.carried, "python", "gpu_torch.py"), TORCH)
@@ -104,12 +111,22 @@ class CheckThatIsCutOff(unittest.TestCase):
                 os.remove(path)
 
     def start(self, *words, stop="", fail="", skip="", real=""):
-        environment = dict(os.environ, TEST_FOLDER=self.folder, TEST_STOP=stop, TEST_FAIL=fail, TEST_SKIP=skip,
-                           TEST_REAL=real, PYTHON=sys.executable, MR_CUDA_DOUBLE="devices=2",
+        environment = dict(os.environ,
+                           TEST_FOLDER=self.folder,
+                           TEST_STOP=stop,
+                           TEST_FAIL=fail,
+                           TEST_SKIP=skip,
+                           TEST_REAL=real,
+                           PYTHON=sys.executable,
+                           MR_CUDA_DOUBLE="devices=2",
                            TMPDIR=os.path.join(self.folder, "unpacked"),
                            PATH=os.path.join(self.folder, "tools") + ":" + os.environ["PATH"])
-        return subprocess.Popen([os.path.join(self.carried, "gpu-check"), "--out", self.out] + list(words), text=True,
-                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return subprocess.Popen([os.path.join(self.carried, "gpu-check"), "--out", self.out] +
+                                list(words),
+                                text=True,
+                                env=environment,
+                                stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
 
     def run_to_end(self, *words, **how):
         process = self.start(*words, **how)
@@ -131,12 +148,16 @@ class CheckThatIsCutOff(unittest.TestCase):
         with open(os.path.join(self.out, "gpu-check.md"), encoding="utf-8") as file:
             text = file.read()
         self.assertIn("| part | figure | median |", text)
-        return dict(re.findall(r"^\| (\w+) \| (.*?) \|", text.split("| part | result |")[1].split("\n\n")[0], re.M))
+        return dict(
+            re.findall(r"^\| (\w+) \| (.*?) \|",
+                       text.split("| part | result |")[1].split("\n\n")[0], re.M))
 
     def logs(self):
         with tarfile.open(os.path.join(self.out, "gpu-check-logs.tar.gz")) as archive:
-            return {os.path.basename(item.name)[:-len(".log")]: archive.extractfile(item).read().decode()
-                    for item in archive if item.name.endswith(".log")}
+            return {
+                os.path.basename(item.name)[:-len(".log")]: archive.extractfile(
+                    item).read().decode() for item in archive if item.name.endswith(".log")
+            }
 
     def ran(self):
         with open(self.journal, encoding="ascii") as file:
@@ -155,11 +176,14 @@ class CheckThatIsCutOff(unittest.TestCase):
             self.assertEqual(self.ran(), ran)
             rows, logs = self.rows(), self.logs()
             self.assertTrue(rows[part].startswith("**running**"), (part, rows))
-            self.assertEqual([rows[name] for name in PARTS[1:i]], ["passed"] * len(PARTS[1:i]), part)
-            self.assertEqual([name for name in PARTS[1:i] if "pass | " not in logs.get(name, "")], [], part)
+            self.assertEqual([rows[name] for name in PARTS[1:i]], ["passed"] * len(PARTS[1:i]),
+                             part)
+            self.assertEqual([name for name in PARTS[1:i] if "pass | " not in logs.get(name, "")],
+                             [], part)
             with open(os.path.join(self.out, "running-%s.log" % part), encoding="ascii") as file:
                 self.assertEqual(file.read(), "pass | a case before the end\n")
-            self.assertLessEqual(len(os.listdir(self.out)), 5)  # the last two may be half-written ones
+            self.assertLessEqual(len(os.listdir(self.out)),
+                                 5)  # the last two may be half-written ones
         status, text = self.run_to_end("--resume", real=real)
         self.assertEqual(status, 0, text)
         self.assertEqual(self.rows(), dict.fromkeys(PARTS, "passed"))
@@ -181,15 +205,21 @@ class CheckThatIsCutOff(unittest.TestCase):
 
     @unittest.skipUnless(ALL, "waits for a deadline")
     def test_part_that_hangs_until_the_deadline_is_cut_off(self):
-        status, text = self.run_to_end("--parts", "start,h2d_brief,order_brief", "--deadline", "40", stop="h2d_brief")
+        status, text = self.run_to_end("--parts",
+                                       "start,h2d_brief,order_brief",
+                                       "--deadline",
+                                       "40",
+                                       stop="h2d_brief")
         rows = self.rows()
-        self.assertEqual((status, rows["start"], rows["order_brief"]), (1, "passed", "not run: no time was left"))
+        self.assertEqual((status, rows["start"], rows["order_brief"]),
+                         (1, "passed", "not run: no time was left"))
         self.assertRegex(rows["h2d_brief"], r"^\*\*cut off\*\* by the deadline, after \d+ s$")
         self.assertIn("another call with --resume: h2d_brief order_brief\n", text)
 
     def test_nothing_begins_after_the_deadline(self):
         status, text = self.run_to_end("--parts", "start", "--deadline", "6")
-        self.assertEqual((status, set(self.rows().values())), (1, {"not run: no time was left"}), text)
+        self.assertEqual((status, set(self.rows().values())), (1, {"not run: no time was left"}),
+                         text)
         self.assertFalse(os.path.exists(self.journal))
 
     def test_run_that_is_ended_keeps_the_log_of_its_part_and_takes_it_along(self):
@@ -198,8 +228,9 @@ class CheckThatIsCutOff(unittest.TestCase):
         process.terminate()
         text, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, text)
-        self.assertEqual(self.rows(), {"facts": "passed", "start": "**cut off**: the script was ended",
-                                       "graph": "not run yet"})
+        self.assertEqual(self.rows(), {
+            "facts": "passed", "start": "**cut off**: the script was ended", "graph": "not run yet"
+        })
         self.assertEqual(self.logs()["start"], "pass | a case before the end\n")
         self.assertRaises(ProcessLookupError, os.kill, program, 0)
 
@@ -207,7 +238,8 @@ class CheckThatIsCutOff(unittest.TestCase):
         status, text = self.run_to_end("--parts", "first", fail="start", skip="torch")
         rows = self.rows()
         self.assertEqual((status, rows.pop("start"), rows.pop("torch")),
-                         (1, "**failed**, exit status 3", "not run: all : nothing to run it with"), text)
+                         (1, "**failed**, exit status 3", "not run: all : nothing to run it with"),
+                         text)
         self.assertEqual(set(rows.values()), {"passed"})
         self.assertNotIn("torch", text.split("failed: ")[1])
 
@@ -225,21 +257,30 @@ class CheckThatIsCutOff(unittest.TestCase):
         kept = [name for name in os.listdir(self.out) if name.startswith("until-")]
         self.assertEqual(sorted(name[len("until-000000-"):] for name in kept),
                          ["gpu-check-logs.tar.gz", "gpu-check.md"])
-        with open(os.path.join(self.out, max(kept, key=lambda name: name.endswith("md"))), encoding="utf-8") as file:
+        with open(os.path.join(self.out, max(kept, key=lambda name: name.endswith("md"))),
+                  encoding="utf-8") as file:
             self.assertEqual(file.read(), earlier)
 
     def test_device_stays_open_from_the_beginning_to_the_end(self):
         process = self.start("--parts", "start", stop="start")
         program = self.await_stop(process)
-        held = [os.readlink("/proc/%d/fd/%s" % (process.pid, fd)) for fd in os.listdir("/proc/%d/fd" % process.pid)]
+        held = [
+            os.readlink("/proc/%d/fd/%s" % (process.pid, fd))
+            for fd in os.listdir("/proc/%d/fd" % process.pid)
+        ]
         os.kill(program, signal.SIGTERM)
         process.communicate(timeout=60)
         self.assertIn(os.path.join(self.carried, "double"), held)
 
     def test_facts_name_no_folder_of_the_machine_that_built(self):
         other = os.path.join(self.folder, "other")
-        subprocess.run([os.path.join(ROOT, "script", "gpu-check"), "--build", other, "--double", "--from", TREE,
-                        "--photos", os.path.join(self.carried, "photos")], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([
+            os.path.join(ROOT, "script", "gpu-check"), "--build", other, "--double", "--from", TREE,
+            "--photos",
+            os.path.join(self.carried, "photos")
+        ],
+                       check=True,
+                       stdout=subprocess.DEVNULL)
         with open(os.path.join(other, "facts"), encoding="utf-8") as file:
             self.assertIn("fact | pictures | 150, carried along\n", file)
 

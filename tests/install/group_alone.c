@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uses both libraries: sets a log function with libmillrace, lets libmillrace-dist report a failed rank in a log line,
- * then sums over a group of one rank. Prints "log: <line>" and "sum: 3".
+ * Uses both libraries: sets a log function with libmillrace, lets libmillrace-dist report a failed
+ * rank in a log line, then sums over a group of one rank. Prints "log: <line>" and "sum: 3".
  */
 #include <millrace/dist.h>
 #include <millrace/millrace.h>
@@ -27,7 +27,8 @@ int main(void)
     mr_error error;
     double sum = 3;
     mr_log_set(print_line, NULL);
-    if (mr_launch_spawn(fail_rank, 1, NULL, NULL, &result, &error) < 0 || mr_group_create(NULL, &group, &error) < 0) {
+    if (mr_launch_spawn(fail_rank, 1, NULL, NULL, &result, &error) < 0 ||
+        mr_group_create(NULL, &group, &error) < 0) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * name_workers FOLDER: one epoch by two workers. Prints the program that each of them runs, then a checksum of every
- * image. Uses the installed library only.
+ * name_workers FOLDER: one epoch by two workers. Prints the program that each of them runs, then a
+ * checksum of every image. Uses the installed library only.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>

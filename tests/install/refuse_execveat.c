@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refuse_execveat PROGRAM [ARGUMENTS]: runs PROGRAM where no program can be started from a descriptor, as in some
- * containers.
+ * refuse_execveat PROGRAM [ARGUMENTS]: runs PROGRAM where no program can be started from a
+ * descriptor, as in some containers.
  */
 #include <errno.h>
 #include <seccomp.h>

@@ -35,7 +35,8 @@ def check(status, error):
 def read_epoch(lib, spec, **options):
     error = ctypes.create_string_buffer(constant(lib, "sizeof(mr_error)"))
     made = struct(lib, "mr_loader_options")
-    texts = {name: value.encode() for name, value in options.items()}  # they must outlive mr_loader_create()
+    texts = {name: value.encode()
+             for name, value in options.items()}  # they must outlive mr_loader_create()
     for name, text in texts.items():
         check(lib.mr_loader_options_set(made, name.encode(), text, error), error)
     dataset, loader, batch = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
@@ -57,8 +58,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         images = os.path.join(folder, "images")
         subprocess.run([sys.argv[2], images, "2", "5"], check=True)
-        assert read_epoch(lib, images, batch_size="4", num_workers="none", no_shuffle="true") == list(range(10))
-        assert sorted(read_epoch(lib, images, batch_size="3", num_workers="2", device="host:0")) == list(range(10))
+        assert read_epoch(lib, images, batch_size="4", num_workers="none",
+                          no_shuffle="true") == list(range(10))
+        assert sorted(read_epoch(lib, images, batch_size="3", num_workers="2",
+                                 device="host:0")) == list(range(10))
         try:
             read_epoch(lib, images, bacth_size="4")
             raise AssertionError("an unknown option is accepted")

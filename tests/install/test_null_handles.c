@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rule of <millrace/status.h> for NULL in place of a handle, for every public function. A function that is in an
- * export map must be called here, or be listed as one that takes no handle.
+ * The rule of <millrace/status.h> for NULL in place of a handle, for every public function. A
+ * function that is in an export map must be called here, or be listed as one that takes no handle.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -72,7 +72,8 @@ static const char *last_called(void)
 static void expect_status(mr_status status, mr_status expected)
 {
     if (status != expected)
-        fail_msg("%s(NULL) returns %s, not %s", last_called(), mr_status_name(status), mr_status_name(expected));
+        fail_msg("%s(NULL) returns %s, not %s", last_called(), mr_status_name(status),
+                 mr_status_name(expected));
 }
 
 static void expect_words(mr_status status)
@@ -90,14 +91,15 @@ static void expect_error(const mr_error *of_null)
 
 #define NOTHING(function, ...) (note(#function), function(__VA_ARGS__))
 #define IS_OK(function, ...) (note(#function), expect_status(function(__VA_ARGS__), MR_OK))
-#define IS_INVALID(function, ...) (note(#function), expect_status(function(__VA_ARGS__), MR_ERR_INVALID))
+#define IS_INVALID(function, ...)                                                                  \
+    (note(#function), expect_status(function(__VA_ARGS__), MR_ERR_INVALID))
 #define HAS_WORDS(function, ...) (note(#function), expect_words(function(__VA_ARGS__)))
 #define HAS_ERROR(function) (note(#function), expect_error(function(NULL)))
-#define IS_VALUE(expected, function, ...)                                                                              \
-    do {                                                                                                               \
-        note(#function);                                                                                               \
-        if (function(__VA_ARGS__) != (expected))                                                                       \
-            fail_msg("%s(NULL) is not " #expected, #function);                                                         \
+#define IS_VALUE(expected, function, ...)                                                          \
+    do {                                                                                           \
+        note(#function);                                                                           \
+        if (function(__VA_ARGS__) != (expected))                                                   \
+            fail_msg("%s(NULL) is not " #expected, #function);                                     \
     } while (0)
 #define IS_NAN(function) assert_true((note(#function), isnan(function(NULL, "loss"))))
 
@@ -272,7 +274,8 @@ static void a_null_group_is_a_world_of_one(void **state)
     IS_OK(mr_group_rank0_first_end, NULL);
     IS_OK(mr_group_local_rank0_first_begin, NULL);
     IS_OK(mr_group_local_rank0_first_end, NULL);
-    assert_int_not_equal((note("mr_group_seed"), mr_group_seed(NULL, 1, "init")), mr_seed(1, "init"));
+    assert_int_not_equal((note("mr_group_seed"), mr_group_seed(NULL, 1, "init")),
+                         mr_seed(1, "init"));
     IS_OK(mr_group_same, NULL, 1, "data");
     IS_OK(mr_signals_agree, NULL, &signal);
     IS_OK(mr_metrics_create, NULL, &metrics, &error);
@@ -335,7 +338,8 @@ static unsigned check_map(const char *path)
 static void no_public_function_is_forgotten(void **state)
 {
     (void)state;
-    unsigned n = check_map(MR_TEST_MAPS "/millrace.map") + check_map(MR_TEST_MAPS "/millrace-dist.map");
+    unsigned n =
+        check_map(MR_TEST_MAPS "/millrace.map") + check_map(MR_TEST_MAPS "/millrace-dist.map");
     assert_int_equal(n, sizeof without_handle / sizeof *without_handle);
 }
 

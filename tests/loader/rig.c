@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rig's callbacks. They run in threads and in forked workers, so their counts lie in shared memory. A sample's
- * bytes are a fresh allocation that only release frees.
+ * The rig's callbacks. They run in threads and in forked workers, so their counts lie in shared
+ * memory. A sample's bytes are a fresh allocation that only release frees.
  */
 #include "tests/loader/rig.h"
 
@@ -104,7 +104,8 @@ struct rig *rig_create(int64_t n)
     mr_error error;
     assert_true(rig && n <= RIG_MAX);
     rig->n = n;
-    rig->shared = mmap(NULL, sizeof *rig->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    rig->shared =
+        mmap(NULL, sizeof *rig->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(rig->shared != MAP_FAILED);
     mr_callbacks callbacks = MR_CALLBACKS_INIT;
     callbacks.n_samples = n;
@@ -169,7 +170,8 @@ mr_loader *rig_loader(struct rig *rig, const mr_loader_options *options)
     return loader;
 }
 
-void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status status, const char *words)
+void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status status,
+                 const char *words)
 {
     mr_loader *loader = (void *)rig;
     mr_error error = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset of callbacks, and loaders over it. Its samples can be recomputed from their index, and it counts the calls,
- * also those of forked workers. A failure here ends the test.
+ * A dataset of callbacks, and loaders over it. Its samples can be recomputed from their index, and
+ * it counts the calls, also those of forked workers. A failure here ends the test.
  */
 #ifndef TESTS_LOADER_RIG_H
 #define TESTS_LOADER_RIG_H
@@ -42,7 +42,9 @@ struct rig_mode {
     uint32_t num_workers;
     mr_start start;
 };
-/* Every mode that this build can run: none, threads, and forked processes but for ThreadSanitizer. */
+/*
+ * Every mode that this build can run: none, threads, and forked processes but for ThreadSanitizer.
+ */
 extern const struct rig_mode rig_modes[];
 extern const unsigned rig_n_modes;
 /* Skip the test where workers cannot be forked. */
@@ -65,7 +67,8 @@ mr_loader_options rig_options(void);
 mr_loader_options rig_options_of(const struct rig_mode *mode);
 mr_loader *rig_loader(struct rig *rig, const mr_loader_options *options);
 /* Expect creation to fail with this status and words. */
-void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status status, const char *words);
+void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status status,
+                 const char *words);
 
 /* The next batch, or fail. */
 mr_batch *rig_next(mr_loader *loader);
@@ -73,8 +76,8 @@ void rig_expect(mr_loader *loader, mr_status expected);
 /* Check every sample of a batch against its index. */
 void rig_check(mr_batch *batch);
 /*
- * Take, check and release the rest of the epoch. Writes the indices, -1 for holes, and a -2 after each batch when
- * boundaries is set; returns how many were written, at most max.
+ * Take, check and release the rest of the epoch. Writes the indices, -1 for holes, and a -2 after
+ * each batch when boundaries is set; returns how many were written, at most max.
  */
 unsigned rig_drain(mr_loader *loader, bool boundaries, int64_t *indices_out, unsigned max);
 

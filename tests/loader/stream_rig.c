@@ -2,8 +2,8 @@
 /*
  * Kernels of tests on streams of the double.
  *
- * Invariant: a kernel runs when the double runs it, perhaps in another thread and long after the batch was released. So
- * it writes to memory that lives until its stream was waited for.
+ * Invariant: a kernel runs when the double runs it, perhaps in another thread and long after the
+ * batch was released. So it writes to memory that lives until its stream was waited for.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -71,10 +71,12 @@ mr_batch *stage_next_on(mr_loader *loader, void *stream)
     return batch;
 }
 
-static void expect_status(const char *what, const mr_error *error, mr_status status, mr_status expected)
+static void expect_status(const char *what, const mr_error *error, mr_status status,
+                          mr_status expected)
 {
     if (status != expected)
-        fail_msg("%s: %s in place of %s: %s", what, mr_status_name(status), mr_status_name(expected), error->text);
+        fail_msg("%s: %s in place of %s: %s", what, mr_status_name(status),
+                 mr_status_name(expected), error->text);
     if (expected != MR_OK)
         assert_int_equal(error->status, expected);
 }
@@ -173,12 +175,15 @@ static void read_on(const mr_array *array, uint8_t *to, size_t len, const cudaSt
     if (len == 0)
         return;
     int before = go_to(array->device.id);
-    assert_int_equal(double_launch_read(streams[array->device.id], array->data, len, keep_bytes, to), cudaSuccess);
+    assert_int_equal(
+        double_launch_read(streams[array->device.id], array->data, len, keep_bytes, to),
+        cudaSuccess);
     go_to(before);
 }
 
 /* streams NULL: by the host, at once. */
-static void add_arrays(struct seen *seen, struct seen_batch *b, mr_batch *batch, const cudaStream_t *streams)
+static void add_arrays(struct seen *seen, struct seen_batch *b, mr_batch *batch,
+                       const cudaStream_t *streams)
 {
     for (uint32_t i = 0; i < SEEN_ARRAYS; i++) {
         b->bytes[i] = take_memory(seen, 0);
@@ -207,7 +212,10 @@ void seen_add_on(struct seen *seen, mr_batch *batch, const cudaStream_t *streams
     add_arrays(seen, add_batch(seen, batch), batch, streams);
 }
 
-/* next_on() has ordered the stream of part 0's images; each other device of each part needs its own. */
+/*
+ * next_on() has ordered the stream of part 0's images; each other device of each part needs its
+ * own.
+ */
 static void use_the_others(mr_batch *batch, const cudaStream_t *streams)
 {
     for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
@@ -224,7 +232,8 @@ void seen_epoch_on(struct seen *seen, mr_loader *loader, const cudaStream_t *str
 {
     mr_batch *batch;
     mr_status status;
-    int first = -1; /* device of part 0's images: the streams that next_on() and release_on() take are its own */
+    /* device of part 0's images: the streams that next_on() and release_on() take are its own */
+    int first = -1;
     const mr_loader_options *o = mr_loader_resolved(loader);
     const char *name = o->n_devices > 1 ? o->devices[0] : o->device;
     if (strncmp(name, "cuda:", 5) == 0)
@@ -251,7 +260,8 @@ void seen_epoch(struct seen *seen, mr_loader *loader)
         fail_msg("%s: %s", mr_status_name(status), mr_loader_error(loader)->text);
 }
 
-static mr_loader *open_loader(mr_dataset *dataset, const char *transform, const mr_loader_options *options)
+static mr_loader *open_loader(mr_dataset *dataset, const char *transform,
+                              const mr_loader_options *options)
 {
     mr_transform *parsed = NULL;
     mr_loader *loader;
@@ -264,8 +274,8 @@ static mr_loader *open_loader(mr_dataset *dataset, const char *transform, const 
     return loader;
 }
 
-struct seen *seen_on_host(mr_dataset *dataset, const char *transform, const mr_loader_options *options,
-                          uint64_t n_epochs)
+struct seen *seen_on_host(mr_dataset *dataset, const char *transform,
+                          const mr_loader_options *options, uint64_t n_epochs)
 {
     mr_loader_options plain = *options;
     plain.device = "host";
@@ -286,8 +296,8 @@ struct seen *seen_on_host(mr_dataset *dataset, const char *transform, const mr_l
 
 void seen_expect_same(const struct seen *seen, const struct seen *expected)
 {
-    static const char *const names[SEEN_ARRAYS] = {"image",    "label",     "index",      "mask",
-                                                   "geometry", "mix_label", "mix_lambda", "soft_label"};
+    static const char *const names[SEEN_ARRAYS] = {
+        "image", "label", "index", "mask", "geometry", "mix_label", "mix_lambda", "soft_label"};
     assert_int_equal(seen->n, expected->n);
     for (uint32_t k = 0; k < seen->n; k++) {
         const struct seen_batch *a = &seen->batches[k], *b = &expected->batches[k];
@@ -298,8 +308,8 @@ void seen_expect_same(const struct seen *seen, const struct seen *expected)
         for (uint32_t i = 0; i < SEEN_ARRAYS; i++) {
             assert_int_equal(a->len[i], b->len[i]);
             if (memcmp(a->bytes[i], b->bytes[i], a->len[i]) != 0)
-                fail_msg("%s of batch %llu of epoch %llu differs", names[i], (unsigned long long)a->number,
-                         (unsigned long long)a->epoch);
+                fail_msg("%s of batch %llu of epoch %llu differs", names[i],
+                         (unsigned long long)a->number, (unsigned long long)a->epoch);
         }
     }
 }

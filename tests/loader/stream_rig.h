@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaders on the double of the CUDA runtime, as a training loop uses them: batches are read by kernels on streams, and
- * what those saw is compared with what a loader on the host lends. A failure here ends the test.
+ * Loaders on the double of the CUDA runtime, as a training loop uses them: batches are read by
+ * kernels on streams, and what those saw is compared with what a loader on the host lends. A
+ * failure here ends the test.
  */
 #ifndef TESTS_LOADER_STREAM_RIG_H
 #define TESTS_LOADER_STREAM_RIG_H
@@ -59,13 +60,16 @@ void seen_free(struct seen *seen);
 void seen_add(struct seen *seen, mr_batch *batch);
 /* Read it by kernels, those of arrays on device d on streams[d]; they run whenever. */
 void seen_add_on(struct seen *seen, mr_batch *batch, const cudaStream_t *streams);
-/* Of the present epoch, all that is left, with next_on(), further streams for further devices, and release_on(). */
+/*
+ * Of the present epoch, all that is left, with next_on(), further streams for further devices, and
+ * release_on().
+ */
 void seen_epoch_on(struct seen *seen, mr_loader *loader, const cudaStream_t *streams);
 /* The same by the host's forms. */
 void seen_epoch(struct seen *seen, mr_loader *loader);
 /* What a loader on the plain host lends in n_epochs with these options, but for their devices. */
-struct seen *seen_on_host(mr_dataset *dataset, const char *transform, const mr_loader_options *options,
-                          uint64_t n_epochs);
+struct seen *seen_on_host(mr_dataset *dataset, const char *transform,
+                          const mr_loader_options *options, uint64_t n_epochs);
 /* Same batches, same bytes. */
 void seen_expect_same(const struct seen *seen, const struct seen *expected);
 

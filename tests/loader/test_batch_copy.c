@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of batches: they keep their samples, take no slot, outlive the loader, and are batches in all else. */
+/*
+ * Copies of batches: they keep their samples, take no slot, outlive the loader, and are batches in
+ * all else.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 #include "tests/support/assert_words.h"
@@ -94,7 +97,8 @@ static void tensors_keep_a_copy(void **state)
     mr_batch_release(copy);
     mr_loader_destroy(loader);
     rig_check(second);
-    assert_memory_equal(tensor->dl_tensor.data, mr_batch_data(second, "label"), 8 * sizeof(int64_t));
+    assert_memory_equal(tensor->dl_tensor.data, mr_batch_data(second, "label"),
+                        8 * sizeof(int64_t));
     tensor->deleter(tensor);
     mr_batch_release(second);
 }
@@ -161,7 +165,9 @@ static void a_forked_child_makes_no_copy(void **state)
     int ended = 0;
     pid_t child = fork();
     if (child == 0)
-        _exit(mr_batch_copy(batch, &copy) == MR_ERR_STATE && !copy && mr_loader_n_lent(loader) == 0 ? 0 : 1);
+        _exit(mr_batch_copy(batch, &copy) == MR_ERR_STATE && !copy && mr_loader_n_lent(loader) == 0
+                  ? 0
+                  : 1);
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
     mr_batch_release(batch);

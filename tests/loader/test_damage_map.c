@@ -15,7 +15,8 @@ enum { MAX_SAMPLES = 200 };
 
 static struct mr_damage_map make_map(int64_t n_samples)
 {
-    struct mr_damage_map map = {.words = calloc(1, mr_damage_map_bytes(n_samples)), .n_samples = n_samples};
+    struct mr_damage_map map = {.words = calloc(1, mr_damage_map_bytes(n_samples)),
+                                .n_samples = n_samples};
     assert_non_null(map.words);
     return map;
 }
@@ -31,7 +32,8 @@ static void check_all_distances(const struct mr_damage_map *map, const bool *dam
 {
     for (int64_t want = 0; want < map->n_samples; want++)
         for (uint32_t from = 0; from <= map->n_samples; from++)
-            assert_int_equal(mr_damage_map_pass(map, want, from), walk(damaged, map->n_samples, want, from));
+            assert_int_equal(mr_damage_map_pass(map, want, from),
+                             walk(damaged, map->n_samples, want, from));
 }
 
 static void a_pass_is_a_walk_over_damaged_samples(void **state)
@@ -42,7 +44,8 @@ static void a_pass_is_a_walk_over_damaged_samples(void **state)
         struct mr_damage_map map = make_map(sizes[k]);
         bool damaged[MAX_SAMPLES] = {false};
         check_all_distances(&map, damaged);
-        for (int64_t i = sizes[k] - 1; i >= 0; i--) { /* in an order that fills some words before others */
+        /* in an order that fills some words before others */
+        for (int64_t i = sizes[k] - 1; i >= 0; i--) {
             int64_t index = i * 67 % sizes[k];
             assert_true(mr_damage_map_set(&map, index));
             assert_false(mr_damage_map_set(&map, index));
@@ -62,8 +65,8 @@ static void a_pass_is_a_walk_over_damaged_samples(void **state)
 }
 
 /*
- * After one walk each full word of a run leads to its end, so no place walks the run again. What becomes full behind it
- * is walked once more, and then belongs to the run.
+ * After one walk each full word of a run leads to its end, so no place walks the run again. What
+ * becomes full behind it is walked once more, and then belongs to the run.
  */
 static void words_of_a_run_lead_to_its_end(void **state)
 {
@@ -80,7 +83,8 @@ static void words_of_a_run_lead_to_its_end(void **state)
         assert_true(map.words[i] == ((UINT64_C(5) << 33) | MR_DAMAGE_MAP_FULL | (END - i)));
     mr_damage_map_set(&map, 32 * END + 3);
     assert_int_equal(mr_damage_map_pass(&map, 32 * 99, 0), 0);
-    assert_int_equal(mr_damage_map_pass(&map, 32 * 100, 0), N - 32 * 100); /* from the end on to the first */
+    /* from the end on to the first */
+    assert_int_equal(mr_damage_map_pass(&map, 32 * 100, 0), N - 32 * 100);
     assert_int_equal((uint32_t)map.words[100], N_WORDS - 100);
     assert_int_equal((uint32_t)map.words[101], END - 101);
     assert_int_equal((uint32_t)map.words[END], N_WORDS - END);

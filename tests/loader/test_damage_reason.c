@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a batch's errors takes its place, whatever else its workers have recorded, and in which order. */
+/*
+ * Which of a batch's errors takes its place, whatever else its workers have recorded, and in which
+ * order.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +28,11 @@ static const struct mr_control control; /* damaged samples are not replaced */
 static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
-    const struct mr_slot_shape shape = {
-        .n_slots = 1, .n_workers = N_WORKERS, .batch_size = BATCH, .sample_bytes = 16, .label_bytes = 8};
+    const struct mr_slot_shape shape = {.n_slots = 1,
+                                        .n_workers = N_WORKERS,
+                                        .batch_size = BATCH,
+                                        .sample_bytes = 16,
+                                        .label_bytes = 8};
     if (!rig || mr_slot_layout_init(&rig->layout, &shape, NULL) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);
@@ -50,7 +56,8 @@ static int destroy(void **state)
 }
 
 /* A candidate of a place fails, and the place with it where nothing may replace it. */
-static void fail_candidate(struct rig *rig, uint32_t place, uint32_t worker, mr_status status, bool for_good)
+static void fail_candidate(struct rig *rig, uint32_t place, uint32_t worker, mr_status status,
+                           bool for_good)
 {
     mr_error error;
     struct mr_place *word = &rig->view.places[place];
@@ -63,7 +70,8 @@ static void fail_candidate(struct rig *rig, uint32_t place, uint32_t worker, mr_
     if (status == MR_ERR_DAMAGED)
         atomic_store(&rig->view.skipped[place], skipped + 1);
     if (for_good)
-        atomic_store(&rig->view.outcome[place], status == MR_ERR_DAMAGED ? MR_OUTCOME_DAMAGED : MR_OUTCOME_FAILED);
+        atomic_store(&rig->view.outcome[place],
+                     status == MR_ERR_DAMAGED ? MR_OUTCOME_DAMAGED : MR_OUTCOME_FAILED);
     assert_true(mr_place_reopen(word, held, 0));
 }
 
@@ -117,7 +125,8 @@ static void trouble_comes_before_damage_of_a_lower_place(void **state)
 static void damage_of_the_lowest_place_is_the_reason_in_any_order(void **state)
 {
     struct rig *rig = *state;
-    for (uint32_t place = BATCH; place-- > 1;) { /* from the highest on: the records are full at place 32 */
+    /* from the highest on: the records are full at place 32 */
+    for (uint32_t place = BATCH; place-- > 1;) {
         char words[32];
         fail_candidate(rig, place, place % N_WORKERS, MR_ERR_DAMAGED, true);
         snprintf(words, sizeof words, "place %u, candidate 0", place);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our structs of DLPack against its own header, where that is installed: the compiler compares them. */
+/*
+ * Our structs of DLPack against its own header, where that is installed: the compiler compares
+ * them.
+ */
 #include <stddef.h>
 
 #if __has_include(<dlpack/dlpack.h>)
@@ -13,9 +16,9 @@
 
 #include <dlpack/dlpack.h>
 
-#define SAME_FIELD(ours, theirs, field)                                                                                \
-    static_assert(offsetof(ours, field) == offsetof(theirs, field) &&                                                  \
-                      sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->field),                                      \
+#define SAME_FIELD(ours, theirs, field)                                                            \
+    static_assert(offsetof(ours, field) == offsetof(theirs, field) &&                              \
+                      sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->field),                  \
                   #field)
 
 static_assert(sizeof(struct mr_dl_tensor) == sizeof(DLTensor), "DLTensor");
@@ -37,12 +40,14 @@ SAME_FIELD(struct our_managed, DLManagedTensor, deleter);
 
 static_assert((int)MR_DL_CPU == (int)kDLCPU && (int)MR_DL_CUDA == (int)kDLCUDA, "device types");
 static_assert((int)MR_DL_INT == (int)kDLInt && (int)MR_DL_UINT == (int)kDLUInt, "type codes");
-static_assert((int)MR_DL_FLOAT == (int)kDLFloat && (int)MR_DL_BFLOAT == (int)kDLBfloat, "type codes");
+static_assert((int)MR_DL_FLOAT == (int)kDLFloat && (int)MR_DL_BFLOAT == (int)kDLBfloat,
+              "type codes");
 
 #ifdef DLPACK_MAJOR_VERSION
 static_assert(DLPACK_MAJOR_VERSION == MR_DL_MAJOR, "the layout changes with this number");
 /* 1.0 has the tag alone, later ones a name as well. */
-static_assert(sizeof(struct our_versioned) == sizeof(struct DLManagedTensorVersioned), "DLManagedTensorVersioned");
+static_assert(sizeof(struct our_versioned) == sizeof(struct DLManagedTensorVersioned),
+              "DLManagedTensorVersioned");
 SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, version.major);
 SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, version.minor);
 SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, manager_ctx);

@@ -67,7 +67,8 @@ static void a_capsule_that_nobody_consumed_frees_its_tensor(void **state)
         options.n_slots = 2;
         mr_loader *loader = rig_loader(*state, &options);
         mr_batch *held = rig_next(loader), *batch = rig_next(loader);
-        struct capsule capsule = {versioned ? "dltensor_versioned" : "dltensor", export_index(batch, versioned)};
+        struct capsule capsule = {versioned ? "dltensor_versioned" : "dltensor",
+                                  export_index(batch, versioned)};
         mr_batch_release(batch);
         assert_false(has_free_slot(loader));
         mr_dlpack_capsule_destroy(&capsule);

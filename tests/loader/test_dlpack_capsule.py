@@ -12,7 +12,10 @@ import tempfile
 
 ERR_STATE, FOREVER = -8, 0xFFFFFFFF
 # The struct, and where its deleter stands.
-KINDS = {b"dltensor": ("mr_batch_to_dlpack", 56), b"dltensor_versioned": ("mr_batch_to_dlpack_versioned", 16)}
+KINDS = {
+    b"dltensor": ("mr_batch_to_dlpack", 56),
+    b"dltensor_versioned": ("mr_batch_to_dlpack_versioned", 16)
+}
 USED = {name: b"used_" + name for name in KINDS}  # a capsule keeps only the pointer to its name
 
 python = ctypes.pythonapi

@@ -11,9 +11,11 @@
 
 enum { N_BYTES = 8 * RIG_BYTES };
 
-static mr_loader *open_double_waiting(struct rig *rig, enum double_policy policy, bool wait_when_lent)
+static mr_loader *open_double_waiting(struct rig *rig, enum double_policy policy,
+                                      bool wait_when_lent)
 {
-    struct double_options machine = {.policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000};
+    struct double_options machine = {
+        .policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000};
     double_open(&machine);
     mr_loader_options options = rig_options();
     options.device = "cuda:1";
@@ -65,7 +67,10 @@ static void a_tensor_names_its_gpu(void **state)
     close_double();
 }
 
-/* A second stream reads the tensor behind the copy, and the next copy into the buffer comes behind what it does. */
+/*
+ * A second stream reads the tensor behind the copy, and the next copy into the buffer comes behind
+ * what it does.
+ */
 static void the_tensors_stream_is_ordered_between_the_copies(void **state)
 {
     for (enum double_policy policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
@@ -97,7 +102,10 @@ static void the_tensors_stream_is_ordered_between_the_copies(void **state)
     }
 }
 
-/* Read by the default stream of each array's device, with the tensor as its only order, and then overwritten. */
+/*
+ * Read by the default stream of each array's device, with the tensor as its only order, and then
+ * overwritten.
+ */
 static void read_by_default_stream(mr_batch *batch, const char *name, uint64_t *sum)
 {
     struct DLManagedTensor *tensor;
@@ -134,7 +142,8 @@ static void the_default_stream_is_that_of_the_arrays_device(void **state)
     sum_on_host(*state, expected);
     for (enum double_policy policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
         cudaStream_t own;
-        double_open(&(struct double_options){.policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000});
+        double_open(&(struct double_options){
+            .policy = policy, .seed = 11, .n_devices = 2, .kernel_ns = 1000000});
         mr_loader_options options = rig_options();
         options.device = "cuda:0";
         options.label_device = "cuda:1";
@@ -220,7 +229,10 @@ static void *take_one(void *loader)
     return mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK ? batch : NULL;
 }
 
-/* The end of the capture wakes nobody: the waiting next() looks for it, also if it fell asleep before the deleter. */
+/*
+ * The end of the capture wakes nobody: the waiting next() looks for it, also if it fell asleep
+ * before the deleter.
+ */
 static void take_while_a_deleter_is_in_a_capture(void **state, bool next_is_first)
 {
     cudaStream_t stream;
@@ -282,8 +294,12 @@ static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **st
     close_double();
 }
 
-/* A tensor of a page-locked batch is one of the host; its slot stays until the stream has come to the deleter. */
-static void a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_read_it(void **state)
+/*
+ * A tensor of a page-locked batch is one of the host; its slot stays until the stream has come to
+ * the deleter.
+ */
+static void
+a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_read_it(void **state)
 {
     for (enum double_policy policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
         cudaStream_t stream;
@@ -300,7 +316,8 @@ static void a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_
             struct DLManagedTensor *tensor = export_image(batch, stream);
             assert_int_equal(tensor->dl_tensor.device.device_type, MR_DL_CPU);
             mr_batch_release(batch);
-            assert_int_equal(double_launch_sum(stream, tensor->dl_tensor.data, N_BYTES, &sums[i]), cudaSuccess);
+            assert_int_equal(double_launch_sum(stream, tensor->dl_tensor.data, N_BYTES, &sums[i]),
+                             cudaSuccess);
             tensor->deleter(tensor);
         }
         assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child is told from its parent on every kind of kernel. The linker redirects madvise() (--wrap). */
+/*
+ * A child is told from its parent on every kind of kernel. The linker redirects madvise() (--wrap).
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

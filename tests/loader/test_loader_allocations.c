@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Once every buffer has seen its largest sample, neither a worker nor the consumer allocates or maps memory; with real
- * files. The linker redirects the calls of this program and the library in it (--wrap). Allocations inside libjpeg and
- * libpng do not count. Neither does the beginning of an epoch, while the next epoch's order is made.
+ * Once every buffer has seen its largest sample, neither a worker nor the consumer allocates or
+ * maps memory; with real files. The linker redirects the calls of this program and the library in
+ * it (--wrap). Allocations inside libjpeg and libpng do not count. Neither does the beginning of an
+ * epoch, while the next epoch's order is made.
  */
 #include "tests/loader/rig.h"
 
@@ -74,7 +75,8 @@ static int make_folder(void **state)
     if (mkdir(path, 0777) != 0)
         return -1;
     for (unsigned i = 0; i < N_IMAGES; i++) {
-        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 120, .height = 90, .seed = 7});
+        struct mr_test_image image =
+            mr_test_jpeg(&(struct mr_test_jpeg){.width = 120, .height = 90, .seed = 7});
         name_of(&folder, i, path);
         mr_test_image_save(&image, path);
         mr_test_image_free(&image);
@@ -169,7 +171,8 @@ static void sample_of_a_pack_takes_no_memory_either(void **state)
 int main(void)
 {
     if (STATIC_DEPS) {
-        puts("skipped: what libjpeg asks for cannot be told from the library's own, because it is linked statically");
+        puts("skipped: what libjpeg asks for cannot be told from the library's own, because it is "
+             "linked statically");
         return 77;
     }
     const struct CMUnitTest tests[] = {

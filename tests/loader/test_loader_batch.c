@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a batch is: its arrays with names, shapes, strides and dtypes, for raw pictures in both layouts. */
+/*
+ * What a batch is: its arrays with names, shapes, strides and dtypes, for raw pictures in both
+ * layouts.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 
 #include <string.h>
 
-static void assert_array(const mr_array *a, const char *name, mr_dtype dtype, uint32_t ndim, const int64_t *shape)
+static void assert_array(const mr_array *a, const char *name, mr_dtype dtype, uint32_t ndim,
+                         const int64_t *shape)
 {
     assert_non_null(a);
     assert_string_equal(a->name, name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker helper from another build than the library, as an installed one may be: it reports that and exits before it
- * uses a single offset. The slabs here belong to a loader without workers, so the right build exits at once too (status
- * 2).
+ * A worker helper from another build than the library, as an installed one may be: it reports that
+ * and exits before it uses a single offset. The slabs here belong to a loader without workers, so
+ * the right build exits at once too (status 2).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,8 @@ static int run_worker(const struct mr_slab *slab, char said_out[500])
     pid_t pid = fork();
     if (pid == 0) {
         int fd = fcntl(slab->fd, F_DUPFD, 50);
-        if (dup2(ends[1], STDERR_FILENO) < 0 || dup2(fd, MR_WORKER_FIRST_FD + MR_WORKER_FD_SLAB) < 0)
+        if (dup2(ends[1], STDERR_FILENO) < 0 ||
+            dup2(fd, MR_WORKER_FIRST_FD + MR_WORKER_FD_SLAB) < 0)
             _exit(99);
         alarm(10);
         execl(MR_TEST_WORKER, "millrace-worker", "0", (char *)NULL);

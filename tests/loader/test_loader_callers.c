@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No call changes the state of the caller's thread: the current device, the last error (also one that was not read yet)
- * and the capture mode.
+ * No call changes the state of the caller's thread: the current device, the last error (also one
+ * that was not read yet) and the capture mode.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -42,15 +42,18 @@ static void expect_unchanged(const struct before *before, int line)
         fail_msg("line %d: the capture mode has changed", line);
 }
 
-#define UNCHANGED(call)                                                                                                \
-    do {                                                                                                               \
-        call;                                                                                                          \
-        expect_unchanged(before, __LINE__);                                                                            \
+#define UNCHANGED(call)                                                                            \
+    do {                                                                                           \
+        call;                                                                                      \
+        expect_unchanged(before, __LINE__);                                                        \
     } while (0)
 
-/* A stream of another device makes a call of CUDA's fail, which nobody can undo where an error was waiting already. */
-static void live(struct rig *rig, const struct before *before, const mr_loader_options *options, cudaStream_t own,
-                 cudaStream_t foreign)
+/*
+ * A stream of another device makes a call of CUDA's fail, which nobody can undo where an error was
+ * waiting already.
+ */
+static void live(struct rig *rig, const struct before *before, const mr_loader_options *options,
+                 cudaStream_t own, cudaStream_t foreign)
 {
     mr_loader *loader, *none;
     mr_batch *batch;
@@ -59,8 +62,10 @@ static void live(struct rig *rig, const struct before *before, const mr_loader_o
     bad.device = "cuda:7";
     expect_unchanged(before, __LINE__);
     UNCHANGED(assert_int_equal(mr_device_count(MR_DEVICE_CUDA, NULL), 2));
-    UNCHANGED(assert_int_equal(mr_loader_create(rig->dataset, NULL, &bad, &none, NULL), MR_ERR_NO_DEVICE));
-    UNCHANGED(assert_int_equal(mr_loader_create(rig->dataset, NULL, options, &loader, NULL), MR_OK));
+    UNCHANGED(assert_int_equal(mr_loader_create(rig->dataset, NULL, &bad, &none, NULL),
+                               MR_ERR_NO_DEVICE));
+    UNCHANGED(
+        assert_int_equal(mr_loader_create(rig->dataset, NULL, options, &loader, NULL), MR_OK));
     UNCHANGED(batch = rig_next(loader));
     UNCHANGED(stage_use(batch, own, MR_OK));
     UNCHANGED(stage_use(batch, NULL, MR_OK));
@@ -68,7 +73,8 @@ static void live(struct rig *rig, const struct before *before, const mr_loader_o
         UNCHANGED(stage_use(batch, foreign, MR_ERR_INVALID));
     UNCHANGED(stage_release(batch, MR_OK));
     if (!before->error)
-        UNCHANGED(assert_int_equal(mr_loader_next_on(loader, MR_FOREVER, foreign, &batch), MR_ERR_INVALID));
+        UNCHANGED(assert_int_equal(mr_loader_next_on(loader, MR_FOREVER, foreign, &batch),
+                                   MR_ERR_INVALID));
     UNCHANGED(batch = stage_next_on(loader, own));
     if (!before->error)
         UNCHANGED(stage_release_on(batch, foreign, MR_ERR_INVALID));
@@ -88,14 +94,17 @@ static void live(struct rig *rig, const struct before *before, const mr_loader_o
 
 static void nothing_of_the_callers_thread_changes(void **state)
 {
-    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal,
                                                        cudaStreamCaptureModeRelaxed};
     const struct rig_mode *run = rig_modes;
     for (unsigned m = 0; m < 3; m++)
         for (int device = 0; device < 2; device++)
             for (unsigned pending = 0; pending < 2; pending++) {
-                stage_open(&(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM, .seed = m + 1});
-                cudaStream_t own = stage_stream(1, m % 2 ? cudaStreamDefault : cudaStreamNonBlocking);
+                stage_open(&(struct double_options){
+                    .n_devices = 2, .policy = DOUBLE_RANDOM, .seed = m + 1});
+                cudaStream_t own =
+                    stage_stream(1, m % 2 ? cudaStreamDefault : cudaStreamNonBlocking);
                 cudaStream_t foreign = stage_stream(0, cudaStreamNonBlocking);
                 struct before before = {.device = device, .mode = modes[m]};
                 assert_int_equal(cudaSetDevice(device), cudaSuccess);

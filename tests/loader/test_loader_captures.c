@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA graphs: inside a capture the calls that order streams refuse, the capture stays valid and the batch is not lost;
- * between launches one graph per buffer reads what lies there.
+ * CUDA graphs: inside a capture the calls that order streams refuse, the capture stays valid and
+ * the batch is not lost; between launches one graph per buffer reads what lies there.
  */
 #include "tests/loader/stream_rig.h"
 #include "tests/support/assert_words.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
-                                                   cudaStreamCaptureModeRelaxed};
+static const enum cudaStreamCaptureMode modes[] = {
+    cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
 static const unsigned kinds[] = {cudaStreamNonBlocking, cudaStreamDefault};
 
 /* The double's header names just what the product and these tests use. */
@@ -35,11 +35,11 @@ static void expect_next_refuses(mr_loader *loader, void *stream)
 }
 
 /*
- * Everything is tried on this stream while that one is in a capture; a batch is lent before. With use, the stream is
- * one that the batch knows already.
+ * Everything is tried on this stream while that one is in a capture; a batch is lent before. With
+ * use, the stream is one that the batch knows already.
  */
-static void refuse_all(mr_loader *loader, cudaStream_t captured, void *stream, enum cudaStreamCaptureMode mode,
-                       bool known)
+static void refuse_all(mr_loader *loader, cudaStream_t captured, void *stream,
+                       enum cudaStreamCaptureMode mode, bool known)
 {
     cudaGraph_t graph;
     uint64_t sum;
@@ -97,13 +97,16 @@ static void while_a_blocking_stream_is_captured_the_default_stream_is_refused(vo
         }
 }
 
-/* Whatever the mode: what happens on other streams, and all that the copying thread does, goes on. */
+/*
+ * Whatever the mode: what happens on other streams, and all that the copying thread does, goes on.
+ */
 static void a_capture_of_another_stream_is_not_disturbed(void **state)
 {
     for (unsigned m = 0; m < 3; m++)
         for (unsigned p = 0; p < 3; p++) {
             stage_open(&(struct double_options){.policy = (enum double_policy)p, .seed = m});
-            cudaStream_t captured = stage_stream(0, cudaStreamNonBlocking), stream = stage_stream(0, kinds[m % 2]);
+            cudaStream_t captured = stage_stream(0, cudaStreamNonBlocking),
+                         stream = stage_stream(0, kinds[m % 2]);
             mr_loader_options wanted = stage_options("cuda:0");
             mr_loader *loader = rig_loader(*state, &wanted);
             cudaGraph_t graph;
@@ -176,9 +179,11 @@ static void record_graph(struct buffer_graph *graph, cudaStream_t stream, const 
 {
     cudaGraph_t recorded;
     begin_capture(stream, cudaStreamCaptureModeGlobal);
-    assert_int_equal(double_launch_read(stream, mr_batch_data(batch, "image"), 8 * RIG_BYTES, keep_image, graph),
-                     cudaSuccess);
-    assert_int_equal(double_launch_read(stream, mr_batch_data(batch, "index"), 8 * sizeof(int64_t), keep_index, graph),
+    assert_int_equal(
+        double_launch_read(stream, mr_batch_data(batch, "image"), 8 * RIG_BYTES, keep_image, graph),
+        cudaSuccess);
+    assert_int_equal(double_launch_read(stream, mr_batch_data(batch, "index"), 8 * sizeof(int64_t),
+                                        keep_index, graph),
                      cudaSuccess);
     end_capture(stream, &recorded);
     assert_int_equal(cudaGraphInstantiate(&graph->exec, recorded, 0), cudaSuccess);

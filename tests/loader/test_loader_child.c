@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program forks while it has a loader: every call in the child fails at once, whatever the parent's threads were
- * doing, and the parent continues unharmed.
+ * A program forks while it has a loader: every call in the child fails at once, whatever the
+ * parent's threads were doing, and the parent continues unharmed.
  */
 #include "loader/loader.h"
 #include "tests/loader/rig.h"
@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            return __LINE__ % 200 + 1;                                                                                 \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return __LINE__ % 200 + 1;                                                             \
     } while (0)
 
 /* In the child: 0, or a hint at the line that failed. */
@@ -149,7 +149,8 @@ static void a_child_reads_a_lent_batch_until_it_is_released(void **state)
     if (pid == 0) {
         alarm(60);
         close(to_child[1]);
-        _exit(read_batch(mr_test_data(lent, "image"), mr_test_data(lent, "index"), to_child[0], to_parent[1]));
+        _exit(read_batch(mr_test_data(lent, "image"), mr_test_data(lent, "index"), to_child[0],
+                         to_parent[1]));
     }
     close(to_parent[1]);
     mr_loader_destroy(loader);

@@ -112,7 +112,8 @@ static void skip_takes_the_next_good_index_and_wraps(void **state)
         int64_t got[100];
         options.on_error = MR_ON_ERROR_SKIP;
         mr_loader *loader = rig_loader(rig, &options);
-        assert_int_equal(rig_drain(loader, false, got, 100), 100); /* labels and pixels are the substitutes' */
+        /* labels and pixels are the substitutes' */
+        assert_int_equal(rig_drain(loader, false, got, 100), 100);
         for (int64_t i = 0; i < 100; i++)
             assert_int_equal(got[i], i >= 5 && i <= 7 ? 8 : i == 40 ? 41 : i == 99 ? 0 : i);
         assert_int_equal(n_distinct(loader), 5);
@@ -123,8 +124,9 @@ static void skip_takes_the_next_good_index_and_wraps(void **state)
 }
 
 /*
- * One good sample among a thousand: each damaged one is tried in its own place, and once more by each worker at most
- * that looks for a substitute at the same time. What is counted does not depend on who tried.
+ * One good sample among a thousand: each damaged one is tried in its own place, and once more by
+ * each worker at most that looks for a substitute at the same time. What is counted does not depend
+ * on who tried.
  */
 static void skip_tries_a_run_of_damaged_samples_once(void **state)
 {
@@ -160,13 +162,16 @@ static void skip_tries_a_run_of_damaged_samples_once(void **state)
     }
 }
 
-/* What was damaged in one epoch may be good in another: nothing is remembered beyond the epoch, nor after a change of
- * it. */
+/*
+ * What was damaged in one epoch may be good in another: nothing is remembered beyond the epoch, nor
+ * after a change of it.
+ */
 static void a_sample_that_is_good_again_is_used_in_the_next_epoch(void **state)
 {
     struct rig *rig = *state;
     for (unsigned m = 0; m < rig_n_modes; m++) {
-        if (rig_modes[m].start == MR_START_THREAD) /* its workers may read `fails` while it changes */
+        /* its workers may read `fails` while it changes */
+        if (rig_modes[m].start == MR_START_THREAD)
             continue;
         mr_loader_options options = rig_options_of(&rig_modes[m]);
         const uint64_t epochs[] = {7, 3, 5}; /* none is made ahead: 0 is followed by 1 */
@@ -222,7 +227,8 @@ static mr_loader_options options_of_way(unsigned k)
     return options;
 }
 
-#define BROKEN(index) "callback sample (index " #index "): get returned 7: sample " #index " is broken"
+#define BROKEN(index)                                                                              \
+    "callback sample (index " #index "): get returned 7: sample " #index " is broken"
 #define NAMED(index) "callback sample (index " #index ")"
 
 static void when_every_sample_is_broken_skip_counts_and_names_the_first(void **state)
@@ -367,7 +373,10 @@ static void the_first_thousand_are_kept(void **state)
     rig_destroy(rig);
 }
 
-/* Of three in a row a rank of two wants 0 and 2, and counts these; 1 was only tried. An own order has 2 twice. */
+/*
+ * Of three in a row a rank of two wants 0 and 2, and counts these; 1 was only tried. An own order
+ * has 2 twice.
+ */
 static void only_wanted_samples_are_counted_and_listed(void **state)
 {
     struct rig *rig = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A long run of damaged samples: what is counted, and that the work is in proportion to its length. The work is counted
- * by the callback or in bytes, not timed: each sample is tried in its own place, and by each worker at most once as a
- * substitute.
+ * A long run of damaged samples: what is counted, and that the work is in proportion to its length.
+ * The work is counted by the callback or in bytes, not timed: each sample is tried in its own
+ * place, and by each worker at most once as a substitute.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,14 +41,16 @@ static int get_sample(void *user, int64_t index, mr_sample *sample)
 {
     (void)user;
     atomic_fetch_add_explicit(&tries->of[index], 1, memory_order_relaxed);
-    bool damaged = index != GOOD && atomic_fetch_add_explicit(&tries->n, 1, memory_order_relaxed) < 10 * N;
+    bool damaged =
+        index != GOOD && atomic_fetch_add_explicit(&tries->n, 1, memory_order_relaxed) < 10 * N;
     sample->bytes = elements;
     sample->len_bytes = sizeof elements;
     return damaged;
 }
 
 /* A way to make the batches, with a number of workers. */
-static mr_loader_options options_of(const struct rig_mode *mode, uint32_t n_workers, mr_on_error policy)
+static mr_loader_options options_of(const struct rig_mode *mode, uint32_t n_workers,
+                                    mr_on_error policy)
 {
     mr_loader_options o = rig_options_of(mode);
     if (mode->num_workers != MR_NO_WORKERS)
@@ -113,7 +115,8 @@ static void check_tries(uint32_t each, uint64_t n_deaths)
     }
 }
 
-static void check_run(const struct rig_mode *mode, uint32_t n_workers, mr_on_error policy, bool shuffle)
+static void check_run(const struct rig_mode *mode, uint32_t n_workers, mr_on_error policy,
+                      bool shuffle)
 {
     mr_loader_options options = options_of(mode, n_workers, policy);
     options.no_shuffle = !shuffle;
@@ -150,7 +153,8 @@ static void *kill_workers(void *arg)
     struct killer *k = arg;
     for (uint32_t n = 1; !k->stop;) {
         int64_t pids[8];
-        uint32_t n_pids = atomic_load(&tries->n) >= n * k->every ? mr_loader_worker_pids(k->loader, pids, 8) : 0;
+        uint32_t n_pids =
+            atomic_load(&tries->n) >= n * k->every ? mr_loader_worker_pids(k->loader, pids, 8) : 0;
         if (n_pids > 0 && kill((pid_t)pids[n % n_pids], SIGKILL) == 0)
             n++;
         mr_test_sleep_ms(1);
@@ -158,8 +162,8 @@ static void *kill_workers(void *arg)
     return NULL;
 }
 
-static mr_loader *start_killing(struct killer *killer, pthread_t *thread_out, uint32_t n_workers, uint32_t every,
-                                mr_on_error policy)
+static mr_loader *start_killing(struct killer *killer, pthread_t *thread_out, uint32_t n_workers,
+                                uint32_t every, mr_on_error policy)
 {
     mr_loader_options options = options_of(&rig_modes[rig_n_modes - 1], n_workers, policy);
     memset(tries, 0, sizeof *tries);
@@ -183,7 +187,8 @@ static void a_run_under_kills_has_the_same_counts(void **state)
     for (uint32_t n_workers = 1; n_workers <= 5; n_workers += 4) {
         struct killer killer;
         pthread_t thread;
-        mr_loader *loader = start_killing(&killer, &thread, n_workers, N * n_workers / 8, MR_ON_ERROR_SKIP);
+        mr_loader *loader =
+            start_killing(&killer, &thread, n_workers, N * n_workers / 8, MR_ON_ERROR_SKIP);
         take_epoch(loader, N, MR_ON_ERROR_SKIP);
         stop_killing(&killer, thread);
         uint64_t n_deaths = check_counts(loader, N);
@@ -211,12 +216,14 @@ static void batches_that_fail_under_kills_have_the_same_words(void **state)
         mr_loader *loader = start_killing(&killer, &thread, n_workers, N / 16, MR_ON_ERROR_FAIL);
         for (int64_t first = 0; first < N; first += BATCH) {
             char reason[64], all[64] = "";
-            const int64_t good = first == GOOD ? 1 : 0; /* the damage of the next place comes first */
+            /* the damage of the next place comes first */
+            const int64_t good = first == GOOD ? 1 : 0;
             if (first == N / 2 / BATCH * BATCH)
                 await_death(loader);
             rig_expect(loader, MR_ERR_DAMAGED);
             const mr_error *error = mr_loader_error(loader);
-            snprintf(reason, sizeof reason, "callback sample (index %lld): get returned 1", (long long)(first + good));
+            snprintf(reason, sizeof reason, "callback sample (index %lld): get returned 1",
+                     (long long)(first + good));
             if (first + BATCH <= N && !good)
                 snprintf(all, sizeof all, "all %d samples of the batch are damaged: ", BATCH);
             assert_int_equal(error->index, first + good);
@@ -231,7 +238,9 @@ static void batches_that_fail_under_kills_have_the_same_words(void **state)
     }
 }
 
-/* A list of N_FILES lines: at GOOD an image, else a file of so few bytes that they can be counted. */
+/*
+ * A list of N_FILES lines: at GOOD an image, else a file of so few bytes that they can be counted.
+ */
 static char *make_list(const char *folder, uint64_t *good_bytes_out)
 {
     static char spec[4200];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that are threads keep shards open with the program's own descriptors, and leave it most of them. */
+/*
+ * Workers that are threads keep shards open with the program's own descriptors, and leave it most
+ * of them.
+ */
 #include "tests/loader/rig.h"
 
 #include <fcntl.h>

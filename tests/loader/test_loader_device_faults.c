@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A failure on a device gives a status that names the CUDA function and its error. Batches can be released, destroy
- * returns, the workers are gone and everything was given back.
+ * A failure on a device gives a status that names the CUDA function and its error. Batches can be
+ * released, destroy returns, the workers are gone and everything was given back.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -65,7 +65,8 @@ static void run(struct life *life, mr_loader *loader, cudaStream_t stream)
         (void)double_launch_read(stream, mr_batch_data(batch, "image"), 8, NULL, NULL);
         if (lent) {
             status = mr_batch_release_on(lent, stream);
-            if (status != MR_OK && status != MR_ERR_DEVICE) /* it stayed lent; next() reports a failed device */
+            /* it stayed lent; next() reports a failed device */
+            if (status != MR_OK && status != MR_ERR_DEVICE)
                 (void)mr_batch_release(lent);
         }
         lent = batch;
@@ -89,12 +90,14 @@ static void destroy(struct life *life, mr_loader *loader)
     assert_true(life->destroy_ms < 8000);
 }
 
-static struct life live(struct rig *rig, const mr_loader_options *options, const struct fault *fault)
+static struct life live(struct rig *rig, const mr_loader_options *options,
+                        const struct fault *fault)
 {
     struct life life = {.status = MR_OK};
     mr_loader *loader;
     mr_error error = {0};
-    stage_open(&(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM, .seed = fault->nth + 1});
+    stage_open(
+        &(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM, .seed = fault->nth + 1});
     cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
     if (fault->nth > 0)
         double_fail_at(fault->function, fault->nth, fault->code);
@@ -128,21 +131,24 @@ static void check_words(const struct life *life, const struct fault *fault)
     const char *text = life->error.text;
     bool memory = fault->code == cudaErrorMemoryAllocation;
     if (life->status != MR_ERR_DEVICE && !(memory && life->status == MR_ERR_NO_MEMORY))
-        fail_msg("%s, call %llu: %s: %s", fault->function, (unsigned long long)fault->nth, mr_status_name(life->status),
-                 text);
-    if (!strstr(text, cudaGetErrorName(fault->code)) || !strstr(text, cudaGetErrorString(fault->code)) ||
-        !strstr(text, "cuda:0"))
+        fail_msg("%s, call %llu: %s: %s", fault->function, (unsigned long long)fault->nth,
+                 mr_status_name(life->status), text);
+    if (!strstr(text, cudaGetErrorName(fault->code)) ||
+        !strstr(text, cudaGetErrorString(fault->code)) || !strstr(text, "cuda:0"))
         fail_msg("%s, call %llu: '%s'", fault->function, (unsigned long long)fault->nth, text);
-    if (!double_is_sticky(fault->code) && strcmp(life->failed_in, DOUBLE_RUN) != 0 && !strstr(text, life->failed_in))
+    if (!double_is_sticky(fault->code) && strcmp(life->failed_in, DOUBLE_RUN) != 0 &&
+        !strstr(text, life->failed_in))
         fail_msg("'%s' does not name %s", text, life->failed_in);
 }
 
 static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
 {
-    static const char *const functions[] = {"cudaMemcpyAsync",       "cudaEventRecord",  "cudaStreamWaitEvent",
-                                            "cudaEventSynchronize",  "cudaLaunchKernel", "cudaEventElapsedTime",
-                                            "cudaStreamIsCapturing", "cudaMalloc",       "cudaEventCreateWithFlags"};
-    static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorIllegalAddress, cudaErrorMemoryAllocation};
+    static const char *const functions[] = {
+        "cudaMemcpyAsync",       "cudaEventRecord",  "cudaStreamWaitEvent",
+        "cudaEventSynchronize",  "cudaLaunchKernel", "cudaEventElapsedTime",
+        "cudaStreamIsCapturing", "cudaMalloc",       "cudaEventCreateWithFlags"};
+    static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorIllegalAddress,
+                                        cudaErrorMemoryAllocation};
     static const uint64_t nths[] = {1, 2, 3, 5, 9, 14, 22};
     mr_loader_options options = fault_options();
     unsigned n_told = 0;
@@ -160,7 +166,10 @@ static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
     assert_true(n_told > 150);
 }
 
-/* Whatever the call: it reports the failure, or it only gives back; nothing stays behind, which live() has seen. */
+/*
+ * Whatever the call: it reports the failure, or it only gives back; nothing stays behind, which
+ * live() has seen.
+ */
 static void any_call_may_fail(void **state)
 {
     static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorLaunchFailure};
@@ -215,7 +224,8 @@ static void after_a_sticky_error_everything_ends(void **state)
         assert_int_equal(status, MR_ERR_DEVICE);
         assert_words(mr_loader_error(loader)->text, "cudaErrorIllegalAddress");
         assert_words(mr_loader_error(loader)->text, ": cuda");
-        while ((status = mr_loader_next(loader, 10000, &batch)) == MR_OK) /* those that had arrived before */
+        /* those that had arrived before */
+        while ((status = mr_loader_next(loader, 10000, &batch)) == MR_OK)
             (void)mr_batch_release(batch);
         assert_int_equal(status, MR_ERR_DEVICE);
         assert_int_equal(mr_loader_next(loader, 10000, &batch), MR_ERR_DEVICE); /* and stays so */
@@ -247,7 +257,8 @@ static void a_release_that_fails_gives_the_batch_back(void **state)
     mr_status status;
     while ((status = mr_loader_next_on(loader, 10000, stream, &batch)) == MR_OK)
         stage_release(batch, MR_OK);
-    assert_int_equal(status, MR_ERR_DEVICE); /* nobody knows when its buffer may be written to again */
+    /* nobody knows when its buffer may be written to again */
+    assert_int_equal(status, MR_ERR_DEVICE);
     assert_words(mr_loader_error(loader)->text, "cudaEventRecord");
     mr_loader_destroy(loader);
     stage_end_stream(stream);
@@ -259,7 +270,8 @@ static void memory_is_page_locked_in_pieces_where_the_whole_is_refused(void **st
     mr_loader_options options = stage_options("cuda:0");
     struct seen *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &options, 1);
     for (uint64_t slots = 1; slots <= 4; slots *= 2) {
-        stage_open(&(struct double_options){.registration_bytes = slots * 4096}); /* a slot's data is one page here */
+        /* a slot's data is one page here */
+        stage_open(&(struct double_options){.registration_bytes = slots * 4096});
         cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
         struct seen *seen = seen_create();
         mr_loader *loader = rig_loader(*state, &options);
@@ -283,9 +295,11 @@ static uint64_t locked_bytes(mr_loader *loader)
     return stats.page_locked_bytes;
 }
 
-/* An epoch where page-locking is refused: the same bytes, which CUDA may take late, and one line. */
-static void deliver_pageable(struct rig *rig, const struct double_options *machine, cudaError_t code,
-                             const struct seen *expected)
+/*
+ * An epoch where page-locking is refused: the same bytes, which CUDA may take late, and one line.
+ */
+static void deliver_pageable(struct rig *rig, const struct double_options *machine,
+                             cudaError_t code, const struct seen *expected)
 {
     mr_loader_options options = fault_options();
     stage_open(machine);
@@ -300,8 +314,10 @@ static void deliver_pageable(struct rig *rig, const struct double_options *machi
     seen_expect_same(seen, expected);
     assert_int_equal(locked_bytes(loader), 0);
     assert_true(double_count(DOUBLE_ALL_THREADS).pageable > 0);
-    assert_int_equal(rig_log_count("the slots are not page-locked, so copies are slower: cuda:0: cudaHostRegister of"),
-                     1);
+    assert_int_equal(
+        rig_log_count(
+            "the slots are not page-locked, so copies are slower: cuda:0: cudaHostRegister of"),
+        1);
     assert_int_equal(rig_log_count("(cudaError"), 1);
     rig_log_end();
     double_fail_never();
@@ -359,7 +375,8 @@ static void creation_without_room_on_the_device_names_the_size(void **state)
         options.start = MR_START_EXEC;
         mr_loader *loader;
         mr_error error;
-        assert_int_equal(mr_loader_create(files, NULL, &options, &loader, &error), MR_ERR_NO_MEMORY);
+        assert_int_equal(mr_loader_create(files, NULL, &options, &loader, &error),
+                         MR_ERR_NO_MEMORY);
         assert_null(loader);
         assert_words(error.text, "cudaErrorMemoryAllocation");
         assert_int_equal(mr_test_count_workers(getpid()), 0);
@@ -368,7 +385,8 @@ static void creation_without_room_on_the_device_names_the_size(void **state)
     mr_dataset_destroy(files);
 }
 
-static void refuse_on(struct rig *rig, const struct double_options *machine, const char *device, const char *words)
+static void refuse_on(struct rig *rig, const struct double_options *machine, const char *device,
+                      const char *words)
 {
     stage_open(machine);
     mr_loader_options options = stage_options(device);
@@ -382,9 +400,11 @@ static void a_machine_without_a_usable_gpu_is_told_in_words(void **state)
     refuse_on(*state, &(struct double_options){.driver_version = 11020}, "cuda:0",
               "supports CUDA 11.2, this program needs");
     refuse_on(*state, &(struct double_options){.no_device = true}, "cuda:0", "no CUDA device");
-    refuse_on(*state, &(struct double_options){.n_devices = 2}, "cuda:2", "'cuda:2' does not exist; 2 visible");
+    refuse_on(*state, &(struct double_options){.n_devices = 2}, "cuda:2",
+              "'cuda:2' does not exist; 2 visible");
     unsetenv("LOCAL_RANK");
-    refuse_on(*state, &(struct double_options){.n_devices = 2}, "cuda:local", "LOCAL_RANK is not set");
+    refuse_on(*state, &(struct double_options){.n_devices = 2}, "cuda:local",
+              "LOCAL_RANK is not set");
 }
 
 static void expect_auto(struct rig *rig, const char *resolved)

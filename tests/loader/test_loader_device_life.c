@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loader on a device while copies are under way: other epochs, positions, cancel, destroy before the device has
- * finished, several loaders, and forks.
+ * A loader on a device while copies are under way: other epochs, positions, cancel, destroy before
+ * the device has finished, several loaders, and forks.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -48,7 +48,8 @@ static mr_loader_options shuffled(void)
 static void epochs_may_change_while_copies_are_under_way(void **state)
 {
     enum { N_EPOCHS = 4 };
-    static const uint8_t jumps[][2] = {{0, 2}, {2, 1}, {3, 4}, {1, 0}, {1, 6}, {2, 13}, {3, 3}, {0, 5}, {2, 1}};
+    static const uint8_t jumps[][2] = {{0, 2},  {2, 1}, {3, 4}, {1, 0}, {1, 6},
+                                       {2, 13}, {3, 3}, {0, 5}, {2, 1}};
     mr_loader_options wanted = shuffled();
     struct seen *epochs[N_EPOCHS];
     for (uint64_t e = 0; e < N_EPOCHS; e++) {
@@ -98,7 +99,8 @@ static void a_position_is_continued_with_the_same_batches(void **state)
             seen_add_on(seen, batch, &stream);
             stage_release_on(batch, stream, MR_OK);
         }
-        assert_int_equal(mr_loader_save(loader, &position), MR_OK); /* what was copied ahead is not in it */
+        /* what was copied ahead is not in it */
+        assert_int_equal(mr_loader_save(loader, &position), MR_OK);
         if (at % 8) {
             mr_loader_destroy(loader);
             loader = rig_loader(*state, &wanted);
@@ -162,7 +164,9 @@ static void begin_opener(struct opener *opener, uint32_t gate)
     assert_int_equal(pthread_create(&opener->thread, NULL, open_later, opener), 0);
 }
 
-/* The memory of a destroyed loader stays until the streams that were named have come to their end. */
+/*
+ * The memory of a destroyed loader stays until the streams that were named have come to their end.
+ */
 static void the_last_release_after_destroy_waits_for_its_streams(void **state)
 {
     struct rig *rig = *state;
@@ -186,8 +190,10 @@ static void the_last_release_after_destroy_waits_for_its_streams(void **state)
         assert_true(atomic_load(&opener.opened));
         pthread_join(opener.thread, NULL);
         stage_sync(stream);
-        assert_memory_equal(seen->batches[1].bytes[0], expected->batches[1].bytes[0], 8 * RIG_BYTES);
-        assert_memory_equal(seen->batches[0].bytes[0], expected->batches[0].bytes[0], 8 * RIG_BYTES);
+        assert_memory_equal(seen->batches[1].bytes[0], expected->batches[1].bytes[0],
+                            8 * RIG_BYTES);
+        assert_memory_equal(seen->batches[0].bytes[0], expected->batches[0].bytes[0],
+                            8 * RIG_BYTES);
         stage_end_stream(stream);
         seen_free(seen);
         stage_close();
@@ -216,7 +222,8 @@ static void destroy_waits_for_copies_that_wait_for_a_stream(void **state)
         assert_int_equal(mr_batch_number(batch), 3);
         seen_add_on(seen, batch, &stream);
         stage_release_on(batch, stream, MR_OK);
-        assert_int_equal(mr_loader_next(loader, 30, &batch), MR_PENDING); /* the host would wait for it */
+        /* the host would wait for it */
+        assert_int_equal(mr_loader_next(loader, 30, &batch), MR_PENDING);
         begin_opener(&opener, 3);
         mr_loader_destroy(loader);
         assert_true(atomic_load(&opener.opened));
@@ -236,7 +243,8 @@ static void two_loaders_share_a_device(void **state)
                                 seen_on_host(other->dataset, NULL, &wanted, 1)};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
         stage_open(&options);
-        cudaStream_t streams[2] = {stage_stream(0, cudaStreamNonBlocking), stage_stream(0, cudaStreamDefault)};
+        cudaStream_t streams[2] = {stage_stream(0, cudaStreamNonBlocking),
+                                   stage_stream(0, cudaStreamDefault)};
         mr_loader *loaders[2] = {rig_loader(*state, &wanted), rig_loader(other, &wanted)};
         struct seen *seen[2] = {seen_create(), seen_create()};
         for (unsigned k = 0; k < 2 * 12; k++) {
@@ -311,12 +319,14 @@ static void *release_there(void *arg)
 static void other_threads_may_use_and_release(void **state)
 {
     stage_open(&(struct double_options){.policy = DOUBLE_RANDOM, .seed = 6});
-    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking), other = stage_stream(0, cudaStreamNonBlocking);
+    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking),
+                 other = stage_stream(0, cudaStreamNonBlocking);
     mr_loader_options wanted = stage_options("cuda:0");
     mr_loader *loader = rig_loader(*state, &wanted);
     struct releaser previous = {.batch = NULL};
     for (unsigned k = 0; k < N_BATCHES; k++) {
-        struct releaser r = {.batch = stage_next_on(loader, stream), .stream = other, .status = MR_ERR_DEVICE};
+        struct releaser r = {
+            .batch = stage_next_on(loader, stream), .stream = other, .status = MR_ERR_DEVICE};
         assert_int_equal(mr_batch_number(r.batch), k);
         if (previous.batch) {
             assert_int_equal(pthread_create(&previous.thread, NULL, release_there, &previous), 0);
@@ -338,7 +348,10 @@ static void *release_batch(void *batch)
     return status == MR_OK && double_thread_context() == -1 ? batch : NULL;
 }
 
-/* As a tensor's deleter, or a garbage collector's thread: hundreds of MB of GPU 0 in every rank of a node. */
+/*
+ * As a tensor's deleter, or a garbage collector's thread: hundreds of MB of GPU 0 in every rank of
+ * a node.
+ */
 static void a_release_in_a_thread_of_its_own_makes_no_context_on_gpu_0(void **state)
 {
     for (unsigned pin = 0; pin < 2; pin++) {
@@ -362,10 +375,10 @@ static void a_release_in_a_thread_of_its_own_makes_no_context_on_gpu_0(void **st
     }
 }
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            return __LINE__ % 200 + 1;                                                                                 \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return __LINE__ % 200 + 1;                                                             \
     } while (0)
 
 static int misuse(mr_loader *loader, mr_batch *lent)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Erased and mixed batches that a device has finished are those that workers finish: every kind of value, one to four
- * boxes, both rules of mixing, every float and layout, one device and (of erasing) parts, any number of workers, and
- * holes. Pixels cross the bus as bytes.
+ * Erased and mixed batches that a device has finished are those that workers finish: every kind of
+ * value, one to four boxes, both rules of mixing, every float and layout, one device and (of
+ * erasing) parts, any number of workers, and holes. Pixels cross the bus as bytes.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -19,15 +19,18 @@ enum { N_PHOTOS = 40, MAX_PATH = 600 };
 
 static const char *const texts[] = {
     "random_erasing(0.7,0.1:0.5,value=0)",
-    "hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing(0.8,0.1:0.5,value=0.5:-1.25:3,count=4)",
+    "hflip+normalize(mean=0.5:0.4:0.3,std=0.2:0.3:0.4)+random_erasing(0.8,0.1:0.5,value=0.5:-1.25:"
+    "3,count=4)",
     "normalize(mean=0.5,std=0.2,exact)+random_erasing(0.9,0.1:0.6,value=random,count=3)",
     "hflip+random_erasing(0.7,0.1:0.5,value=rand,count=2)",
 };
 static const char *const mixing[] = {
-    "normalize(mean=0.5,std=0.2)+random_erasing(0.7,0.1:0.5,value=random,count=3)+mixup_or_cutmix(0.8,1)",
+    "normalize(mean=0.5,std=0.2)+random_erasing(0.7,0.1:0.5,value=random,count=3)+mixup_or_cutmix("
+    "0.8,1)",
     "hflip+random_erasing(0.8,0.1:0.5,value=0.5:-1.25:3,count=4)+mixup(0.4)",
     "normalize(mean=0.5,std=0.2,exact)+random_erasing(0.7,0.1:0.5,value=rand)+cutmix",
-    "normalize(mean=0.5,std=0.3)+random_erasing(0.7,0.1:0.5,value=random)+timm_mixup(mixup=0.8,cutmix=1)",
+    "normalize(mean=0.5,std=0.3)+random_erasing(0.7,0.1:0.5,value=random)+timm_mixup(mixup=0.8,"
+    "cutmix=1)",
 };
 static const mr_dtype dtypes[] = {MR_F32, MR_F16, MR_BF16};
 
@@ -55,7 +58,8 @@ static mr_loader_options options_at(const struct place *place, uint32_t num_work
 }
 
 /* One epoch, beside that of a loader whose workers make the floats. */
-static void expect_the_hosts(mr_dataset *dataset, const char *text, const mr_loader_options *options)
+static void expect_the_hosts(mr_dataset *dataset, const char *text,
+                             const mr_loader_options *options)
 {
     struct seen *seen = seen_create(), *expected = seen_on_host(dataset, text, options, 1);
     mr_transform *transform;
@@ -116,7 +120,8 @@ static void bytes_are_mixed_on_devices_too(void **state)
     struct rig *rig = *state;
     for (unsigned p = 0; p < N_SINGLE; p++)
         for (unsigned layout = 0; layout < 2; layout++) {
-            stage_open(&(struct double_options){.n_devices = 3, .policy = DOUBLE_RANDOM, .seed = p});
+            stage_open(
+                &(struct double_options){.n_devices = 3, .policy = DOUBLE_RANDOM, .seed = p});
             mr_loader_options options = options_at(&places[p], MR_NO_WORKERS);
             options.dtype = MR_U8;
             options.layout = layout ? MR_NHWC : MR_NCHW;
@@ -130,8 +135,9 @@ static void any_number_of_workers_gives_the_same_rows(void **state)
     (void)state;
     static const char text[] = "random_resized_crop(24:20)+hflip+normalize(mean=0.5,std=0.2)+"
                                "random_erasing(0.8,0.05:0.4,value=random,count=4)";
-    static const char mixed[] = "random_resized_crop(24:20)+hflip+normalize(mean=0.5,std=0.2)+"
-                                "random_erasing(0.8,0.05:0.4,value=random,count=4)+mixup_or_cutmix(0.8,1)";
+    static const char mixed[] =
+        "random_resized_crop(24:20)+hflip+normalize(mean=0.5,std=0.2)+"
+        "random_erasing(0.8,0.05:0.4,value=random,count=4)+mixup_or_cutmix(0.8,1)";
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 8};
     char spec[MAX_PATH];
     mr_dataset *dataset;
@@ -200,7 +206,8 @@ static void boxes_cross_the_bus_and_floats_do_not(void **state)
     uint64_t floats = bytes_of_epoch(*state, texts[0], &options);
     uint64_t n_rows = 13 * 8; /* the last batch's block is a whole one too */
     assert_true(erased > plain && erased <= plain + n_rows * 176);
-    assert_true(mixed > plain && mixed <= plain + 13 * (8 * 12 + 128)); /* a label and a weight each, aligned */
+    /* a label and a weight each, aligned */
+    assert_true(mixed > plain && mixed <= plain + 13 * (8 * 12 + 128));
     assert_int_equal(floats - plain, 3 * 100 * RIG_BYTES);
     stage_close();
 }
@@ -208,9 +215,12 @@ static void boxes_cross_the_bus_and_floats_do_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(every_kind_of_box_is_the_hosts),        RIG_TEST(every_kind_of_mixing_is_the_hosts),
-        RIG_TEST(bytes_are_mixed_on_devices_too),        cmocka_unit_test(any_number_of_workers_gives_the_same_rows),
-        RIG_TEST(holes_have_no_boxes_and_are_not_mixed), RIG_TEST(boxes_cross_the_bus_and_floats_do_not),
+        RIG_TEST(every_kind_of_box_is_the_hosts),
+        RIG_TEST(every_kind_of_mixing_is_the_hosts),
+        RIG_TEST(bytes_are_mixed_on_devices_too),
+        cmocka_unit_test(any_number_of_workers_gives_the_same_rows),
+        RIG_TEST(holes_have_no_boxes_and_are_not_mixed),
+        RIG_TEST(boxes_cross_the_bus_and_floats_do_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The statistics of copies: buffers, bytes, time, and whether the device found its batches ready; and the rows of the
- * trace. Steps and copies take virtual time here, so ready_share can reach 0 and 1.
+ * The statistics of copies: buffers, bytes, time, and whether the device found its batches ready;
+ * and the rows of the trace. Steps and copies take virtual time here, so ready_share can reach 0
+ * and 1.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -22,7 +23,10 @@ static mr_loader_stats stats_of(mr_loader *loader)
     return stats;
 }
 
-/* Of the slots' small block: labels, indices, mask, geometry, descriptors, each from a multiple of 64 bytes on. */
+/*
+ * Of the slots' small block: labels, indices, mask, geometry, descriptors, each from a multiple of
+ * 64 bytes on.
+ */
 static uint64_t small_bytes(uint64_t batch_size)
 {
     static const uint64_t each[] = {8, 8, 1, 32, 48};
@@ -38,7 +42,8 @@ static void a_loader_on_the_host_has_no_copies(void **state)
     mr_loader *loader = rig_loader(*state, &wanted);
     stage_release(rig_next(loader), MR_OK);
     mr_loader_stats s = stats_of(loader);
-    assert_true(s.n_buffers == 0 && s.n_copying == 0 && s.h2d_bytes == 0 && s.h2d_ns == 0 && s.n_steps == 0);
+    assert_true(s.n_buffers == 0 && s.n_copying == 0 && s.h2d_bytes == 0 && s.h2d_ns == 0 &&
+                s.n_steps == 0);
     assert_true(s.copying_mean == 0 && s.ready_share == 0);
     mr_loader_destroy(loader);
 }
@@ -66,7 +71,8 @@ static void copies_are_counted_to_the_byte(void **state)
             assert_int_equal(s.h2d_bytes, 100 * RIG_BYTES + N_BATCHES * parts * small_bytes(8));
             assert_int_equal(s.h2d_bytes, double_count(DOUBLE_ALL_THREADS).bytes_h2d);
             assert_true(s.h2d_ns > 0);
-            assert_int_equal(s.n_steps, N_BATCHES); /* what the host got was there, or was waited for */
+            /* what the host got was there, or was waited for */
+            assert_int_equal(s.n_steps, N_BATCHES);
             assert_true(s.n_steps_ready <= s.n_steps);
             assert_true(s.ready_share == (double)s.n_steps_ready / N_BATCHES);
             mr_loader_destroy(loader);
@@ -84,7 +90,8 @@ static mr_loader_stats settled_stats(mr_loader *loader)
 }
 
 /* Steps of the consumer's stream, each of step_ns. */
-static mr_loader_stats run_steps(struct rig *rig, const struct double_options *machine, uint64_t step_ns)
+static mr_loader_stats run_steps(struct rig *rig, const struct double_options *machine,
+                                 uint64_t step_ns)
 {
     stage_open(machine);
     cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
@@ -101,22 +108,28 @@ static mr_loader_stats run_steps(struct rig *rig, const struct double_options *m
     mr_loader_destroy(loader);
     stage_end_stream(stream);
     stage_close();
-    /* Known of a batch once the next one in its buffer has been copied: of all but the last of each. */
+    /*
+     * Known of a batch once the next one in its buffer has been copied: of all but the last of
+     * each.
+     */
     assert_true(s.n_steps >= N_BATCHES - 3 && s.n_steps < N_BATCHES);
     return s;
 }
 
 static void slow_steps_find_their_batches_ready(void **state)
 {
-    mr_loader_stats s = run_steps(*state, &(struct double_options){.policy = DOUBLE_EARLY}, 50000000);
-    assert_true(s.n_steps_ready >= s.n_steps - 1); /* all but the first, which nothing came before */
+    mr_loader_stats s =
+        run_steps(*state, &(struct double_options){.policy = DOUBLE_EARLY}, 50000000);
+    /* all but the first, which nothing came before */
+    assert_true(s.n_steps_ready >= s.n_steps - 1);
     assert_true(s.ready_share > 0.85 && s.ready_share <= 1);
 }
 
 /* 1 MB/s: 1.3 ms for each batch. */
 static void slow_copies_are_found_not_ready(void **state)
 {
-    mr_loader_stats s = run_steps(*state, &(struct double_options){.policy = DOUBLE_EARLY, .h2d_mb_per_s = 1}, 1000);
+    mr_loader_stats s = run_steps(
+        *state, &(struct double_options){.policy = DOUBLE_EARLY, .h2d_mb_per_s = 1}, 1000);
     assert_int_equal(s.n_steps_ready, 0);
     assert_true(s.ready_share == 0);
     assert_true(s.h2d_ns > s.h2d_bytes * 900); /* 1 byte in about a microsecond */
@@ -151,8 +164,9 @@ static void the_trace_has_rows_for_the_copier_and_each_device(void **state)
     mr_loader_destroy(loader);
     stage_close();
     char *text = read_all(path);
-    static const char *const rows[] = {"\"consumer\"", "\"copier\"", "\"cuda:0\"",         "\"cuda:1\"",
-                                       "\"issue\"",    "\"await\"",  "\"copy and finish\""};
+    static const char *const rows[] = {"\"consumer\"",       "\"copier\"", "\"cuda:0\"",
+                                       "\"cuda:1\"",         "\"issue\"",  "\"await\"",
+                                       "\"copy and finish\""};
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_words(text, rows[i]);
     free(text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer, the copying thread and the workers, each when it has run out of something: nobody waits for a wake-up
- * that does not come.
+ * The consumer, the copying thread and the workers, each when it has run out of something: nobody
+ * waits for a wake-up that does not come.
  */
 #include "tests/loader/stream_rig.h"
 #include "tests/support/assert_words.h"
@@ -33,7 +33,10 @@ static void wait_for_ready(mr_loader *loader, uint32_t n)
     assert_int_equal(stats.n_ready, n);
 }
 
-/* All buffers hold what is dropped, and all slots the next epoch: the buffers must come back by themselves. */
+/*
+ * All buffers hold what is dropped, and all slots the next epoch: the buffers must come back by
+ * themselves.
+ */
 static void an_epoch_that_is_left_before_its_end_gives_its_buffers_back(void **state)
 {
     mr_loader_options options = small_options("host:0");

@@ -32,7 +32,8 @@ static struct DLManagedTensorVersioned *export_versioned(mr_batch *batch, const 
     return tensor;
 }
 
-static void assert_tensor(const struct mr_dl_tensor *t, const mr_array *array, enum mr_dl_type_code code, unsigned bits)
+static void assert_tensor(const struct mr_dl_tensor *t, const mr_array *array,
+                          enum mr_dl_type_code code, unsigned bits)
 {
     assert_ptr_equal(t->data, array->data);
     assert_int_equal(t->byte_offset, 0);
@@ -102,7 +103,8 @@ static void floats_of_every_kind_are_known(void **state)
         mr_loader *loader = mr_test_loader(dataset, "eval:20:16", &options);
         mr_batch *batch = rig_next(loader);
         struct DLManagedTensor *tensor = export_array(batch, "image");
-        assert_tensor(&tensor->dl_tensor, mr_batch_array(batch, "image"), kinds[i].code, kinds[i].bits);
+        assert_tensor(&tensor->dl_tensor, mr_batch_array(batch, "image"), kinds[i].code,
+                      kinds[i].bits);
         tensor->deleter(tensor);
         mr_batch_release(batch);
         mr_loader_destroy(loader);
@@ -125,7 +127,8 @@ static void what_cannot_be_exported_is_refused(void **state)
     assert_int_equal(mr_batch_to_dlpack(NULL, "label", NULL, &tensor), MR_ERR_INVALID);
     assert_null(tensor);
     struct DLManagedTensorVersioned *versioned = (void *)&options;
-    assert_int_equal(mr_batch_to_dlpack_versioned(batch, "picture", NULL, &versioned), MR_ERR_INVALID);
+    assert_int_equal(mr_batch_to_dlpack_versioned(batch, "picture", NULL, &versioned),
+                     MR_ERR_INVALID);
     assert_null(versioned);
     assert_int_equal(mr_batch_to_dlpack_versioned(batch, "label", NULL, NULL), MR_ERR_INVALID);
     assert_words(mr_batch_error(batch)->text, "tensor_out");
@@ -151,7 +154,8 @@ static void the_slot_is_not_reused_before_the_last_deleter(void **state)
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *held = rig_next(loader);
     uint32_t buffer = mr_batch_buffer(held);
-    struct DLManagedTensor *index = export_array(held, "index"), *label = export_array(held, "label");
+    struct DLManagedTensor *index = export_array(held, "index"),
+                           *label = export_array(held, "label");
     const int64_t *indices = index->dl_tensor.data, *labels = label->dl_tensor.data;
     assert_int_equal(mr_batch_release(held), MR_OK);
     for (int i = 0; i < 8; i++) {
@@ -239,7 +243,8 @@ static void buffers_of_a_device_are_held_too(void **state)
     uint32_t buffer = mr_batch_buffer(batch);
     const char *name = mr_batch_array_at(batch, 0)->name;
     struct DLManagedTensor *tensor = export_array(batch, name);
-    assert_tensor(&tensor->dl_tensor, mr_batch_array_at(batch, 0), MR_DL_UINT, 8); /* host:1 is this CPU */
+    /* host:1 is this CPU */
+    assert_tensor(&tensor->dl_tensor, mr_batch_array_at(batch, 0), MR_DL_UINT, 8);
     mr_batch_release(batch);
     for (int i = 0; i < 6; i++) {
         batch = rig_next(loader);

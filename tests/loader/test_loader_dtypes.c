@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches finished by a device have the same bytes as a loader's on the host: every dtype and layout, normalised by
- * either rule, raw pictures and files, and holes. Padded channels are zeros.
+ * Batches finished by a device have the same bytes as a loader's on the host: every dtype and
+ * layout, normalised by either rule, raw pictures and files, and holes. Padded channels are zeros.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -99,17 +99,20 @@ static mr_transform *make_transform(const struct source *source, enum rule rule)
     mr_transform *t;
     assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
     if (source->channels == 0)
-        assert_int_equal(mr_transform_random_resized_crop(t, 12, 10, 0.08, 1, 0.75, 1.3333, NULL), MR_OK);
+        assert_int_equal(mr_transform_random_resized_crop(t, 12, 10, 0.08, 1, 0.75, 1.3333, NULL),
+                         MR_OK);
     if (source->channels != 1)
         assert_int_equal(mr_transform_hflip(t, 0.5, NULL), MR_OK);
     if (source->rgb)
         assert_int_equal(mr_transform_rgb(t, NULL), MR_OK);
     if (rule != RULE_NONE)
-        assert_int_equal(mr_transform_normalize(t, channels, mean, std, rule == RULE_EXACT, NULL), MR_OK);
+        assert_int_equal(mr_transform_normalize(t, channels, mean, std, rule == RULE_EXACT, NULL),
+                         MR_OK);
     return t;
 }
 
-static mr_loader *open_loader(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options)
+static mr_loader *open_loader(mr_dataset *dataset, const mr_transform *transform,
+                              const mr_loader_options *options)
 {
     mr_loader *loader;
     mr_error error;
@@ -124,8 +127,8 @@ static size_t offset_of(const mr_array *a, mr_layout layout, int64_t c, int64_t 
                                       : y * a->strides[1] + x * a->strides[2] + c * a->strides[3]);
 }
 
-static void expect_row(const mr_array *got, const uint8_t *got_row, const mr_array *want, const uint8_t *want_row,
-                       mr_layout layout)
+static void expect_row(const mr_array *got, const uint8_t *got_row, const mr_array *want,
+                       const uint8_t *want_row, mr_layout layout)
 {
     static const uint8_t zero[8] = {0};
     unsigned at_c = layout == MR_NCHW ? 1 : 3, at_y = layout == MR_NCHW ? 2 : 1, at_x = at_y + 1;
@@ -137,7 +140,8 @@ static void expect_row(const mr_array *got, const uint8_t *got_row, const mr_arr
                 if (c < want->shape[at_c])
                     expected = want_row + offset_of(want, layout, c, y, x);
                 if (memcmp(got_row + offset_of(got, layout, c, y, x), expected, size) != 0)
-                    fail_msg("%s: element c %d, y %d, x %d differs", mr_dtype_name(got->dtype), (int)c, (int)y, (int)x);
+                    fail_msg("%s: element c %d, y %d, x %d differs", mr_dtype_name(got->dtype),
+                             (int)c, (int)y, (int)x);
             }
 }
 
@@ -155,21 +159,24 @@ static void expect_images(mr_batch *batch, const mr_batch *plain, const mr_loade
         assert_int_equal(got->ndim, 4);
         for (unsigned i = 1; i < 4; i++)
             assert_int_equal(got->shape[i], i == at_c ? channels : want->shape[i]);
-        for (int64_t i = 0; i < got->shape[0]; i++, row += got->strides[0], want_row += want->strides[0])
+        for (int64_t i = 0; i < got->shape[0];
+             i++, row += got->strides[0], want_row += want->strides[0])
             expect_row(got, row, want, want_row, o->layout);
     }
     assert_int_equal(want_row - (const uint8_t *)want->data, want->shape[0] * want->strides[0]);
 }
 
 /* Both loaders side by side, to the end. */
-static void expect_same(mr_dataset *dataset, const mr_transform *transform, const mr_loader_options *options)
+static void expect_same(mr_dataset *dataset, const mr_transform *transform,
+                        const mr_loader_options *options)
 {
     mr_loader_options plain = *options;
     plain.device = NULL;
     plain.devices = NULL;
     plain.n_devices = plain.pad_channels = 0;
     plain.finish_on_host = false;
-    mr_loader *loader = open_loader(dataset, transform, options), *host = open_loader(dataset, transform, &plain);
+    mr_loader *loader = open_loader(dataset, transform, options),
+              *host = open_loader(dataset, transform, &plain);
     mr_batch *a, *b;
     unsigned n = 0;
     while (mr_loader_next(host, MR_FOREVER, &b) == MR_OK) {
@@ -198,7 +205,8 @@ static mr_loader_options options_at(const struct place *place)
     return options;
 }
 
-static void try_shapes(mr_dataset *dataset, const mr_transform *transform, mr_loader_options *options)
+static void try_shapes(mr_dataset *dataset, const mr_transform *transform,
+                       mr_loader_options *options)
 {
     static const uint32_t pads[] = {0, 4, 8};
     for (unsigned layout = 0; layout < 2; layout++)
@@ -233,7 +241,8 @@ static void devices_finish_as_the_host_does(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < N_PLACES; i++) {
-        stage_open(&(struct double_options){.n_devices = 3, .policy = (enum double_policy)i, .seed = i});
+        stage_open(
+            &(struct double_options){.n_devices = 3, .policy = (enum double_policy)i, .seed = i});
         try_place(&places[i]);
         stage_close();
     }
@@ -251,11 +260,13 @@ static void holes_are_zeros_on_the_device_too(void **state)
         rig->shared->fails[i] = true;
     for (unsigned i = 0; i < N_PLACES; i++)
         for (unsigned d = 0; d < 4; d++) {
-            stage_open(&(struct double_options){.n_devices = 3, .policy = DOUBLE_RANDOM, .seed = d});
+            stage_open(
+                &(struct double_options){.n_devices = 3, .policy = DOUBLE_RANDOM, .seed = d});
             mr_transform *transform;
             assert_int_equal(mr_transform_create(&transform, NULL), MR_OK);
             if (d > 0)
-                assert_int_equal(mr_transform_normalize(transform, 3, mean, std, d == 2, NULL), MR_OK);
+                assert_int_equal(mr_transform_normalize(transform, 3, mean, std, d == 2, NULL),
+                                 MR_OK);
             mr_loader_options options = options_at(&places[i]);
             options.dtype = dtypes[d];
             options.on_error = d % 2 ? MR_ON_ERROR_SKIP : MR_ON_ERROR_ZERO;
@@ -288,7 +299,8 @@ static void pixels_cross_the_bus_as_bytes(void **state)
         mr_loader_destroy(loader);
         stage_close();
     }
-    assert_true(bytes[1] < bytes[0] + bytes[0] / 2 + 100 * 48 * 2); /* a descriptor for each sample is all that came */
+    /* a descriptor for each sample is all that came */
+    assert_true(bytes[1] < bytes[0] + bytes[0] / 2 + 100 * 48 * 2);
     assert_int_equal(bytes[2] - bytes[0], 3 * 100 * RIG_BYTES);
 }
 
@@ -308,7 +320,8 @@ static void padding_is_refused_where_nothing_pads(void **state)
     stage_open(&(struct double_options){0});
     mr_loader_options options = stage_options("host");
     options.pad_channels = 4;
-    rig_refuses(rig, &options, MR_ERR_INVALID, "pad_channels 4 needs a device with buffers of its own, not host");
+    rig_refuses(rig, &options, MR_ERR_INVALID,
+                "pad_channels 4 needs a device with buffers of its own, not host");
     options.device = "cuda:0";
     options.pad_channels = 5;
     rig_refuses(rig, &options, MR_ERR_INVALID, "pad_channels 5 is none of 0, 4, 8");
@@ -325,7 +338,8 @@ static void padding_is_refused_where_nothing_pads(void **state)
     mr_error error;
     assert_ok(mr_dataset_from_callbacks(&callbacks, &records.dataset, &error), &error);
     options.finish_on_host = false;
-    rig_refuses(&records, &options, MR_ERR_INVALID, "pad_channels 8: these samples are no pictures");
+    rig_refuses(&records, &options, MR_ERR_INVALID,
+                "pad_channels 8: these samples are no pictures");
     mr_dataset_destroy(records.dataset);
     stage_close();
 }

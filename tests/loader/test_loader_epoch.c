@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_loader_set_epoch(): what changes and what does not, the warning, leaving early, and n_epochs. */
+/*
+ * mr_loader_set_epoch(): what changes and what does not, the warning, leaving early, and n_epochs.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Erased batches: the same bits whoever makes them and wherever they lie, and each row as its explanation says. */
+/*
+ * Erased batches: the same bits whoever makes them and wherever they lie, and each row as its
+ * explanation says.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
 
@@ -9,7 +12,8 @@
 
 enum { N_FLOATS = 100 * RIG_BYTES, LINE = 1024 };
 
-static void take_epoch(struct rig *rig, const char *text, const mr_loader_options *options, float floats_out[N_FLOATS])
+static void take_epoch(struct rig *rig, const char *text, const mr_loader_options *options,
+                       float floats_out[N_FLOATS])
 {
     mr_transform *transform;
     mr_loader *loader = NULL;
@@ -41,9 +45,10 @@ static mr_loader_options floats_of(const struct rig_mode *mode)
 
 static void every_mode_gives_the_same_bits(void **state)
 {
-    static const char *const texts[] = {"random_erasing(0.7,0.1:0.5,count=4)",
-                                        "normalize(mean=0.5,std=0.2)+random_erasing(0.7,0.1:0.5,value=random)",
-                                        "hflip+random_erasing(0.7,0.1:0.5,value=rand,count=2)"};
+    static const char *const texts[] = {
+        "random_erasing(0.7,0.1:0.5,count=4)",
+        "normalize(mean=0.5,std=0.2)+random_erasing(0.7,0.1:0.5,value=random)",
+        "hflip+random_erasing(0.7,0.1:0.5,value=rand,count=2)"};
     float *first = malloc(N_FLOATS * sizeof *first), *other = malloc(N_FLOATS * sizeof *other);
     assert_non_null(first);
     assert_non_null(other);
@@ -70,12 +75,12 @@ static bool explained_box(const mr_transform *transform, int64_t index, int box_
     char line[LINE];
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     options.raw_channels = RIG_CHANNELS;
-    assert_int_equal(mr_transform_explain(transform, 21, 1, index, 0, RIG_WIDTH, RIG_HEIGHT, &options, line,
-                                          sizeof line, NULL, NULL),
+    assert_int_equal(mr_transform_explain(transform, 21, 1, index, 0, RIG_WIDTH, RIG_HEIGHT,
+                                          &options, line, sizeof line, NULL, NULL),
                      MR_OK);
     const char *at = strstr(line, "{\"i\":");
-    return at &&
-           sscanf(at, "{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d", &box_out[0], &box_out[1], &box_out[2], &box_out[3]) == 4;
+    return at && sscanf(at, "{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d", &box_out[0], &box_out[1],
+                        &box_out[2], &box_out[3]) == 4;
 }
 
 static void rows_are_as_explained(void **state)
@@ -97,7 +102,8 @@ static void rows_are_as_explained(void **state)
         n_erased += has_box;
         for (int k = 0; k < RIG_BYTES; k++) {
             int y = k / (RIG_WIDTH * RIG_CHANNELS), x = k / RIG_CHANNELS % RIG_WIDTH;
-            bool inside = has_box && y >= box[0] && y < box[0] + box[2] && x >= box[1] && x < box[1] + box[3];
+            bool inside =
+                has_box && y >= box[0] && y < box[0] + box[2] && x >= box[1] && x < box[1] + box[3];
             size_t at = (size_t)index * RIG_BYTES + (size_t)k;
             assert_true(erased[at] == (inside ? 7.0f : plain[at]));
         }
@@ -116,8 +122,8 @@ static void what_does_not_fit_is_refused(void **state)
     mr_error error;
     mr_loader_options options = rig_options_of(&rig_modes[0]);
     assert_int_equal(mr_transform_parse("random_erasing", &transform, NULL), MR_OK);
-    assert_error(mr_loader_create(rig->dataset, transform, &options, &loader, &error), MR_ERR_INVALID, &error,
-                 "dtype is u8");
+    assert_error(mr_loader_create(rig->dataset, transform, &options, &loader, &error),
+                 MR_ERR_INVALID, &error, "dtype is u8");
     mr_transform_destroy(transform);
 }
 

@@ -40,7 +40,8 @@ static void expect_answer(mr_loader *loader, int fd, mr_status expected, mr_batc
         fail_msg("still quiet after %d ms", LONG_MS);
     mr_status status = mr_loader_next(loader, 0, batch_out);
     if (status != expected)
-        fail_msg("%s, not %s: %s", mr_status_name(status), mr_status_name(expected), mr_loader_error(loader)->text);
+        fail_msg("%s, not %s: %s", mr_status_name(status), mr_status_name(expected),
+                 mr_loader_error(loader)->text);
 }
 
 static void expect_batch(mr_loader *loader, int fd, uint64_t number)
@@ -60,7 +61,9 @@ static void expect_pending(mr_loader *loader, int fd)
     assert_false(is_readable(fd, 0));
 }
 
-/* What an event loop does with it: one call for each event. Returns the batches; *n_damaged_out errors in their place.
+/*
+ * What an event loop does with it: one call for each event. Returns the batches; *n_damaged_out
+ * errors in their place. /
  */
 static unsigned run_epoch(mr_loader *loader, int epoll, unsigned *n_damaged_out)
 {
@@ -275,12 +278,16 @@ static bool thread_sleeps_on_the_word(mr_loader *loader)
     return atomic_load(&loader->host->shared.control->host_waits) > 0;
 }
 
-/* The thread of the descriptor sleeps on the word of the workers, or does not; on the host nobody else does. */
+/*
+ * The thread of the descriptor sleeps on the word of the workers, or does not; on the host nobody
+ * else does.
+ */
 static void expect_sleep(mr_loader *loader, bool on_word)
 {
     for (unsigned ms = 0; thread_sleeps_on_the_word(loader) != on_word; ms++) {
         if (ms >= LONG_MS)
-            fail_msg("the thread does %ssleep on the word after %d ms", on_word ? "not " : "", LONG_MS);
+            fail_msg("the thread does %ssleep on the word after %d ms", on_word ? "not " : "",
+                     LONG_MS);
         usleep(1000);
     }
 }
@@ -290,7 +297,8 @@ static void a_failure_while_it_is_readable_is_seen_at_once(void **state)
 {
     struct rig *rig = *state;
     mr_loader_options options = rig_options_of(&rig_modes[1]);
-    mr_error error = {.status = MR_ERR_WORKER, .index = MR_NO_INDEX, .text = "all workers are gone"};
+    mr_error error = {
+        .status = MR_ERR_WORKER, .index = MR_NO_INDEX, .text = "all workers are gone"};
     mr_batch *batch;
     if (mr_test_copies())
         return;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaders over a small folder of images: every start and reader gives the same bytes, and damage names its file. */
+/*
+ * Loaders over a small folder of images: every start and reader gives the same bytes, and damage
+ * names its file.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 
@@ -39,10 +42,11 @@ static int make_folder(void **state)
             return -1;
     }
     for (int i = 0; i < N_IMAGES; i++) {
-        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 40 + 3 * (uint32_t)i,
-                                                                         .height = 90 - 2 * (uint32_t)i,
-                                                                         .seed = (uint32_t)i,
-                                                                         .progressive = i % 3 == 1});
+        struct mr_test_image image =
+            mr_test_jpeg(&(struct mr_test_jpeg){.width = 40 + 3 * (uint32_t)i,
+                                                .height = 90 - 2 * (uint32_t)i,
+                                                .seed = (uint32_t)i,
+                                                .progressive = i % 3 == 1});
         mr_test_image_save(&image, name_of(folder, i));
         mr_test_image_free(&image);
     }
@@ -64,7 +68,8 @@ static mr_loader *make(const struct folder *folder, const mr_loader_options *opt
     mr_transform *transform;
     mr_loader *loader;
     mr_error error;
-    assert_int_equal(mr_transform_parse("random_resized_crop(16)+hflip(0.5)", &transform, &error), MR_OK);
+    assert_int_equal(mr_transform_parse("random_resized_crop(16)+hflip(0.5)", &transform, &error),
+                     MR_OK);
     mr_loader_options on_device = *options;
     mr_test_set_devices(&on_device);
     assert_ok(mr_loader_create(folder->dataset, transform, &on_device, &loader, &error), &error);
@@ -150,7 +155,8 @@ static void labels_are_the_classes_and_geometry_is_that_of_the_file(void **state
         assert_int_equal(epoch.label[i], index / PER_CLASS);
         assert_int_equal(g[0], 40 + 3 * index);
         assert_int_equal(g[1], 90 - 2 * index);
-        assert_true(g[2] >= 0 && g[3] >= 0 && g[4] > 0 && g[5] > 0 && g[2] + g[4] <= g[0] && g[3] + g[5] <= g[1]);
+        assert_true(g[2] >= 0 && g[3] >= 0 && g[4] > 0 && g[5] > 0 && g[2] + g[4] <= g[0] &&
+                    g[3] + g[5] <= g[1]);
     }
     mr_loader_destroy(loader);
 }
@@ -183,7 +189,8 @@ static void damage_is_named_by_file_index_and_cause(void **state)
     truncate_to(folder, 12, 0);
     unlink(name_of(folder, 16));
     for (unsigned m = 0; m < 2; m++) {
-        mr_loader_options options = options_of(m ? 2 : MR_NO_WORKERS, MR_START_DEFAULT, MR_READER_AUTO);
+        mr_loader_options options =
+            options_of(m ? 2 : MR_NO_WORKERS, MR_START_DEFAULT, MR_READER_AUTO);
         options.no_shuffle = true;
         options.on_error = MR_ON_ERROR_ZERO;
         mr_loader *loader = make(folder, &options);
@@ -194,8 +201,8 @@ static void damage_is_named_by_file_index_and_cause(void **state)
             assert_int_equal(epoch.mask[broken[i]], 0);
             assert_int_equal(mr_loader_damaged(loader, i, &error), MR_OK);
             assert_int_equal(error.index, broken[i]);
-            snprintf(words, sizeof words, "class%d/%02d.jpg (index %d): ", broken[i] / PER_CLASS, broken[i] % PER_CLASS,
-                     broken[i]);
+            snprintf(words, sizeof words, "class%d/%02d.jpg (index %d): ", broken[i] / PER_CLASS,
+                     broken[i] % PER_CLASS, broken[i]);
             assert_words(error.text, words);
         }
         assert_int_equal(mr_loader_damaged(loader, 3, &error), MR_END);

@@ -77,11 +77,11 @@ static void the_way_of_making_batches_does_not_count(void **state)
     mr_loader_options base = plain(), options;
     base.world_size = 3;
     uint64_t expected = print_of(*state, TRANSFORM, &base);
-#define SAME(field, value)                                                                                             \
-    do {                                                                                                               \
-        options = base;                                                                                                \
-        options.field = value;                                                                                         \
-        assert_true(print_of(*state, TRANSFORM, &options) == expected);                                                \
+#define SAME(field, value)                                                                         \
+    do {                                                                                           \
+        options = base;                                                                            \
+        options.field = value;                                                                     \
+        assert_true(print_of(*state, TRANSFORM, &options) == expected);                            \
     } while (0)
     SAME(rank, 1);
     SAME(rank, 2);
@@ -105,8 +105,9 @@ static void the_way_of_making_batches_does_not_count(void **state)
 /* A device takes the last step of floats, or the workers do. */
 static void the_maker_of_floats_does_not_count(void **state)
 {
-    static const char *const transforms[] = {"train:16", "random_resized_crop(16)+normalize(mean=0.5:0.4:0.3,std=0.2:"
-                                                         "0.2:0.2,exact)"};
+    static const char *const transforms[] = {
+        "train:16", "random_resized_crop(16)+normalize(mean=0.5:0.4:0.3,std=0.2:"
+                    "0.2:0.2,exact)"};
     for (int i = 0; i < 2; i++) {
         mr_loader_options options = plain();
         options.dtype = MR_F32;
@@ -124,11 +125,11 @@ static void each_option_of_the_samples_counts(void **state)
     unsigned n = 0;
     mr_loader_options options = plain();
     seen[n++] = print_of(*state, TRANSFORM, &options);
-#define OTHER(field, value)                                                                                            \
-    do {                                                                                                               \
-        options = plain();                                                                                             \
-        options.field = value;                                                                                         \
-        seen[n++] = print_of(*state, TRANSFORM, &options);                                                             \
+#define OTHER(field, value)                                                                        \
+    do {                                                                                           \
+        options = plain();                                                                         \
+        options.field = value;                                                                     \
+        seen[n++] = print_of(*state, TRANSFORM, &options);                                         \
     } while (0)
     OTHER(batch_size, 5);
     OTHER(seed, 1);
@@ -245,13 +246,19 @@ static uint64_t print_of_list(const char *folder, const char *name, const char *
 static void the_lines_of_a_list_count_and_its_name_does_not(void **state)
 {
     uint64_t expected = print_of_list(*state, "a.txt", "class_0/000.jpg\t0\nclass_1/001.jpg\t1\n");
-    assert_true(print_of_list(*state, "b.txt", "class_0/000.jpg\t0\r\nclass_1/001.jpg\t1") == expected);
-    assert_true(print_of_list(*state, "a.txt", "class_0/000.jpg\t0\nclass_1/001.jpg\t0\n") != expected);
-    assert_true(print_of_list(*state, "a.txt", "class_0/000.jpg\t0\nclass_1/002.jpg\t1\n") != expected);
-    assert_true(print_of_list(*state, "a.txt", "class_1/001.jpg\t1\nclass_0/000.jpg\t0\n") != expected);
-    uint64_t numbers = print_of_list(*state, "a.txt", "class_0/000.jpg\t0 0.5\nclass_1/001.jpg\t1 1\n");
+    assert_true(print_of_list(*state, "b.txt", "class_0/000.jpg\t0\r\nclass_1/001.jpg\t1") ==
+                expected);
+    assert_true(print_of_list(*state, "a.txt", "class_0/000.jpg\t0\nclass_1/001.jpg\t0\n") !=
+                expected);
+    assert_true(print_of_list(*state, "a.txt", "class_0/000.jpg\t0\nclass_1/002.jpg\t1\n") !=
+                expected);
+    assert_true(print_of_list(*state, "a.txt", "class_1/001.jpg\t1\nclass_0/000.jpg\t0\n") !=
+                expected);
+    uint64_t numbers =
+        print_of_list(*state, "a.txt", "class_0/000.jpg\t0 0.5\nclass_1/001.jpg\t1 1\n");
     assert_true(numbers != expected);
-    assert_true(print_of_list(*state, "a.txt", "class_0/000.jpg\t0 0.5\nclass_1/001.jpg\t1 1.5\n") != numbers);
+    assert_true(print_of_list(*state, "a.txt",
+                              "class_0/000.jpg\t0 0.5\nclass_1/001.jpg\t1 1.5\n") != numbers);
 }
 
 static uint64_t print_of_records(const char *folder, const unsigned char *bytes, size_t len)
@@ -360,9 +367,10 @@ static void the_last_of_many_operations_counts(void **state)
     for (int i = 0; i < 2; i++) {
         size_t len = (size_t)snprintf(text, sizeof text, "resize(8:8)");
         for (int k = 2; k < MR_PLAN_MAX_OPS; k++)
-            len += (size_t)snprintf(text + len, sizeof text - len,
-                                    "+color_jitter(%.17g:%.17g,%.17g:%.17g,%.17g:%.17g,%.17g:%.17g)", 1 / 7.0, 8 / 7.0,
-                                    1 / 7.0, 8 / 7.0, 1 / 7.0, 8 / 7.0, -2 / 7.0, 2 / 7.0);
+            len += (size_t)snprintf(
+                text + len, sizeof text - len,
+                "+color_jitter(%.17g:%.17g,%.17g:%.17g,%.17g:%.17g,%.17g:%.17g)", 1 / 7.0, 8 / 7.0,
+                1 / 7.0, 8 / 7.0, 1 / 7.0, 8 / 7.0, -2 / 7.0, 2 / 7.0);
         snprintf(text + len, sizeof text - len, "+%s", last[i]);
         assert_true(strlen(text) > 8192);
         seen[i] = print_of(*state, text, &options);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixed batches: rows, labels and lambdas are those that the rows without mixing and the batch's draws give, whoever
- * mixes them and wherever they lie; with holes, short batches, repetitions, and after a resumption.
+ * Mixed batches: rows, labels and lambdas are those that the rows without mixing and the batch's
+ * draws give, whoever mixes them and wherever they lie; with holes, short batches, repetitions, and
+ * after a resumption.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
@@ -110,7 +111,8 @@ static mr_loader *loader_of(const char *text, const mr_loader_options *options)
 
 static void keep_rows(mr_batch *batch, struct epoch *epoch)
 {
-    const float *lambdas = mr_batch_data(batch, "mix_lambda"), *soft = mr_batch_data(batch, "soft_label");
+    const float *lambdas = mr_batch_data(batch, "mix_lambda"),
+                *soft = mr_batch_data(batch, "soft_label");
     const int64_t *mix_labels = mr_batch_data(batch, "mix_label");
     const float *images = mr_batch_data(batch, "image");
     for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
@@ -160,8 +162,8 @@ static struct mr_op op_of(const char *text)
 }
 
 /* torchvision's rule, by the rows without mixing. */
-static void check_row(const struct epoch *plain, const struct epoch *mixed, unsigned i, const struct mr_op *op,
-                      uint32_t rank, unsigned n_kinds[3])
+static void check_row(const struct epoch *plain, const struct epoch *mixed, unsigned i,
+                      const struct mr_op *op, uint32_t rank, unsigned n_kinds[3])
 {
     const struct row *got = &mixed->rows[i], *own = &plain->rows[i];
     const struct row *other = own - own->place + (own->place > 0 ? own->place : own->n) - 1;
@@ -192,7 +194,8 @@ static void check_row(const struct epoch *plain, const struct epoch *mixed, unsi
 }
 
 /* An epoch of `base` + `mixing`, checked by one of `base`. */
-static void check_epoch(const char *base, const char *mixing, mr_loader_options options, unsigned n_rows)
+static void check_epoch(const char *base, const char *mixing, mr_loader_options options,
+                        unsigned n_rows)
 {
     char text[256];
     unsigned n_kinds[3] = {0};
@@ -215,10 +218,11 @@ static void rows_are_mixed_in_every_mode(void **state)
     (void)state;
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = options_of(&rig_modes[m]);
-        check_epoch("normalize(mean=0.5,std=0.2)+random_erasing(0.7,0.1:0.5,value=random)", "mixup_or_cutmix(0.5,1)",
-                    options, N);
+        check_epoch("normalize(mean=0.5,std=0.2)+random_erasing(0.7,0.1:0.5,value=random)",
+                    "mixup_or_cutmix(0.5,1)", options, N);
         options.device = "host:1";
-        check_epoch("hflip+random_erasing(0.7,0.1:0.5,value=rand,count=2)", "mixup_or_cutmix(0.4)", options, N);
+        check_epoch("hflip+random_erasing(0.7,0.1:0.5,value=rand,count=2)", "mixup_or_cutmix(0.4)",
+                    options, N);
     }
 }
 
@@ -231,7 +235,8 @@ static void layouts_and_batches_of_every_size_are_mixed(void **state)
         if (batch_size > 1)
             check_epoch("hflip", "cutmix", options, N);
     }
-    options.batch_size = BATCH; /* the last one is short: its row 0 is mixed with its own last one */
+    /* the last one is short: its row 0 is mixed with its own last one */
+    options.batch_size = BATCH;
     options.drop_last = true;
     check_epoch("hflip", "mixup", options, N - N % BATCH);
     options.drop_last = false;
@@ -253,11 +258,13 @@ static void a_batch_of_one_row_stays_as_it_is(void **state)
     (void)state;
     mr_loader_options options = options_of(&rig_modes[1]);
     options.batch_size = 1;
-    struct epoch *plain = take_epoch("hflip", &options), *mixed = take_epoch("hflip+mixup", &options);
+    struct epoch *plain = take_epoch("hflip", &options),
+                 *mixed = take_epoch("hflip+mixup", &options);
     for (unsigned i = 0; i < N; i++) {
         assert_true(mixed->rows[i].lambda == 1.0f);
         assert_int_equal(mixed->rows[i].mix_label, plain->rows[i].label);
-        assert_memory_equal(mixed->rows[i].image, plain->rows[i].image, sizeof plain->rows[i].image);
+        assert_memory_equal(mixed->rows[i].image, plain->rows[i].image,
+                            sizeof plain->rows[i].image);
     }
     free(plain);
     free(mixed);
@@ -307,7 +314,8 @@ static void timms_rule_mixes_bytes(void **state)
         struct epoch *epoch = take_epoch(text, &options);
         assert_int_equal(epoch->n, N);
         for (unsigned i = 0; i < N; i++) {
-            const struct row *row = &epoch->rows[i], *other = row - row->place + row->n - 1 - row->place;
+            const struct row *row = &epoch->rows[i],
+                             *other = row - row->place + row->n - 1 - row->place;
             struct mr_mix mix;
             float soft[N_CLASSES];
             mr_mix_draw_batch(&op, SEED, 1, row->batch, 0, RIG_WIDTH, RIG_HEIGHT, &mix);
@@ -318,8 +326,11 @@ static void timms_rule_mixes_bytes(void **state)
             for (unsigned k = 0; k < RIG_BYTES; k++) {
                 int x = (int)(k % RIG_WIDTH), y = (int)(k / RIG_WIDTH % RIG_HEIGHT);
                 uint8_t a = samples[row->index][k], b = samples[other->index][k];
-                uint8_t byte = mix.kind == MR_MIX_UP ? mr_mix_bytes(&mix, a, b) : mr_mix_in_box(&mix, x, y) ? b : a;
-                assert_true(row->image[k] == fmaf((float)byte, (float)(1.0 / (255.0 * 0.25)), -2.0f));
+                uint8_t byte = mix.kind == MR_MIX_UP       ? mr_mix_bytes(&mix, a, b)
+                               : mr_mix_in_box(&mix, x, y) ? b
+                                                           : a;
+                assert_true(row->image[k] ==
+                            fmaf((float)byte, (float)(1.0 / (255.0 * 0.25)), -2.0f));
             }
         }
         free(epoch);
@@ -411,7 +422,8 @@ static void make_row(const struct mr_slot_view *view, uint32_t place)
     uint8_t *pixels = view->source + place * view->source_bytes;
     uint64_t held;
     for (unsigned k = 0; k < RIG_BYTES; k++)
-        pixels[k] = samples[index][k % RIG_CHANNELS * (RIG_BYTES / RIG_CHANNELS) + k / RIG_CHANNELS];
+        pixels[k] =
+            samples[index][k % RIG_CHANNELS * (RIG_BYTES / RIG_CHANNELS) + k / RIG_CHANNELS];
     ((int64_t *)(void *)view->label)[place] = index % N_CLASSES;
     view->index[place] = index;
     view->mask[place] = 1;
@@ -431,7 +443,8 @@ static void rows_that_nobody_has_mixed_are_mixed(void **state)
     assert_non_null(got);
     assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
     struct mr_host *host = loader->host;
-    const struct mr_slot_view view = mr_host_slot(host, mr_host_slot_of(host, host->shared.control->head));
+    const struct mr_slot_view view =
+        mr_host_slot(host, mr_host_slot_of(host, host->shared.control->head));
     for (uint32_t i = 0; i < BATCH; i++)
         make_row(&view, i);
     assert_int_equal(mr_loader_next(loader, 20000, &batch), MR_OK);
@@ -480,7 +493,8 @@ static void refuse(const char *text, const mr_loader_options *options, const cha
     mr_loader *loader;
     mr_error error;
     assert_int_equal(mr_transform_parse(text, &transform, NULL), MR_OK);
-    assert_error(mr_loader_create(dataset, transform, options, &loader, &error), MR_ERR_INVALID, &error, words);
+    assert_error(mr_loader_create(dataset, transform, options, &loader, &error), MR_ERR_INVALID,
+                 &error, words);
     mr_transform_destroy(transform);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_loader_next() and releasing: time-outs, the end, lent batches in any order and from any thread, after destroy. */
+/*
+ * mr_loader_next() and releasing: time-outs, the end, lent batches in any order and from any
+ * thread, after destroy.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 #include "tests/support/assert_words.h"
@@ -156,8 +159,12 @@ static void *help_later(void *arg)
     return NULL;
 }
 
-/* While all are lent: next() with MR_FOREVER ends by the help of another thread, promptly, and not before. */
-static void expect_help(mr_loader *loader, mr_batch *released, mr_status expected, mr_batch **batch_out)
+/*
+ * While all are lent: next() with MR_FOREVER ends by the help of another thread, promptly, and not
+ * before.
+ */
+static void expect_help(mr_loader *loader, mr_batch *released, mr_status expected,
+                        mr_batch **batch_out)
 {
     struct helper helper = {.loader = loader, .batch = released};
     assert_int_equal(pthread_create(&helper.thread, NULL, help_later, &helper), 0);
@@ -312,7 +319,10 @@ static void a_missing_place_for_the_batch_is_refused(void **state)
     mr_loader_destroy(loader);
 }
 
-/* Also while samples are in decoding: every get is answered by a release, and destroy does not hang. */
+/*
+ * Also while samples are in decoding: every get is answered by a release, and destroy does not
+ * hang.
+ */
 static void a_loader_can_be_destroyed_at_any_time(void **state)
 {
     struct rig *rig = *state;

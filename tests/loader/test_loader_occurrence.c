@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An order of the caller's own that has an index twice: draws of its own each time, also after a resumption. */
+/*
+ * An order of the caller's own that has an index twice: draws of its own each time, also after a
+ * resumption.
+ */
 #include "tests/loader/rig.h"
 
 #include <string.h>
@@ -54,7 +57,8 @@ static void each_time_has_draws_of_its_own(void **state)
     take_geometry(loader, 0, rows);
     assert_int_equal(mr_loader_set_epoch_order(loader, 3, halves, N_ROWS), MR_OK);
     take_geometry(loader, 0, wanted);
-    assert_int_equal(mr_loader_set_epoch_order(loader, 3, halves, N_PAIRS), MR_OK); /* nothing is left of the other */
+    /* nothing is left of the other */
+    assert_int_equal(mr_loader_set_epoch_order(loader, 3, halves, N_PAIRS), MR_OK);
     for (unsigned i = 0; i < N_PAIRS; i++) {
         assert_memory_equal(rows[2 * i], wanted[i], sizeof rows[i]);
         assert_memory_equal(rows[2 * i + 1], wanted[N_PAIRS + i], sizeof rows[i]);
@@ -78,7 +82,8 @@ static void a_resumed_order_goes_on_as_if_it_had_not_stopped(void **state)
             assert_int_equal(mr_loader_n_batches(loader), N_ROWS / BATCH);
             take_geometry(loader, (unsigned)used, rest);
             if (used < N_ROWS)
-                assert_memory_equal(rest[used], whole[used], (size_t)(N_ROWS - used) * sizeof *rest);
+                assert_memory_equal(rest[used], whole[used],
+                                    (size_t)(N_ROWS - used) * sizeof *rest);
         }
         mr_loader_destroy(loader);
     }
@@ -91,9 +96,12 @@ static void a_place_inside_a_batch_is_refused(void **state)
     mr_loader *loader = open_crops(*state, &rig_modes[0]);
     const int64_t wrong[] = {-1, 1, BATCH + 1, N_ROWS - 1, N_ROWS + 1, 2 * N_ROWS};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(mr_loader_resume_epoch_order(loader, 3, order, N_ROWS, wrong[i]), MR_ERR_INVALID);
-    assert_string_equal(mr_loader_error(loader)->text, "160 used samples of an order of 80 do not end on a batch of 16");
-    assert_int_equal(mr_loader_resume_epoch_order(loader, 3, order, BATCH + 3, BATCH + 3), MR_OK); /* its end */
+        assert_int_equal(mr_loader_resume_epoch_order(loader, 3, order, N_ROWS, wrong[i]),
+                         MR_ERR_INVALID);
+    assert_string_equal(mr_loader_error(loader)->text,
+                        "160 used samples of an order of 80 do not end on a batch of 16");
+    /* its end */
+    assert_int_equal(mr_loader_resume_epoch_order(loader, 3, order, BATCH + 3, BATCH + 3), MR_OK);
     rig_expect(loader, MR_END);
     mr_loader_destroy(loader);
 }

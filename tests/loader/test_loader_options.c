@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a loader: defaults as the header states them, ranges, and what does not go together. */
+/*
+ * The options of a loader: defaults as the header states them, ranges, and what does not go
+ * together.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
 
@@ -54,7 +57,8 @@ static void defaults_are_filled_in(void **state)
 }
 
 /* Worker threads that the resolved options of a loader over these devices have. */
-static uint32_t default_workers(struct rig *rig, const char *device, const char *const *devices, uint32_t n_devices)
+static uint32_t default_workers(struct rig *rig, const char *device, const char *const *devices,
+                                uint32_t n_devices)
 {
     mr_loader_options options = rig_options();
     options.num_workers = 0;
@@ -114,7 +118,8 @@ static void without_cuda_batches_are_not_page_locked_and_a_line_says_so(void **s
     rig_log_capture();
     mr_loader *loader = rig_loader(*state, &options);
     assert_false(mr_loader_resolved(loader)->pin_memory);
-    assert_int_equal(rig_log_count("pin_memory: the batches are not page-locked: this build has no CUDA"), 1);
+    assert_int_equal(
+        rig_log_count("pin_memory: the batches are not page-locked: this build has no CUDA"), 1);
     rig_log_end();
     mr_batch *batch = rig_next(loader);
     assert_int_equal(mr_batch_use(batch, &options), MR_OK); /* means nothing */
@@ -181,19 +186,23 @@ static void an_epoch_of_no_batch_is_refused_unless_allowed(void **state)
     options.batch_size = 101;
     options.drop_last = true;
     rig_refuses(*state, &options, MR_ERR_INVALID,
-                "an epoch has 0 batches: 100 samples of this rank are fewer than batch_size 101, and drop_last");
+                "an epoch has 0 batches: 100 samples of this rank are fewer than batch_size 101, "
+                "and drop_last");
     options.batch_size = 51;
     options.world_size = 2;
-    rig_refuses(*state, &options, MR_ERR_INVALID, "50 samples of this rank are fewer than batch_size 51");
+    rig_refuses(*state, &options, MR_ERR_INVALID,
+                "50 samples of this rank are fewer than batch_size 51");
     options.drop_last = false;
     options.tail = MR_TAIL_DROP;
     options.world_size = 101;
-    rig_refuses(*state, &options, MR_ERR_INVALID, "100 samples are fewer than world_size 101, and tail drop");
+    rig_refuses(*state, &options, MR_ERR_INVALID,
+                "100 samples are fewer than world_size 101, and tail drop");
     options.tail = MR_TAIL_PAD;
     options.world_size = 1;
     options.repeat = 3;
     rig_refuses(*state, &options, MR_ERR_INVALID,
-                "an epoch has 0 batches: of 100 samples repeat takes multiples of 256, which are too few for "
+                "an epoch has 0 batches: of 100 samples repeat takes multiples of 256, which are "
+                "too few for "
                 "world_size 1; repeat_form timm takes fewer, too");
     options.repeat = 0;
     options.tail = MR_TAIL_DROP;
@@ -220,11 +229,11 @@ static void a_full_batch_or_a_short_one_is_an_epoch(void **state)
     mr_loader_destroy(loader);
 }
 
-#define REFUSES(field, value, words)                                                                                   \
-    do {                                                                                                               \
-        mr_loader_options refused_ = rig_options();                                                                    \
-        refused_.field = value;                                                                                        \
-        rig_refuses(*state, &refused_, MR_ERR_INVALID, words);                                                         \
+#define REFUSES(field, value, words)                                                               \
+    do {                                                                                           \
+        mr_loader_options refused_ = rig_options();                                                \
+        refused_.field = value;                                                                    \
+        rig_refuses(*state, &refused_, MR_ERR_INVALID, words);                                     \
     } while (0)
 
 static void values_out_of_range_are_refused_by_name(void **state)
@@ -272,7 +281,8 @@ static void what_does_not_go_together_is_refused(void **state)
     rig_refuses(*state, &options, MR_ERR_INVALID, "affinity_cpus[1] -1");
     cpus[1] = CPU_SETSIZE - 1; /* no machine that the tests run on has so many */
     char words[64];
-    snprintf(words, sizeof words, "affinity_cpus[1] %d is not among this process's CPUs", CPU_SETSIZE - 1);
+    snprintf(words, sizeof words, "affinity_cpus[1] %d is not among this process's CPUs",
+             CPU_SETSIZE - 1);
     rig_refuses(*state, &options, MR_ERR_INVALID, words);
 }
 
@@ -302,7 +312,8 @@ static void a_slab_beyond_memory_is_refused_with_the_sizes(void **state)
     callbacks.dtype = MR_F32;
     callbacks.shape[0] = callbacks.shape[1] = 1 << 20;
     assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, &error), MR_OK);
-    assert_error(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_NO_MEMORY, &error, " MB");
+    assert_error(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_NO_MEMORY,
+                 &error, " MB");
     assert_words(error.text, "leaves");
     assert_null(loader);
     mr_dataset_destroy(dataset);
@@ -324,12 +335,14 @@ static void struct_sizes_of_other_versions_are_understood(void **state)
     newer.unknown[63] = 1;
     rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size");
     newer.known.struct_size = 0;
-    rig_refuses(*state, &newer.known, MR_ERR_INVALID,
-                "struct_size of the mr_loader_options is 0: initialise it with MR_LOADER_OPTIONS_INIT");
+    rig_refuses(
+        *state, &newer.known, MR_ERR_INVALID,
+        "struct_size of the mr_loader_options is 0: initialise it with MR_LOADER_OPTIONS_INIT");
     newer.known.struct_size = SIZE_MAX;
     rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size");
 
-    mr_loader_options older = rig_options(); /* as far as num_workers; what follows is another variable's */
+    /* as far as num_workers; what follows is another variable's */
+    mr_loader_options older = rig_options();
     memset((char *)&older + offsetof(mr_loader_options, start), 0xff,
            sizeof older - offsetof(mr_loader_options, start));
     older.num_workers = MR_NO_WORKERS;
@@ -345,7 +358,8 @@ static void missing_arguments_are_refused(void **state)
     struct rig *rig = *state;
     mr_loader *loader = NULL;
     mr_error error;
-    assert_error(mr_loader_create(NULL, NULL, NULL, &loader, &error), MR_ERR_INVALID, &error, "dataset is NULL");
+    assert_error(mr_loader_create(NULL, NULL, NULL, &loader, &error), MR_ERR_INVALID, &error,
+                 "dataset is NULL");
     assert_error(mr_loader_create(rig->dataset, NULL, NULL, NULL, &error), MR_ERR_INVALID, &error,
                  "loader_out is NULL");
     mr_loader_destroy(NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_loader_set_epoch_order(): subsets, repeats, invalid orders, and the way back to the sampler's order. */
+/*
+ * mr_loader_set_epoch_order(): subsets, repeats, invalid orders, and the way back to the sampler's
+ * order.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
 
@@ -46,7 +49,8 @@ static void drop_last_holds_for_an_own_order(void **state)
     int64_t got[8];
     options.drop_last = true;
     mr_loader *loader = rig_loader(*state, &options);
-    assert_int_equal(mr_loader_set_epoch_order(loader, 0, (int64_t[]){5, 4, 3, 2, 1, 0, 1, 2, 3}, 9), MR_OK);
+    assert_int_equal(
+        mr_loader_set_epoch_order(loader, 0, (int64_t[]){5, 4, 3, 2, 1, 0, 1, 2, 3}, 9), MR_OK);
     assert_int_equal(rig_drain(loader, false, got, 8), 8);
     assert_int_equal(got[0], 5);
     mr_loader_destroy(loader);
@@ -130,7 +134,8 @@ static void nothing_is_decoded_beyond_an_own_order(void **state)
     mr_loader *loader = rig_loader(rig, &options);
     for (int i = 0; i < 20; i++) {
         int64_t got[8];
-        assert_int_equal(mr_loader_set_epoch_order(loader, (uint64_t)i, (int64_t[]){50, 60, 70}, 3), MR_OK);
+        assert_int_equal(mr_loader_set_epoch_order(loader, (uint64_t)i, (int64_t[]){50, 60, 70}, 3),
+                         MR_OK);
         uint32_t before = atomic_load(&rig->shared->gets[50]);
         assert_int_equal(rig_drain(loader, false, got, 8), 3);
         assert_true(atomic_load(&rig->shared->gets[50]) <= before + 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One batch on several devices: images and targets in torch.chunk's sizes, each part on its device, with the bytes of
- * the whole; and labels apart from their images. On GPUs of the double, and on host:N without any.
+ * One batch on several devices: images and targets in torch.chunk's sizes, each part on its device,
+ * with the bytes of the whole; and labels apart from their images. On GPUs of the double, and on
+ * host:N without any.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -42,7 +43,10 @@ static void close_all(const struct streams *streams)
     stage_close();
 }
 
-/* torch.chunk(range(n), parts): the sizes. Returns how many parts there are; none is empty but for that of nothing. */
+/*
+ * torch.chunk(range(n), parts): the sizes. Returns how many parts there are; none is empty but for
+ * that of nothing.
+ */
 static uint32_t chunk(uint32_t n, uint32_t parts, uint32_t sizes[MAX_PARTS])
 {
     uint32_t each = (n + parts - 1) / parts, n_parts = 0;
@@ -84,7 +88,8 @@ static void check_shape(mr_batch *batch, uint32_t n_devices, mr_device_kind kind
     }
 }
 
-static mr_loader_options split_options(const char *const *devices, uint32_t n_devices, uint32_t batch_size)
+static mr_loader_options split_options(const char *const *devices, uint32_t n_devices,
+                                       uint32_t batch_size)
 {
     mr_loader_options options = rig_options();
     options.batch_size = batch_size;
@@ -116,7 +121,8 @@ static void parts_have_chunks_sizes_and_the_bytes_of_the_whole(void **state)
             }
 }
 
-static void expect_split(struct rig *rig, const char *const *devices, mr_device_kind kind, uint32_t batch_size)
+static void expect_split(struct rig *rig, const char *const *devices, mr_device_kind kind,
+                         uint32_t batch_size)
 {
     for (uint32_t n_devices = 2; n_devices <= MAX_PARTS; n_devices++) {
         mr_loader_options wanted = split_options(devices, n_devices, batch_size);
@@ -142,7 +148,8 @@ static void each_part_says_its_device_and_the_whole_has_no_arrays(void **state)
 {
     static const uint32_t sizes[] = {8, 7, 5, 4, 3, 2};
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        stage_open(&(struct double_options){.n_devices = MAX_PARTS, .policy = DOUBLE_RANDOM, .seed = s});
+        stage_open(
+            &(struct double_options){.n_devices = MAX_PARTS, .policy = DOUBLE_RANDOM, .seed = s});
         expect_split(*state, gpus, MR_DEVICE_CUDA, sizes[s]);
         stage_close();
         expect_split(*state, hosts, MR_DEVICE_HOST, sizes[s]);
@@ -178,12 +185,13 @@ static void an_empty_batch_has_one_part_without_rows(void **state)
 
 static void parts_take_streams_of_their_own_device_and_are_not_released(void **state)
 {
-    struct streams streams =
-        open_all(&(struct double_options){.n_devices = MAX_PARTS, .policy = DOUBLE_RANDOM, .seed = 2});
+    struct streams streams = open_all(
+        &(struct double_options){.n_devices = MAX_PARTS, .policy = DOUBLE_RANDOM, .seed = 2});
     mr_loader_options wanted = split_options(gpus, MAX_PARTS, 8);
     mr_loader *loader = rig_loader(*state, &wanted);
     mr_batch *batch = (void *)loader;
-    assert_int_equal(mr_loader_next_on(loader, MR_FOREVER, streams.at[1], &batch), MR_ERR_INVALID); /* part 0's alone */
+    /* part 0's alone */
+    assert_int_equal(mr_loader_next_on(loader, MR_FOREVER, streams.at[1], &batch), MR_ERR_INVALID);
     assert_null(batch);
     batch = stage_next_on(loader, streams.at[0]);
     assert_int_equal(mr_batch_number(batch), 0);
@@ -249,7 +257,8 @@ static void expect_devices(const mr_batch *batch, const struct apart *apart)
         mr_device expected = i == 0 ? apart->image : apart->label;
         assert_int_equal(array->device.kind, expected.kind);
         assert_int_equal(array->device.id, expected.id);
-        assert_int_equal(double_device_of(array->data), expected.kind == MR_DEVICE_CUDA ? expected.id : -1);
+        assert_int_equal(double_device_of(array->data),
+                         expected.kind == MR_DEVICE_CUDA ? expected.id : -1);
     }
 }
 
@@ -317,8 +326,10 @@ static void a_stream_of_the_labels_device_is_taken_as_such(void **state)
 
 static void places_that_make_no_sense_are_refused_in_words(void **state)
 {
-    static const char *const twice[] = {"cuda:0", "cuda:1", "cuda:0"}, *const mixed[] = {"cuda:0", "host:1"};
-    static const char *const beyond[] = {"cuda:0", "cuda:3"}, *const unnumbered[] = {"cuda:0", "cuda:local"};
+    static const char *const twice[] = {"cuda:0", "cuda:1", "cuda:0"}, *const mixed[] = {"cuda:0",
+                                                                                         "host:1"};
+    static const char *const beyond[] = {"cuda:0", "cuda:3"}, *const unnumbered[] = {"cuda:0",
+                                                                                     "cuda:local"};
     stage_open(&(struct double_options){.n_devices = MAX_PARTS});
     mr_loader_options o = split_options(twice, 3, 8);
     rig_refuses(*state, &o, MR_ERR_INVALID, "'cuda:0' is devices[0] too");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked host batches (pin_memory): the program copies from them on its own streams, and a slot is written again
- * only after the streams that its batch was released on have come to their end.
+ * Page-locked host batches (pin_memory): the program copies from them on its own streams, and a
+ * slot is written again only after the streams that its batch was released on have come to their
+ * end.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -40,13 +41,15 @@ struct trainer {
 static void trainer_open(struct trainer *trainer, int device, unsigned max)
 {
     int before;
-    *trainer = (struct trainer){.device = device, .max = max, .copied = calloc(max, sizeof *trainer->copied)};
+    *trainer = (struct trainer){
+        .device = device, .max = max, .copied = calloc(max, sizeof *trainer->copied)};
     assert_non_null(trainer->copied);
     trainer->stream = stage_stream(device, cudaStreamNonBlocking);
     assert_int_equal(cudaGetDevice(&before), cudaSuccess);
     assert_int_equal(cudaSetDevice(device), cudaSuccess);
     assert_int_equal(cudaMalloc((void **)&trainer->image, N_ROWS * RIG_BYTES), cudaSuccess);
-    assert_int_equal(cudaMalloc((void **)&trainer->index, sizeof trainer->copied->index), cudaSuccess);
+    assert_int_equal(cudaMalloc((void **)&trainer->index, sizeof trainer->copied->index),
+                     cudaSuccess);
     assert_int_equal(cudaSetDevice(before), cudaSuccess);
 }
 
@@ -60,7 +63,10 @@ static void keep_index(void *user, const uint8_t *bytes, size_t len)
     memcpy(((struct copied *)user)->index, bytes, len);
 }
 
-/* One step: copies of the program's own, and a kernel behind each. All of it runs whenever the double likes. */
+/*
+ * One step: copies of the program's own, and a kernel behind each. All of it runs whenever the
+ * double likes.
+ */
 static void trainer_copy(struct trainer *trainer, const mr_batch *batch)
 {
     int before;
@@ -72,14 +78,16 @@ static void trainer_copy(struct trainer *trainer, const mr_batch *batch)
     assert_int_equal(cudaMemcpyAsync(trainer->image, mr_batch_data(batch, "image"), n * RIG_BYTES,
                                      cudaMemcpyHostToDevice, trainer->stream),
                      cudaSuccess);
-    assert_int_equal(cudaMemcpyAsync(trainer->index, mr_batch_data(batch, "index"), n * sizeof(int64_t),
-                                     cudaMemcpyHostToDevice, trainer->stream),
+    assert_int_equal(cudaMemcpyAsync(trainer->index, mr_batch_data(batch, "index"),
+                                     n * sizeof(int64_t), cudaMemcpyHostToDevice, trainer->stream),
                      cudaSuccess);
     assert_int_equal(cudaGetDevice(&before), cudaSuccess);
     assert_int_equal(cudaSetDevice(trainer->device), cudaSuccess);
-    assert_int_equal(double_launch_read(trainer->stream, trainer->image, n * RIG_BYTES, keep_image, copied),
-                     cudaSuccess);
-    assert_int_equal(double_launch_read(trainer->stream, trainer->index, n * sizeof(int64_t), keep_index, copied),
+    assert_int_equal(
+        double_launch_read(trainer->stream, trainer->image, n * RIG_BYTES, keep_image, copied),
+        cudaSuccess);
+    assert_int_equal(double_launch_read(trainer->stream, trainer->index, n * sizeof(int64_t),
+                                        keep_index, copied),
                      cudaSuccess);
     assert_int_equal(cudaSetDevice(before), cudaSuccess);
 }
@@ -110,7 +118,8 @@ static void trainer_close(struct trainer *trainer)
 /* The ways to say which stream reads a batch. */
 enum naming { BY_RELEASE_ON, BY_NEXT_ON, BY_USE, N_NAMINGS };
 
-static mr_status take(mr_loader *loader, enum naming naming, cudaStream_t stream, mr_batch **batch_out)
+static mr_status take(mr_loader *loader, enum naming naming, cudaStream_t stream,
+                      mr_batch **batch_out)
 {
     if (naming == BY_NEXT_ON)
         return mr_loader_next_on(loader, MR_FOREVER, stream, batch_out);
@@ -175,7 +184,8 @@ static void streams_of_several_devices_may_read_a_batch(void **state)
             batch = rig_next(loader);
             for (int d = 0; d < 2; d++) {
                 trainer_copy(&trainers[d], batch);
-                assert_int_equal(cudaSetDevice(CUDART_VERSION < 12080 ? d : (int)(k / 2 % 2)), cudaSuccess);
+                assert_int_equal(cudaSetDevice(CUDART_VERSION < 12080 ? d : (int)(k / 2 % 2)),
+                                 cudaSuccess);
                 if (&trainers[d] != last)
                     stage_use(batch, trainers[d].stream, MR_OK);
             }
@@ -232,7 +242,10 @@ static void expect_number(mr_loader *loader, uint64_t number)
     stage_release(batch, MR_OK);
 }
 
-/* Slots whose copies are under way come back by themselves, so next waits for them; for lent ones it would not. */
+/*
+ * Slots whose copies are under way come back by themselves, so next waits for them; for lent ones
+ * it would not.
+ */
 static void next_waits_for_slots_whose_copies_are_under_way(void **state)
 {
     for (unsigned m = 0; m < rig_n_modes; m++)
@@ -286,7 +299,8 @@ static void a_release_without_streams_waits_for_nothing(void **state)
 
 static void inside_a_capture_it_stays_lent(void **state)
 {
-    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal,
                                                        cudaStreamCaptureModeRelaxed};
     for (unsigned m = 0; m < 3; m++)
         for (unsigned by_default = 0; by_default < 2; by_default++) {
@@ -306,7 +320,8 @@ static void inside_a_capture_it_stays_lent(void **state)
             stage_release_on(batch, named, MR_ERR_STATE);
             stage_release(known, MR_ERR_STATE);
             assert_words(mr_batch_error(known)->text, "capture");
-            assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess); /* it stayed valid */
+            /* it stayed valid */
+            assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
             assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
             rig_check(known);
             rig_check(batch);

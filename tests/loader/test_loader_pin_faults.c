@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked host batches (pin_memory) where there is no CUDA or it refuses, where a device or a call of CUDA fails,
- * which GPU is opened, and in a forked child.
+ * Page-locked host batches (pin_memory) where there is no CUDA or it refuses, where a device or a
+ * call of CUDA fails, which GPU is opened, and in a forked child.
  */
 #include "tests/loader/stream_rig.h"
 #include "tests/support/assert_words.h"
@@ -22,8 +22,12 @@ static void take_one(mr_loader *loader)
     stage_release(batch, MR_OK);
 }
 
-/* The batches are lent as without the option, and one line says why. With a GPU their streams still count. */
-static void refuse_on(struct rig *rig, const struct double_options *options, bool has_gpu, const char *words)
+/*
+ * The batches are lent as without the option, and one line says why. With a GPU their streams still
+ * count.
+ */
+static void refuse_on(struct rig *rig, const struct double_options *options, bool has_gpu,
+                      const char *words)
 {
     mr_loader_options wanted = stage_pin_options();
     stage_open(options);
@@ -50,7 +54,8 @@ static void where_it_is_refused_batches_are_pageable_and_a_line_says_why(void **
     refuse_on(*state, &(struct double_options){.driver_version = 11020}, false,
               "supports CUDA 11.2, this program needs");
     refuse_on(*state, &(struct double_options){.no_device = true}, false, "no CUDA device");
-    refuse_on(*state, &(struct double_options){.registration_bytes = 100}, true, "cudaHostRegister of");
+    refuse_on(*state, &(struct double_options){.registration_bytes = 100}, true,
+              "cudaHostRegister of");
 }
 
 static void on_other_devices_it_says_nothing(void **state)
@@ -92,7 +97,8 @@ static void the_context_is_on_the_gpu_of_local_rank_or_the_current_one(void **st
 
 static int misuse(mr_batch *lent)
 {
-    if (mr_batch_use(lent, NULL) != MR_ERR_STATE || !strstr(mr_batch_error(lent)->text, "forked child"))
+    if (mr_batch_use(lent, NULL) != MR_ERR_STATE ||
+        !strstr(mr_batch_error(lent)->text, "forked child"))
         return 1;
     if (mr_batch_release_on(lent, NULL) != MR_ERR_STATE)
         return 2;
@@ -152,7 +158,9 @@ static void a_device_that_fails_ends_the_loader(void **state)
     }
 }
 
-/* Each call of CUDA in the life of a loader fails once: nothing hangs, and what is lent is right. */
+/*
+ * Each call of CUDA in the life of a loader fails once: nothing hangs, and what is lent is right.
+ */
 static bool fail_once(struct rig *rig, uint64_t nth, cudaError_t code)
 {
     mr_batch *batch;
@@ -185,7 +193,8 @@ static bool fail_once(struct rig *rig, uint64_t nth, cudaError_t code)
 
 static void any_call_of_cuda_may_fail(void **state)
 {
-    static const cudaError_t codes[] = {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorUnknown};
+    static const cudaError_t codes[] = {cudaErrorMemoryAllocation, cudaErrorInvalidValue,
+                                        cudaErrorUnknown};
     for (unsigned c = 0; c < sizeof codes / sizeof *codes; c++) {
         uint64_t nth = 1;
         while (fail_once(*state, nth, codes[c]))

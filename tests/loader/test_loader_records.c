@@ -10,7 +10,9 @@
 
 enum { N = 37, ROWS = 3, COLUMNS = 5, CELLS = ROWS * COLUMNS };
 
-/* What a callback gives; one buffer per thread, because it is called one at a time in each worker. */
+/*
+ * What a callback gives; one buffer per thread, because it is called one at a time in each worker.
+ */
 struct given {
     float cells[CELLS];
     float box[4];
@@ -74,7 +76,8 @@ static void float_records_and_label_vectors_arrive_as_they_are(void **state)
         int64_t n = 0;
         assert_int_equal(mr_loader_resolved(loader)->dtype, MR_F32);
         while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
-            const mr_array *data = mr_batch_array(batch, "data"), *label = mr_batch_array(batch, "label");
+            const mr_array *data = mr_batch_array(batch, "data"),
+                           *label = mr_batch_array(batch, "label");
             assert_ptr_equal(mr_batch_array_at(batch, 0), data);
             assert_null(mr_batch_array(batch, "image"));
             assert_int_equal(data->dtype, MR_F32);
@@ -189,7 +192,8 @@ static void records_cannot_be_transformed(void **state)
     mr_error error;
     assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, &error), MR_OK);
     assert_int_equal(mr_transform_parse("center_crop(2)", &transform, &error), MR_OK);
-    assert_int_equal(mr_loader_create(dataset, transform, &options, &loader, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_loader_create(dataset, transform, &options, &loader, &error),
+                     MR_ERR_INVALID);
     assert_null(loader);
     mr_transform_destroy(transform);
     mr_dataset_destroy(dataset);
@@ -208,8 +212,8 @@ static void encoded_callbacks_need_a_transform_that_fixes_the_size(void **state)
     callbacks.dtype = MR_DTYPE_DEFAULT;
     assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, &error), MR_OK);
     assert_int_equal(mr_transform_parse("none", &transform, &error), MR_OK);
-    assert_error(mr_loader_create(dataset, transform, &options, &loader, &error), MR_ERR_INVALID, &error,
-                 "add a resize or crop");
+    assert_error(mr_loader_create(dataset, transform, &options, &loader, &error), MR_ERR_INVALID,
+                 &error, "add a resize or crop");
     mr_transform_destroy(transform);
     mr_dataset_destroy(dataset);
 }
@@ -221,7 +225,8 @@ static void images_that_no_limit_allows_are_refused(void **state)
         uint64_t max_pixels;
         const char *words;
     } cases[] = {
-        {"resize(20000:20000)+equalize+resize(8:8)", 0, "images of 400000000 pixels; max_pixels is 178956970"},
+        {"resize(20000:20000)+equalize+resize(8:8)", 0,
+         "images of 400000000 pixels; max_pixels is 178956970"},
         {"center_crop(8)+random_apply(invert)", 63, "images of 64 pixels; max_pixels is 63"},
         {"center_crop(8)+random_apply(invert)", 64, NULL},
         {"center_crop(9)+resize(8:8)+invert", 64, NULL},

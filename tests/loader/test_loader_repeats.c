@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Repeated and weighted orders through the loader: their indices, also ahead and after a restore, and their draws. */
+/*
+ * Repeated and weighted orders through the loader: their indices, also ahead and after a restore,
+ * and their draws.
+ */
 #include "tests/loader/rig.h"
 
 #include <stdlib.h>
@@ -36,7 +39,8 @@ static mr_loader_options options_of(const struct rig_mode *mode, unsigned kind)
     return options;
 }
 
-static unsigned expect_order(const mr_loader_options *options, uint64_t epoch, int64_t indices_out[MAX_INDICES])
+static unsigned expect_order(const mr_loader_options *options, uint64_t epoch,
+                             int64_t indices_out[MAX_INDICES])
 {
     mr_sampler_options wanted = MR_SAMPLER_OPTIONS_INIT;
     mr_sampler *sampler;
@@ -102,7 +106,9 @@ static void an_epoch_goes_on_after_a_restore(void **state)
     }
 }
 
-/* With one rank the repetitions of a sample follow each other. A crop of one pixel has 20 places. */
+/*
+ * With one rank the repetitions of a sample follow each other. A crop of one pixel has 20 places.
+ */
 static void each_repetition_has_draws_of_its_own(void **state)
 {
     struct rig *rig = *state;

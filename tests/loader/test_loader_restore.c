@@ -151,18 +151,18 @@ static void another_world_and_batch_size_go_on_where_they_divide(void **state)
         assert_int_equal(counts[i], 1);
 }
 
-#define REFUSED(field, value, words)                                                                                   \
-    do {                                                                                                               \
-        mr_loader_options other_ = shuffled(&rig_modes[0]);                                                            \
-        other_.field = value;                                                                                          \
-        mr_loader *loader_ = rig_loader(*state, &other_);                                                              \
-        assert_int_equal(mr_loader_restore(loader_, &position), MR_ERR_INVALID);                                       \
-        if (!strstr(mr_loader_error(loader_)->text, words))                                                            \
-            fail_msg("'%s' lacks '%s'", mr_loader_error(loader_)->text, words);                                        \
-        mr_batch *first_ = rig_next(loader_);                                                                          \
-        assert_int_equal(mr_batch_number(first_), 0);                                                                  \
-        mr_batch_release(first_);                                                                                      \
-        mr_loader_destroy(loader_);                                                                                    \
+#define REFUSED(field, value, words)                                                               \
+    do {                                                                                           \
+        mr_loader_options other_ = shuffled(&rig_modes[0]);                                        \
+        other_.field = value;                                                                      \
+        mr_loader *loader_ = rig_loader(*state, &other_);                                          \
+        assert_int_equal(mr_loader_restore(loader_, &position), MR_ERR_INVALID);                   \
+        if (!strstr(mr_loader_error(loader_)->text, words))                                        \
+            fail_msg("'%s' lacks '%s'", mr_loader_error(loader_)->text, words);                    \
+        mr_batch *first_ = rig_next(loader_);                                                      \
+        assert_int_equal(mr_batch_number(first_), 0);                                              \
+        mr_batch_release(first_);                                                                  \
+        mr_loader_destroy(loader_);                                                                \
     } while (0)
 
 static void what_differs_is_named_and_the_loader_stays_where_it_was(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creating a loader needs at most 32 KiB of the caller's stack, as <millrace/loader.h> says. It is created in a thread
- * whose stack was painted before; the paint that is left shows how deep it went.
+ * Creating a loader needs at most 32 KiB of the caller's stack, as <millrace/loader.h> says. It is
+ * created in a thread whose stack was painted before; the paint that is left shows how deep it
+ * went.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +48,8 @@ static size_t measure_stack(void *(*main)(void *), struct creation *creation)
     pthread_t thread;
     pthread_attr_t attributes;
     size_t left = 0;
-    uint8_t *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    uint8_t *stack =
+        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     assert_true(stack != MAP_FAILED);
     memset(stack, PAINT, STACK);
     pthread_attr_init(&attributes);
@@ -143,7 +145,8 @@ static int make_folder(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_fingerprint_needs_at_most_2_KiB_of_stack),
-                                       cmocka_unit_test(creating_a_loader_needs_at_most_32_KiB_of_stack)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fingerprint_needs_at_most_2_KiB_of_stack),
+        cmocka_unit_test(creating_a_loader_needs_at_most_32_KiB_of_stack)};
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

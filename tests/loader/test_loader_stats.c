@@ -135,7 +135,9 @@ static void a_slow_dataset_is_loader_bound(void **state)
     mr_loader *loader = rig_loader(rig, &options);
     rig_drain(loader, false, indices, 100);
     mr_loader_stats s = stats_of(loader);
-    assert_int_equal(sscanf(verdict_of(loader).text, "loader-bound: consumer waited %u %% of the time", &percent), 1);
+    assert_int_equal(sscanf(verdict_of(loader).text,
+                            "loader-bound: consumer waited %u %% of the time", &percent),
+                     1);
     assert_true(percent > 50 && percent <= 100);
     assert_true(s.busy_share_mean > 0.3);
     mr_loader_destroy(loader);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between its first and its last batch the consumer's thread allocates no memory. The linker redirects all calls of
- * this program here (--wrap). Allocations of the double itself are not counted.
+ * Between its first and its last batch the consumer's thread allocates no memory. The linker
+ * redirects all calls of this program here (--wrap). Allocations of the double itself are not
+ * counted.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -86,7 +87,8 @@ static void between_two_batches_the_consumer_takes_no_memory(void **state)
     static const char *const devices[] = {"cuda:0", "host:0", "host"};
     for (unsigned i = 0; i < sizeof devices / sizeof *devices; i++) {
         stage_open(&(struct double_options){.policy = DOUBLE_RANDOM, .seed = i});
-        cudaStream_t streams[2] = {stage_stream(0, cudaStreamNonBlocking), stage_stream(0, cudaStreamDefault)};
+        cudaStream_t streams[2] = {stage_stream(0, cudaStreamNonBlocking),
+                                   stage_stream(0, cudaStreamDefault)};
         mr_loader_options wanted = stage_options(devices[i]);
         wanted.dtype = MR_F16;
         struct seen *seen = seen_create();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches ordered with the consumer's streams, on the double of the CUDA runtime: on every stream, and whenever the
- * device does its work, the bytes equal the host's and no two accesses are unordered.
+ * Batches ordered with the consumer's streams, on the double of the CUDA runtime: on every stream,
+ * and whenever the device does its work, the bytes equal the host's and no two accesses are
+ * unordered.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -28,7 +29,8 @@ static void close_stream(cudaStream_t stream)
         stage_sync(NULL);
 }
 
-static void run_epochs(struct rig *rig, const struct rig_mode *mode, cudaStream_t stream, const struct seen *expected)
+static void run_epochs(struct rig *rig, const struct rig_mode *mode, cudaStream_t stream,
+                       const struct seen *expected)
 {
     mr_loader_options options = rig_options_of(mode);
     options.device = "cuda:0";
@@ -66,7 +68,8 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
     struct double_options options = {0};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
         stage_open(&options);
-        cudaStream_t train = stage_stream(0, cudaStreamNonBlocking), metrics = stage_stream(0, cudaStreamNonBlocking);
+        cudaStream_t train = stage_stream(0, cudaStreamNonBlocking),
+                     metrics = stage_stream(0, cudaStreamNonBlocking);
         mr_loader_options wanted = stage_options("cuda:0");
         mr_loader *loader = rig_loader(*state, &wanted);
         struct seen *seen = seen_create();
@@ -78,7 +81,8 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
             seen_add_on(seen, batch, k % 2 ? &train : &metrics);
             stage_release_on(batch, train, MR_OK);
         }
-        struct double_counts own = double_count(double_thread()), all = double_count(DOUBLE_ALL_THREADS);
+        struct double_counts own = double_count(double_thread()),
+                             all = double_count(DOUBLE_ALL_THREADS);
         assert_true(own.calls > 0);
         assert_int_equal(own.blocking, 0);
         assert_int_equal(own.allocations, 0);
@@ -86,7 +90,10 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
         assert_int_equal(own.pageable, 0);
         assert_int_equal(all.pageable, 0);
         assert_int_equal(all.allocations, 0);
-        /* The copying thread's, once a batch: of all 13, since next_on does not wait for it, and of 3 ahead. */
+        /*
+         * The copying thread's, once a batch: of all 13, since next_on does not wait for it, and of
+         * 3 ahead.
+         */
         assert_true(all.blocking <= 16);
         mr_loader_destroy(loader);
         stage_end_stream(train);
@@ -99,7 +106,8 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
 /* Batches by a first stream, read on a second one that was named or was not. */
 static void read_on_a_second_stream(struct rig *rig, bool use)
 {
-    cudaStream_t first = stage_stream(0, cudaStreamNonBlocking), second = stage_stream(0, cudaStreamNonBlocking);
+    cudaStream_t first = stage_stream(0, cudaStreamNonBlocking),
+                 second = stage_stream(0, cudaStreamNonBlocking);
     mr_loader_options wanted = stage_options("cuda:0");
     mr_loader *loader = rig_loader(rig, &wanted);
     struct seen *seen = seen_create();
@@ -146,18 +154,23 @@ static void a_stream_that_nobody_named_is_noticed_by_the_double(void **state)
     }
 }
 
-/* The second stream is ordered behind the first by the caller's own event, and the batch released on it alone. */
+/*
+ * The second stream is ordered behind the first by the caller's own event, and the batch released
+ * on it alone.
+ */
 static void a_batch_may_be_released_on_another_stream(void **state)
 {
     struct double_options options = {0};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
         stage_open(&options);
-        cudaStream_t first = stage_stream(0, cudaStreamNonBlocking), second = stage_stream(0, cudaStreamDefault);
+        cudaStream_t first = stage_stream(0, cudaStreamNonBlocking),
+                     second = stage_stream(0, cudaStreamDefault);
         cudaEvent_t event;
         assert_int_equal(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
         mr_loader_options wanted = stage_options("cuda:0");
         mr_loader *loader = rig_loader(*state, &wanted);
-        struct seen *seen = seen_create(), *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
+        struct seen *seen = seen_create(),
+                    *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
         for (unsigned k = 0; k < 13; k++) {
             mr_batch *batch = stage_next_on(loader, first);
             assert_int_equal(cudaEventRecord(event, first), cudaSuccess);
@@ -185,7 +198,8 @@ static void a_plain_release_waits_for_the_stream_of_next_on(void **state)
         cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
         mr_loader_options wanted = stage_options("cuda:0");
         mr_loader *loader = rig_loader(*state, &wanted);
-        struct seen *seen = seen_create(), *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
+        struct seen *seen = seen_create(),
+                    *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
         for (unsigned k = 0; k < 13; k++) {
             mr_batch *batch = stage_next_on(loader, stream);
             seen_add_on(seen, batch, &stream);
@@ -209,7 +223,8 @@ static void after_the_hosts_form_the_bytes_are_there(void **state)
         stage_open(&options);
         mr_loader_options wanted = stage_options("cuda:0");
         mr_loader *loader = rig_loader(*state, &wanted);
-        struct seen *seen = seen_create(), *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
+        struct seen *seen = seen_create(),
+                    *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
         seen_epoch(seen, loader);
         seen_expect_same(seen, expected);
         mr_loader_destroy(loader);
@@ -228,7 +243,8 @@ static void both_forms_may_take_turns(void **state)
         cudaStream_t stream = stage_stream(0, cudaStreamDefault);
         mr_loader_options wanted = stage_options("cuda:0");
         mr_loader *loader = rig_loader(*state, &wanted);
-        struct seen *seen = seen_create(), *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 2);
+        struct seen *seen = seen_create(),
+                    *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 2);
         for (unsigned k = 0; k < 26; k++) {
             if (k == 13)
                 assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
@@ -279,7 +295,8 @@ static void a_ninth_stream_is_refused_and_nothing_else_changes(void **state)
 static void a_stream_of_another_device_is_refused_and_no_batch_is_lost(void **state)
 {
     stage_open(&(struct double_options){.policy = DOUBLE_RANDOM, .seed = 5, .n_devices = 2});
-    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking), other = stage_stream(1, cudaStreamNonBlocking);
+    cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking),
+                 other = stage_stream(1, cudaStreamNonBlocking);
     mr_loader_options wanted = stage_options("cuda:0");
     mr_loader *loader = rig_loader(*state, &wanted);
     mr_batch *batch = (void *)loader;
@@ -355,7 +372,10 @@ static void when_all_buffers_are_lent_next_says_so(void **state)
     stage_close();
 }
 
-/* Without workers nothing is decoded ahead, so two buffers were never used when the second batch is copied. */
+/*
+ * Without workers nothing is decoded ahead, so two buffers were never used when the second batch is
+ * copied.
+ */
 static void a_copy_goes_where_no_stream_is_at_work(void **state)
 {
     stage_open(&(struct double_options){0});
@@ -366,7 +386,8 @@ static void a_copy_goes_where_no_stream_is_at_work(void **state)
     uint32_t used[3];
     for (unsigned k = 0; k < 3; k++) {
         mr_batch *batch;
-        mr_status status = mr_loader_next(loader, 5000, &batch); /* arrives, though the batches before are in use */
+        /* arrives, though the batches before are in use */
+        mr_status status = mr_loader_next(loader, 5000, &batch);
         if (status != MR_OK)
             fail_msg("batch %u: %s", k, mr_status_name(status));
         used[k] = mr_batch_buffer(batch);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tail of an epoch over several ranks: exact gives each index once in equal steps, pad repeats, drop leaves out. */
+/*
+ * The tail of an epoch over several ranks: exact gives each index once in equal steps, pad repeats,
+ * drop leaves out.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 
@@ -41,8 +44,8 @@ static void run_rank(struct rig *rig, const mr_loader_options *options, struct o
     mr_loader_destroy(loader);
 }
 
-static struct outcome run_world(int64_t n, uint32_t world_size, uint32_t batch_size, mr_tail tail, bool shuffle,
-                                const struct rig_mode *mode)
+static struct outcome run_world(int64_t n, uint32_t world_size, uint32_t batch_size, mr_tail tail,
+                                bool shuffle, const struct rig_mode *mode)
 {
     struct rig *rig = rig_create(n);
     struct outcome outcome = {.n_steps = 0};
@@ -69,7 +72,8 @@ static void exact_gives_each_index_once_in_equal_steps(void **state)
         for (unsigned w = 0; w < 4; w++)
             for (unsigned s = 0; s < 7; s++)
                 for (uint32_t batch = 1; batch <= 8; batch += 7) {
-                    struct outcome o = run_world(sizes[s], worlds[w], batch, MR_TAIL_EXACT, s % 2, &rig_modes[m]);
+                    struct outcome o =
+                        run_world(sizes[s], worlds[w], batch, MR_TAIL_EXACT, s % 2, &rig_modes[m]);
                     for (int64_t i = 0; i < sizes[s]; i++)
                         assert_int_equal(o.counts[i], 1);
                     int64_t longest = (sizes[s] + worlds[w] - 1) / worlds[w];

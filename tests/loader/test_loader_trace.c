@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loader's trace: every sample and every batch is in it, in the right row and order, however the workers run. */
+/*
+ * A loader's trace: every sample and every batch is in it, in the right row and order, however the
+ * workers run.
+ */
 #include "tests/loader/rig.h"
 
 #include <dirent.h>
@@ -102,13 +105,15 @@ static void check_sample(const struct trace_view *view, int64_t index, int64_t b
 {
     assert_int_equal(trace_view_count(view, "decode", -1, index), 1);
     assert_int_equal(trace_view_count(view, "transform", -1, index), 1);
-    const struct trace_span *decode = find(view, "decode", index), *transform = find(view, "transform", index);
+    const struct trace_span *decode = find(view, "decode", index),
+                            *transform = find(view, "transform", index);
     const struct trace_span *step = find(view, "step", batch);
     assert_true(decode->end_ns > decode->begin_ns);
     assert_true(transform->begin_ns >= decode->end_ns - 4);
     assert_true(step->begin_ns >= transform->end_ns - 4);
     assert_int_equal(decode->tid, transform->tid);
-    const struct trace_span *read = find(view, "read", index); /* what is read twice is first decoded by the faster */
+    /* what is read twice is first decoded by the faster */
+    const struct trace_span *read = find(view, "read", index);
     assert_true(read->end_ns > read->begin_ns);
     if (trace_view_count(view, "read", -1, index) == 1) {
         assert_int_equal(read->tid, decode->tid);
@@ -157,7 +162,8 @@ static void every_sample_is_in_the_trace_once(void **state)
         assert_string_equal(mr_loader_resolved(loader)->trace, path);
         take_all(loader, batch_of);
         mr_loader_destroy(loader);
-        check_epoch(path, modes[m].num_workers == MR_NO_WORKERS ? 0 : modes[m].num_workers, batch_of);
+        check_epoch(path, modes[m].num_workers == MR_NO_WORKERS ? 0 : modes[m].num_workers,
+                    batch_of);
     }
 }
 
@@ -291,7 +297,8 @@ static void a_trace_outlives_its_workers(void **state)
     struct trace_view view = trace_view_read(place->path, true);
     trace_view_row(&view, "worker 0");
     trace_view_row(&view, "worker 1");
-    for (int64_t i = 0; i < 100; i++) { /* a sample is finished after its span, so what a death took was done again */
+    /* a sample is finished after its span, so what a death took was done again */
+    for (int64_t i = 0; i < 100; i++) {
         unsigned n = trace_view_count(&view, "transform", -1, i);
         assert_true(i < 80 ? n >= 1 : n == 1);
     }
@@ -305,9 +312,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_sample_is_in_the_trace_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_have_rows_of_their_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_trace_nothing_is_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_environment_asks_for_a_trace_of_each_loader, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_trace_that_cannot_be_written_is_an_error_or_a_warning, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(batches_may_be_lent_together_and_longer_than_the_loader, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_environment_asks_for_a_trace_of_each_loader, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_trace_that_cannot_be_written_is_an_error_or_a_warning,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(batches_may_be_lent_together_and_longer_than_the_loader,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_trace_outlives_its_workers, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);

@@ -35,10 +35,12 @@ static cpu_set_t cpus_of(const char *text)
 static void lists_are_read_and_written(void **state)
 {
     (void)state;
-    static const char *const lists[] = {"", "0", "0-3,8,10-11", "5,7,9", "0-1023", "1023", "1-2,4-5"};
+    static const char *const lists[] = {"",       "0",    "0-3,8,10-11", "5,7,9",
+                                        "0-1023", "1023", "1-2,4-5"};
     cpu_set_t cpus = cpus_of("0-3,8,10-11\n");
     assert_int_equal(CPU_COUNT(&cpus), 7);
-    assert_true(CPU_ISSET(3, &cpus) && CPU_ISSET(8, &cpus) && CPU_ISSET(11, &cpus) && !CPU_ISSET(9, &cpus));
+    assert_true(CPU_ISSET(3, &cpus) && CPU_ISSET(8, &cpus) && CPU_ISSET(11, &cpus) &&
+                !CPU_ISSET(9, &cpus));
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
         char text[64];
         cpus = cpus_of(lists[i]);
@@ -50,9 +52,10 @@ static void lists_are_read_and_written(void **state)
 static void what_is_no_list_is_refused(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"x",      "-1",   "1-",  "1,",   ",1",   "3-1",
-                                        "0-1024", "1024", "1 2", "1\n2", "1--2", "99999999999999999999",
-                                        "0x3",    " 1",   "+1"};
+    static const char *const texts[] = {"x",   "-1",   "1-",     "1,",
+                                        ",1",  "3-1",  "0-1024", "1024",
+                                        "1 2", "1\n2", "1--2",   "99999999999999999999",
+                                        "0x3", " 1",   "+1"};
     for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
         cpu_set_t cpus;
         if (mr_numa_parse_cpus(texts[i], &cpus))
@@ -79,7 +82,9 @@ static void a_long_list_is_cut_off(void **state)
     }
 }
 
-/* A machine of the given nodes; each list is of a node's CPUs, NULL for a node without that file. */
+/*
+ * A machine of the given nodes; each list is of a node's CPUs, NULL for a node without that file.
+ */
 static char *make_nodes(const char *online, const char *const *lists, unsigned n)
 {
     char name[64], path[600];
@@ -170,7 +175,8 @@ static void as_many_workers_as_the_node_has_cpus_go_there(void **state)
     (void)state;
     char list[32];
     const char *const lists[] = {list, "1000-1010", ""};
-    snprintf(list, sizeof list, "%d,1000-1023\n", first_cpu()); /* those beyond are not in the mask */
+    /* those beyond are not in the mask */
+    snprintf(list, sizeof list, "%d,1000-1023\n", first_cpu());
     char *nodes = make_nodes("0-2\n", lists, 3);
     struct block block = make_block(3);
     mr_numa_place_workers(nodes, &block.shared, 1);
@@ -228,7 +234,8 @@ static void a_worker_moves_unless_it_has_an_affinity(void **state)
 static int policy_of(const void *at)
 {
     int mode = -1;
-    return syscall(SYS_get_mempolicy, &mode, NULL, 0UL, at, (unsigned long)MPOL_F_ADDR) == 0 ? mode : -1;
+    return syscall(SYS_get_mempolicy, &mode, NULL, 0UL, at, (unsigned long)MPOL_F_ADDR) == 0 ? mode
+                                                                                             : -1;
 }
 
 static void memory_prefers_its_node_where_there_are_several(void **state)
@@ -253,8 +260,9 @@ static void a_narrow_mask_is_named_with_the_cure(void **state)
     char text[MR_NUMA_TEXT];
     cpu_set_t mask = cpus_of("3"), online = cpus_of("0-63");
     mr_numa_describe_mask(8, &mask, &online, text);
-    static const char *const words[] = {"8 workers share 1 usable CPU:", "CPU 3 of 0-63",   "mpirun --bind-to none",
-                                        "srun --cpus-per-task=9",        "--cpu-bind=none", "taskset -c 0-63"};
+    static const char *const words[] = {
+        "8 workers share 1 usable CPU:", "CPU 3 of 0-63",   "mpirun --bind-to none",
+        "srun --cpus-per-task=9",        "--cpu-bind=none", "taskset -c 0-63"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         assert_words(text, words[i]);
 }
@@ -318,9 +326,11 @@ struct number {
 
 static const struct number numbers[] = {
     {"the default, unbound", 0, "host:0", false, false, NULL},
-    {"the default, bound", 0, "host:0", true, false, "4 workers share 1 usable CPU: this process is bound to CPU "},
+    {"the default, bound", 0, "host:0", true, false,
+     "4 workers share 1 usable CPU: this process is bound to CPU "},
     {"asked for, unbound", 1000, "host", false, false, ": the machine has no CPUs but "},
-    {"asked for, bound", 2, "host", true, false, "2 workers share 1 usable CPU: this process is bound to CPU "},
+    {"asked for, bound", 2, "host", true, false,
+     "2 workers share 1 usable CPU: this process is bound to CPU "},
     {"one for the one CPU", 1, "host", true, false, NULL},
     {"CPUs asked for", 2, "host", true, true, NULL},
     {"no workers", MR_NO_WORKERS, "host", true, false, NULL},

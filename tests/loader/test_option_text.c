@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options by name: every field has one, values are read to the last character, what is wrong changes nothing. */
+/*
+ * Options by name: every field has one, values are read to the last character, what is wrong
+ * changes nothing.
+ */
 #include "loader/option_table.h"
 #include "tests/support/assert_words.h"
 
@@ -25,7 +28,8 @@ static void refuse(const char *name, const char *value, const char *words)
     options.batch_size = 7;
     options.device = "host:1";
     memcpy(&before, &options, sizeof before);
-    assert_error(mr_loader_options_set(&options, name, value, &error), MR_ERR_INVALID, &error, words);
+    assert_error(mr_loader_options_set(&options, name, value, &error), MR_ERR_INVALID, &error,
+                 words);
     assert_memory_equal(&options, &before, sizeof before);
 }
 
@@ -71,7 +75,8 @@ static void values_become_fields(void **state)
 static void switches_have_four_pairs_of_words(void **state)
 {
     (void)state;
-    static const char *const on[] = {"true", "yes", "on", "1"}, *const off[] = {"false", "NO", "Off", "0"};
+    static const char *const on[] = {"true", "yes", "on", "1"}, *const off[] = {"false", "NO",
+                                                                                "Off", "0"};
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     for (size_t i = 0; i < 4; i++) {
         set(&o, "drop_last", on[i]);
@@ -95,14 +100,17 @@ static void wrong_values_are_refused_with_their_limits(void **state)
     refuse("seed", "18446744073709551616",
            "seed: '18446744073709551616' is not a number from 0 to 18446744073709551615");
     refuse("nice", "20", "nice: '20' is not a number from 0 to 19");
-    refuse("num_workers", "0", "num_workers: '0' is not a number from 1 to 1024, nor 'none', nor 'default'");
+    refuse("num_workers", "0",
+           "num_workers: '0' is not a number from 1 to 1024, nor 'none', nor 'default'");
     refuse("cache_bytes", "16777216T", "cache_bytes: '16777216T' is not a number of bytes");
     refuse("cache_bytes", "1KB", "cache_bytes: '1KB'");
     refuse("tail", "round", "tail: 'round' is none of pad, drop, exact");
     refuse("cache_form", "marks", "cache_form: 'marks' is none of auto, index, dct");
     refuse("pad_channels", "5", "pad_channels: '5' is none of 0, 4, 8");
-    refuse("dtype", "float32", "dtype: 'float32' is none of u8, f32, f16, bf16; did you mean 'f32'?");
-    refuse("dtype", "torch.bfloat16", "dtype: 'torch.bfloat16' is none of u8, f32, f16, bf16; did you mean 'bf16'?");
+    refuse("dtype", "float32",
+           "dtype: 'float32' is none of u8, f32, f16, bf16; did you mean 'f32'?");
+    refuse("dtype", "torch.bfloat16",
+           "dtype: 'torch.bfloat16' is none of u8, f32, f16, bf16; did you mean 'bf16'?");
     refuse("dtype", "Half", "did you mean 'f16'?");
     refuse("dtype", "uint8", "did you mean 'u8'?");
     refuse("dtype", "x", "dtype: 'x' is none of u8, f32, f16, bf16");
@@ -114,18 +122,21 @@ static void wrong_names_are_refused_with_a_hint(void **state)
     (void)state;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
     mr_error error;
-    refuse("bacth_size", "8", "'bacth_size' is not an option of a loader; did you mean 'batch_size'?");
+    refuse("bacth_size", "8",
+           "'bacth_size' is not an option of a loader; did you mean 'batch_size'?");
     refuse("colour", "8", "'colour' is not an option of a loader");
     refuse("", "8", "'' is not an option of a loader");
     refuse("struct_size", "8", "'struct_size' is not an option");
-    refuse("devices", "cuda:0,cuda:1", "devices: a list has no text form; use the field of mr_loader_options");
+    refuse("devices", "cuda:0,cuda:1",
+           "devices: a list has no text form; use the field of mr_loader_options");
     refuse("n_affinity_cpus", "1", "n_affinity_cpus: a list has no text form");
     refuse(NULL, "8", "name is NULL");
     refuse("device", NULL, "value is NULL");
     assert_int_equal(mr_loader_options_set(NULL, "device", "host", NULL), MR_ERR_INVALID);
     o.struct_size = offsetof(mr_loader_options, seed);
     set(&o, "batch_size", "8");
-    assert_error(mr_loader_options_set(&o, "seed", "8", &error), MR_ERR_INVALID, &error, "seed: the struct_size");
+    assert_error(mr_loader_options_set(&o, "seed", "8", &error), MR_ERR_INVALID, &error,
+                 "seed: the struct_size");
     o.struct_size = 0;
     assert_int_equal(mr_loader_options_set(&o, "batch_size", "8", NULL), MR_ERR_INVALID);
 }
@@ -193,11 +204,14 @@ static void texts_that_are_read_are_written_again(void **state)
 {
     (void)state;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
-    static const char *const values[][2] = {
-        {"batch_size", "7"},        {"dtype", "f16"},    {"layout", "nhwc"},        {"pad_channels", "4"},
-        {"drop_last", "true"},      {"rank", "0"},       {"seed", "12345678901"},   {"num_workers", "none"},
-        {"num_workers", "3"},       {"nice", "19"},      {"affinity", "spread"},    {"on_error", "skip"},
-        {"cache_bytes", "1048576"}, {"trace", "a file"}, {"cache_slowdown", "idle"}};
+    static const char *const values[][2] = {{"batch_size", "7"},        {"dtype", "f16"},
+                                            {"layout", "nhwc"},         {"pad_channels", "4"},
+                                            {"drop_last", "true"},      {"rank", "0"},
+                                            {"seed", "12345678901"},    {"num_workers", "none"},
+                                            {"num_workers", "3"},       {"nice", "19"},
+                                            {"affinity", "spread"},     {"on_error", "skip"},
+                                            {"cache_bytes", "1048576"}, {"trace", "a file"},
+                                            {"cache_slowdown", "idle"}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         set(&o, values[i][0], values[i][1]);
         expect_text(&o, values[i][0], values[i][1]);
@@ -239,8 +253,8 @@ static void a_text_is_cut_to_the_size(void **state)
     assert_string_equal(text, "de");
     assert_int_equal(len, 7);
     assert_int_equal(mr_loader_options_get(&o, "batch_size", NULL, 0, &len, NULL), MR_OK);
-    assert_error(mr_loader_options_get(&o, "bacth_size", text, 3, &len, &error), MR_ERR_INVALID, &error,
-                 "did you mean 'batch_size'?");
+    assert_error(mr_loader_options_get(&o, "bacth_size", text, 3, &len, &error), MR_ERR_INVALID,
+                 &error, "did you mean 'batch_size'?");
     assert_int_equal(mr_loader_options_get(NULL, "seed", text, 3, &len, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_loader_options_get(&o, NULL, text, 3, &len, NULL), MR_ERR_INVALID);
     set(&o, "seed", "8");

@@ -87,7 +87,8 @@ static void no_trace_is_no_file(void **state)
         setenv("MR_TRACE", i == 0 ? "" : "/nowhere/at/all", 1);
         if (i == 1)
             unsetenv("MR_TRACE");
-        assert_null(make(i == 2 ? "" : NULL)); /* an empty name is none, whatever the environment says */
+        /* an empty name is none, whatever the environment says */
+        assert_null(make(i == 2 ? "" : NULL));
     }
     assert_null(mr_trace_row(NULL, MR_TRACE_CONSUMER));
     assert_null(mr_trace_path(NULL));
@@ -107,7 +108,8 @@ static void every_row_has_its_name(void **state)
     assert_null(mr_trace_row(trace, MR_TRACE_DEVICE + 2));
     mr_trace_destroy(trace);
     struct trace_view view = trace_view_read(rig->path, true);
-    static const char *const names[] = {"consumer", "copier", "host:0", "cuda:1", "worker 0", "worker 1", "worker 2"};
+    static const char *const names[] = {"consumer", "copier",   "host:0",  "cuda:1",
+                                        "worker 0", "worker 1", "worker 2"};
     assert_int_equal(view.n_rows, 7);
     assert_int_equal(view.pid, getpid());
     for (unsigned i = 0; i < 7; i++)
@@ -129,7 +131,9 @@ static void without_devices_there_is_no_copier(void **state)
     trace_view_free(&view);
 }
 
-/* Rows are emptied in turn, at any moment: which row's span stands first in the file says nothing. */
+/*
+ * Rows are emptied in turn, at any moment: which row's span stands first in the file says nothing.
+ */
 static const struct trace_span *span_named(const struct trace_view *view, const char *name)
 {
     for (unsigned i = 0; i < view->n_spans; i++)
@@ -174,7 +178,8 @@ static void a_copy_seen_late_does_not_cross_the_next(void **state)
     mr_trace_ring_put_span(ring, MR_TRACE_COPY, 13000, 14000, 3);
     mr_trace_destroy(trace);
     struct trace_view view = trace_view_read(rig->path, true);
-    static const int64_t begins[] = {1000, 9000, 12000, 13000}, ends[] = {9000, 12000, 12000, 14000};
+    static const int64_t begins[] = {1000, 9000, 12000, 13000},
+                         ends[] = {9000, 12000, 12000, 14000};
     assert_int_equal(view.n_spans, 4);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(view.spans[i].begin_ns, begins[i]);
@@ -193,7 +198,8 @@ static void a_full_ring_drops_and_counts(void **state)
     assert_int_equal(atomic_load(&rig->rings->n_dropped), 7);
     assert_int_equal(mr_trace_ring_take(rig->rings, events, 10), 10);
     mr_trace_ring_put_span(rig->rings, MR_TRACE_DECODE, 1, 2, 77777);
-    assert_int_equal(mr_trace_ring_take(rig->rings, events, MR_TRACE_RING_EVENTS), MR_TRACE_RING_EVENTS - 9);
+    assert_int_equal(mr_trace_ring_take(rig->rings, events, MR_TRACE_RING_EVENTS),
+                     MR_TRACE_RING_EVENTS - 9);
     assert_int_equal(events[0].value, 10);
     assert_int_equal(events[MR_TRACE_RING_EVENTS - 11].value, MR_TRACE_RING_EVENTS - 1);
     assert_int_equal(events[MR_TRACE_RING_EVENTS - 10].value, 77777);
@@ -234,9 +240,11 @@ static void *produce(void *arg)
 {
     const struct producer *producer = arg;
     for (int64_t i = 0; i < producer->n; i++) {
-        while (atomic_load(&producer->ring->head) - atomic_load(&producer->ring->tail) >= MR_TRACE_RING_EVENTS)
+        while (atomic_load(&producer->ring->head) - atomic_load(&producer->ring->tail) >=
+               MR_TRACE_RING_EVENTS)
             usleep(1000);
-        mr_trace_ring_put(producer->ring, MR_TRACE_TRANSFORM, mr_trace_ring_begin(producer->ring), i);
+        mr_trace_ring_put(producer->ring, MR_TRACE_TRANSFORM, mr_trace_ring_begin(producer->ring),
+                          i);
     }
     return NULL;
 }
@@ -316,7 +324,10 @@ static void another_process_gets_another_file(void **state)
     if (pid == 0) { /* the descriptor that it inherited does not open the lock for it */
         struct mr_trace *mine;
         mr_error error;
-        _exit(mr_trace_create(rig->path, &mine, &error) == MR_OK && strcmp(mr_trace_path(mine), second) == 0 ? 0 : 1);
+        _exit(mr_trace_create(rig->path, &mine, &error) == MR_OK &&
+                      strcmp(mr_trace_path(mine), second) == 0
+                  ? 0
+                  : 1);
     }
     int code;
     assert_int_equal(waitpid(pid, &code, 0), pid);
@@ -397,15 +408,20 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_row_has_its_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_devices_there_is_no_copier, set_up, tear_down),
         cmocka_unit_test_setup_teardown(spans_keep_their_nanoseconds_and_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_copy_seen_late_does_not_cross_the_next, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_copy_seen_late_does_not_cross_the_next, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_full_ring_drops_and_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_broken_worker_leaves_is_not_trusted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_broken_worker_leaves_is_not_trusted, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(spans_of_many_threads_arrive_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_second_trace_of_the_same_name_gets_its_own_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_second_trace_of_the_same_name_gets_its_own_file, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(an_older_file_is_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_process_gets_another_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_made_is_an_error_of_the_option_only, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_process_that_crashes_leaves_a_readable_trace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_made_is_an_error_of_the_option_only,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_that_crashes_leaves_a_readable_trace, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_full_disk_costs_the_trace_only, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

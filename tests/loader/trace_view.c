@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a trace with jansson, strictly: an event that is not one of those expected is a failure. */
+/*
+ * Reading a trace with jansson, strictly: an event that is not one of those expected is a failure.
+ */
 #include "tests/loader/trace_view.h"
 
 #include <jansson.h>
@@ -65,7 +67,8 @@ static void add_name(struct trace_view *view, const json_t *event)
         return;
     }
     assert_true(view->n_rows < 64);
-    snprintf(view->rows[view->n_rows].name, 32, "%s", text_of(json_object_get(event, "args"), "name"));
+    snprintf(view->rows[view->n_rows].name, 32, "%s",
+             text_of(json_object_get(event, "args"), "name"));
     view->rows[view->n_rows++].tid = tid_of(event);
 }
 
@@ -127,7 +130,8 @@ struct trace_view trace_view_read(const char *path, bool whole)
         add_event(&view, array, i);
     for (unsigned i = 0; i < view.n_spans; i++)
         if (view.spans[i].end_ns < view.spans[i].begin_ns)
-            fail_msg("%s %lld ends before it begins", view.spans[i].name, (long long)view.spans[i].value);
+            fail_msg("%s %lld ends before it begins", view.spans[i].name,
+                     (long long)view.spans[i].value);
     json_decref(array);
     free(text);
     return view;
@@ -152,7 +156,8 @@ unsigned trace_view_count(const struct trace_view *view, const char *name, int t
     unsigned n = 0;
     for (unsigned i = 0; i < view->n_spans; i++) {
         const struct trace_span *span = &view->spans[i];
-        n += strcmp(span->name, name) == 0 && (tid < 0 || span->tid == tid) && (value < 0 || span->value == value);
+        n += strcmp(span->name, name) == 0 && (tid < 0 || span->tid == tid) &&
+             (value < 0 || span->value == value);
     }
     return n;
 }
@@ -162,9 +167,10 @@ void trace_view_check_nesting(const struct trace_view *view)
     for (unsigned i = 0; i < view->n_spans; i++)
         for (unsigned j = 0; j < view->n_spans; j++) {
             const struct trace_span *a = &view->spans[i], *b = &view->spans[j];
-            if (a->tid == b->tid && !a->overlaps && !b->overlaps && a->begin_ns + SLACK_NS < b->begin_ns &&
-                b->begin_ns + SLACK_NS < a->end_ns && a->end_ns + SLACK_NS < b->end_ns)
-                fail_msg("%s %lld and %s %lld cross in row %d", a->name, (long long)a->value, b->name,
-                         (long long)b->value, a->tid);
+            if (a->tid == b->tid && !a->overlaps && !b->overlaps &&
+                a->begin_ns + SLACK_NS < b->begin_ns && b->begin_ns + SLACK_NS < a->end_ns &&
+                a->end_ns + SLACK_NS < b->end_ns)
+                fail_msg("%s %lld and %s %lld cross in row %d", a->name, (long long)a->value,
+                         b->name, (long long)b->value, a->tid);
         }
 }

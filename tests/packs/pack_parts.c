@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes and compares packs for the tests of the writer. Two packs are the same only if neither has a file that the
- * other lacks.
+ * Makes and compares packs for the tests of the writer. Two packs are the same only if neither has
+ * a file that the other lacks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +63,8 @@ void remove_pack(const struct tree *tree, const char *name)
     assert_int_equal(rmdir(tree_at(tree, name)), 0);
 }
 
-void write_part(const struct tree *tree, const struct mr_pack_writer_options *options, uint64_t n_stop)
+void write_part(const struct tree *tree, const struct mr_pack_writer_options *options,
+                uint64_t n_stop)
 {
     mr_error error = {0};
     assert_ok(invented_write_some(tree_at(tree, "p"), options, n_stop, &error), &error);
@@ -85,7 +86,8 @@ uint64_t first_in_shard(const struct tree *tree, uint64_t sample)
     size_t len;
     uint8_t *index = read_whole(tree_at(tree, "whole/index"), &len);
     memcpy(&header, index, sizeof header);
-    const struct mr_pack_sample *samples = (const void *)(index + header.sections[MR_PACK_SAMPLES].off);
+    const struct mr_pack_sample *samples =
+        (const void *)(index + header.sections[MR_PACK_SAMPLES].off);
     uint64_t first = sample;
     while (first > 0 && samples[first - 1].shard == samples[sample].shard)
         first--;

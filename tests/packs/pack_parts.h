@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree of packs: unfinished ones in folder "p", the complete one beside them in folder "whole". */
+/*
+ * A tree of packs: unfinished ones in folder "p", the complete one beside them in folder "whole".
+ */
 #ifndef TESTS_PACKS_PACK_PARTS_H
 #define TESTS_PACKS_PACK_PARTS_H
 
@@ -11,7 +13,8 @@ enum { PARTS_N = 14, PARTS_SHARD = 3000 };
 /* Make the tree, the whole pack, and one of which n_stop samples are there (0: none). */
 void begin_tree(struct tree *tree, struct mr_pack_writer_options *options, uint64_t n_stop);
 /* Go on until n_stop are there. */
-void write_part(const struct tree *tree, const struct mr_pack_writer_options *options, uint64_t n_stop);
+void write_part(const struct tree *tree, const struct mr_pack_writer_options *options,
+                uint64_t n_stop);
 /* How many count when packing continues: those of finished shards. */
 uint64_t n_there(const struct tree *tree, const struct mr_pack_writer_options *options);
 /* Go on to the end: the same bytes as the whole one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs of a folder for tests. Progress is reported by the clock, so a test that cancels at a certain sample does so in
- * its notice, which is called in the same thread.
+ * Packs of a folder for tests. Progress is reported by the clock, so a test that cancels at a
+ * certain sample does so in its notice, which is called in the same thread.
  */
 #include "tests/packs/pack_rig.h"
 
@@ -85,7 +85,8 @@ const char *pack_rig_path(const struct pack_rig *rig, const char *name)
     return path;
 }
 
-mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name, const mr_pack_options *options)
+mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name,
+                             const mr_pack_options *options)
 {
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error;

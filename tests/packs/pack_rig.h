@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder of pictures, packs of it, and what the calls reported. A failure in here ends the test. */
+/*
+ * A folder of pictures, packs of it, and what the calls reported. A failure in here ends the test.
+ */
 #ifndef TESTS_PACKS_PACK_RIG_H
 #define TESTS_PACKS_PACK_RIG_H
 
@@ -43,7 +45,8 @@ const char *pack_rig_name(const struct pack_rig *rig, int64_t index);
 bool pack_rig_is_jpeg(const struct pack_rig *rig, int64_t index);
 bool pack_rig_was_noticed(const struct pack_rig *rig, int64_t index);
 
-mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name, const mr_pack_options *options);
+mr_pack_report pack_rig_pack(const struct pack_rig *rig, const char *name,
+                             const mr_pack_options *options);
 mr_dataset *pack_rig_open(const struct pack_rig *rig, const char *name);
 mr_pack_report pack_rig_unpack(const struct pack_rig *rig, const char *pack, const char *name,
                                const mr_pack_options *options);

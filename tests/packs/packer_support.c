@@ -23,7 +23,10 @@ static const struct mr_test_jpeg kinds[] = {
     {.width = 99, .height = 50, .colour = MR_TEST_GREY, .sampling = {{2, 2}}, .restart = 7},
     {.width = 65, .height = 65, .colour = MR_TEST_RGB},
     {.width = 65, .height = 40, .colour = MR_TEST_CMYK},
-    {.width = 65, .height = 40, .colour = MR_TEST_YCCK, .sampling = {{2, 2}, {1, 1}, {1, 1}, {2, 2}}},
+    {.width = 65,
+     .height = 40,
+     .colour = MR_TEST_YCCK,
+     .sampling = {{2, 2}, {1, 1}, {1, 1}, {2, 2}}},
     {.width = 1, .height = 1},
     {.width = 2, .height = 37},
     {.width = 3, .height = 2, .sampling = {{2, 1}, {1, 1}, {1, 1}}},
@@ -58,8 +61,8 @@ struct mr_packed_sample packer_pack(struct mr_packer *packer, const uint8_t *byt
     return sample;
 }
 
-static mr_status decode(struct mr_codec *codec, const struct mr_packed_image *image, const uint8_t *bytes,
-                        uint8_t **pixels_out, mr_error *error)
+static mr_status decode(struct mr_codec *codec, const struct mr_packed_image *image,
+                        const uint8_t *bytes, uint8_t **pixels_out, mr_error *error)
 {
     struct mr_image_head head;
     const uint8_t *rows[8];
@@ -97,7 +100,8 @@ uint8_t *packer_pixels(const struct mr_packed_image *image, const uint8_t *bytes
     return pixels;
 }
 
-struct mr_test_image packer_insert(const struct mr_test_image *file, size_t at, const void *more, size_t n)
+struct mr_test_image packer_insert(const struct mr_test_image *file, size_t at, const void *more,
+                                   size_t n)
 {
     struct mr_test_image made = {malloc(file->len + n), file->len + n};
     assert_non_null(made.bytes);

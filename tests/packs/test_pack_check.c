@@ -70,13 +70,15 @@ static void check_finds_one_changed_byte_and_a_shard_cut_short(void **state)
     pack_rig_pack(rig, "sound", &options);
     mr_pack_report report = check_pack(rig, "sound");
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
-    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
+    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG],
+                     rig->n);
     struct mr_test_packs_place place = mr_test_packs_find(pack_rig_path(rig, "sound"), 1);
     mr_test_packs_flip(pack_rig_path(rig, "sound"), 1, place.len - 1);
     mr_test_packs_flip(pack_rig_path(rig, "sound"), 2, 0);
     report = check_pack(rig, "sound");
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD + 2);
-    assert_true(pack_rig_was_noticed(rig, 1) && pack_rig_was_noticed(rig, 2) && !pack_rig_was_noticed(rig, 0));
+    assert_true(pack_rig_was_noticed(rig, 1) && pack_rig_was_noticed(rig, 2) &&
+                !pack_rig_was_noticed(rig, 0));
     struct mr_test_packs_place last = mr_test_packs_find(pack_rig_path(rig, "sound"), rig->n - 1);
     char path[PACK_RIG_PATH];
     snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "sound"), last.shard);

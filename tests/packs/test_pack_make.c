@@ -40,7 +40,8 @@ static void pack_holds_the_dataset_in_its_order(void **state)
     mr_pack_report report = pack_rig_pack(rig, "first", &options);
     assert_int_equal(report.n_samples, rig->n);
     assert_int_equal(report.n_damaged, MR_TEST_PACKS_N_BAD);
-    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], rig->n);
+    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG],
+                     rig->n);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], report.n_as_files);
     assert_int_equal(report.n_as_files, rig->n_notices);
     assert_true((int64_t)report.n_by_encoding[MR_PACK_DCT] > rig->n / 2);
@@ -120,7 +121,8 @@ static void raw_samples_come_out_as_png_by_name_too(void **state)
     for (int64_t i = 0; i < rig->n; i++) {
         char path[PACK_RIG_PATH * 2], magic[4] = "";
         bool bad = pack_rig_was_noticed(rig, i);
-        snprintf(path, sizeof path, "%s/%s%s", pack_rig_path(rig, "pngs"), pack_rig_name(rig, i), bad ? "" : ".png");
+        snprintf(path, sizeof path, "%s/%s%s", pack_rig_path(rig, "pngs"), pack_rig_name(rig, i),
+                 bad ? "" : ".png");
         FILE *file = fopen(path, "rb");
         if (!file)
             fail_msg("%s is not there", path);
@@ -200,7 +202,8 @@ static void names_that_lead_out_of_a_folder_are_cut(void **state)
 {
     struct pack_rig *rig = *state;
     char list[PACK_RIG_PATH * 4], spec[PACK_RIG_PATH + 8];
-    snprintf(list, sizeof list, "%s/class_0/000.jpg\t3\n../photos/class_0/001.jpg\t4\n", rig->photos);
+    snprintf(list, sizeof list, "%s/class_0/000.jpg\t3\n../photos/class_0/001.jpg\t4\n",
+             rig->photos);
     mkdir(pack_rig_path(rig, "lists"), 0777);
     mr_test_folder_write(rig->folder, "lists/out.list", list, strlen(list));
     snprintf(spec, sizeof spec, "list:%s", pack_rig_path(rig, "lists/out.list"));

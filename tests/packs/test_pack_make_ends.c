@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_dataset_pack(): continuing after an interruption, a full disk or a missing file; and what is refused. */
+/*
+ * mr_dataset_pack(): continuing after an interruption, a full disk or a missing file; and what is
+ * refused.
+ */
 #include "tests/packs/pack_rig.h"
 
 #include <errno.h>
@@ -27,8 +30,8 @@ static void canceled_pack_goes_on_to_the_same_bytes(void **state)
     pack_rig_pack(rig, "at_once", &options);
     rig->cancel_soon = true; /* behind each sample that is worth a word */
     mr_status status;
-    while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "in_steps"), &options, &report, &error)) ==
-           MR_ERR_CANCELED) {
+    while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "in_steps"), &options,
+                                     &report, &error)) == MR_ERR_CANCELED) {
         assert_true(n_canceled++ < 100);
         rig->cancel_soon = n_canceled < 3;
     }
@@ -47,8 +50,9 @@ static void file_that_cannot_be_read_ends_the_work_until_it_can(void **state)
     snprintf(aside, sizeof aside, "%s.aside", path);
     pack_rig_pack(rig, "with_it", &options);
     assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "without_it"), &options, NULL, &error),
-                     MR_ERR_DAMAGED);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "without_it"), &options, NULL, &error),
+        MR_ERR_DAMAGED);
     assert_int_equal(rename(aside, path), 0);
     assert_words(error.text, path);
     assert_int_equal(error.index, rig->n / 2);
@@ -64,26 +68,33 @@ static mr_dataset *open_list(const struct pack_rig *rig, const char *text)
     return mr_test_dataset(spec);
 }
 
-/* Pictures that fill a shard each. The shard of the last one before the missing file was not finished. */
+/*
+ * Pictures that fill a shard each. The shard of the last one before the missing file was not
+ * finished.
+ */
 static void finished_shards_are_not_packed_again(void **state)
 {
     struct pack_rig *rig = *state;
     mr_pack_options options = pack_rig_options(rig);
     mr_pack_report report = MR_PACK_REPORT_INIT;
     mr_error error = {0};
-    struct mr_test_image large = mr_test_png(&(struct mr_test_png){.width = 600, .height = 600, .colour_type = 2});
+    struct mr_test_image large =
+        mr_test_png(&(struct mr_test_png){.width = 600, .height = 600, .colour_type = 2});
     mr_test_folder_write(rig->folder, "large.png", large.bytes, large.len);
     mr_test_folder_write(rig->folder, "late.png", large.bytes, large.len);
-    mr_dataset *dataset =
-        open_list(rig, "large.png\t0\nlarge.png\t1\nlarge.png\t2\nlarge.png\t3\nlate.png\t4\nlarge.png\t5\n");
+    mr_dataset *dataset = open_list(
+        rig, "large.png\t0\nlarge.png\t1\nlarge.png\t2\nlarge.png\t3\nlate.png\t4\nlarge.png\t5\n");
     options.encoding = MR_PACK_RAW;
     options.shard_size = 1 << 20;
-    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "shards"), &options, NULL, &error), MR_OK);
+    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "shards"), &options, NULL, &error),
+                     MR_OK);
     assert_int_equal(remove(pack_rig_path(rig, "late.png")), 0);
-    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "some"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "some"), &options, NULL, &error),
+                     MR_ERR_DAMAGED);
     mr_test_folder_write(rig->folder, "late.png", large.bytes, large.len);
     mr_test_image_free(&large);
-    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "some"), &options, &report, &error), MR_OK);
+    assert_int_equal(
+        mr_dataset_pack(dataset, pack_rig_path(rig, "some"), &options, &report, &error), MR_OK);
     assert_int_equal(report.n_resumed, 3);
     assert_int_equal(report.n_samples, 6);
     pack_rig_assert_same(rig, "shards", "some");
@@ -96,8 +107,9 @@ static void other_options_are_refused_with_both_texts(void **state)
     mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
     rig->cancel_soon = true;
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error),
-                     MR_ERR_CANCELED);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error),
+        MR_ERR_CANCELED);
     rig->cancel_soon = false;
     for (int i = 0; i < 9; i++) {
         mr_pack_options other = options;
@@ -112,7 +124,8 @@ static void other_options_are_refused_with_both_texts(void **state)
         case 7: other.shard_size = 1 << 20; break;
         case 8: other.max_pixels = 1 << 20; break;
         }
-        mr_status status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error);
+        mr_status status =
+            mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error);
         if (status != MR_ERR_INVALID || !strstr(error.text, "another pack"))
             fail_msg("case %d: %d, %s", i, status, error.text);
         assert_words(error.text, "encoding dct, align 0,");
@@ -132,7 +145,8 @@ static void other_names_labels_and_seeds_are_refused(void **state)
     mr_error error = {0};
     for (int i = 0; i < 3; i++) {
         mr_dataset *dataset = open_list(rig, lists[i]);
-        mr_status status = mr_dataset_pack(dataset, pack_rig_path(rig, "listed"), NULL, NULL, &error);
+        mr_status status =
+            mr_dataset_pack(dataset, pack_rig_path(rig, "listed"), NULL, NULL, &error);
         assert_int_equal(status, i == 0 ? MR_ERR_DAMAGED : MR_ERR_INVALID);
         mr_dataset_destroy(dataset);
     }
@@ -140,11 +154,13 @@ static void other_names_labels_and_seeds_are_refused(void **state)
     options.shuffle = true;
     options.seed = 1;
     rig->cancel_soon = true;
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error),
-                     MR_ERR_CANCELED);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error),
+        MR_ERR_CANCELED);
     options.seed = 2;
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error),
-                     MR_ERR_INVALID);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "seeded"), &options, NULL, &error),
+        MR_ERR_INVALID);
     rig->cancel_soon = false;
     options.seed = 1;
     pack_rig_pack(rig, "seeded", &options);
@@ -161,14 +177,18 @@ static void complete_pack_is_reported_and_not_touched(void **state)
     pack_rig_pack(rig, "complete", &options);
     snprintf(path, sizeof path, "%s/index", pack_rig_path(rig, "complete"));
     assert_int_equal(stat(path, &before), 0);
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, &report, &error), MR_OK);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, &report, &error),
+        MR_OK);
     assert_int_equal(report.n_samples, mr_dataset_count(rig->dataset));
     assert_int_equal(report.n_resumed, report.n_samples);
-    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG], report.n_samples);
+    assert_int_equal(report.n_by_encoding[MR_PACK_DCT] + report.n_by_encoding[MR_PACK_JPEG],
+                     report.n_samples);
     assert_int_equal(report.bytes_written, 0);
     options.shuffle = true;
-    assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, NULL, &error), MR_ERR_INVALID,
-                 &error, "complete pack of another dataset, or made with other options");
+    assert_error(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "complete"), &options, NULL, &error),
+        MR_ERR_INVALID, &error, "complete pack of another dataset, or made with other options");
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
@@ -186,7 +206,8 @@ static void full_disk_is_told_and_gone_on_behind(void **state)
     little.rlim_cur = 100000;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    mr_status status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "narrow"), &options, NULL, &error);
+    mr_status status =
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "narrow"), &options, NULL, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(status, MR_ERR_IO);
@@ -200,11 +221,11 @@ static void folder_that_cannot_be_made_is_named(void **state)
 {
     struct pack_rig *rig = *state;
     mr_error error = {0};
-    assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "no/such"), NULL, NULL, &error), MR_ERR_IO, &error,
-                 "no/such");
+    assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "no/such"), NULL, NULL, &error),
+                 MR_ERR_IO, &error, "no/such");
     mr_test_folder_write(rig->folder, "file", "x", 1);
-    assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "file"), NULL, NULL, &error), MR_ERR_IO, &error,
-                 "/file");
+    assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "file"), NULL, NULL, &error),
+                 MR_ERR_IO, &error, "/file");
 }
 
 /* Refusals. */
@@ -220,29 +241,41 @@ static void wrong_options_are_refused_by_name(void **state)
         {{.struct_size = sizeof(mr_pack_options), .encoding = (mr_pack_encoding)5}, "encoding 5"},
         {{.struct_size = sizeof(mr_pack_options), .quality = 101}, "quality 101"},
         {{.struct_size = sizeof(mr_pack_options), .num_workers = 257}, "num_workers 257"},
-        {{.struct_size = sizeof(mr_pack_options), .jpeg_decoder = (mr_jpeg_decoder)2}, "jpeg_decoder 2"},
+        {{.struct_size = sizeof(mr_pack_options), .jpeg_decoder = (mr_jpeg_decoder)2},
+         "jpeg_decoder 2"},
         {{.struct_size = sizeof(mr_pack_options), .max_side = 65501}, "max_side 65501"},
         {{.struct_size = sizeof(mr_pack_options), .resize = 65501}, "resize 65501"},
         {{.struct_size = sizeof(mr_pack_options), .shard_size = 1048575}, "shard_size 1048575"},
-        {{.struct_size = sizeof(mr_pack_options), .max_side = 9, .resize = 9}, "max_side and resize"},
-        {{.struct_size = sizeof(mr_pack_options), .encoding = MR_PACK_RAW, .quality = 9}, "quality"},
+        {{.struct_size = sizeof(mr_pack_options), .max_side = 9, .resize = 9},
+         "max_side and resize"},
+        {{.struct_size = sizeof(mr_pack_options), .encoding = MR_PACK_RAW, .quality = 9},
+         "quality"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mr_error error = {0};
-        assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &cases[i].options, NULL, &error),
+        assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &cases[i].options,
+                                     NULL, &error),
                      MR_ERR_INVALID, &error, cases[i].words);
     }
     mr_pack_report report = {0};
     mr_error error;
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "struct_size of the mr_pack_report is 0: initialise it with MR_PACK_REPORT_INIT");
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, &error),
+        MR_ERR_INVALID);
+    assert_string_equal(
+        error.text,
+        "struct_size of the mr_pack_report is 0: initialise it with MR_PACK_REPORT_INIT");
     assert_int_equal(mr_dataset_check(rig->dataset, NULL, &report, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_dataset_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, &report, NULL),
+                     MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_pack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL),
+                     MR_ERR_INVALID);
     assert_int_equal(mr_dataset_pack(rig->dataset, NULL, NULL, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_dataset_check(NULL, NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_pack_unpack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, NULL, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(NULL, pack_rig_path(rig, "never"), NULL, NULL, NULL),
+                     MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(rig->dataset, pack_rig_path(rig, "never"), NULL, NULL, NULL),
+                     MR_ERR_INVALID);
     assert_int_not_equal(access(pack_rig_path(rig, "never"), F_OK), 0);
 }
 
@@ -262,7 +295,8 @@ static void records_are_checked_and_not_packed_and_callbacks_neither(void **stat
     mr_test_folder_write(rig->folder, "records.bin", "0123456789abcdef", 16);
     snprintf(spec, sizeof spec, "records:%s?bytes=4", pack_rig_path(rig, "records.bin"));
     dataset = mr_test_dataset(spec);
-    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error),
+                     MR_ERR_INVALID);
     assert_int_equal(mr_dataset_check(dataset, NULL, &report, &error), MR_OK);
     assert_int_equal(report.n_samples, 4);
     assert_int_equal(report.n_damaged, 0);
@@ -274,7 +308,8 @@ static void records_are_checked_and_not_packed_and_callbacks_neither(void **stat
     callbacks.n_samples = 3;
     callbacks.get = get_nothing;
     assert_int_equal(mr_dataset_from_callbacks(&callbacks, &dataset, &error), MR_OK);
-    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_dataset_pack(dataset, pack_rig_path(rig, "never"), NULL, NULL, &error),
+                     MR_ERR_UNSUPPORTED);
     assert_int_equal(mr_dataset_check(dataset, NULL, NULL, &error), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
 }

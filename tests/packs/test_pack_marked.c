@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs of files with marks: which files have some, what changes them, and that a check proves them. */
+/*
+ * Packs of files with marks: which files have some, what changes them, and that a check proves
+ * them.
+ */
 #include "tests/packs/pack_rig.h"
 
 #include <stdio.h>
@@ -33,7 +36,8 @@ static bool has_marks(const struct pack_rig *rig, const char *pack)
     return access(file_of(rig, pack, MR_PACK_MARKS_FILE), F_OK) == 0;
 }
 
-static void assert_same_file(const struct pack_rig *rig, const char *name, const char *a, const char *b)
+static void assert_same_file(const struct pack_rig *rig, const char *name, const char *a,
+                             const char *b)
 {
     if (!pack_rig_same_bytes(file_of(rig, a, name), file_of(rig, b, name)))
         fail_msg("%s of %s and %s", name, a, b);
@@ -43,7 +47,8 @@ static void assert_same_file(const struct pack_rig *rig, const char *name, const
 static bool can_have_marks(const struct pack_rig *rig, int64_t index)
 {
     const char *name = pack_rig_name(rig, index);
-    return pack_rig_is_jpeg(rig, index) && !strstr(name, "/013") && !strstr(name, "/014") && !strstr(name, "_short");
+    return pack_rig_is_jpeg(rig, index) && !strstr(name, "/013") && !strstr(name, "/014") &&
+           !strstr(name, "_short");
 }
 
 /* What becomes a pack. */
@@ -108,7 +113,8 @@ static void files_made_anew_have_marks(void **state)
     mr_pack_report report = pack_rig_pack(rig, "anew", &options);
     assert_int_equal(report.n_by_encoding[MR_PACK_JPEG], rig->n);
     assert_true(report.n_marked >=
-                (uint64_t)rig->n - MR_TEST_PACKS_N_BAD - 2); /* all but damaged ones, and a small PNG of each class */
+                /* all but damaged ones, and a small PNG of each class */
+                (uint64_t)rig->n - MR_TEST_PACKS_N_BAD - 2);
     mr_dataset *pack = pack_rig_open(rig, "anew");
     mr_pack_report checked = MR_PACK_REPORT_INIT;
     assert_int_equal(mr_dataset_check(pack, &options, &checked, NULL), MR_OK);
@@ -123,8 +129,9 @@ static void marks_are_for_the_encoding_jpeg(void **state)
     mr_pack_options options = pack_rig_options(rig);
     mr_error error = {0};
     options.no_index = true;
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &options, NULL, &error),
-                     MR_ERR_INVALID);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "never"), &options, NULL, &error),
+        MR_ERR_INVALID);
     assert_string_equal(error.text, "no_index is for the encoding jpeg; the others have none");
     options.no_index = false;
     mr_pack_report report = pack_rig_pack(rig, "coefficients", &options);
@@ -149,8 +156,8 @@ static void workers_and_interruptions_change_no_mark(void **state)
     unsigned n_canceled = 0;
     rig->cancel_soon = true; /* behind each sample that is worth a word */
     mr_status status;
-    while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "steps"), &options, NULL, &error)) ==
-           MR_ERR_CANCELED) {
+    while ((status = mr_dataset_pack(rig->dataset, pack_rig_path(rig, "steps"), &options, NULL,
+                                     &error)) == MR_ERR_CANCELED) {
         assert_true(n_canceled++ < 100);
         rig->cancel_soon = n_canceled < 2;
     }
@@ -165,15 +172,17 @@ static void a_pack_goes_on_with_marks_as_it_began(void **state)
     mr_pack_options options = marked_options(rig), other = options;
     mr_error error = {0};
     rig->cancel_soon = true;
-    assert_int_equal(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error),
-                     MR_ERR_CANCELED);
+    assert_int_equal(
+        mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &options, NULL, &error),
+        MR_ERR_CANCELED);
     rig->cancel_soon = false;
     for (int i = 0; i < 2; i++) {
         other = options;
         other.no_index = i == 0;
         other.jpeg_decoder = i == 1 ? MR_JPEG_STOCK : MR_JPEG_AUTO;
-        assert_error(mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error), MR_ERR_INVALID,
-                     &error, "\"encoding jpeg with marks, align 0,");
+        assert_error(
+            mr_dataset_pack(rig->dataset, pack_rig_path(rig, "begun"), &other, NULL, &error),
+            MR_ERR_INVALID, &error, "\"encoding jpeg with marks, align 0,");
         assert_words(error.text, "\"encoding jpeg, align 0,");
     }
     pack_rig_pack(rig, "begun", &options);
@@ -193,7 +202,9 @@ static void packs_of_packs_have_the_same_marks(void **state)
         char name[16];
         snprintf(name, sizeof name, "second_%d", i);
         mr_dataset *source = pack_rig_open(rig, sources[i]);
-        assert_ok(mr_dataset_pack(source, pack_rig_path(rig, name), i < 2 ? &options : &dct, NULL, &error), &error);
+        assert_ok(mr_dataset_pack(source, pack_rig_path(rig, name), i < 2 ? &options : &dct, NULL,
+                                  &error),
+                  &error);
         mr_dataset_destroy(source);
         assert_same_file(rig, "shard-00000", i < 2 ? "first" : "first_dct", name);
         if (i < 2)
@@ -227,13 +238,18 @@ static struct mr_pack_marks find_marks(const struct pack_rig *rig, const char *p
     uint8_t *bytes = pack_rig_read(file_of(rig, pack, "index"), &len);
     memcpy(&header, bytes, sizeof header);
     assert_int_equal(header.version, MR_PACK_VERSION);
-    memcpy(&place, bytes + header.sections[MR_PACK_MARKS].off + (size_t)index * sizeof place, sizeof place);
+    memcpy(&place, bytes + header.sections[MR_PACK_MARKS].off + (size_t)index * sizeof place,
+           sizeof place);
     free(bytes);
     return place;
 }
 
-/* Turn bits of a byte of a sample's marks; mended: the marks get the checksum that they should have. */
-static void change_marks(const struct pack_rig *rig, const char *pack, int64_t index, size_t byte, bool mended)
+/*
+ * Turn bits of a byte of a sample's marks; mended: the marks get the checksum that they should
+ * have.
+ */
+static void change_marks(const struct pack_rig *rig, const char *pack, int64_t index, size_t byte,
+                         bool mended)
 {
     struct mr_pack_marks place = find_marks(rig, pack, index);
     size_t len;
@@ -292,7 +308,8 @@ static void move_row(uint8_t *index, int64_t i)
     struct mr_pack_sample sample;
     uint32_t row;
     memcpy(&header, index, sizeof header);
-    memcpy(&sample, index + header.sections[MR_PACK_SAMPLES].off + (size_t)i * sizeof sample, sizeof sample);
+    memcpy(&sample, index + header.sections[MR_PACK_SAMPLES].off + (size_t)i * sizeof sample,
+           sizeof sample);
     uint8_t *at = index + header.sections[MR_PACK_ROWS].off + (sample.rows + 1) * sizeof row;
     memcpy(&row, at, sizeof row);
     row++;
@@ -303,7 +320,8 @@ static void turn_image(uint8_t *index, int64_t i)
 {
     struct mr_pack_header header;
     memcpy(&header, index, sizeof header);
-    uint8_t *sample = index + header.sections[MR_PACK_SAMPLES].off + (size_t)i * sizeof(struct mr_pack_sample);
+    uint8_t *sample =
+        index + header.sections[MR_PACK_SAMPLES].off + (size_t)i * sizeof(struct mr_pack_sample);
     sample[offsetof(struct mr_pack_sample, orientation)] ^= 2;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left of an interrupted pack after a machine lost power or somebody altered it: finished shards count and stay
- * as they are, the rest is written again, and the pack has the same bytes in the end. Processes that die are in
- * test_pack_writer.c.
+ * What is left of an interrupted pack after a machine lost power or somebody altered it: finished
+ * shards count and stay as they are, the rest is written again, and the pack has the same bytes in
+ * the end. Processes that die are in test_pack_writer.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_pack_unpack(): no file is replaced, none is outside the folder, and good samples are written despite damaged ones.
+/*
+ * mr_pack_unpack(): no file is replaced, none is outside the folder, and good samples are written
+ * despite damaged ones. /
  */
 #include "tests/packs/pack_rig.h"
 
@@ -40,8 +42,8 @@ static void unpack_goes_on_and_replaces_no_file(void **state)
         assert_int_equal(write(fd, "x", 1), 1);
         assert_int_equal(ftruncate(fd, st.st_size + 1 - i), 0);
         close(fd);
-        assert_error(mr_pack_unpack(pack, pack_rig_path(rig, "target"), NULL, NULL, &error), MR_ERR_INVALID, &error,
-                     pack_rig_name(rig, 3));
+        assert_error(mr_pack_unpack(pack, pack_rig_path(rig, "target"), NULL, NULL, &error),
+                     MR_ERR_INVALID, &error, pack_rig_name(rig, 3));
     }
     mr_dataset_destroy(pack);
 }
@@ -102,15 +104,18 @@ static void file_systems_without_renameat2_replace_no_file_either(void **state)
     pack_rig_unpack(rig, "afar", "near", NULL);
     renaming = RENAMES;
     assert_int_equal(count_entries(pack_rig_path(rig, "near/class_0")),
-                     count_entries(pack_rig_path(rig, "photos/class_0"))); /* no temporary file is left */
+                     /* no temporary file is left */
+                     count_entries(pack_rig_path(rig, "photos/class_0")));
     snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "near"), pack_rig_name(rig, 0));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("nowhere", path), 0);
     mr_dataset *pack = pack_rig_open(rig, "afar");
-    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error),
+                     MR_ERR_INVALID);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_error(mr_pack_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error), MR_ERR_INVALID, &error, path);
+    assert_error(mr_pack_unpack(pack, pack_rig_path(rig, "near"), NULL, NULL, &error),
+                 MR_ERR_INVALID, &error, path);
     mr_dataset_destroy(pack);
 }
 
@@ -147,7 +152,8 @@ static void damaged_samples_keep_no_other_from_being_unpacked(void **state)
     mr_test_packs_flip(pack_rig_path(rig, "hurt"), 4, 11);
     mr_dataset *pack = pack_rig_open(rig, "hurt");
     rig->n_notices = 0;
-    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "rescued"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "rescued"), &options, NULL, &error),
+                     MR_ERR_DAMAGED);
     mr_dataset_destroy(pack);
     assert_words(error.text, "1 of ");
     assert_int_equal(rig->n_notices, 1);
@@ -160,13 +166,15 @@ static void damaged_samples_keep_no_other_from_being_unpacked(void **state)
 }
 
 /* Of the same length as what was there: "class_0/000.jpg". */
-static const char *const unsafe_names[] = {"../ss_0/000.jpg", "/lass_0/000.jpg", "class_0/../0jpg", "class_0/000/../",
-                                           "class_0/000jpg/", "...............", "file/under0.jpg"};
+static const char *const unsafe_names[] = {"../ss_0/000.jpg", "/lass_0/000.jpg", "class_0/../0jpg",
+                                           "class_0/000/../", "class_0/000jpg/", "...............",
+                                           "file/under0.jpg"};
 
 static void set_name(uint8_t *index, int64_t which)
 {
     const struct mr_pack_header *header = (const void *)index;
-    const struct mr_pack_sample *samples = (const void *)(index + header->sections[MR_PACK_SAMPLES].off);
+    const struct mr_pack_sample *samples =
+        (const void *)(index + header->sections[MR_PACK_SAMPLES].off);
     char *names = (char *)index + header->sections[MR_PACK_NAMES].off;
     assert_int_equal(strlen(names + samples[0].name), strlen(unsafe_names[which]));
     memcpy(names + samples[0].name, unsafe_names[which], strlen(unsafe_names[which]));
@@ -184,7 +192,8 @@ static void names_that_lead_out_of_the_folder_are_refused(void **state)
         mr_test_packs_edit(pack_rig_path(rig, "hostile"), set_name, k);
         mr_dataset *pack = pack_rig_open(rig, "hostile");
         rig->n_notices = 0;
-        assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, out), &options, NULL, &error), MR_ERR_DAMAGED);
+        assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, out), &options, NULL, &error),
+                         MR_ERR_DAMAGED);
         assert_int_equal(rig->n_notices, 1);
         assert_words(rig->texts[0], unsafe_names[k]);
         mr_dataset_destroy(pack);
@@ -207,12 +216,14 @@ static void name_below_another_file_keeps_no_other_from_being_unpacked(void **st
     close(open(pack_rig_path(rig, "taken/file"), O_WRONLY | O_CREAT, 0666));
     mr_dataset *pack = pack_rig_open(rig, "odd");
     rig->n_notices = 0;
-    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "taken"), &options, NULL, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_pack_unpack(pack, pack_rig_path(rig, "taken"), &options, NULL, &error),
+                     MR_ERR_DAMAGED);
     mr_dataset_destroy(pack);
     assert_int_equal(rig->n_notices, 1);
     assert_int_equal(rig->noticed[0], 0);
     assert_words(error.text, strerror(ENOTDIR));
-    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "taken"), pack_rig_name(rig, rig->n - 1));
+    snprintf(path, sizeof path, "%s/%s", pack_rig_path(rig, "taken"),
+             pack_rig_name(rig, rig->n - 1));
     assert_int_equal(access(path, F_OK), 0);
 }
 

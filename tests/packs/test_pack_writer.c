@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a pack and dies at it: wherever it ends, the same call continues, and the pack has the same bytes as one that
- * was written without interruption.
+ * Writes a pack and dies at it: wherever it ends, the same call continues, and the pack has the
+ * same bytes as one that was written without interruption.
  *
- * Invariant: the calls that change files are counted by the linker's --wrap, so a new kind of call is added here and in
- * CMakeLists.txt, or no child dies at it.
+ * Invariant: the calls that change files are counted by the linker's --wrap, so a new kind of call
+ * is added here and in CMakeLists.txt, or no child dies at it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,19 +53,20 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t len, off_t at)
     return -1;
 }
 
-#define DIES_AT(name, params, args)                                                                                    \
-    int __real_##name params;                                                                                          \
-    int __wrap_##name params;                                                                                          \
-    int __wrap_##name params                                                                                           \
-    {                                                                                                                  \
-        if (is_fatal())                                                                                                \
-            die();                                                                                                     \
-        return __real_##name args;                                                                                     \
+#define DIES_AT(name, params, args)                                                                \
+    int __real_##name params;                                                                      \
+    int __wrap_##name params;                                                                      \
+    int __wrap_##name params                                                                       \
+    {                                                                                              \
+        if (is_fatal())                                                                            \
+            die();                                                                                 \
+        return __real_##name args;                                                                 \
     }
 DIES_AT(ftruncate, (int fd, off_t len), (fd, len))
 DIES_AT(fsync, (int fd), (fd))
 DIES_AT(fdatasync, (int fd), (fd))
-DIES_AT(renameat, (int from_dir, const char *from, int to_dir, const char *to), (from_dir, from, to_dir, to))
+DIES_AT(renameat, (int from_dir, const char *from, int to_dir, const char *to),
+        (from_dir, from, to_dir, to))
 DIES_AT(unlinkat, (int dir, const char *name, int flags), (dir, name, flags))
 
 /* A child that dies at its n-th call. Returns false when it came to its end before. */
@@ -108,9 +109,11 @@ static void expect_survival(uint32_t align, bool marks)
             if (access(tree_at(&tree, "p/index"), F_OK) != 0)
                 invented_write(tree_at(&tree, "p"), &options);
         }
-        if (access(tree_at(&tree, "p/unfinished"), F_OK) == 0) { /* it died right after the rename */
+        /* it died right after the rename */
+        if (access(tree_at(&tree, "p/unfinished"), F_OK) == 0) {
             mr_error error = {0};
-            assert_int_equal(invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error), MR_END);
+            assert_int_equal(invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error),
+                             MR_END);
         }
         expect_same(&tree, "whole", "p", n);
         remove_pack(&tree, "p");
@@ -151,14 +154,16 @@ static void a_full_disk_is_named_and_survived(void **state)
             mr_error error = {0};
             signal(SIGXFSZ, SIG_IGN);
             setrlimit(RLIMIT_FSIZE, &(struct rlimit){limit, limit});
-            mr_status failed = invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error);
-            bool named = strstr(error.text, "/p/shard-0000") || strstr(error.text, "/p/unfinished") ||
-                         strstr(error.text, "/p/index.tmp");
+            mr_status failed =
+                invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error);
+            bool named = strstr(error.text, "/p/shard-0000") ||
+                         strstr(error.text, "/p/unfinished") || strstr(error.text, "/p/index.tmp");
             _exit(failed == MR_ERR_IO && error.os_error == EFBIG && named ? 0 : 1);
         }
         waitpid(pid, &status, 0);
         if (status != 0)
-            fail_msg("with %llu bytes the child ended with %x", (unsigned long long)limit, (unsigned)status);
+            fail_msg("with %llu bytes the child ended with %x", (unsigned long long)limit,
+                     (unsigned)status);
         expect_goes_on(&tree, &options);
         remove_pack(&tree, "p");
     }
@@ -192,7 +197,8 @@ static void after_a_failure_only_close_is_left(void **state)
     assert_int_equal(status, 0);
 }
 
-static void expect_refused(const struct tree *tree, const struct mr_pack_writer_options *options, const char *words)
+static void expect_refused(const struct tree *tree, const struct mr_pack_writer_options *options,
+                           const char *words)
 {
     struct mr_pack_writer *writer = (struct mr_pack_writer *)(uintptr_t)1;
     uint64_t n;
@@ -215,7 +221,9 @@ static void another_call_is_refused_and_says_what_differs(void **state)
     begin_tree(&tree, &options, 3);
     other = options;
     other.origin = "something else";
-    expect_refused(&tree, &other, "holds a part of another pack: \"invented, for a test\", now \"something else\"");
+    expect_refused(
+        &tree, &other,
+        "holds a part of another pack: \"invented, for a test\", now \"something else\"");
     other = options;
     other.n_samples = PARTS_N + 1;
     expect_refused(&tree, &other, "holds a part of a pack of 14 samples, now there are 15");
@@ -260,13 +268,16 @@ static void a_complete_pack_stays_as_it_is(void **state)
     begin_tree(&tree, &options, 0);
     expect_goes_on(&tree, &options);
     mr_error error = {0};
-    assert_int_equal(invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error), MR_END);
+    assert_int_equal(invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error),
+                     MR_END);
     struct mr_pack_writer_options other = options;
     other.origin = "something else";
-    expect_refused(&tree, &other, "/p holds a complete pack of another dataset, or made with other options");
+    expect_refused(&tree, &other,
+                   "/p holds a complete pack of another dataset, or made with other options");
     other = options;
     other.class_name = other_class;
-    expect_refused(&tree, &other, "/p holds a complete pack of another dataset, or made with other options");
+    expect_refused(&tree, &other,
+                   "/p holds a complete pack of another dataset, or made with other options");
     expect_same(&tree, "whole", "p", 0);
 }
 
@@ -302,7 +313,9 @@ static void two_processes_cannot_write_one_pack(void **state)
         struct mr_pack_writer *second;
         mr_error error = {0};
         mr_status refused = mr_pack_writer_open(tree_at(&tree, "p"), &options, &second, &n, &error);
-        _exit(refused == MR_ERR_INVALID && strstr(error.text, "another process is packing into ") ? 0 : 1);
+        _exit(refused == MR_ERR_INVALID && strstr(error.text, "another process is packing into ")
+                  ? 0
+                  : 1);
     }
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
@@ -320,8 +333,10 @@ static void too_few_and_too_many_samples_are_refused(void **state)
     uint64_t n;
     mr_error error;
     tree_create(&tree);
-    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error), MR_OK);
-    assert_error(mr_pack_writer_finish(writer, &error), MR_ERR_INVALID, &error, "holds 0 of 1 samples");
+    assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error),
+                     MR_OK);
+    assert_error(mr_pack_writer_finish(writer, &error), MR_ERR_INVALID, &error,
+                 "holds 0 of 1 samples");
     invent(0, &invented);
     assert_int_equal(mr_pack_writer_add(writer, &invented.entry, &error), MR_OK);
     assert_int_equal(mr_pack_writer_bytes(writer), invented.entry.image.len);
@@ -366,10 +381,12 @@ static void many_templates_are_told_apart(void **state)
     uint8_t *bytes = read_whole(tree_at(&tree, "p/index"), &len);
     struct mr_pack_header header;
     memcpy(&header, bytes, sizeof header);
-    assert_int_equal(header.sections[MR_PACK_TEMPLATES].len, MANY * sizeof(struct mr_packed_template));
+    assert_int_equal(header.sections[MR_PACK_TEMPLATES].len,
+                     MANY * sizeof(struct mr_packed_template));
     for (uint64_t i = 0; i < 2 * MANY; i++) {
         struct mr_pack_sample sample;
-        memcpy(&sample, bytes + header.sections[MR_PACK_SAMPLES].off + i * sizeof sample, sizeof sample);
+        memcpy(&sample, bytes + header.sections[MR_PACK_SAMPLES].off + i * sizeof sample,
+               sizeof sample);
         assert_int_equal(sample.template, i % MANY);
     }
     free(bytes);
@@ -389,7 +406,8 @@ static void samples_lie_where_they_were_told_to(void **state)
     memcpy(&header, bytes, sizeof header);
     for (uint64_t i = 0; i < PARTS_N; i++) {
         struct mr_pack_sample sample;
-        memcpy(&sample, bytes + header.sections[MR_PACK_SAMPLES].off + i * sizeof sample, sizeof sample);
+        memcpy(&sample, bytes + header.sections[MR_PACK_SAMPLES].off + i * sizeof sample,
+               sizeof sample);
         assert_int_equal(sample.shard, i / 2);
         assert_int_equal(sample.offset, i % 2 * 4096);
     }
@@ -405,11 +423,11 @@ static void a_folder_that_cannot_be_made_is_named(void **state)
     uint64_t n;
     mr_error error;
     tree_create(&tree);
-    assert_error(mr_pack_writer_open(tree_at(&tree, "no/such"), &options, &writer, &n, &error), MR_ERR_IO, &error,
-                 "/no/such: No such file or directory");
+    assert_error(mr_pack_writer_open(tree_at(&tree, "no/such"), &options, &writer, &n, &error),
+                 MR_ERR_IO, &error, "/no/such: No such file or directory");
     tree_file(&tree, "file");
-    assert_error(mr_pack_writer_open(tree_at(&tree, "file"), &options, &writer, &n, &error), MR_ERR_IO, &error,
-                 "/file: Not a directory");
+    assert_error(mr_pack_writer_open(tree_at(&tree, "file"), &options, &writer, &n, &error),
+                 MR_ERR_IO, &error, "/file: Not a directory");
 }
 
 int main(void)

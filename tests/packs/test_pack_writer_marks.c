@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of marks of a pack that is being written: what of it counts after an interruption, a full disk, or a machine
- * that lost power. Processes that die at any call are in test_pack_writer.c.
+ * The file of marks of a pack that is being written: what of it counts after an interruption, a
+ * full disk, or a machine that lost power. Processes that die at any call are in
+ * test_pack_writer.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,8 @@ static void change_marks(const struct tree *tree, size_t at)
     free(bytes);
 }
 
-static struct mr_pack_header read_header(const struct tree *tree, const char *name, uint8_t **bytes_out)
+static struct mr_pack_header read_header(const struct tree *tree, const char *name,
+                                         uint8_t **bytes_out)
 {
     struct mr_pack_header header = {0};
     size_t len;
@@ -149,8 +151,8 @@ static void a_disk_that_is_full_of_marks_is_named_and_survived(void **state)
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &limit);
         mr_status failed = invented_write_some(tree_at(&tree, "p"), &options, UINT64_MAX, &error);
-        _exit(failed == MR_ERR_IO && error.os_error == EFBIG && strstr(error.text, "cannot write ") &&
-                      strstr(error.text, "/p/marks")
+        _exit(failed == MR_ERR_IO && error.os_error == EFBIG &&
+                      strstr(error.text, "cannot write ") && strstr(error.text, "/p/marks")
                   ? 0
                   : 1);
     }
@@ -176,8 +178,8 @@ static void marks_of_others_stay_as_they_are(void **state)
     tree_create(&tree);
     tree_write(&tree, "p/marks", "mine", 4);
     options.marks = true;
-    assert_error(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error), MR_ERR_INVALID, &error,
-                 "/p holds marks, but no index and no unfinished");
+    assert_error(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, &error),
+                 MR_ERR_INVALID, &error, "/p holds marks, but no index and no unfinished");
     assert_int_equal(n_entries(tree_at(&tree, "p")), 1);
     options.marks = false; /* such a pack has nothing to do with it */
     write_part(&tree, &options, 3);
@@ -212,7 +214,8 @@ static void marks_count_among_the_bytes_written(void **state)
     write_part(&tree, &options, 2);
     assert_int_equal(mr_pack_writer_open(tree_at(&tree, "p"), &options, &writer, &n, NULL), MR_OK);
     invent_marked(0, &invented);
-    assert_int_equal(mr_pack_writer_bytes(writer), invented.entry.image.len + invented.entry.image.marks_len);
+    assert_int_equal(mr_pack_writer_bytes(writer),
+                     invented.entry.image.len + invented.entry.image.marks_len);
     mr_pack_writer_close(writer);
 }
 

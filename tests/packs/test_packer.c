@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file becomes: coefficients that decode to the pixels of the JPEG, of whatever kind, or the file as it is, with
- * a reason.
+ * What a file becomes: coefficients that decode to the pixels of the JPEG, of whatever kind, or the
+ * file as it is, with a reason.
  */
 #include "base/xxh3.h"
 #include "tests/packs/packer_support.h"
@@ -18,7 +18,8 @@
 #include <cmocka.h>
 #include <jpeglib.h>
 
-static void check_sample(const struct mr_packed_sample *sample, uint32_t encoding, const struct mr_test_image *jpeg)
+static void check_sample(const struct mr_packed_sample *sample, uint32_t encoding,
+                         const struct mr_test_image *jpeg)
 {
     uint32_t width, height;
     uint8_t *full = mr_test_jpeg_pixels(jpeg->bytes, jpeg->len, &width, &height);
@@ -54,7 +55,8 @@ static void a_packer_gives_the_same_bytes_whatever_came_before(void **state)
     (void)state;
     struct mr_packer *used = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
     for (uint32_t i = 0; packer_kind(i); i++) {
-        struct mr_packer *fresh = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
+        struct mr_packer *fresh =
+            packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
         struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
         packer_pack(used, jpeg.bytes, jpeg.len / 2);
         struct mr_packed_sample a = packer_pack(used, jpeg.bytes, jpeg.len);
@@ -71,12 +73,14 @@ static void a_packer_gives_the_same_bytes_whatever_came_before(void **state)
 }
 
 /* As it is, with its reason. */
-static void check_kept(struct mr_packer *packer, const void *bytes, size_t len, bool damaged, const char *why)
+static void check_kept(struct mr_packer *packer, const void *bytes, size_t len, bool damaged,
+                       const char *why)
 {
     struct mr_packed_sample sample = packer_pack(packer, bytes, len);
-    if (sample.image.encoding != MR_PACKED_JPEG || sample.damaged != damaged || !strstr(sample.why, why))
-        fail_msg("encoding %u, damaged %d, \"%s\" instead of \"%s\"", sample.image.encoding, sample.damaged, sample.why,
-                 why);
+    if (sample.image.encoding != MR_PACKED_JPEG || sample.damaged != damaged ||
+        !strstr(sample.why, why))
+        fail_msg("encoding %u, damaged %d, \"%s\" instead of \"%s\"", sample.image.encoding,
+                 sample.damaged, sample.why, why);
     assert_ptr_equal(sample.bytes, bytes);
     assert_int_equal(sample.image.len, len);
     assert_int_equal(sample.image.flags, 0);
@@ -104,7 +108,8 @@ static void what_is_no_jpeg_is_kept(void **state)
 }
 
 /* Either the pixels are the codec's, or the file is kept. */
-static void check_cut(struct mr_packer *packer, const struct mr_test_image *jpeg, size_t len, const uint8_t *full)
+static void check_cut(struct mr_packer *packer, const struct mr_test_image *jpeg, size_t len,
+                      const uint8_t *full)
 {
     struct mr_packed_sample sample = packer_pack(packer, jpeg->bytes, len);
     if (sample.image.encoding == MR_PACKED_JPEG) {
@@ -169,15 +174,17 @@ static void wrong_bits_never_make_other_pixels(void **state)
 static void a_warning_is_kept_with_its_words(void **state)
 {
     (void)state;
-    struct mr_packer *packers[] = {packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT}),
-                                   packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_RAW})};
+    struct mr_packer *packers[] = {
+        packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT}),
+        packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_RAW})};
     for (int p = 0; p < 2; p++) {
         for (uint32_t i = 0; i < 3; i++) {
             struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i * 8));
             /* Bytes that belong to no marker, before the first one: the pixels are all there. */
             struct mr_test_image odd = packer_insert(&jpeg, 2, "abc", 3);
             check_kept(packers[p], odd.bytes, odd.len, true, "extraneous bytes before marker");
-            assert_int_equal(packer_pack(packers[p], odd.bytes, odd.len).image.width, packer_kind(i * 8)->width);
+            assert_int_equal(packer_pack(packers[p], odd.bytes, odd.len).image.width,
+                             packer_kind(i * 8)->width);
             mr_test_image_free(&odd);
             mr_test_image_free(&jpeg);
         }
@@ -244,8 +251,8 @@ static void jpegs_beyond_the_format_are_kept(void **state)
     struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT});
     struct mr_test_image pair = make_pair();
     check_kept(packer, pair.bytes, pair.len, true, "JPEG with 2 components");
-    struct mr_test_image many = mr_test_jpeg(
-        &(struct mr_test_jpeg){.width = 70, .height = 40, .one_scan_each = true, .sampling = {{4, 2}, {2, 1}, {1, 1}}});
+    struct mr_test_image many = mr_test_jpeg(&(struct mr_test_jpeg){
+        .width = 70, .height = 40, .one_scan_each = true, .sampling = {{4, 2}, {2, 1}, {1, 1}}});
     check_kept(packer, many.bytes, many.len, false, "make 11 blocks");
     struct mr_test_image wide = mr_test_jpeg(&(struct mr_test_jpeg){.width = 16, .height = 16});
     uint8_t *frame = wide.bytes;
@@ -263,7 +270,8 @@ static void limits_hold(void **state)
 {
     (void)state;
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 100});
-    struct mr_test_image many = mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 100, .progressive = true});
+    struct mr_test_image many =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 100, .progressive = true});
     static const uint32_t all[] = {MR_PACKED_RAW, MR_PACKED_DCT};
     for (int e = 0; e < 2; e++) {
         struct mr_packer_options options = {.encoding = all[e], .limits.max_pixels = 9999};
@@ -276,7 +284,8 @@ static void limits_hold(void **state)
         mr_packer_destroy(packer);
         options.limits = (struct mr_codec_limits){.max_scan_blocks = 1459};
         packer = packer_make(&options);
-        check_kept(packer, many.bytes, many.len, true, "1460 blocks in its first 10 scans are above the limit of 1459");
+        check_kept(packer, many.bytes, many.len, true,
+                   "1460 blocks in its first 10 scans are above the limit of 1459");
         mr_packer_destroy(packer);
         options.limits = (struct mr_codec_limits){.max_decoder_bytes = 35000};
         packer = packer_make(&options);
@@ -321,7 +330,8 @@ static void trying_tells_good_from_bad(void **state)
     memcpy(copy, sample.bytes, sample.image.len + MR_TILE_SLACK);
     assert_int_equal(mr_packer_try(packer, &sample.image, copy, &error), MR_OK);
     copy[1] ^= 0x80; /* the size of the first tile */
-    assert_error(mr_packer_try(packer, &sample.image, copy, &error), MR_ERR_DAMAGED, &error, "row 0");
+    assert_error(mr_packer_try(packer, &sample.image, copy, &error), MR_ERR_DAMAGED, &error,
+                 "row 0");
     free(copy);
     mr_test_image_free(&jpeg);
     mr_packer_destroy(packer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images that a pack holds in another size or quality than the file: their sizes, their pixels, and how the pack says
- * so.
+ * Images that a pack holds in another size or quality than the file: their sizes, their pixels, and
+ * how the pack says so.
  */
 #include "tests/packs/packer_support.h"
 #include "tests/support/assert_words.h"
@@ -17,11 +17,14 @@
 
 #include <cmocka.h>
 
-static void check_size(const struct mr_packed_sample *sample, uint32_t encoding, uint32_t width, uint32_t height)
+static void check_size(const struct mr_packed_sample *sample, uint32_t encoding, uint32_t width,
+                       uint32_t height)
 {
-    if (sample->image.encoding != encoding || sample->image.width != width || sample->image.height != height)
-        fail_msg("encoding %u, %u x %u instead of encoding %u, %u x %u (\"%s\")", sample->image.encoding,
-                 sample->image.width, sample->image.height, encoding, width, height, sample->why);
+    if (sample->image.encoding != encoding || sample->image.width != width ||
+        sample->image.height != height)
+        fail_msg("encoding %u, %u x %u instead of encoding %u, %u x %u (\"%s\")",
+                 sample->image.encoding, sample->image.width, sample->image.height, encoding, width,
+                 height, sample->why);
 }
 
 static void sizes_are_those_of_resize_and_of_the_longest_side(void **state)
@@ -30,13 +33,14 @@ static void sizes_are_those_of_resize_and_of_the_longest_side(void **state)
     static const struct {
         uint32_t width, height, max_side, resize, out_width, out_height;
     } cases[] = {
-        {200, 100, 50, 0, 50, 25}, {100, 200, 50, 0, 25, 50}, {200, 33, 64, 0, 64, 11},   {200, 1, 50, 0, 50, 1},
-        {50, 40, 50, 0, 50, 40},   {50, 40, 500, 0, 50, 40},  {200, 100, 0, 50, 100, 50}, {99, 50, 0, 30, 59, 30},
-        {50, 99, 0, 30, 30, 59},   {50, 40, 0, 80, 100, 80},  {64, 64, 0, 32, 32, 32},    {101, 67, 67, 0, 67, 44},
+        {200, 100, 50, 0, 50, 25},  {100, 200, 50, 0, 25, 50}, {200, 33, 64, 0, 64, 11},
+        {200, 1, 50, 0, 50, 1},     {50, 40, 50, 0, 50, 40},   {50, 40, 500, 0, 50, 40},
+        {200, 100, 0, 50, 100, 50}, {99, 50, 0, 30, 59, 30},   {50, 99, 0, 30, 30, 59},
+        {50, 40, 0, 80, 100, 80},   {64, 64, 0, 32, 32, 32},   {101, 67, 67, 0, 67, 44},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct mr_test_image jpeg =
-            mr_test_jpeg(&(struct mr_test_jpeg){.width = cases[i].width, .height = cases[i].height});
+        struct mr_test_image jpeg = mr_test_jpeg(
+            &(struct mr_test_jpeg){.width = cases[i].width, .height = cases[i].height});
         bool same = cases[i].width == cases[i].out_width && cases[i].height == cases[i].out_height;
         for (uint32_t e = MR_PACKED_JPEG; e <= MR_PACKED_DCT; e++) {
             struct mr_packer_options options = {
@@ -59,14 +63,17 @@ static void raw_pixels_are_those_of_resize(void **state)
     for (uint32_t i = 0; i < 12; i++) {
         uint32_t size = 5 + 11 * i;
         struct mr_test_image jpeg = mr_test_jpeg(packer_kind(i));
-        struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_RAW, .resize = size});
+        struct mr_packer *packer =
+            packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_RAW, .resize = size});
         struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
         uint32_t width, height;
         uint8_t *full = mr_test_jpeg_pixels(jpeg.bytes, jpeg.len, &width, &height);
         struct image image = image_make(width, height, 3);
         memcpy(image.pixels, full, (size_t)width * height * 3);
         reference_resize(&image, sample.image.width, sample.image.height, MR_BILINEAR);
-        assert_int_equal(sample.image.width < sample.image.height ? sample.image.width : sample.image.height, size);
+        assert_int_equal(sample.image.width < sample.image.height ? sample.image.width
+                                                                  : sample.image.height,
+                         size);
         assert_int_equal(sample.image.len, (size_t)image.width * (size_t)image.height * 3);
         assert_memory_equal(sample.bytes, image.pixels, sample.image.len);
         image_free(&image);
@@ -114,12 +121,14 @@ static double difference(const uint8_t *a, const uint8_t *b, size_t n)
 static void quality_alone_makes_every_jpeg_anew_and_nothing_else(void **state)
 {
     (void)state;
-    struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 160, .height = 120, .quality = 97});
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 30, .height = 30, .colour_type = 2});
+    struct mr_test_image jpeg =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 160, .height = 120, .quality = 97});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 30, .height = 30, .colour_type = 2});
     size_t last = 0;
     for (uint32_t quality = 20; quality <= 95; quality += 25) {
-        struct mr_packer *packer =
-            packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_JPEG, .quality = quality});
+        struct mr_packer *packer = packer_make(
+            &(struct mr_packer_options){.encoding = MR_PACKED_JPEG, .quality = quality});
         struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
         uint32_t width, height;
         assert_true(sample.made_anew);
@@ -153,7 +162,8 @@ static void coefficients_made_anew_are_those_of_the_jpeg_made_anew(void **state)
         assert_true(a.made_anew && b.made_anew);
         assert_int_equal(b.image.encoding, MR_PACKED_DCT);
         assert_int_equal(a.image.orientation, b.image.orientation);
-        assert_int_equal(a.image.orientation, packer_kind(i)->orientation ? packer_kind(i)->orientation : 1);
+        assert_int_equal(a.image.orientation,
+                         packer_kind(i)->orientation ? packer_kind(i)->orientation : 1);
         assert_int_equal(b.template.n_components, packer_kind(i)->colour == MR_TEST_GREY ? 1 : 3);
         uint32_t width, height;
         uint8_t *full = mr_test_jpeg_pixels(a.bytes, a.image.len, &width, &height);
@@ -170,9 +180,10 @@ static void coefficients_made_anew_are_those_of_the_jpeg_made_anew(void **state)
 static void a_large_png_becomes_a_jpeg_and_a_small_one_stays(void **state)
 {
     (void)state;
-    struct mr_packer *packer = packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT, .max_side = 50});
-    struct mr_test_image png =
-        mr_test_png(&(struct mr_test_png){.width = 90, .height = 30, .colour_type = 2, .orientation = 3});
+    struct mr_packer *packer =
+        packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_DCT, .max_side = 50});
+    struct mr_test_image png = mr_test_png(
+        &(struct mr_test_png){.width = 90, .height = 30, .colour_type = 2, .orientation = 3});
     struct mr_packed_sample sample = packer_pack(packer, png.bytes, png.len);
     check_size(&sample, MR_PACKED_DCT, 50, 17);
     assert_int_equal(sample.image.orientation, 3);
@@ -188,8 +199,8 @@ static void a_large_png_becomes_a_jpeg_and_a_small_one_stays(void **state)
 static void what_would_be_too_large_is_kept(void **state)
 {
     (void)state;
-    struct mr_packer *packer =
-        packer_make(&(struct mr_packer_options){.encoding = MR_PACKED_RAW, .resize = 200, .limits.max_pixels = 30000});
+    struct mr_packer *packer = packer_make(&(struct mr_packer_options){
+        .encoding = MR_PACKED_RAW, .resize = 200, .limits.max_pixels = 30000});
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 100});
     struct mr_packed_sample sample = packer_pack(packer, jpeg.bytes, jpeg.len);
     check_size(&sample, MR_PACKED_JPEG, 100, 100);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A packer that keeps files and makes marks: in everything else its samples are those of a packer that makes none, and
- * marks that were altered, or that are of other bytes, are found.
+ * A packer that keeps files and makes marks: in everything else its samples are those of a packer
+ * that makes none, and marks that were altered, or that are of other bytes, are found.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,13 +57,16 @@ static bool check_file(const struct packers *packers, const struct mr_test_image
     assert_memory_equal(sample.bytes, file->bytes, file->len);
     if (!marked)
         return false;
-    assert_int_equal(mr_packer_try(packers->plain, &sample.image, sample.bytes, NULL), MR_OK); /* without a warning */
-    assert_int_equal(mr_packer_check_marks(packers->plain, &sample.image, sample.bytes, sample.image.marks,
-                                           sample.image.marks_len, NULL),
+    /* without a warning */
+    assert_int_equal(mr_packer_try(packers->plain, &sample.image, sample.bytes, NULL), MR_OK);
+    assert_int_equal(mr_packer_check_marks(packers->plain, &sample.image, sample.bytes,
+                                           sample.image.marks, sample.image.marks_len, NULL),
                      MR_OK);
     const uint8_t *restored;
     size_t len;
-    assert_int_equal(mr_packer_restore(packers->plain, &sample.image, sample.bytes, &restored, &len, NULL), MR_OK);
+    assert_int_equal(
+        mr_packer_restore(packers->plain, &sample.image, sample.bytes, &restored, &len, NULL),
+        MR_OK);
     assert_ptr_equal(restored, sample.bytes);
     assert_int_equal(len, file->len);
     return true;
@@ -84,7 +87,8 @@ static void baseline_files_of_one_scan_have_marks(void **state)
             fail_msg("kind %u", i);
         mr_test_image_free(&jpeg);
     }
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
     assert_false(check_file(*state, &png));
     mr_test_image_free(&png);
 }
@@ -106,19 +110,21 @@ static void odd_files_are_kept_as_they_are_kept_without_marks(void **state)
     assert_in_range(n_marked, 1, 180); /* some changes are pixels of another value, and no more */
 }
 
-static void expect_refused(struct packers *packers, const struct mr_packed_image *image, const uint8_t *bytes,
-                           const uint8_t *marks, size_t marks_len, const char *words)
+static void expect_refused(struct packers *packers, const struct mr_packed_image *image,
+                           const uint8_t *bytes, const uint8_t *marks, size_t marks_len,
+                           const char *words)
 {
     mr_error error = {0};
-    assert_error(mr_packer_check_marks(packers->plain, image, bytes, marks, marks_len, &error), MR_ERR_DAMAGED, &error,
-                 words);
+    assert_error(mr_packer_check_marks(packers->plain, image, bytes, marks, marks_len, &error),
+                 MR_ERR_DAMAGED, &error, words);
 }
 
 static void marks_of_something_else_are_found(void **state)
 {
     struct packers *packers = *state;
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70});
-    struct mr_test_image other = mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .seed = 1});
+    struct mr_test_image other =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .seed = 1});
     struct mr_packed_sample sample = packer_pack(packers->marking, jpeg.bytes, jpeg.len);
     size_t len = sample.image.marks_len;
     uint8_t *marks = malloc(len);
@@ -137,17 +143,21 @@ static void marks_of_something_else_are_found(void **state)
     expect_refused(packers, &sample.image, sample.bytes, NULL, 0, "its marks were altered");
     struct mr_packed_image image = sample.image;
     image.len = other.len;
-    expect_refused(packers, &image, other.bytes, marks, len, "its marks are not those of its bytes");
+    expect_refused(packers, &image, other.bytes, marks, len,
+                   "its marks are not those of its bytes");
     image.len = jpeg.len / 2;
-    expect_refused(packers, &image, jpeg.bytes, marks, len, "it has marks, but its file can have none: ");
+    expect_refused(packers, &image, jpeg.bytes, marks, len,
+                   "it has marks, but its file can have none: ");
     image = sample.image;
     image.width--;
-    expect_refused(packers, &image, jpeg.bytes, marks, len, "its entry in the index is not that of its bytes");
+    expect_refused(packers, &image, jpeg.bytes, marks, len,
+                   "its entry in the index is not that of its bytes");
     struct mr_packed_template template = *sample.image.template;
     template.quant[1][5]++;
     image = sample.image;
     image.template = &template;
-    expect_refused(packers, &image, jpeg.bytes, marks, len, "its entry in the index is not that of its bytes");
+    expect_refused(packers, &image, jpeg.bytes, marks, len,
+                   "its entry in the index is not that of its bytes");
     free(marks);
     mr_test_image_free(&jpeg);
     mr_test_image_free(&other);
@@ -171,9 +181,11 @@ static void libjpeg_alone_makes_no_marks_and_looks_at_checksums(void **state)
     uint8_t *marks = malloc(len);
     assert_non_null(marks);
     memcpy(marks, sample.image.marks, len);
-    assert_int_equal(mr_packer_check_marks(stock, &sample.image, sample.bytes, marks, len, NULL), MR_OK);
+    assert_int_equal(mr_packer_check_marks(stock, &sample.image, sample.bytes, marks, len, NULL),
+                     MR_OK);
     marks[len / 2] ^= 1;
-    assert_int_equal(mr_packer_check_marks(stock, &sample.image, sample.bytes, marks, len, NULL), MR_ERR_DAMAGED);
+    assert_int_equal(mr_packer_check_marks(stock, &sample.image, sample.bytes, marks, len, NULL),
+                     MR_ERR_DAMAGED);
     free(marks);
     mr_packer_destroy(stock);
     mr_test_image_free(&jpeg);

@@ -30,7 +30,8 @@ static struct mr_test_image restore(const struct mr_packed_sample *sample)
     const uint8_t *bytes;
     size_t len;
     mr_error error;
-    assert_ok(mr_packer_restore(packer, &sample->image, sample->bytes, &bytes, &len, &error), &error);
+    assert_ok(mr_packer_restore(packer, &sample->image, sample->bytes, &bytes, &len, &error),
+              &error);
     struct mr_test_image file = {malloc(len), len};
     assert_non_null(file.bytes);
     memcpy(file.bytes, bytes, len);
@@ -89,7 +90,10 @@ static void files_that_are_made_are_no_longer_than_they_must_be(void **state)
     mr_packer_destroy(packer);
 }
 
-/* Arithmetic codes may have coefficients of more than 10 bits; a Huffman-coded JPEG of 8 bits may not. */
+/*
+ * Arithmetic codes may have coefficients of more than 10 bits; a Huffman-coded JPEG of 8 bits may
+ * not.
+ */
 static void coefficients_that_no_jpeg_can_have_are_named(void **state)
 {
     (void)state;
@@ -102,7 +106,9 @@ static void coefficients_that_no_jpeg_can_have_are_named(void **state)
         size_t len;
         mr_error error;
         assert_true(packed_sample_make(&extreme, MR_PACKED_DCT, &sample));
-        assert_int_equal(mr_packer_restore(packer, &sample.image, sample.bytes, &file, &len, &error), MR_ERR_DAMAGED);
+        assert_int_equal(
+            mr_packer_restore(packer, &sample.image, sample.bytes, &file, &len, &error),
+            MR_ERR_DAMAGED);
         assert_string_equal(error.text, "DCT coefficient out of range");
         packed_sample_free(&sample);
         mr_test_image_free(&extreme);
@@ -186,7 +192,8 @@ static void tiles_that_claim_too_much_are_damaged(void **state)
         mr_error error;
         char words[40];
         bytes[size] = bytes[size + 1] = 0xff;
-        assert_int_equal(mr_packer_restore(other, &sample.image, bytes, &file, &len, &error), MR_ERR_DAMAGED);
+        assert_int_equal(mr_packer_restore(other, &sample.image, bytes, &file, &len, &error),
+                         MR_ERR_DAMAGED);
         snprintf(words, sizeof words, "row %u ", i / n_tiles);
         assert_words(error.text, words);
         free(bytes);

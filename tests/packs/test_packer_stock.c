@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A packer that decodes by our decoder of scans gives the samples of one that decodes by libjpeg alone, from good files
- * and from odd ones: the same bytes, and the same reasons for files that are kept as they are.
+ * A packer that decodes by our decoder of scans gives the samples of one that decodes by libjpeg
+ * alone, from good files and from odd ones: the same bytes, and the same reasons for files that are
+ * kept as they are.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +41,8 @@ static int free_packers(void **state)
     return 0;
 }
 
-static void check_same(const struct packers *packers, const struct mr_test_image *file, const char *what)
+static void check_same(const struct packers *packers, const struct mr_test_image *file,
+                       const char *what)
 {
     struct mr_packed_sample own = packer_pack(packers->own, file->bytes, file->len);
     struct mr_packed_sample stock = packer_pack(packers->stock, file->bytes, file->len);
@@ -63,7 +65,8 @@ static void good_files_become_the_same_samples(void **state)
         mr_test_image_free(&jpeg);
     }
     for (uint32_t i = 0; i < 18; i++) {
-        struct mr_test_scan options = {.width = 50 + i, .height = 60, .seed = i, .code = i % 3, .restart = i % 4};
+        struct mr_test_scan options = {
+            .width = 50 + i, .height = 60, .seed = i, .code = i % 3, .restart = i % 4};
         options.n_components = i % 2 ? 3 : 1;
         options.dc_grows = i == 17; /* libjpeg lets them wrap */
         struct mr_test_image jpeg = mr_test_scan(&options);
@@ -95,8 +98,10 @@ static void odd_files_are_kept_for_the_same_reasons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(good_files_become_the_same_samples, make_packers, free_packers),
-        cmocka_unit_test_setup_teardown(odd_files_are_kept_for_the_same_reasons, make_packers, free_packers),
+        cmocka_unit_test_setup_teardown(good_files_become_the_same_samples, make_packers,
+                                        free_packers),
+        cmocka_unit_test_setup_teardown(odd_files_are_kept_for_the_same_reasons, make_packers,
+                                        free_packers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

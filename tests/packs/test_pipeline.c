@@ -167,7 +167,8 @@ static bool tick(void *user)
     return rig->cancels && rig->n_taken > 0;
 }
 
-static mr_status run_pipeline(struct rig *rig, uint64_t first, uint64_t end, uint32_t n_workers, mr_error *error)
+static mr_status run_pipeline(struct rig *rig, uint64_t first, uint64_t end, uint32_t n_workers,
+                              mr_error *error)
 {
     const struct mr_pipeline_work work = {.catalog = mr_dataset_catalog(rig->dataset),
                                           .first = first,
@@ -216,7 +217,8 @@ static void results_that_wait_are_bounded_in_number(void **state)
     rig->take_ms = 2;
     rig->n_slow = 60;
     assert_int_equal(run_pipeline(rig, 0, N, 2, NULL), MR_OK);
-    assert_true(rig->most_waiting > 2 && rig->most_waiting <= 2 * 8 + 1); /* the one being taken is no longer held */
+    /* the one being taken is no longer held */
+    assert_true(rig->most_waiting > 2 && rig->most_waiting <= 2 * 8 + 1);
 }
 
 static void results_that_wait_are_bounded_in_bytes(void **state)
@@ -226,7 +228,9 @@ static void results_that_wait_are_bounded_in_bytes(void **state)
     rig->take_ms = 2;
     rig->n_slow = N;
     assert_int_equal(run_pipeline(rig, 0, 60, 2, NULL), MR_OK);
-    /* And those that were claimed before: 4 reads of each worker, but for the one that it works on. */
+    /*
+     * And those that were claimed before: 4 reads of each worker, but for the one that it works on.
+     */
     assert_in_range(rig->most_waiting, 1, 2 + 2 * 4 + 1);
     assert_int_equal(rig->n_taken, 60);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table that breaks a rule. A handle of this table stands for one of the real table, which the real functions must
- * get. Its streams are the real ones, because callers look at them.
+ * The table that breaks a rule. A handle of this table stands for one of the real table, which the
+ * real functions must get. Its streams are the real ones, because callers look at them.
  */
 #include "tests/pinned/broken_table.h"
 
@@ -27,13 +27,17 @@ struct handle {
     struct delayed delayed[MAX_DELAYED];
     uint32_t n_delayed;
     uint32_t n_records; /* at issue on the copy stream: three per batch, the last one says filled */
-    bool has_finished;  /* where the finish has its own stream: its first record after a finish says that it has read */
+    bool has_finished;  /* where the finish has its own stream: its first record after a finish
+                           says that it has read */
     void *was_read[2];  /* those events */
     uint32_t n_was_read;
 };
 
-/* The rule, what the copier does now, and how many calls of the kind that the rule looks at it has made so far: static,
- * because the table's functions get no pointer by which a test could tell them. */
+/*
+ * The rule, what the copier does now, and how many calls of the kind that the rule looks at it has
+ * made so far: static, because the table's functions get no pointer by which a test could tell
+ * them.
+ */
 static enum broken_rule rule;
 static enum schedule_phase phase_now;
 static uint32_t n_seen;
@@ -90,8 +94,8 @@ static mr_status enter(struct mr_device_handle *handle, mr_error *error)
     return mr_device_cuda.enter(own(handle)->real, error);
 }
 
-static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
-                     mr_error *error)
+static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes,
+                     uint32_t n_slots, mr_error *error)
 {
     return mr_device_cuda.pin(own(handle)->real, base, slot_bytes, n_slots, error);
 }
@@ -101,7 +105,8 @@ static void unpin(struct mr_device_handle *handle)
     mr_device_cuda.unpin(own(handle)->real);
 }
 
-static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out,
+                       mr_error *error)
 {
     return mr_device_cuda.alloc(own(handle)->real, len_bytes, memory_out, error);
 }
@@ -124,7 +129,8 @@ static mr_status do_delayed(struct handle *h, const struct delayed *d, mr_error 
     switch (d->kind) {
     case DELAYED_COPY: return mr_device_cuda.copy_in(h->real, d->to, d->from, d->len_bytes, error);
     case DELAYED_FINISH: return mr_device_cuda.finish(h->real, &d->job, error);
-    case DELAYED_COPY_OUT: return mr_device_cuda.copy_out(h->real, d->to, d->from, d->len_bytes, error);
+    case DELAYED_COPY_OUT:
+        return mr_device_cuda.copy_out(h->real, d->to, d->from, d->len_bytes, error);
     default: return mr_device_cuda.record(h->real, d->to, (void *)d->from, error);
     }
 }
@@ -146,13 +152,16 @@ static void swap_stream(struct handle *h, void **stream)
     *stream = other;
 }
 
-static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
-                         mr_error *error)
+static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host,
+                         uint64_t len_bytes, mr_error *error)
 {
     struct handle *h = own(handle);
     if (rule == BROKEN_FILLED_BEFORE_COPY && phase_now == PHASE_ISSUE)
-        return delay(h, &(struct delayed){.kind = DELAYED_COPY, .to = device, .from = host, .len_bytes = len_bytes});
-    bool elsewhere = rule == BROKEN_SMALL_ON_ANOTHER_STREAM && phase_now == PHASE_ISSUE && n_seen++ % 2 == 1;
+        return delay(h,
+                     &(struct delayed){
+                         .kind = DELAYED_COPY, .to = device, .from = host, .len_bytes = len_bytes});
+    bool elsewhere =
+        rule == BROKEN_SMALL_ON_ANOTHER_STREAM && phase_now == PHASE_ISSUE && n_seen++ % 2 == 1;
     if (elsewhere)
         swap_stream(h, &h->real->copy_stream);
     mr_status status = mr_device_cuda.copy_in(h->real, device, host, len_bytes, error);
@@ -161,17 +170,19 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
     return status;
 }
 
-static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
-                          mr_error *error)
+static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
+                          uint64_t len_bytes, mr_error *error)
 {
     struct handle *h = own(handle);
     if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
-        return delay(h,
-                     &(struct delayed){.kind = DELAYED_COPY_OUT, .to = host, .from = device, .len_bytes = len_bytes});
+        return delay(
+            h, &(struct delayed){
+                   .kind = DELAYED_COPY_OUT, .to = host, .from = device, .len_bytes = len_bytes});
     return mr_device_cuda.copy_out(h->real, host, device, len_bytes, error);
 }
 
-static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job,
+                        mr_error *error)
 {
     struct handle *h = own(handle);
     void **stream = h->real->finish_stream ? &h->real->finish_stream : &h->real->copy_stream;
@@ -208,7 +219,9 @@ static bool is_was_read(const struct handle *h, const void *event)
     return event == h->was_read[0] || event == h->was_read[1];
 }
 
-/* At issue: is this the record that says filled? Of the two events that say a staging was read, the addresses are kept.
+/*
+ * At issue: is this the record that says filled? Of the two events that say a staging was read, the
+ * addresses are kept. /
  */
 static bool says_filled(struct handle *h, void *event, const void *stream)
 {
@@ -229,7 +242,8 @@ static mr_status record(struct mr_device_handle *handle, void *event, void *stre
     struct handle *h = own(handle);
     if (phase_now == PHASE_RELEASE) {
         n_seen++;
-        if (rule == BROKEN_RELEASE_RECORDS_NOTHING || (rule == BROKEN_RELEASE_RECORDS_ONE && n_seen > 1))
+        if (rule == BROKEN_RELEASE_RECORDS_NOTHING ||
+            (rule == BROKEN_RELEASE_RECORDS_ONE && n_seen > 1))
             return MR_OK;
         if (rule == BROKEN_RELEASE_RECORDS_LATE)
             return delay(h, &(struct delayed){.kind = DELAYED_RECORD, .to = event, .from = stream});
@@ -243,7 +257,8 @@ static mr_status record(struct mr_device_handle *handle, void *event, void *stre
     return is_filled || rule == BROKEN_RELEASE_RECORDS_LATE ? catch_up(h, error) : MR_OK;
 }
 
-static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event, mr_error *error)
+static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event,
+                          mr_error *error)
 {
     struct handle *h = own(handle);
     bool at_issue = phase_now == PHASE_ISSUE;
@@ -273,7 +288,8 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
 }
 
 /* Where events have not ended, CUDA says so; this is not what the rules are about. */
-static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out,
+                         mr_error *error)
 {
     *ns_out = 0;
     if (rule != BROKEN_NOTHING)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fixture of a small copier. As real workers do, it fills a slot only when it is free: batch n is in slot n modulo
- * the number of slots, and its copy is awaited before the slot's turn comes again.
+ * The fixture of a small copier. As real workers do, it fills a slot only when it is free: batch n
+ * is in slot n modulo the number of slots, and its copy is awaited before the slot's turn comes
+ * again.
  */
 #include "tests/pinned/copier_fixture.h"
 
@@ -42,11 +43,13 @@ void fixture_open(struct copier_fixture *f, const struct double_options *options
                                          &(struct mr_slot_shape){.n_slots = FIXTURE_SLOTS,
                                                                  .n_workers = 1,
                                                                  .batch_size = FIXTURE_BATCH,
-                                                                 .sample_bytes = (uint64_t)HEIGHT * WIDTH * CHANNELS,
+                                                                 .sample_bytes = (uint64_t)HEIGHT *
+                                                                                 WIDTH * CHANNELS,
                                                                  .label_bytes = 8},
                                          &f->error),
                      MR_OK);
-    assert_int_equal(mr_placement_resolve(names != NULL ? names : &one, &f->placement, &f->error), MR_OK);
+    assert_int_equal(mr_placement_resolve(names != NULL ? names : &one, &f->placement, &f->error),
+                     MR_OK);
     f->slab = aligned_alloc(4096, (f->oracle.layout.slab_bytes + 4095) / 4096 * 4096);
     assert_non_null(f->slab);
     memset(f->slab, 0, f->oracle.layout.slab_bytes);
@@ -128,7 +131,8 @@ void fixture_check(struct copier_fixture *f, uint32_t buffer, uint64_t sequence)
         struct mr_copied_part part = mr_copier_part(f->copier, buffer, i);
         if (!oracle_check_image(&f->oracle, sequence, part.first_row, part.n_rows,
                                 view_of(part.image, part.image_device), why) ||
-            !oracle_check_small(&f->oracle, sequence, FIXTURE_BATCH, view_of(part.small, part.label_device), why))
+            !oracle_check_small(&f->oracle, sequence, FIXTURE_BATCH,
+                                view_of(part.small, part.label_device), why))
             fail_msg("part %u: %s", i, why);
     }
 }

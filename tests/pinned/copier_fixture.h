@@ -14,13 +14,16 @@ struct copier_fixture {
     struct oracle oracle;
     struct mr_placement placement;
     uint8_t *slab;
-    bool overlaps;            /* from the environment, as in a loader; may be changed before create */
+    bool overlaps;            /* from the environment, as in a loader; may be changed before
+                                 create */
     struct mr_copier *copier; /* NULL until created */
     uint32_t n_batches;       /* issued so far; the next one's number */
     mr_error error;           /* of the last step that failed */
 };
 
-/* Opens the double; names NULL: "cuda:0". Slots of 4 samples of 5 x 4 x 3 u8, finished to f32 NCHW. */
+/*
+ * Opens the double; names NULL: "cuda:0". Slots of 4 samples of 5 x 4 x 3 u8, finished to f32 NCHW.
+ */
 void fixture_open(struct copier_fixture *f, const struct double_options *options,
                   const struct mr_placement_names *names);
 /* The copier, if there is one, and the slab, and the double, whose findings are returned. */

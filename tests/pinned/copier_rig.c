@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See copier_rig.h. The oracle is written again here, value by value, and shares nothing with pinned/finish.c. */
+/*
+ * See copier_rig.h. The oracle is written again here, value by value, and shares nothing with
+ * pinned/finish.c.
+ */
 #include "tests/pinned/copier_rig.h"
 
 #include <math.h>
@@ -56,7 +59,8 @@ void copier_rig_init(struct copier_rig *rig, uint32_t batch_size, bool floats)
     }
 }
 
-void copier_rig_place(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t first_id, uint32_t n_parts)
+void copier_rig_place(struct copier_rig *rig, const struct mr_device_ops *ops, int32_t first_id,
+                      uint32_t n_parts)
 {
     rig->placement = (struct mr_placement){.n_parts = n_parts, .n_devices = n_parts};
     for (uint32_t i = 0; i < n_parts; i++) {
@@ -108,11 +112,12 @@ struct mr_slot_view copier_rig_fill(struct copier_rig *rig, uint32_t slot, uint3
     for (uint32_t row = 0; row < rig->layout.batch_size; row++) {
         view.mask[row] = 1;
         view.index[row] = 1000 + (int64_t)row;
-        view.descriptors[row] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
-                                                       .offset = row * rig->layout.sample_bytes,
-                                                       .len = SAMPLE_BYTES,
-                                                       .place = row,
-                                                       .box = {0, 0, COPIER_RIG_WIDTH, COPIER_RIG_HEIGHT}};
+        view.descriptors[row] =
+            (struct mr_descriptor){.encoding = MR_ENCODING_U8,
+                                   .offset = row * rig->layout.sample_bytes,
+                                   .len = SAMPLE_BYTES,
+                                   .place = row,
+                                   .box = {0, 0, COPIER_RIG_WIDTH, COPIER_RIG_HEIGHT}};
     }
     return view;
 }
@@ -122,13 +127,15 @@ static void check_floats(const struct copier_rig *rig, const uint8_t *lent, cons
     for (uint32_t c = 0; c < COPIER_RIG_CHANNELS; c++)
         for (uint32_t i = 0; i < PIXELS; i++) {
             uint8_t x = pixels[i * COPIER_RIG_CHANNELS + c];
-            float want =
-                rig->finish.exact ? rig->finish.table[c][x] : fmaf((float)x, rig->finish.scale[c], rig->finish.bias[c]);
+            float want = rig->finish.exact
+                             ? rig->finish.table[c][x]
+                             : fmaf((float)x, rig->finish.scale[c], rig->finish.bias[c]);
             assert_memory_equal(lent + (c * PIXELS + i) * sizeof want, &want, sizeof want);
         }
 }
 
-static void check_part(const struct copier_rig *rig, const struct mr_copied_part *part, const struct mr_slot_view *slot)
+static void check_part(const struct copier_rig *rig, const struct mr_copied_part *part,
+                       const struct mr_slot_view *slot)
 {
     uint64_t row_bytes = rig->finish.needed ? SAMPLE_BYTES * sizeof(float) : SAMPLE_BYTES;
     for (uint32_t i = 0; i < part->n_rows; i++) {
@@ -142,7 +149,8 @@ static void check_part(const struct copier_rig *rig, const struct mr_copied_part
     assert_memory_equal(part->small, slot->data + rig->layout.label_off, rig->layout.small_bytes);
 }
 
-void copier_rig_check(const struct copier_rig *rig, uint32_t buffer, const struct mr_slot_view *slot, uint32_t n_rows)
+void copier_rig_check(const struct copier_rig *rig, uint32_t buffer,
+                      const struct mr_slot_view *slot, uint32_t n_rows)
 {
     uint32_t next_row = 0;
     uint32_t n_parts = mr_copier_n_parts(rig->copier, buffer);

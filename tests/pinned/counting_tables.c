@@ -18,6 +18,7 @@ static mr_status count(uint32_t *n_out, mr_error *error)
     return counting->n ? MR_OK : mr_error_set(error, MR_ERR_NO_DEVICE, "no driver in this test");
 }
 
-static const struct mr_device_ops counting_cuda = {.name = "cuda", .kind = MR_DEVICE_CUDA, .count = count};
+static const struct mr_device_ops counting_cuda = {
+    .name = "cuda", .kind = MR_DEVICE_CUDA, .count = count};
 
 const struct mr_device_ops *const mr_device_tables[] = {&mr_device_host, &counting_cuda, NULL};

@@ -6,7 +6,8 @@
 #include "pinned/device.h"
 
 struct counting {
-    mr_status (*count)(uint32_t *n_out, mr_error *error); /* what is called; NULL: n, or "no driver" when it is 0 */
+    /* what is called; NULL: n, or "no driver" when it is 0 */
+    mr_status (*count)(uint32_t *n_out, mr_error *error);
     uint32_t n;
     uint32_t n_calls; /* in this process */
 };

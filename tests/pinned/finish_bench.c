@@ -21,7 +21,8 @@ float finish_bench_fused(uint32_t x, float scale, float bias)
 static double nearest(double value, int mantissa_bits, int least_exponent)
 {
     int exponent = value == 0.0 ? least_exponent : ilogb(value);
-    double step = ldexp(1.0, (exponent < least_exponent ? least_exponent : exponent) - mantissa_bits);
+    double step =
+        ldexp(1.0, (exponent < least_exponent ? least_exponent : exponent) - mantissa_bits);
     return rint(value / step) * step;
 }
 
@@ -67,7 +68,8 @@ void finish_bench_put(uint8_t *out, size_t at, size_t size, uint32_t bits)
 }
 
 /* One finished sample; pixels NULL: zeros. */
-void finish_bench_sample(const struct finish_bench *b, const uint8_t *pixels, uint32_t flip, uint8_t *out)
+void finish_bench_sample(const struct finish_bench *b, const uint8_t *pixels, uint32_t flip,
+                         uint8_t *out)
 {
     const struct mr_finish *f = &b->finish;
     size_t size = f->dtype == MR_F32 ? 4 : f->dtype == MR_U8 ? 1 : 2;
@@ -75,16 +77,19 @@ void finish_bench_sample(const struct finish_bench *b, const uint8_t *pixels, ui
     for (size_t y = 0; y < h; y++)
         for (size_t x = 0; x < w; x++)
             for (size_t c = 0; c < f->out_channels; c++) {
-                size_t from_y = flip == 2 || flip == 3 ? h - 1 - y : y, from_x = flip == 1 || flip == 3 ? w - 1 - x : x;
-                size_t at = f->layout == MR_NCHW ? (c * h + y) * w + x : (y * w + x) * f->out_channels + c;
+                size_t from_y = flip == 2 || flip == 3 ? h - 1 - y : y,
+                       from_x = flip == 1 || flip == 3 ? w - 1 - x : x;
+                size_t at =
+                    f->layout == MR_NCHW ? (c * h + y) * w + x : (y * w + x) * f->out_channels + c;
                 bool is_zero = !pixels || c >= f->channels;
-                finish_bench_put(out, at, size,
-                                 is_zero ? 0 : b->bits[c][pixels[(from_y * w + from_x) * f->channels + c]]);
+                finish_bench_put(
+                    out, at, size,
+                    is_zero ? 0 : b->bits[c][pixels[(from_y * w + from_x) * f->channels + c]]);
             }
 }
 
-void finish_bench_open(struct finish_bench *b, uint32_t channels, uint32_t out_channels, uint32_t layout,
-                       uint32_t dtype, uint32_t exact)
+void finish_bench_open(struct finish_bench *b, uint32_t channels, uint32_t out_channels,
+                       uint32_t layout, uint32_t dtype, uint32_t exact)
 {
     *b = (struct finish_bench){.finish = {.needed = 1,
                                           .height = HEIGHT,
@@ -98,7 +103,8 @@ void finish_bench_open(struct finish_bench *b, uint32_t channels, uint32_t out_c
     memcpy(b->finish.bias, finish_bench_biases, sizeof finish_bench_biases);
     for (uint32_t c = 0; c < 4; c++)
         for (uint32_t x = 0; x < 256; x++)
-            b->finish.table[c][x] = ((float)x / 255.0f - 0.1f * (float)(c + 4)) / (0.21f + 0.01f * (float)c);
+            b->finish.table[c][x] =
+                ((float)x / 255.0f - 0.1f * (float)(c + 4)) / (0.21f + 0.01f * (float)c);
     for (uint32_t c = 0; c < 4; c++)
         for (uint32_t x = 0; x < 256; x++)
             b->bits[c][x] = finish_bench_bits(&b->finish, c, (uint8_t)x);
@@ -107,7 +113,8 @@ void finish_bench_open(struct finish_bench *b, uint32_t channels, uint32_t out_c
     b->staging = malloc(ROWS * b->in_bytes);
     b->out = malloc(ROWS * b->out_bytes);
     b->expected = malloc(ROWS * b->out_bytes);
-    for (size_t i = 0; i < ROWS * b->in_bytes; i++) /* each channel of each sample has all 256 values */
+    /* each channel of each sample has all 256 values */
+    for (size_t i = 0; i < ROWS * b->in_bytes; i++)
         b->staging[i] = (uint8_t)(i / channels * 37 + i % channels * 101 + i / b->in_bytes * 59);
     for (uint32_t i = 0; i < ROWS; i++)
         b->descriptors[i] = (struct mr_descriptor){.encoding = MR_ENCODING_U8,
@@ -150,7 +157,8 @@ static void run_by_pixels(const struct mr_finish_job *job)
     }
 }
 
-void (*const finish_bench_runs[2])(const struct mr_finish_job *job) = {mr_finish_run, run_by_pixels};
+void (*const finish_bench_runs[2])(const struct mr_finish_job *job) = {mr_finish_run,
+                                                                       run_by_pixels};
 
 /* Both ways; what was not to be written must stay as it was in both buffers. */
 void finish_bench_expect(struct finish_bench *b, const uint32_t *status)
@@ -161,14 +169,17 @@ void finish_bench_expect(struct finish_bench *b, const uint32_t *status)
         finish_bench_runs[run](&b->job);
         for (uint32_t i = 0; i < ROWS; i++)
             if (b->status[i] != status[i])
-                fail_msg("way %u, descriptor %u: status %u instead of %u", run, i, b->status[i], status[i]);
+                fail_msg("way %u, descriptor %u: status %u instead of %u", run, i, b->status[i],
+                         status[i]);
         bool is_equal = memcmp(b->out, b->expected, ROWS * b->out_bytes) == 0;
         for (size_t i = 0; i < ROWS * b->out_bytes && !is_equal; i++)
             if (b->out[i] != b->expected[i])
-                fail_msg("way %u, channels %u of %u, layout %u, dtype %u, exact %u: byte %zu of row %zu is %02x, not "
+                fail_msg("way %u, channels %u of %u, layout %u, dtype %u, exact %u: byte %zu of "
+                         "row %zu is %02x, not "
                          "%02x",
-                         run, b->finish.channels, b->finish.out_channels, b->finish.layout, b->finish.dtype,
-                         b->finish.exact, i % b->out_bytes, i / b->out_bytes, b->out[i], b->expected[i]);
+                         run, b->finish.channels, b->finish.out_channels, b->finish.layout,
+                         b->finish.dtype, b->finish.exact, i % b->out_bytes, i / b->out_bytes,
+                         b->out[i], b->expected[i]);
     }
 }
 

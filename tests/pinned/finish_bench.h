@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slow oracle of finishing that is written from the descriptor's definition, not from the code: doubles instead of
- * fmaf(), rint() instead of rounding by bits. Buffers are exactly as long as allowed, so the address sanitizer sees one
- * byte too far.
+ * A slow oracle of finishing that is written from the descriptor's definition, not from the code:
+ * doubles instead of fmaf(), rint() instead of rounding by bits. Buffers are exactly as long as
+ * allowed, so the address sanitizer sees one byte too far.
  */
 #ifndef TESTS_PINNED_FINISH_BENCH_H
 #define TESTS_PINNED_FINISH_BENCH_H
@@ -36,18 +36,22 @@ struct finish_bench {
     size_t out_bytes;
 };
 
-void finish_bench_open(struct finish_bench *b, uint32_t channels, uint32_t out_channels, uint32_t layout,
-                       uint32_t dtype, uint32_t exact);
+void finish_bench_open(struct finish_bench *b, uint32_t channels, uint32_t out_channels,
+                       uint32_t layout, uint32_t dtype, uint32_t exact);
 void finish_bench_close(struct finish_bench *b);
 
-/* A byte as a float, rounded once; a value's bits in f32; what a byte or a float becomes in the output's dtype. */
+/*
+ * A byte as a float, rounded once; a value's bits in f32; what a byte or a float becomes in the
+ * output's dtype.
+ */
 float finish_bench_fused(uint32_t x, float scale, float bias);
 uint32_t finish_bench_f32(float value);
 uint32_t finish_bench_bits(const struct mr_finish *f, uint32_t c, uint8_t x);
 uint32_t finish_bench_float_bits(const struct mr_finish *f, float value);
 void finish_bench_put(uint8_t *out, size_t at, size_t size, uint32_t bits);
 /* One finished sample; pixels NULL: zeros. */
-void finish_bench_sample(const struct finish_bench *b, const uint8_t *pixels, uint32_t flip, uint8_t *out);
+void finish_bench_sample(const struct finish_bench *b, const uint8_t *pixels, uint32_t flip,
+                         uint8_t *out);
 
 /* The host's way, and a kernel's: each pixel by itself. */
 extern void (*const finish_bench_runs[2])(const struct mr_finish_job *job);

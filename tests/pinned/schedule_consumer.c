@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer of a schedule: takes batches for streams or for the host, reads them with kernels that compare every
- * byte when they run, and releases them in one of the ways that the interface allows.
+ * The consumer of a schedule: takes batches for streams or for the host, reads them with kernels
+ * that compare every byte when they run, and releases them in one of the ways that the interface
+ * allows.
  *
  * Invariant: its current device is random, and is the same after each call of the copier.
  */
@@ -21,13 +22,16 @@ static void wander(struct schedule_rig *rig)
     choose_device(rig, (int)schedule_draw(&rig->plan, SCHEDULE_GPUS));
 }
 
-/* Labels on the host, for kernels to read: the addresses are the same as long as the copier lives. */
+/*
+ * Labels on the host, for kernels to read: the addresses are the same as long as the copier lives.
+ */
 static void register_labels(struct schedule_rig *rig)
 {
     for (uint32_t b = 0; b < rig->plan.n_buffers; b++)
         schedule_expect_cuda(rig, "cudaHostRegister",
                              cudaHostRegister(mr_copier_part(rig->copier, b, 0).small,
-                                              rig->plan.oracle.layout.small_bytes, cudaHostRegisterPortable));
+                                              rig->plan.oracle.layout.small_bytes,
+                                              cudaHostRegisterPortable));
 }
 
 void schedule_consumer_leave(struct schedule_rig *rig)
@@ -40,7 +44,8 @@ void schedule_consumer_leave(struct schedule_rig *rig)
         schedule_expect_cuda(rig, "cudaDeviceSynchronize", cudaDeviceSynchronize());
     }
     for (uint32_t b = 0; b < rig->plan.n_buffers; b++)
-        schedule_expect_cuda(rig, "cudaHostUnregister", cudaHostUnregister(mr_copier_part(rig->copier, b, 0).small));
+        schedule_expect_cuda(rig, "cudaHostUnregister",
+                             cudaHostUnregister(mr_copier_part(rig->copier, b, 0).small));
 }
 
 void schedule_consumer_open(struct schedule_rig *rig)
@@ -54,7 +59,8 @@ void schedule_consumer_open(struct schedule_rig *rig)
         for (uint32_t i = 1; i < SCHEDULE_STREAMS; i++)
             schedule_expect_cuda(
                 rig, "cudaStreamCreateWithFlags",
-                cudaStreamCreateWithFlags(&rig->streams[gpu][i], i == 1 ? cudaStreamDefault : cudaStreamNonBlocking));
+                cudaStreamCreateWithFlags(&rig->streams[gpu][i],
+                                          i == 1 ? cudaStreamDefault : cudaStreamNonBlocking));
     }
     wander(rig);
 }
@@ -66,7 +72,8 @@ void schedule_consumer_close(struct schedule_rig *rig)
         for (uint32_t i = 1; i < SCHEDULE_STREAMS; i++)
             if (rig->streams[gpu][i] != NULL) {
                 choose_device(rig, gpu);
-                schedule_expect_cuda(rig, "cudaStreamDestroy", cudaStreamDestroy(rig->streams[gpu][i]));
+                schedule_expect_cuda(rig, "cudaStreamDestroy",
+                                     cudaStreamDestroy(rig->streams[gpu][i]));
             }
 }
 
@@ -79,7 +86,8 @@ static void compare(void *user, void *const *views)
     char why[160];
     bool right = read->small
                      ? oracle_check_small(&rig->plan.oracle, read->sequence, read->n, views[0], why)
-                     : oracle_check_image(&rig->plan.oracle, read->sequence, read->first, read->n, views[0], why);
+                     : oracle_check_image(&rig->plan.oracle, read->sequence, read->first, read->n,
+                                          views[0], why);
     read->done = true;
     if (!right && rig->result->n_wrong++ + rig->result->n_failed == 0)
         snprintf(rig->result->why, sizeof rig->result->why, "%s", why);
@@ -92,16 +100,19 @@ static size_t small_len(const struct schedule_rig *rig, uint32_t n_rows)
     return l->geometry_off - l->label_off + n_rows * 8 * sizeof(int32_t);
 }
 
-static void launch(struct schedule_rig *rig, const struct schedule_lane *lane, const struct schedule_read *what,
-                   void *memory, size_t len)
+static void launch(struct schedule_rig *rig, const struct schedule_lane *lane,
+                   const struct schedule_read *what, void *memory, size_t len)
 {
     if (rig->n_reads == SCHEDULE_MAX_READS || len == 0)
         return;
     struct schedule_read *read = &rig->reads[rig->n_reads++];
     *read = *what;
     read->rig = rig;
-    struct double_kernel kernel = {
-        .name = "compare", .accesses = {{.memory = memory, .len = len}}, .n_accesses = 1, .run = compare, .user = read};
+    struct double_kernel kernel = {.name = "compare",
+                                   .accesses = {{.memory = memory, .len = len}},
+                                   .n_accesses = 1,
+                                   .run = compare,
+                                   .user = read};
     choose_device(rig, lane->gpu);
     if (!schedule_expect_cuda(rig, "a kernel", double_launch(lane->stream, &kernel)))
         read->done = true;
@@ -109,12 +120,14 @@ static void launch(struct schedule_rig *rig, const struct schedule_lane *lane, c
 }
 
 /* By a lane, of what it can reach. */
-static void read_part(struct schedule_rig *rig, uint32_t b, uint32_t p, const struct schedule_lane *lane)
+static void read_part(struct schedule_rig *rig, uint32_t b, uint32_t p,
+                      const struct schedule_lane *lane)
 {
     struct schedule_buffer *buffer = &rig->buffers[b];
     struct mr_copied_part part = mr_copier_part(rig->copier, b, p);
     uint32_t what = 1 + schedule_draw(&rig->plan, 3);
-    struct schedule_read read = {.sequence = buffer->sequence, .first = part.first_row, .n = part.n_rows};
+    struct schedule_read read = {
+        .sequence = buffer->sequence, .first = part.first_row, .n = part.n_rows};
     if (lane->gpu == part.image_device.id && what & 1)
         launch(rig, lane, &read, part.image, part.n_rows * rig->plan.oracle.row_bytes);
     read.small = true;
@@ -135,18 +148,21 @@ static void check_unmoved(struct schedule_rig *rig, int before)
     schedule_expect_cuda(rig, "cudaPeekAtLastError", cudaPeekAtLastError());
 }
 
-static void use(struct schedule_rig *rig, uint32_t b, uint32_t p, struct schedule_lane *lane, bool arrives)
+static void use(struct schedule_rig *rig, uint32_t b, uint32_t p, struct schedule_lane *lane,
+                bool arrives)
 {
     int device = -1;
     mr_error error = {0};
     schedule_expect_cuda(rig, "cudaGetDevice", cudaGetDevice(&device));
     schedule_phase(rig, PHASE_USE);
-    schedule_expect(rig, "use", mr_copier_use(rig->copier, b, p, lane->stream, arrives, &error), &error);
+    schedule_expect(rig, "use", mr_copier_use(rig->copier, b, p, lane->stream, arrives, &error),
+                    &error);
     check_unmoved(rig, device);
     lane->named = true;
 }
 
-static struct schedule_lane *add_lane(struct schedule_rig *rig, uint32_t b, uint32_t p, int gpu, uint32_t stream)
+static struct schedule_lane *add_lane(struct schedule_rig *rig, uint32_t b, uint32_t p, int gpu,
+                                      uint32_t stream)
 {
     struct schedule_buffer *buffer = &rig->buffers[b];
     struct schedule_lane *lane = &buffer->lanes[p][buffer->n_lanes[p]++];
@@ -155,7 +171,8 @@ static struct schedule_lane *add_lane(struct schedule_rig *rig, uint32_t b, uint
 }
 
 /* `to` goes on behind what `from` was given so far, by an event of the consumer's own. */
-static void order(struct schedule_rig *rig, const struct schedule_lane *from, const struct schedule_lane *to)
+static void order(struct schedule_rig *rig, const struct schedule_lane *from,
+                  const struct schedule_lane *to)
 {
     cudaEvent_t event = NULL;
     choose_device(rig, from->gpu);
@@ -180,12 +197,13 @@ static void take_part(struct schedule_rig *rig, uint32_t b, uint32_t p)
             use(rig, b, p, lane, p == 0 && buffer->n_lanes[p] == 1);
     }
     if (rig->plan.labels == LABELS_ON_ANOTHER_GPU) {
-        struct schedule_lane *lane =
-            add_lane(rig, b, p, part.label_device.id, 1 + schedule_draw(&rig->plan, SCHEDULE_STREAMS - 1));
+        struct schedule_lane *lane = add_lane(rig, b, p, part.label_device.id,
+                                              1 + schedule_draw(&rig->plan, SCHEDULE_STREAMS - 1));
         if (buffer->lanes_wait)
             use(rig, b, p, lane, false);
     }
-    if (schedule_draw(&rig->plan, 3) == 0) { /* one more, that only the consumer's own event orders */
+    /* one more, that only the consumer's own event orders */
+    if (schedule_draw(&rig->plan, 3) == 0) {
         uint32_t stream = 1 + schedule_draw(&rig->plan, SCHEDULE_STREAMS - 1);
         struct schedule_lane *lane = add_lane(rig, b, p, part.image_device.id, stream);
         if (!rig->faults.read_without_use)
@@ -202,15 +220,17 @@ static void check_parts(struct schedule_rig *rig, uint32_t b)
     uint32_t chunk = (buffer->n_rows + rig->plan.n_parts - 1) / rig->plan.n_parts;
     uint32_t n_parts = chunk == 0 ? 1 : (buffer->n_rows + chunk - 1) / chunk;
     if (buffer->n_parts != n_parts) {
-        schedule_fail(rig, "%u rows are %u parts, not %u", buffer->n_rows, buffer->n_parts, n_parts);
+        schedule_fail(rig, "%u rows are %u parts, not %u", buffer->n_rows, buffer->n_parts,
+                      n_parts);
         buffer->n_parts = 0;
     }
     for (uint32_t p = 0; p < buffer->n_parts; p++) {
         struct mr_copied_part part = mr_copier_part(rig->copier, b, p);
         uint32_t n = buffer->n_rows - p * chunk < chunk ? buffer->n_rows - p * chunk : chunk;
-        if (part.first_row != p * chunk || part.n_rows != n || part.image_device.id != rig->plan.gpus[p])
-            schedule_fail(rig, "part %u of %u rows: rows %u to %u on %d", p, buffer->n_rows, part.first_row,
-                          part.first_row + part.n_rows, (int)part.image_device.id);
+        if (part.first_row != p * chunk || part.n_rows != n ||
+            part.image_device.id != rig->plan.gpus[p])
+            schedule_fail(rig, "part %u of %u rows: rows %u to %u on %d", p, buffer->n_rows,
+                          part.first_row, part.first_row + part.n_rows, (int)part.image_device.id);
     }
 }
 
@@ -221,7 +241,8 @@ static void look_at_labels(struct schedule_rig *rig, uint32_t b)
     for (uint32_t p = 0; p < buffer->n_parts; p++) {
         struct mr_copied_part part = mr_copier_part(rig->copier, b, p);
         if (part.label_device.kind == MR_DEVICE_HOST &&
-            !oracle_check_small(&rig->plan.oracle, buffer->sequence, buffer->n_rows, part.small, why))
+            !oracle_check_small(&rig->plan.oracle, buffer->sequence, buffer->n_rows, part.small,
+                                why))
             schedule_fail(rig, "on the host: %s", why);
     }
 }
@@ -284,17 +305,22 @@ static void sync_lane(struct schedule_rig *rig, const struct schedule_lane *lane
     wander(rig);
 }
 
-static void remember(struct schedule_rig *rig, uint32_t b, uint32_t p, const struct schedule_lane *lane)
+static void remember(struct schedule_rig *rig, uint32_t b, uint32_t p,
+                     const struct schedule_lane *lane)
 {
     int device = -1;
     mr_error error = {0};
     schedule_expect_cuda(rig, "cudaGetDevice", cudaGetDevice(&device));
     schedule_phase(rig, PHASE_USE);
-    schedule_expect(rig, "remember", mr_copier_remember(rig->copier, b, p, lane->stream, &error), &error);
+    schedule_expect(rig, "remember", mr_copier_remember(rig->copier, b, p, lane->stream, &error),
+                    &error);
     check_unmoved(rig, device);
 }
 
-/* A lane that the copier does not know: the host waits for it, a lane that it knows does, or it is told. */
+/*
+ * A lane that the copier does not know: the host waits for it, a lane that it knows does, or it is
+ * told.
+ */
 static void settle_lane(struct schedule_rig *rig, uint32_t b, uint32_t p, uint32_t i)
 {
     struct schedule_buffer *buffer = &rig->buffers[b];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The oracle of the schedules: every byte is a function of (sequence, row, position), so a late, early or mixed-up copy
- * shows.
+ * The oracle of the schedules: every byte is a function of (sequence, row, position), so a late,
+ * early or mixed-up copy shows.
  *
- * Invariant: nothing here shares code with pinned/finish*, or both could be wrong alike. 16-bit floats are therefore
- * found by bisection among the values of the format.
+ * Invariant: nothing here shares code with pinned/finish*, or both could be wrong alike. 16-bit
+ * floats are therefore found by bisection among the values of the format.
  */
 #include "tests/pinned/schedule_oracle.h"
 
@@ -16,7 +16,8 @@ enum { SALT_PIXEL = 1, SALT_LABEL, SALT_INDEX, SALT_GEOMETRY, SALT_KIND };
 
 static uint32_t mix(uint64_t sequence, uint32_t salt, uint32_t row, uint32_t i)
 {
-    uint32_t h = (uint32_t)sequence * 0x9E3779B1u + salt * 0x27D4EB2Fu + row * 0x85EBCA6Bu + i * 0xC2B2AE35u;
+    uint32_t h =
+        (uint32_t)sequence * 0x9E3779B1u + salt * 0x27D4EB2Fu + row * 0x85EBCA6Bu + i * 0xC2B2AE35u;
     h = (h ^ h >> 15) * 0x2C1B3C6Du;
     h = (h ^ h >> 12) * 0x297A2D39u;
     return h ^ h >> 15;
@@ -37,7 +38,8 @@ static uint8_t pixel_of(uint64_t sequence, uint32_t row, uint32_t i)
     return (uint8_t)(mix(sequence, SALT_PIXEL, row, i) >> 24);
 }
 
-static void fill_row(const struct oracle *o, const struct mr_slot_view *view, uint64_t sequence, uint32_t row)
+static void fill_row(const struct oracle *o, const struct mr_slot_view *view, uint64_t sequence,
+                     uint32_t row)
 {
     const struct mr_slot_layout *l = &o->layout;
     bool hole = is_hole(sequence, row);
@@ -50,12 +52,13 @@ static void fill_row(const struct oracle *o, const struct mr_slot_view *view, ui
     view->mask[row] = !hole;
     for (uint32_t i = 0; i < 8; i++)
         view->geometry[row * 8 + i] = (int32_t)mix(sequence, SALT_GEOMETRY, row, i);
-    view->descriptors[row] = (struct mr_descriptor){.encoding = hole ? MR_ENCODING_NONE : MR_ENCODING_U8,
-                                                    .flip = flip_of(o, sequence, row),
-                                                    .offset = row * l->sample_bytes,
-                                                    .len = l->sample_bytes,
-                                                    .place = row,
-                                                    .box = {0, 0, (int32_t)o->finish.width, (int32_t)o->finish.height}};
+    view->descriptors[row] =
+        (struct mr_descriptor){.encoding = hole ? MR_ENCODING_NONE : MR_ENCODING_U8,
+                               .flip = flip_of(o, sequence, row),
+                               .offset = row * l->sample_bytes,
+                               .len = l->sample_bytes,
+                               .place = row,
+                               .box = {0, 0, (int32_t)o->finish.width, (int32_t)o->finish.height}};
 }
 
 void oracle_fill(const struct oracle *oracle, const struct mr_slot_view *view, uint64_t sequence)
@@ -110,7 +113,8 @@ uint32_t oracle_value(struct oracle *oracle, uint32_t channel, uint8_t pixel)
         return channel >= f->channels ? 0 : bits;
     if (oracle->known[channel][pixel])
         return oracle->bits[channel][pixel];
-    float value = f->exact ? f->table[channel][pixel] : fmaf((float)pixel, f->scale[channel], f->bias[channel]);
+    float value = f->exact ? f->table[channel][pixel]
+                           : fmaf((float)pixel, f->scale[channel], f->bias[channel]);
     if (f->dtype == MR_F32)
         memcpy(&bits, &value, sizeof bits);
     else
@@ -121,7 +125,8 @@ uint32_t oracle_value(struct oracle *oracle, uint32_t channel, uint8_t pixel)
 }
 
 /* What must lie at (channel, y, x) of a finished row. */
-static uint32_t finished(struct oracle *o, uint64_t sequence, uint32_t row, uint32_t channel, uint32_t y, uint32_t x)
+static uint32_t finished(struct oracle *o, uint64_t sequence, uint32_t row, uint32_t channel,
+                         uint32_t y, uint32_t x)
 {
     const struct mr_finish *f = &o->finish;
     if (is_hole(sequence, row) || channel >= f->channels)
@@ -129,10 +134,12 @@ static uint32_t finished(struct oracle *o, uint64_t sequence, uint32_t row, uint
     uint32_t flip = flip_of(o, sequence, row);
     uint32_t from_y = flip & 2 ? f->height - 1 - y : y;
     uint32_t from_x = flip & 1 ? f->width - 1 - x : x;
-    return oracle_value(o, channel, pixel_of(sequence, row, (from_y * f->width + from_x) * f->channels + channel));
+    return oracle_value(
+        o, channel, pixel_of(sequence, row, (from_y * f->width + from_x) * f->channels + channel));
 }
 
-static bool check_finished_row(struct oracle *o, uint64_t sequence, uint32_t row, const uint8_t *image, char why[160])
+static bool check_finished_row(struct oracle *o, uint64_t sequence, uint32_t row,
+                               const uint8_t *image, char why[160])
 {
     const struct mr_finish *f = &o->finish;
     size_t size = mr_dtype_size((mr_dtype)f->dtype);
@@ -145,30 +152,30 @@ static bool check_finished_row(struct oracle *o, uint64_t sequence, uint32_t row
         uint32_t found = 0;
         memcpy(&found, image + i * size, size);
         if (found != expected) {
-            snprintf(why, 160, "batch %llu, row %u, element %u of %u: %#x, not %#x", (unsigned long long)sequence, row,
-                     i, n, found, expected);
+            snprintf(why, 160, "batch %llu, row %u, element %u of %u: %#x, not %#x",
+                     (unsigned long long)sequence, row, i, n, found, expected);
             return false;
         }
     }
     return true;
 }
 
-static bool check_plain_row(const struct oracle *o, uint64_t sequence, uint32_t row, const uint8_t *image,
-                            char why[160])
+static bool check_plain_row(const struct oracle *o, uint64_t sequence, uint32_t row,
+                            const uint8_t *image, char why[160])
 {
     for (uint32_t i = 0; i < o->layout.sample_bytes; i++) {
         uint8_t expected = is_hole(sequence, row) ? 0 : pixel_of(sequence, row, i);
         if (image[i] != expected) {
-            snprintf(why, 160, "batch %llu, row %u, byte %u: %u, not %u", (unsigned long long)sequence, row, i,
-                     image[i], expected);
+            snprintf(why, 160, "batch %llu, row %u, byte %u: %u, not %u",
+                     (unsigned long long)sequence, row, i, image[i], expected);
             return false;
         }
     }
     return true;
 }
 
-bool oracle_check_image(struct oracle *oracle, uint64_t sequence, uint32_t first, uint32_t n, const uint8_t *image,
-                        char why[160])
+bool oracle_check_image(struct oracle *oracle, uint64_t sequence, uint32_t first, uint32_t n,
+                        const uint8_t *image, char why[160])
 {
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *row = image + i * oracle->row_bytes;
@@ -186,7 +193,8 @@ static bool differs(const char *what, uint64_t sequence, uint32_t row, char why[
     return false;
 }
 
-bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t n, const uint8_t *small, char why[160])
+bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t n,
+                        const uint8_t *small, char why[160])
 {
     const struct mr_slot_layout *l = &oracle->layout;
     for (uint32_t row = 0; row < n; row++) {
@@ -200,7 +208,8 @@ bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t
         if (small[l->mask_off - l->label_off + row] != !is_hole(sequence, row))
             return differs("mask", sequence, row, why);
         int32_t geometry[8];
-        memcpy(geometry, small + (l->geometry_off - l->label_off) + row * sizeof geometry, sizeof geometry);
+        memcpy(geometry, small + (l->geometry_off - l->label_off) + row * sizeof geometry,
+               sizeof geometry);
         for (uint32_t i = 0; i < 8; i++)
             if (geometry[i] != (int32_t)mix(sequence, SALT_GEOMETRY, row, i))
                 return differs("geometry", sequence, row, why);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers write into a slot for batch number `sequence`, and what must then lie on the devices. */
+/*
+ * What workers write into a slot for batch number `sequence`, and what must then lie on the
+ * devices.
+ */
 #ifndef TESTS_PINNED_SCHEDULE_ORACLE_H
 #define TESTS_PINNED_SCHEDULE_ORACLE_H
 
@@ -14,7 +17,10 @@ struct oracle {
     bool known[MR_FINISH_CHANNELS][256];
 };
 
-/* The workers' part: all rows of a batch. Some rows are holes, some ask to be mirrored where there is a finish. */
+/*
+ * The workers' part: all rows of a batch. Some rows are holes, some ask to be mirrored where there
+ * is a finish.
+ */
 void oracle_fill(const struct oracle *oracle, const struct mr_slot_view *view, uint64_t sequence);
 /* What nobody may see: the slot before its batch was written. */
 void oracle_scribble(const struct oracle *oracle, const struct mr_slot_view *view);
@@ -22,11 +28,13 @@ void oracle_scribble(const struct oracle *oracle, const struct mr_slot_view *vie
 /* The bits of one finished pixel, as the output's dtype holds them. */
 uint32_t oracle_value(struct oracle *oracle, uint32_t channel, uint8_t pixel);
 
-/* Rows [first, first + n) of the images; false, and a line in why, at the first byte that differs. */
-bool oracle_check_image(struct oracle *oracle, uint64_t sequence, uint32_t first, uint32_t n, const uint8_t *image,
-                        char why[160]);
+/*
+ * Rows [first, first + n) of the images; false, and a line in why, at the first byte that differs.
+ */
+bool oracle_check_image(struct oracle *oracle, uint64_t sequence, uint32_t first, uint32_t n,
+                        const uint8_t *image, char why[160]);
 /* n rows of labels, indices, mask and geometry in a small block. */
-bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t n, const uint8_t *small,
-                        char why[160]);
+bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t n,
+                        const uint8_t *small, char why[160]);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * Draws a schedule: devices, sizes, dtype, layout, placement, the double's policy.
  *
- * Invariant: every draw is made whatever the wish says, or a wish would give another schedule than the seed alone.
+ * Invariant: every draw is made whatever the wish says, or a wish would give another schedule than
+ * the seed alone.
  */
 #include "tests/pinned/schedule_plan.h"
 
@@ -62,7 +63,9 @@ static void draw_finish(struct schedule_plan *plan, const struct schedule_wish *
         f->scale[c] = (float)(1 + schedule_draw(plan, 1000)) / 30000.0f;
         f->bias[c] = ((float)schedule_draw(plan, 2000) - 1000.0f) / 300.0f;
         for (uint32_t x = 0; x < 256; x++)
-            f->table[c][x] = f->exact ? (float)(int32_t)(schedule_random(&plan->random) >> 40) / 9973.0f - 800.0f : 0;
+            f->table[c][x] =
+                f->exact ? (float)(int32_t)(schedule_random(&plan->random) >> 40) / 9973.0f - 800.0f
+                         : 0;
     }
 }
 
@@ -136,11 +139,13 @@ void schedule_plan_print(const struct schedule_plan *plan, char *line, size_t le
     const struct oracle *o = &plan->oracle;
     char finish[64] = "no finish";
     if (o->finish.needed)
-        snprintf(finish, sizeof finish, "%ux%ux%u to %s %s x%u%s", o->finish.height, o->finish.width,
-                 o->finish.channels, mr_dtype_name((mr_dtype)o->finish.dtype),
+        snprintf(finish, sizeof finish, "%ux%ux%u to %s %s x%u%s", o->finish.height,
+                 o->finish.width, o->finish.channels, mr_dtype_name((mr_dtype)o->finish.dtype),
                  o->finish.layout == MR_NCHW ? "nchw" : "nhwc", o->finish.out_channels,
                  o->finish.exact ? " exact" : "");
-    snprintf(line, len, "%u parts, labels %d, %u slots, %u buffers, %u batches of %u, policy %u, %s%s%s", plan->n_parts,
-             (int)plan->labels, plan->n_slots, plan->n_buffers, plan->n_batches, o->layout.batch_size, plan->policy,
-             finish, plan->pageable ? ", pageable" : "", plan->overlaps ? ", overlapped" : "");
+    snprintf(line, len,
+             "%u parts, labels %d, %u slots, %u buffers, %u batches of %u, policy %u, %s%s%s",
+             plan->n_parts, (int)plan->labels, plan->n_slots, plan->n_buffers, plan->n_batches,
+             o->layout.batch_size, plan->policy, finish, plan->pageable ? ", pageable" : "",
+             plan->overlaps ? ", overlapped" : "");
 }

@@ -44,7 +44,8 @@ uint64_t schedule_random(uint64_t *state);
 /* 0 to n - 1. */
 uint32_t schedule_draw(struct schedule_plan *plan, uint32_t n);
 
-void schedule_plan_init(struct schedule_plan *plan, uint64_t seed, const struct schedule_wish *wish);
+void schedule_plan_init(struct schedule_plan *plan, uint64_t seed,
+                        const struct schedule_wish *wish);
 /* The names as a program would give them, resolved; GPUs use the table that is given. */
 mr_status schedule_plan_place(const struct schedule_plan *plan, const struct mr_device_ops *cuda,
                               struct mr_placement *placement_out, mr_error *error);

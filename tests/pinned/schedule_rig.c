@@ -2,8 +2,9 @@
 /*
  * A schedule from beginning to end; what workers and the copier's thread do.
  *
- * Invariant: tokens stand for the mutex and the words of the real program. Each is released when its thread has done
- * what the other may rely on, never later, or the double would see an order that nothing makes.
+ * Invariant: tokens stand for the mutex and the words of the real program. Each is released when
+ * its thread has done what the other may rely on, never later, or the double would see an order
+ * that nothing makes.
  */
 #include "tests/pinned/schedule_rig.h"
 
@@ -28,7 +29,8 @@ void schedule_phase(const struct schedule_rig *rig, enum schedule_phase phase)
         rig->faults.phase(phase);
 }
 
-bool schedule_expect(struct schedule_rig *rig, const char *what, mr_status status, const mr_error *error)
+bool schedule_expect(struct schedule_rig *rig, const char *what, mr_status status,
+                     const mr_error *error)
 {
     if (status != MR_OK)
         schedule_fail(rig, "%s: %s: %s", what, mr_status_name(status), error->text);
@@ -107,7 +109,8 @@ static void issue(struct schedule_rig *rig)
 {
     uint32_t b;
     uint32_t batch_size = rig->plan.oracle.layout.batch_size;
-    uint32_t n_rows = schedule_draw(&rig->plan, 4) == 0 ? schedule_draw(&rig->plan, batch_size + 1) : batch_size;
+    uint32_t n_rows =
+        schedule_draw(&rig->plan, 4) == 0 ? schedule_draw(&rig->plan, batch_size + 1) : batch_size;
     if (rig->n_issued == rig->n_filled || !find_buffer(rig, &b))
         return;
     uint32_t slot = rig->slot_of[rig->n_issued];
@@ -133,11 +136,11 @@ static void check_report(struct schedule_rig *rig, const struct schedule_buffer 
 {
     bool is_known = report->was_ready == 0 || report->was_ready == 1;
     if (is_known != buffer->before_asked || (!is_known && report->was_ready != -1))
-        schedule_fail(rig, "was_ready is %d, and the batch before was %staken for a stream", (int)report->was_ready,
-                      buffer->before_asked ? "" : "not ");
+        schedule_fail(rig, "was_ready is %d, and the batch before was %staken for a stream",
+                      (int)report->was_ready, buffer->before_asked ? "" : "not ");
     if (buffer->n_rows > 0 && report->bytes < buffer->n_rows * rig->plan.oracle.layout.sample_bytes)
-        schedule_fail(rig, "%llu bytes are fewer than %u samples have", (unsigned long long)report->bytes,
-                      buffer->n_rows);
+        schedule_fail(rig, "%llu bytes are fewer than %u samples have",
+                      (unsigned long long)report->bytes, buffer->n_rows);
 }
 
 static void await(struct schedule_rig *rig)
@@ -165,9 +168,11 @@ static void await(struct schedule_rig *rig)
 static bool create(struct schedule_rig *rig)
 {
     const struct mr_slot_layout *layout = &rig->plan.oracle.layout;
-    const struct mr_device_ops *cuda = rig->faults.cuda != NULL ? rig->faults.cuda : &mr_device_cuda;
+    const struct mr_device_ops *cuda =
+        rig->faults.cuda != NULL ? rig->faults.cuda : &mr_device_cuda;
     mr_error error = {0};
-    if (!schedule_expect(rig, "placement", schedule_plan_place(&rig->plan, cuda, &rig->placement, &error), &error))
+    if (!schedule_expect(rig, "placement",
+                         schedule_plan_place(&rig->plan, cuda, &rig->placement, &error), &error))
         return false;
     rig->slab = aligned_alloc(4096, (layout->slab_bytes + 4095) / 4096 * 4096);
     if (rig->slab == NULL) {
@@ -224,11 +229,13 @@ static void play(struct schedule_rig *rig)
     double_release(&rig->created_token);
     schedule_consumer_open(rig);
     uint32_t step = 0;
-    while (rig->result->n_failed == 0 && rig->n_released < rig->plan.n_batches && step++ < MAX_STEPS)
+    while (rig->result->n_failed == 0 && rig->n_released < rig->plan.n_batches &&
+           step++ < MAX_STEPS)
         act(rig);
     if (step >= MAX_STEPS)
-        schedule_fail(rig, "stuck: %u filled, %u issued, %u awaited, %u taken, %u released of %u", rig->n_filled,
-                      rig->n_issued, rig->n_awaited, rig->n_taken, rig->n_released, rig->plan.n_batches);
+        schedule_fail(rig, "stuck: %u filled, %u issued, %u awaited, %u taken, %u released of %u",
+                      rig->n_filled, rig->n_issued, rig->n_awaited, rig->n_taken, rig->n_released,
+                      rig->plan.n_batches);
 }
 
 /* The copier's end comes while the consumer's last reads may still be under way. */
@@ -258,11 +265,12 @@ static void judge(struct schedule_rig *rig)
     char plan[256];
     schedule_plan_print(&rig->plan, plan, sizeof plan);
     size_t used = strlen(r->why);
-    snprintf(r->why + used, sizeof r->why - used, " [%s] %u found: %.600s", plan, r->n_found, double_report());
+    snprintf(r->why + used, sizeof r->why - used, " [%s] %u found: %.600s", plan, r->n_found,
+             double_report());
 }
 
-void schedule_run(uint64_t seed, const struct schedule_wish *wish, const struct schedule_faults *faults,
-                  struct schedule_result *result_out)
+void schedule_run(uint64_t seed, const struct schedule_wish *wish,
+                  const struct schedule_faults *faults, struct schedule_result *result_out)
 {
     *result_out = (struct schedule_result){0};
     struct schedule_rig *rig = calloc(1, sizeof *rig);

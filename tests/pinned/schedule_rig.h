@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One schedule: workers, copier and consumer over pinned/copier.h on the double, in one thread of the operating system
- * that plays all of them, in an order drawn from a seed.
+ * One schedule: workers, copier and consumer over pinned/copier.h on the double, in one thread of
+ * the operating system that plays all of them, in an order drawn from a seed.
  */
 #ifndef TESTS_PINNED_SCHEDULE_RIG_H
 #define TESTS_PINNED_SCHEDULE_RIG_H
@@ -12,17 +12,26 @@
 #include "pinned/copier.h"
 
 /* Which of the copier's functions is being called. */
-enum schedule_phase { PHASE_OTHER, PHASE_ISSUE, PHASE_AWAIT, PHASE_USE, PHASE_RELEASE, PHASE_DESTROY };
+enum schedule_phase {
+    PHASE_OTHER,
+    PHASE_ISSUE,
+    PHASE_AWAIT,
+    PHASE_USE,
+    PHASE_RELEASE,
+    PHASE_DESTROY
+};
 
 /* What a schedule breaks on purpose. */
 struct schedule_faults {
     const struct mr_device_ops *cuda;   /* in place of the real table */
     void (*phase)(enum schedule_phase); /* is told */
-    bool refill_at_issue;               /* the slot is the workers' again before its copy has ended */
+    bool refill_at_issue;               /* the slot is the workers' again before its copy has
+                                           ended */
     bool reissue_unreleased;            /* the consumer's release never reaches the copier */
     bool read_without_use;              /* one stream reads that was never made to wait */
     bool forget_reader;                 /* streams that read are not named before the release */
-    bool release_unsynced;              /* a host-synchronous release before the streams have done their reads */
+    bool release_unsynced;              /* a host-synchronous release before the streams have
+                                           done their reads */
     bool take_early;                    /* without a stream, before await has returned */
 };
 
@@ -38,8 +47,8 @@ struct schedule_result {
 };
 
 /* wish, faults: may be NULL. Opens and closes the double. */
-void schedule_run(uint64_t seed, const struct schedule_wish *wish, const struct schedule_faults *faults,
-                  struct schedule_result *result_out);
+void schedule_run(uint64_t seed, const struct schedule_wish *wish,
+                  const struct schedule_faults *faults, struct schedule_result *result_out);
 
 /* ---- between the files of the rig ---- */
 
@@ -62,7 +71,8 @@ struct schedule_buffer {
     bool taken;
     bool released;
     bool lanes_wait;   /* taken for streams, which were made to wait */
-    bool before_asked; /* so was the batch before in this buffer: it is known whether it came in time */
+    bool before_asked; /* so was the batch before in this buffer: it is known whether it came in
+                          time */
     uint32_t n_parts;
     uint32_t n_lanes[SCHEDULE_MAX_PARTS];
     struct schedule_lane lanes[SCHEDULE_MAX_PARTS][SCHEDULE_MAX_LANES];
@@ -89,7 +99,8 @@ struct schedule_read {
 };
 #define SCHEDULE_MAX_READS 1024
 
-#define SCHEDULE_STREAMS 4 /* of the consumer, per GPU: the default one, a blocking one, two others */
+#define SCHEDULE_STREAMS                                                                           \
+    4 /* of the consumer, per GPU: the default one, a blocking one, two others */
 
 struct schedule_rig {
     struct schedule_plan plan;
@@ -116,7 +127,8 @@ struct schedule_rig {
 void schedule_fail(struct schedule_rig *rig, const char *format, ...) MR_PRINTF(2, 3);
 void schedule_phase(const struct schedule_rig *rig, enum schedule_phase phase);
 /* A call that must be MR_OK; false and a failure where it is not. */
-bool schedule_expect(struct schedule_rig *rig, const char *what, mr_status status, const mr_error *error);
+bool schedule_expect(struct schedule_rig *rig, const char *what, mr_status status,
+                     const mr_error *error);
 /* The same of a call of the test itself. */
 bool schedule_expect_cuda(struct schedule_rig *rig, const char *what, cudaError_t status);
 

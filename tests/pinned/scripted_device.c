@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scripted_device.h. It asserts inside calls of the copier, so a broken rule ends the test there. */
+/*
+ * See scripted_device.h. It asserts inside calls of the copier, so a broken rule ends the test
+ * there.
+ */
 #include "tests/pinned/scripted_device.h"
 
 #include <setjmp.h>
@@ -38,9 +41,9 @@ static struct {
     char log[LOG_BYTES];
 } script;
 
-const char *const scripted_names[SCRIPTED_CALLS] = {"open",     "enter",   "pin",          "alloc",  "copy_in",
-                                                    "copy_out", "finish",  "event_create", "record", "wait",
-                                                    "sync",     "elapsed", "check_capture"};
+const char *const scripted_names[SCRIPTED_CALLS] = {
+    "open",         "enter",  "pin",  "alloc", "copy_in", "copy_out",     "finish",
+    "event_create", "record", "wait", "sync",  "elapsed", "check_capture"};
 
 static int32_t id_of(const struct mr_device_handle *handle)
 {
@@ -79,7 +82,8 @@ static void give(const void *address, int32_t device)
 static bool is_taken(const void *address, int32_t device)
 {
     for (uint32_t i = 0; i < script.n_things; i++)
-        if (script.things[i].address == address && (device < 0 || script.things[i].device == device))
+        if (script.things[i].address == address &&
+            (device < 0 || script.things[i].device == device))
             return true;
     return false;
 }
@@ -90,7 +94,8 @@ static void assert_memory(const void *address, uint64_t len_bytes, int32_t devic
     for (uint32_t i = 0; i < script.n_things; i++) {
         const uint8_t *start = script.things[i].address;
         uint64_t len = script.things[i].len_bytes;
-        if (script.things[i].device == device && len && from >= start && from + len_bytes <= start + len)
+        if (script.things[i].device == device && len && from >= start &&
+            from + len_bytes <= start + len)
             return;
     }
     fail_msg("%llu bytes are not memory of device %d", (unsigned long long)len_bytes, (int)device);
@@ -103,7 +108,8 @@ static mr_status attempt(enum scripted_call call, mr_status status, mr_error *er
     bool is_this = call == script.failing && script.counts[call] == script.failing_at;
     script.has_failed |= is_this;
     if (is_this || (script.has_failed && script.is_sticky))
-        return mr_error_set(error, status, "%s failure of %s", is_this ? "scripted" : "further", scripted_names[call]);
+        return mr_error_set(error, status, "%s failure of %s", is_this ? "scripted" : "further",
+                            scripted_names[call]);
     return MR_OK;
 }
 
@@ -141,8 +147,9 @@ static mr_status open_device(int32_t id, struct mr_device_handle **handle_out, m
     struct scripted_device *device = calloc(1, sizeof *device);
     assert_non_null(device);
     device->copy_stream = (struct scripted_stream){.name = 'c', .device = id};
-    device->handle = (struct mr_device_handle){
-        .ops = &scripted_table, .device = {MR_DEVICE_CUDA, id}, .copy_stream = &device->copy_stream};
+    device->handle = (struct mr_device_handle){.ops = &scripted_table,
+                                               .device = {MR_DEVICE_CUDA, id},
+                                               .copy_stream = &device->copy_stream};
     take(device, 0, id);
     *handle_out = &device->handle;
     return MR_OK;
@@ -163,15 +170,16 @@ static mr_status enter(struct mr_device_handle *handle, mr_error *error)
     return attempt(SCRIPTED_ENTER, MR_ERR_DEVICE, error);
 }
 
-static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes, uint32_t n_slots,
-                     mr_error *error)
+static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes,
+                     uint32_t n_slots, mr_error *error)
 {
     say("pin%d", id_of(handle));
     assert_non_null(base);
     assert_true(slot_bytes > 0 && n_slots > 0);
     mr_status status = attempt(SCRIPTED_PIN, MR_ERR_NO_MEMORY, error);
     if (!status)
-        take(&((struct scripted_device *)handle)->copy_stream, 0, id_of(handle)); /* an address of its own */
+        /* an address of its own */
+        take(&((struct scripted_device *)handle)->copy_stream, 0, id_of(handle));
     return status;
 }
 
@@ -181,7 +189,8 @@ static void unpin(struct mr_device_handle *handle)
     give(&((struct scripted_device *)handle)->copy_stream, id_of(handle));
 }
 
-static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out, mr_error *error)
+static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out,
+                       mr_error *error)
 {
     mr_status status = attempt(SCRIPTED_ALLOC, MR_ERR_NO_MEMORY, error);
     if (status)
@@ -199,8 +208,8 @@ static void free_memory(struct mr_device_handle *handle, void *memory)
     free(memory);
 }
 
-static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
-                         mr_error *error)
+static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host,
+                         uint64_t len_bytes, mr_error *error)
 {
     say("copy_in%d", id_of(handle));
     assert_true(len_bytes > 0);
@@ -211,8 +220,8 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
     return status;
 }
 
-static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device, uint64_t len_bytes,
-                          mr_error *error)
+static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
+                          uint64_t len_bytes, mr_error *error)
 {
     say("copy_out%d", id_of(handle));
     assert_true(len_bytes > 0);
@@ -223,7 +232,8 @@ static mr_status copy_out(struct mr_device_handle *handle, void *host, const voi
     return status;
 }
 
-static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job, mr_error *error)
+static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job,
+                        mr_error *error)
 {
     int32_t id = id_of(handle);
     say("finish%d", id);
@@ -290,7 +300,8 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
     return attempt(SCRIPTED_SYNC, MR_ERR_DEVICE, error);
 }
 
-static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out, mr_error *error)
+static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out,
+                         mr_error *error)
 {
     struct event *b = begin, *e = end;
     assert_true(is_taken(begin, id_of(handle)) && is_taken(end, id_of(handle)));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of a kind of device: one table of pinned/device.h that writes down every call in short words and fails where
- * the test says. It copies at once and orders nothing. It proves which calls are made, in which order, and that
- * everything taken is given back once.
+ * A double of a kind of device: one table of pinned/device.h that writes down every call in short
+ * words and fails where the test says. It copies at once and orders nothing. It proves which calls
+ * are made, in which order, and that everything taken is given back once.
  *
  * The words, one per call that matters to the order, with one space between them:
  *   wait0:A@c      stream c of device 0 waits for event A; copy streams are c
- *   record0:B@s    event B is recorded on stream s; events are named A to Z, 26, 27, ... as they are first seen
+ *   record0:B@s    event B is recorded on stream s; events are named A to Z, 26, 27, ... as they
+ *                  are first seen
  *   check0@s  sync0:B  elapsed0:A-B  copy_in0  copy_out0  finish0  pin0  unpin0  enter0
  */
 #ifndef TESTS_PINNED_SCRIPTED_DEVICE_H
@@ -51,7 +52,10 @@ extern const struct mr_device_ops scripted_table;
 
 /* All calls succeed; nothing is written down yet. Asserts that nothing is still taken. */
 void scripted_reset(void);
-/* The n-th call of a function fails, counted from 1 and from the reset; where it is sticky every later one too. */
+/*
+ * The n-th call of a function fails, counted from 1 and from the reset; where it is sticky every
+ * later one too.
+ */
 void scripted_fail(enum scripted_call call, uint32_t n, bool is_sticky);
 /* Has it? */
 bool scripted_has_failed(void);

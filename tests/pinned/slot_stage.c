@@ -52,7 +52,8 @@ static void describe(void *user, int64_t index, mr_error *error_out)
 
 uint32_t stage_bury(struct stage *s, uint32_t worker)
 {
-    struct mr_death death = {.worker = worker, .blame = MR_BLAME_CRASH, .n_samples = INT64_MAX, .describe = describe};
+    struct mr_death death = {
+        .worker = worker, .blame = MR_BLAME_CRASH, .n_samples = INT64_MAX, .describe = describe};
     pthread_mutex_lock(&s->lock);
     uint32_t n = mr_slot_recover(&s->view, STAGE_BATCH, &death);
     pthread_mutex_unlock(&s->lock);
@@ -157,6 +158,7 @@ void stage_play(struct stage *s, const struct stage_script *script, uint32_t ms)
     atomic_store(&s->stop, 1);
     for (uint32_t i = 0; i < STAGE_WORKERS; i++)
         pthread_join(threads[i], NULL);
-    print_message("%u filled, %u canceled, %u deaths\n", n_filled, n_canceled, atomic_load(&s->n_deaths));
+    print_message("%u filled, %u canceled, %u deaths\n", n_filled, n_canceled,
+                  atomic_load(&s->n_deaths));
     assert_int_equal(atomic_load(&s->wrong), 0);
 }

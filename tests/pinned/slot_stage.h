@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One slot with threads that play workers on it, and a host that publishes, cancels, lets workers "die" and publishes
- * again. The host relies on the wake-ups alone: a lost one fails the test.
+ * One slot with threads that play workers on it, and a host that publishes, cancels, lets workers
+ * "die" and publishes again. The host relies on the wake-ups alone: a lost one fails the test.
  */
 #ifndef TESTS_PINNED_SLOT_STAGE_H
 #define TESTS_PINNED_SLOT_STAGE_H
@@ -22,8 +22,10 @@ struct player {
 
 /* What a play is about. */
 struct stage_script {
-    bool (*try_place)(struct player *player, uint32_t place); /* true: there was something to do there */
-    void (*check_place)(struct stage *stage, uint32_t place, uint64_t sequence); /* of a filled generation */
+    /* true: there was something to do there */
+    bool (*try_place)(struct player *player, uint32_t place);
+    /* of a filled generation */
+    void (*check_place)(struct stage *stage, uint32_t place, uint64_t sequence);
 };
 
 struct stage {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copier on the host's devices: every byte of every part of every placement, what await reports, and which streams
- * are remembered. The order of calls is in test_copier_order.c, failures are in test_copier_faults.c.
+ * The copier on the host's devices: every byte of every part of every placement, what await
+ * reports, and which streams are remembered. The order of calls is in test_copier_order.c, failures
+ * are in test_copier_faults.c.
  */
 #include "pinned/buffer.h"
 #include "tests/pinned/copier_rig.h"
@@ -24,7 +25,8 @@ static void create(struct copier_rig *rig, uint32_t n_buffers)
 }
 
 /* Names as a caller gives them, through mr_placement_resolve(). */
-static void place(struct copier_rig *rig, const char *const *devices, uint32_t n_devices, const char *label_device)
+static void place(struct copier_rig *rig, const char *const *devices, uint32_t n_devices,
+                  const char *label_device)
 {
     mr_error error = {0};
     struct mr_placement_names names = {.label_device = label_device};
@@ -50,7 +52,8 @@ static uint64_t expected_bytes(const struct copier_rig *rig, uint32_t n_rows, ui
     return bytes;
 }
 
-static struct mr_copy_report pass_batch(struct copier_rig *rig, uint32_t buffer, uint32_t seed, uint32_t n_rows)
+static struct mr_copy_report pass_batch(struct copier_rig *rig, uint32_t buffer, uint32_t seed,
+                                        uint32_t n_rows)
 {
     mr_error error = {0};
     struct mr_copy_report report = {0};
@@ -59,7 +62,8 @@ static struct mr_copy_report pass_batch(struct copier_rig *rig, uint32_t buffer,
         mr_copier_await(rig->copier, buffer, &report, &error))
         fail_msg("%s", error.text);
     copier_rig_check(rig, buffer, &slot, n_rows);
-    assert_int_equal(report.bytes, expected_bytes(rig, n_rows, mr_copier_n_parts(rig->copier, buffer)));
+    assert_int_equal(report.bytes,
+                     expected_bytes(rig, n_rows, mr_copier_n_parts(rig->copier, buffer)));
     return report;
 }
 
@@ -123,7 +127,8 @@ static void parts_of_a_short_batch_are_those_of_torch_chunk(void **state)
     copier_rig_init(&rig, 16, false);
     place(&rig, devices, 4, NULL);
     create(&rig, 2);
-    assert_int_equal(mr_copier_n_parts(rig.copier, 0), 4); /* before the first batch: those of a full one */
+    /* before the first batch: those of a full one */
+    assert_int_equal(mr_copier_n_parts(rig.copier, 0), 4);
     (void)pass_batch(&rig, 0, 1, 5);
     assert_int_equal(mr_copier_n_parts(rig.copier, 0), 3);
     assert_int_equal(mr_copier_part(rig.copier, 0, 2).n_rows, 1);
@@ -196,7 +201,8 @@ static void a_row_that_cannot_be_finished_is_named(void **state)
     struct mr_copy_report report;
     slot.descriptors[7].offset = rig.layout.used_bytes;
     assert_int_equal(mr_copier_issue(rig.copier, 0, &slot, 10, &error), MR_OK);
-    assert_error(mr_copier_await(rig.copier, 0, &report, &error), MR_ERR_DEVICE, &error, "row 7 of the batch");
+    assert_error(mr_copier_await(rig.copier, 0, &report, &error), MR_ERR_DEVICE, &error,
+                 "row 7 of the batch");
     assert_int_equal(error.status, MR_ERR_DEVICE);
     assert_int_equal(error.index, 1007);
 
@@ -262,10 +268,12 @@ static void a_ninth_stream_is_refused_and_the_same_one_is_one(void **state)
             void *stream = i % MR_BUFFER_STREAMS ? &streams[i % MR_BUFFER_STREAMS] : NULL;
             assert_int_equal(mr_copier_use(rig.copier, 0, 1, stream, false, &error), MR_OK);
         }
-        assert_error(mr_copier_use(rig.copier, 0, 1, &streams[MR_BUFFER_STREAMS], false, &error), MR_ERR_STATE, &error,
-                     "8 streams");
-        assert_int_equal(mr_copier_remember(rig.copier, 0, 1, &streams[MR_BUFFER_STREAMS], &error), MR_ERR_STATE);
-        assert_int_equal(mr_copier_use(rig.copier, 0, 0, &streams[MR_BUFFER_STREAMS], false, &error), MR_OK);
+        assert_error(mr_copier_use(rig.copier, 0, 1, &streams[MR_BUFFER_STREAMS], false, &error),
+                     MR_ERR_STATE, &error, "8 streams");
+        assert_int_equal(mr_copier_remember(rig.copier, 0, 1, &streams[MR_BUFFER_STREAMS], &error),
+                         MR_ERR_STATE);
+        assert_int_equal(
+            mr_copier_use(rig.copier, 0, 0, &streams[MR_BUFFER_STREAMS], false, &error), MR_OK);
         assert_int_equal(mr_copier_release(rig.copier, 0, &error), MR_OK);
     }
     copier_rig_fini(&rig);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All 256 values of every channel, in every dtype and layout, padded and exact: what the copier leaves on the double's
- * GPU is what the host's finishing makes, bit for bit, and what the oracle expects of it.
+ * All 256 values of every channel, in every dtype and layout, padded and exact: what the copier
+ * leaves on the double's GPU is what the host's finishing makes, bit for bit, and what the oracle
+ * expects of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +22,8 @@ static const uint32_t dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
 static const float scales[] = {1 / 255.0f / 0.229f, 1 / 255.0f / 0.224f, -3.7e-5f, 1.9f};
 static const float biases[] = {-0.485f / 0.229f, -0.456f / 0.224f, 6.1e-5f, -201.3f};
 
-static void set_finish(struct mr_finish *f, uint32_t channels, uint32_t dtype, uint32_t layout, uint32_t pad,
-                       bool exact)
+static void set_finish(struct mr_finish *f, uint32_t channels, uint32_t dtype, uint32_t layout,
+                       uint32_t pad, bool exact)
 {
     *f = (struct mr_finish){.needed = 1,
                             .height = SIDE,
@@ -41,7 +42,8 @@ static void set_finish(struct mr_finish *f, uint32_t channels, uint32_t dtype, u
 }
 
 /* Every channel takes all 256 values; the second row is the first one backwards. */
-static void fill(const struct mr_slot_layout *layout, const struct mr_slot_view *view, uint32_t channels)
+static void fill(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
+                 uint32_t channels)
 {
     for (uint32_t row = 0; row < N_ROWS; row++) {
         for (uint32_t i = 0; i < layout->sample_bytes; i++)
@@ -74,14 +76,15 @@ static void compare_with_host(const struct mr_finish *finish, const struct mr_sl
     mr_finish_run(&job);
     for (uint64_t i = 0; i < len; i++)
         if (found[i] != out[i])
-            fail_msg("%ux%u channels, %s, layout %u: byte %llu is %u, the host's %u", finish->channels,
-                     finish->out_channels, mr_dtype_name((mr_dtype)finish->dtype), finish->layout,
-                     (unsigned long long)i, found[i], out[i]);
+            fail_msg("%ux%u channels, %s, layout %u: byte %llu is %u, the host's %u",
+                     finish->channels, finish->out_channels, mr_dtype_name((mr_dtype)finish->dtype),
+                     finish->layout, (unsigned long long)i, found[i], out[i]);
     free(out);
 }
 
 /* The oracle shares no code with either. */
-static void compare_with_oracle(const struct mr_finish *finish, const struct mr_slot_view *view, const uint8_t *found)
+static void compare_with_oracle(const struct mr_finish *finish, const struct mr_slot_view *view,
+                                const uint8_t *found)
 {
     struct oracle *oracle = calloc(1, sizeof *oracle);
     assert_non_null(oracle);
@@ -96,8 +99,8 @@ static void compare_with_oracle(const struct mr_finish *finish, const struct mr_
             uint32_t bits = 0;
             memcpy(&bits, found + at * size, size);
             if (bits != expected)
-                fail_msg("%s, channel %u, value %u: %#x, the oracle's %#x", mr_dtype_name((mr_dtype)finish->dtype), c,
-                         byte, bits, expected);
+                fail_msg("%s, channel %u, value %u: %#x, the oracle's %#x",
+                         mr_dtype_name((mr_dtype)finish->dtype), c, byte, bits, expected);
         }
     free(oracle);
 }
@@ -110,16 +113,19 @@ static void run(const struct mr_finish *finish)
     struct mr_copy_report report;
     mr_error error = {0};
     double_open(&(struct double_options){.policy = DOUBLE_LATE});
-    assert_int_equal(mr_slot_layout_init(&layout,
-                                         &(struct mr_slot_shape){.n_slots = 1,
-                                                                 .n_workers = 1,
-                                                                 .batch_size = N_ROWS,
-                                                                 .erases = finish->erases,
-                                                                 .sample_bytes = mr_finish_in_bytes(finish),
-                                                                 .label_bytes = 8},
-                                         &error),
-                     MR_OK);
-    assert_int_equal(mr_placement_resolve(&(struct mr_placement_names){.device = "cuda:0"}, &placement, &error), MR_OK);
+    assert_int_equal(
+        mr_slot_layout_init(&layout,
+                            &(struct mr_slot_shape){.n_slots = 1,
+                                                    .n_workers = 1,
+                                                    .batch_size = N_ROWS,
+                                                    .erases = finish->erases,
+                                                    .sample_bytes = mr_finish_in_bytes(finish),
+                                                    .label_bytes = 8},
+                            &error),
+        MR_OK);
+    assert_int_equal(
+        mr_placement_resolve(&(struct mr_placement_names){.device = "cuda:0"}, &placement, &error),
+        MR_OK);
     uint8_t *slab = aligned_alloc(4096, (layout.slab_bytes + 4095) / 4096 * 4096);
     assert_non_null(slab);
     memset(slab, 0, layout.slab_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves that the schedules can fail: each test breaks one ordering rule on purpose and expects the double to report an
- * unordered access, while the same schedules pass unbroken.
+ * Proves that the schedules can fail: each test breaks one ordering rule on purpose and expects the
+ * double to report an unordered access, while the same schedules pass unbroken.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,8 @@ static void demand_rule(enum broken_rule rule, const struct schedule_wish *wish)
 static void a_table_that_breaks_nothing_is_good(void **state)
 {
     (void)state;
-    const struct schedule_faults faults = {.cuda = broken_table(BROKEN_NOTHING), .phase = broken_table_phase};
+    const struct schedule_faults faults = {.cuda = broken_table(BROKEN_NOTHING),
+                                           .phase = broken_table_phase};
     for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
         struct schedule_result result;
         schedule_run(seed, NULL, &faults, &result);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the copier leaves unchanged for its caller: the current device, the last error, captures. And what it refuses:
- * streams of another device, too many streams, streams that are being captured.
+ * What the copier leaves unchanged for its caller: the current device, the last error, captures.
+ * And what it refuses: streams of another device, too many streams, streams that are being
+ * captured.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,8 @@ static void begin(struct world *w, enum double_policy policy)
 {
     memset(w, 0, sizeof *w);
     fixture_open(&w->fixture,
-                 &(struct double_options){.n_devices = 3, .policy = policy, .threads = DOUBLE_THREADS_DECLARED},
+                 &(struct double_options){
+                     .n_devices = 3, .policy = policy, .threads = DOUBLE_THREADS_DECLARED},
                  &(struct mr_placement_names){.device = "cuda:1"});
     double_as_thread(COPIER);
     fixture_begin(&w->fixture, &w->buffer);
@@ -37,7 +39,8 @@ static void begin(struct world *w, enum double_policy policy)
     double_as_thread(CONSUMER);
     assert_int_equal(cudaSetDevice(1), cudaSuccess);
     for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(cudaStreamCreateWithFlags(&w->streams[i], cudaStreamNonBlocking), cudaSuccess);
+        assert_int_equal(cudaStreamCreateWithFlags(&w->streams[i], cudaStreamNonBlocking),
+                         cudaSuccess);
     assert_int_equal(cudaStreamCreateWithFlags(&w->blocking, cudaStreamDefault), cudaSuccess);
 }
 
@@ -53,10 +56,12 @@ static void end(struct world *w)
         fail_msg("%s", double_report());
 }
 
-static void expect_status(const struct world *w, mr_status status, mr_status expected, const char *words)
+static void expect_status(const struct world *w, mr_status status, mr_status expected,
+                          const char *words)
 {
     if (status != expected || (words != NULL && strstr(w->fixture.error.text, words) == NULL))
-        fail_msg("%s, not %s: %s", mr_status_name(status), mr_status_name(expected), w->fixture.error.text);
+        fail_msg("%s, not %s: %s", mr_status_name(status), mr_status_name(expected),
+                 w->fixture.error.text);
 }
 
 static void use_and_release_leave_the_callers_device(void **state)
@@ -108,12 +113,14 @@ static void an_error_of_ours_does_not_become_the_callers(void **state)
     cudaStream_t foreign;
     assert_int_equal(cudaSetDevice(2), cudaSuccess);
     assert_int_equal(cudaStreamCreateWithFlags(&foreign, cudaStreamNonBlocking), cudaSuccess);
-    expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, foreign), MR_ERR_INVALID, "not one of cuda:1");
-    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
-    expect_status(&w, mr_copier_remember(w.fixture.copier, w.buffer, 0, foreign, &w.fixture.error), MR_ERR_INVALID,
+    expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, foreign), MR_ERR_INVALID,
                   "not one of cuda:1");
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    expect_status(&w, mr_copier_remember(w.fixture.copier, w.buffer, 0, foreign, &w.fixture.error),
+                  MR_ERR_INVALID, "not one of cuda:1");
     double_fail_at("cudaStreamWaitEvent", 1, cudaErrorNotSupported);
-    expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[0]), MR_ERR_DEVICE, "cudaStreamWaitEvent");
+    expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[0]), MR_ERR_DEVICE,
+                  "cudaStreamWaitEvent");
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
     assert_int_equal(cudaStreamDestroy(foreign), cudaSuccess);
     expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_OK, NULL);
@@ -122,7 +129,8 @@ static void an_error_of_ours_does_not_become_the_callers(void **state)
 
 static void the_threads_capture_mode_stays(void **state)
 {
-    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal,
                                                        cudaStreamCaptureModeRelaxed};
     (void)state;
     struct world w;
@@ -156,13 +164,20 @@ static void a_stream_in_a_capture_is_refused_and_the_capture_stays_valid(void **
         struct world w;
         begin(&w, DOUBLE_RANDOM);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[1]), MR_OK, NULL);
-        assert_int_equal(cudaStreamBeginCapture(w.streams[0], (enum cudaStreamCaptureMode)mode), cudaSuccess);
-        expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[0]), MR_ERR_STATE, "capture");
-        expect_status(&w, mr_copier_remember(w.fixture.copier, w.buffer, 0, w.streams[0], &w.fixture.error),
-                      MR_ERR_STATE, "capture");
+        assert_int_equal(cudaStreamBeginCapture(w.streams[0], (enum cudaStreamCaptureMode)mode),
+                         cudaSuccess);
+        expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[0]), MR_ERR_STATE,
+                      "capture");
+        expect_status(
+            &w, mr_copier_remember(w.fixture.copier, w.buffer, 0, w.streams[0], &w.fixture.error),
+            MR_ERR_STATE, "capture");
         end_capture(w.streams[0]);
-        /* A stream that was used before its capture began: the release is refused, and done after it. */
-        assert_int_equal(cudaStreamBeginCapture(w.streams[1], (enum cudaStreamCaptureMode)mode), cudaSuccess);
+        /*
+         * A stream that was used before its capture began: the release is refused, and done after
+         * it.
+         */
+        assert_int_equal(cudaStreamBeginCapture(w.streams[1], (enum cudaStreamCaptureMode)mode),
+                         cudaSuccess);
         expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_ERR_STATE, "capture");
         end_capture(w.streams[1]);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[0]), MR_OK, NULL);
@@ -193,7 +208,8 @@ static void other_streams_and_the_copier_go_on_while_one_is_captured(void **stat
     struct world w;
     uint32_t next;
     begin(&w, DOUBLE_RANDOM);
-    assert_int_equal(cudaStreamBeginCapture(w.streams[0], cudaStreamCaptureModeGlobal), cudaSuccess);
+    assert_int_equal(cudaStreamBeginCapture(w.streams[0], cudaStreamCaptureModeGlobal),
+                     cudaSuccess);
     expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, w.streams[1]), MR_OK, NULL);
     expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_OK, NULL);
     double_handoff(CONSUMER, COPIER);
@@ -215,10 +231,12 @@ static void a_ninth_stream_is_refused(void **state)
     cudaStream_t streams[MR_BUFFER_STREAMS + 1];
     begin(&w, DOUBLE_EARLY);
     for (uint32_t i = 0; i <= MR_BUFFER_STREAMS; i++) {
-        assert_int_equal(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaSuccess);
+        assert_int_equal(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking),
+                         cudaSuccess);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[i]),
                       i < MR_BUFFER_STREAMS ? MR_OK : MR_ERR_STATE, NULL);
-        expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[0]), MR_OK, NULL); /* again is no further one */
+        /* again is no further one */
+        expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[0]), MR_OK, NULL);
     }
     expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_OK, NULL);
     for (uint32_t i = 0; i <= MR_BUFFER_STREAMS; i++)
@@ -280,7 +298,8 @@ static void destroy_leaves_the_callers_thread_as_it_was(void **state)
     expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_OK, NULL);
     assert_int_equal(cudaSetDevice(2), cudaSuccess);
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
-    assert_int_equal(cudaStreamBeginCapture(w.streams[1], cudaStreamCaptureModeGlobal), cudaSuccess);
+    assert_int_equal(cudaStreamBeginCapture(w.streams[1], cudaStreamCaptureModeGlobal),
+                     cudaSuccess);
     assert_int_equal(cudaSetDevice(99), cudaErrorInvalidDevice);
     mr_copier_destroy(w.fixture.copier);
     w.fixture.copier = NULL;
@@ -310,7 +329,8 @@ static void a_row_that_cannot_be_finished_is_an_error_of_await(void **state)
         view.descriptors[2].encoding = broken == 0 ? 77 : MR_ENCODING_U8;
         view.descriptors[2].offset = UINT64_MAX - 3;
         assert_int_equal(mr_copier_issue(f.copier, 1, &view, FIXTURE_BATCH, &f.error), MR_OK);
-        assert_error(mr_copier_await(f.copier, 1, &report, &f.error), MR_ERR_DEVICE, &f.error, "row 2");
+        assert_error(mr_copier_await(f.copier, 1, &report, &f.error), MR_ERR_DEVICE, &f.error,
+                     "row 2");
         assert_int_equal(f.error.index, view.index[2]);
     }
     oracle_fill(&f.oracle, &view, 1);

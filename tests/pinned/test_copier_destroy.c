@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end: all work of the devices for released batches and issued copies has ended before any memory is freed. CUDA's
- * own cudaFree would wait as well, so the order is checked before it.
+ * The end: all work of the devices for released batches and issued copies has ended before any
+ * memory is freed. CUDA's own cudaFree would wait as well, so the order is checked before it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,10 @@
 
 #include "tests/pinned/copier_fixture.h"
 
-/* mr_device_cuda, which looks at a byte before it frees: static, because a table's functions get no pointer of ours. */
+/*
+ * mr_device_cuda, which looks at a byte before it frees: static, because a table's functions get no
+ * pointer of ours.
+ */
 static struct mr_device_ops watching;
 static const uint8_t *watched;
 static uint8_t expected;
@@ -89,8 +92,9 @@ static void memory_is_freed_after_the_reads_of_released_batches(void **state)
     assert_int_equal(fixture_use(&f, buffer, 0, stream), MR_OK);
     assert_int_equal(fixture_await(&f, buffer), MR_OK);
     struct mr_copied_part part = mr_copier_part(f.copier, buffer, 0);
-    assert_int_equal(double_launch_read(stream, part.image, part.n_rows * f.oracle.row_bytes, note, &has_read),
-                     cudaSuccess);
+    assert_int_equal(
+        double_launch_read(stream, part.image, part.n_rows * f.oracle.row_bytes, note, &has_read),
+        cudaSuccess);
     assert_int_equal(fixture_release(&f, buffer), MR_OK);
     assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
     assert_int_equal(has_read, 0);
@@ -99,7 +103,10 @@ static void memory_is_freed_after_the_reads_of_released_batches(void **state)
     end(&f);
 }
 
-/* The copies of a batch; nth_record 0: as they are; else the nth event of the issue cannot be recorded. */
+/*
+ * The copies of a batch; nth_record 0: as they are; else the nth event of the issue cannot be
+ * recorded.
+ */
 static void destroy_behind_issue(uint32_t nth_record)
 {
     struct copier_fixture f;

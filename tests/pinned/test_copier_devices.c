@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device a copier opens, what it reports when there is none, and what a machine may refuse: memory, page-locking.
+ * Which device a copier opens, what it reports when there is none, and what a machine may refuse:
+ * memory, page-locking.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,8 @@ static void expect_words(const mr_error *error, const char *words)
 }
 
 /* Creation on this machine fails so, and leaves nothing. */
-static void refuse(const struct double_options *options, const char *device, mr_status expected, const char *words)
+static void refuse(const struct double_options *options, const char *device, mr_status expected,
+                   const char *words)
 {
     struct copier_fixture f;
     fixture_open(&f, options, &(struct mr_placement_names){.device = device});
@@ -35,7 +37,8 @@ static void refuse(const struct double_options *options, const char *device, mr_
 static void no_driver_is_said(void **state)
 {
     (void)state;
-    refuse(&(struct double_options){.driver_version = -1}, "cuda:0", MR_ERR_NO_DEVICE, "no NVIDIA driver");
+    refuse(&(struct double_options){.driver_version = -1}, "cuda:0", MR_ERR_NO_DEVICE,
+           "no NVIDIA driver");
 }
 
 static void an_old_driver_is_named_with_what_is_needed(void **state)
@@ -51,17 +54,21 @@ static void no_device_is_said_with_the_variable_that_may_hide_it(void **state)
 {
     (void)state;
     unsetenv("CUDA_VISIBLE_DEVICES");
-    refuse(&(struct double_options){.no_device = true}, "cuda:0", MR_ERR_NO_DEVICE, "no CUDA device");
+    refuse(&(struct double_options){.no_device = true}, "cuda:0", MR_ERR_NO_DEVICE,
+           "no CUDA device");
     setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
-    refuse(&(struct double_options){.no_device = true}, "cuda:0", MR_ERR_NO_DEVICE, "CUDA_VISIBLE_DEVICES=-1");
+    refuse(&(struct double_options){.no_device = true}, "cuda:0", MR_ERR_NO_DEVICE,
+           "CUDA_VISIBLE_DEVICES=-1");
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 static void an_ordinal_out_of_range_is_named_with_how_many_there_are(void **state)
 {
     (void)state;
-    refuse(&(struct double_options){.n_devices = 2}, "cuda:2", MR_ERR_NO_DEVICE, "'cuda:2' does not exist; 2 visible");
-    refuse(&(struct double_options){.n_devices = 1}, "cuda:7", MR_ERR_NO_DEVICE, "'cuda:7' does not exist; 1 visible");
+    refuse(&(struct double_options){.n_devices = 2}, "cuda:2", MR_ERR_NO_DEVICE,
+           "'cuda:2' does not exist; 2 visible");
+    refuse(&(struct double_options){.n_devices = 1}, "cuda:7", MR_ERR_NO_DEVICE,
+           "'cuda:7' does not exist; 1 visible");
 }
 
 /* Opens, copies a batch, and says where. */
@@ -113,8 +120,10 @@ static void memory_that_is_not_there_is_named_with_its_size(void **state)
     assert_int_equal(fixture_close(&f), 0);
     assert_true(needed > 0);
     for (uint64_t have = 1; have < needed; have += 1 + needed / 40) {
-        refuse(&(struct double_options){.device_bytes = have}, "cuda:0", MR_ERR_NO_MEMORY, "cudaMalloc of ");
-        refuse(&(struct double_options){.device_bytes = have}, "cuda:0", MR_ERR_NO_MEMORY, "cudaErrorMemoryAllocation");
+        refuse(&(struct double_options){.device_bytes = have}, "cuda:0", MR_ERR_NO_MEMORY,
+               "cudaMalloc of ");
+        refuse(&(struct double_options){.device_bytes = have}, "cuda:0", MR_ERR_NO_MEMORY,
+               "cudaErrorMemoryAllocation");
     }
     accept(&(struct double_options){.device_bytes = needed}, "cuda:0", 0);
 }
@@ -138,7 +147,8 @@ static void a_slab_that_is_refused_as_a_whole_is_pinned_in_pieces(void **state)
         fixture_open(&f, &(struct double_options){0}, NULL);
         uint64_t slot_bytes = f.oracle.layout.data_bytes;
         assert_int_equal(fixture_close(&f), 0);
-        fixture_open(&f, &(struct double_options){.registration_bytes = n_slots * slot_bytes}, NULL);
+        fixture_open(&f, &(struct double_options){.registration_bytes = n_slots * slot_bytes},
+                     NULL);
         assert_int_equal(fixture_create(&f), MR_OK);
         double_mark();
         assert_int_equal(fixture_pin(&f), MR_OK);
@@ -162,7 +172,8 @@ static void a_slot_that_is_refused_is_named_with_size_and_place(void **state)
     fixture_open(&f, &(struct double_options){.registration_bytes = slot_bytes - 1}, NULL);
     assert_int_equal(fixture_create(&f), MR_OK);
     assert_int_equal(fixture_pin(&f), MR_ERR_UNSUPPORTED);
-    snprintf(words, sizeof words, "cudaHostRegister of %llu bytes at 0 of", (unsigned long long)slot_bytes);
+    snprintf(words, sizeof words, "cudaHostRegister of %llu bytes at 0 of",
+             (unsigned long long)slot_bytes);
     expect_words(&f.error, words);
     expect_words(&f.error, "cudaErrorMemoryAllocation");
     assert_int_equal(fixture_close(&f), 0);
@@ -172,8 +183,8 @@ static void a_slot_that_is_refused_is_named_with_size_and_place(void **state)
     assert_int_equal(fixture_create(&f), MR_OK);
     double_fail_at("cudaHostRegister", 4, cudaErrorNotPermitted);
     assert_int_equal(fixture_pin(&f), MR_ERR_UNSUPPORTED);
-    snprintf(words, sizeof words, "cudaHostRegister of %llu bytes at %llu of", (unsigned long long)slot_bytes,
-             (unsigned long long)slot_bytes);
+    snprintf(words, sizeof words, "cudaHostRegister of %llu bytes at %llu of",
+             (unsigned long long)slot_bytes, (unsigned long long)slot_bytes);
     expect_words(&f.error, words);
     expect_words(&f.error, "operation not permitted");
     assert_int_equal(fixture_close(&f), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left after any call of the copier has failed, on scripted devices: a status with the words of the call, and
- * everything given back once. The order of the calls is test_copier_order.c.
+ * What is left after any call of the copier has failed, on scripted devices: a status with the
+ * words of the call, and everything given back once. The order of the calls is test_copier_order.c.
  */
 #include "tests/pinned/copier_rig.h"
 #include "tests/pinned/scripted_device.h"
@@ -112,7 +112,8 @@ static void place(struct copier_rig *rig, int i)
 
 enum { N_PLACEMENTS = 4 };
 
-static mr_status pass_batch(struct copier_rig *rig, uint32_t i, struct scripted_stream *streams, mr_error *error)
+static mr_status pass_batch(struct copier_rig *rig, uint32_t i, struct scripted_stream *streams,
+                            mr_error *error)
 {
     struct mr_copy_report report;
     struct mr_copier *copier = rig->copier;
@@ -129,7 +130,10 @@ static mr_status pass_batch(struct copier_rig *rig, uint32_t i, struct scripted_
     return status ? status : mr_copier_release(copier, i % 2, error);
 }
 
-/* Words of the log are told apart by their events, so one that comes twice is a call that was repeated. */
+/*
+ * Words of the log are told apart by their events, so one that comes twice is a call that was
+ * repeated.
+ */
 static void assert_no_word_twice(const char *log)
 {
     for (const char *word = log; *word;) {
@@ -147,7 +151,8 @@ static void assert_no_word_twice(const char *log)
 }
 
 /* A life of a copier of which one call fails. false when it was over before that call. */
-static bool live_and_fail(int placement, bool floats, enum scripted_call call, uint32_t n, bool is_sticky)
+static bool live_and_fail(int placement, bool floats, enum scripted_call call, uint32_t n,
+                          bool is_sticky)
 {
     struct scripted_stream streams[3] = {
         {.name = 's', .device = 0}, {.name = 't', .device = 1}, {.name = 'u', .device = 0}};
@@ -166,7 +171,8 @@ static bool live_and_fail(int placement, bool floats, enum scripted_call call, u
         snprintf(words, sizeof words, "scripted failure of %s", scripted_names[call]);
         assert_string_equal(error.text, words);
         assert_int_equal(error.status, status);
-        assert_true(status == MR_ERR_DEVICE || status == MR_ERR_NO_MEMORY || status == MR_ERR_NO_DEVICE);
+        assert_true(status == MR_ERR_DEVICE || status == MR_ERR_NO_MEMORY ||
+                    status == MR_ERR_NO_DEVICE);
     }
     scripted_clear();
     copier_rig_fini(&rig);
@@ -198,7 +204,8 @@ static void steady_state_takes_nothing_and_sleeps_only_in_await(void **state)
     (void)state;
     struct scripted_stream streams[3] = {
         {.name = 's', .device = 0}, {.name = 't', .device = 1}, {.name = 'u', .device = 0}};
-    for (int placement = 0; placement < 3; placement++) { /* the one on the host has to sleep, see above */
+    /* the one on the host has to sleep, see above */
+    for (int placement = 0; placement < 3; placement++) {
         struct copier_rig rig;
         scripted_reset();
         copier_rig_init(&rig, 4, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors on purpose at each call that a copier makes, one after the other, once and for good. Each must end in a status
- * with the function's name and CUDA's message, or be a call that only gives something back. Nothing may stay behind,
- * and no wrong order may follow.
+ * Errors on purpose at each call that a copier makes, one after the other, once and for good. Each
+ * must end in a status with the function's name and CUDA's message, or be a call that only gives
+ * something back. Nothing may stay behind, and no wrong order may follow.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,14 +65,18 @@ static bool use_parts(struct life *life, uint32_t buffer)
         struct mr_copied_part part = mr_copier_part(f->copier, buffer, i);
         if (!step(life, "use", fixture_use(f, buffer, i, life->streams[part.image_device.id])))
             return false;
-        if (part.label_device.kind == MR_DEVICE_CUDA && part.label_device.id != part.image_device.id &&
+        if (part.label_device.kind == MR_DEVICE_CUDA &&
+            part.label_device.id != part.image_device.id &&
             !step(life, "use", fixture_use(f, buffer, i, life->streams[part.label_device.id])))
             return false;
     }
     return true;
 }
 
-/* As a loader would go on: after a failure nothing but the end. A batch that is lent is released all the same. */
+/*
+ * As a loader would go on: after a failure nothing but the end. A batch that is lent is released
+ * all the same.
+ */
 static void live(struct life *life)
 {
     struct copier_fixture *f = &life->fixture;
@@ -91,7 +95,8 @@ static void open_streams(struct life *life, uint32_t n_gpus)
 {
     for (uint32_t gpu = 0; gpu < n_gpus; gpu++) {
         assert_int_equal(cudaSetDevice((int)gpu), cudaSuccess);
-        assert_int_equal(cudaStreamCreateWithFlags(&life->streams[gpu], cudaStreamNonBlocking), cudaSuccess);
+        assert_int_equal(cudaStreamCreateWithFlags(&life->streams[gpu], cudaStreamNonBlocking),
+                         cudaSuccess);
     }
     assert_int_equal(cudaSetDevice(0), cudaSuccess);
 }
@@ -105,12 +110,14 @@ static void close_streams(struct life *life)
 
 enum how { HOW_NONE, HOW_ONCE, HOW_FOR_GOOD };
 
-static void run_life(struct life *life, const struct mr_placement_names *names, enum how how, const char *function,
-                     uint64_t nth, cudaError_t code)
+static void run_life(struct life *life, const struct mr_placement_names *names, enum how how,
+                     const char *function, uint64_t nth, cudaError_t code)
 {
     memset(life, 0, sizeof *life);
     struct copier_fixture *f = &life->fixture;
-    fixture_open(f, &(struct double_options){.n_devices = MAX_GPUS, .policy = DOUBLE_RANDOM, .seed = nth}, names);
+    fixture_open(
+        f, &(struct double_options){.n_devices = MAX_GPUS, .policy = DOUBLE_RANDOM, .seed = nth},
+        names);
     open_streams(life, MAX_GPUS);
     double_mark();
     if (how == HOW_ONCE)
@@ -157,7 +164,10 @@ static bool has_function(const char *text)
     return at != NULL && strncmp(at, "cudaError", 9) != 0;
 }
 
-/* Of an error that came once the function is known; of one that came again and again, the first that was in the way. */
+/*
+ * Of an error that came once the function is known; of one that came again and again, the first
+ * that was in the way.
+ */
 static void check_words(const struct life *life, uint64_t nth, cudaError_t code)
 {
     const char *text = life->error.text;
@@ -166,29 +176,35 @@ static void check_words(const struct life *life, uint64_t nth, cudaError_t code)
     bool is_launch = strstr(text, "finishing kernel") != NULL;
     if ((!is_named && !is_launch) || strstr(text, cudaGetErrorString(code)) == NULL ||
         strstr(text, cudaGetErrorName(code)) == NULL)
-        fail_msg("call %llu, %s in %s: '%s' does not name it", (unsigned long long)nth, cudaGetErrorName(code),
-                 life->failed_in, text);
+        fail_msg("call %llu, %s in %s: '%s' does not name it", (unsigned long long)nth,
+                 cudaGetErrorName(code), life->failed_in, text);
     mr_status expected = code == cudaErrorMemoryAllocation ? MR_ERR_NO_MEMORY : MR_ERR_DEVICE;
     bool is_search = strstr(text, "cudaGetDeviceCount") != NULL && life->status == MR_ERR_NO_DEVICE;
     bool is_release = strcmp(life->step, "release") == 0 && life->status == MR_ERR_DEVICE;
     if (life->status != expected && !is_search && !is_release)
-        fail_msg("call %llu, %s in %s: %s of %s: %s", (unsigned long long)nth, cudaGetErrorName(code), life->failed_in,
-                 mr_status_name(life->status), life->step, text);
+        fail_msg("call %llu, %s in %s: %s of %s: %s", (unsigned long long)nth,
+                 cudaGetErrorName(code), life->failed_in, mr_status_name(life->status), life->step,
+                 text);
 }
 
 static void check_life(const struct life *life, uint64_t nth, cudaError_t code)
 {
     if (life->n_found != 0)
-        fail_msg("call %llu, %s in %s, %s: %s", (unsigned long long)nth, cudaGetErrorName(code), life->failed_in,
-                 life->step != NULL ? life->step : "no step failed", life->report);
+        fail_msg("call %llu, %s in %s, %s: %s", (unsigned long long)nth, cudaGetErrorName(code),
+                 life->failed_in, life->step != NULL ? life->step : "no step failed", life->report);
     if (life->status != MR_OK)
         check_words(life, nth, code);
 }
 
-typedef void check_fn(const struct life *life, const struct life *whole, uint64_t nth, cudaError_t code);
+typedef void check_fn(const struct life *life, const struct life *whole, uint64_t nth,
+                      cudaError_t code);
 
-/* For every n until a life has no nth call; check compares with a life in which nothing fails. Returns how many. */
-static uint64_t for_every_call(const struct mr_placement_names *names, enum how how, cudaError_t code, check_fn *check)
+/*
+ * For every n until a life has no nth call; check compares with a life in which nothing fails.
+ * Returns how many.
+ */
+static uint64_t for_every_call(const struct mr_placement_names *names, enum how how,
+                               cudaError_t code, check_fn *check)
 {
     enum { MANY = 20000 };
     struct life *life = malloc(2 * sizeof *life);
@@ -210,28 +226,36 @@ static uint64_t for_every_call(const struct mr_placement_names *names, enum how 
     return nth - 1;
 }
 
-static void check_once(const struct life *life, const struct life *whole, uint64_t nth, cudaError_t code)
+static void check_once(const struct life *life, const struct life *whole, uint64_t nth,
+                       cudaError_t code)
 {
     check_life(life, nth, code);
-    bool in_pieces = life->n_taken[PAIR_REGISTER] > whole->n_taken[PAIR_REGISTER]; /* which were accepted */
-    if (life->status == MR_OK && life->n_failed_before > 0 && !is_quiet(life->failed_in) && !in_pieces)
-        fail_msg("call %llu, %s in %s: no status", (unsigned long long)nth, cudaGetErrorName(code), life->failed_in);
+    /* which were accepted */
+    bool in_pieces = life->n_taken[PAIR_REGISTER] > whole->n_taken[PAIR_REGISTER];
+    if (life->status == MR_OK && life->n_failed_before > 0 && !is_quiet(life->failed_in) &&
+        !in_pieces)
+        fail_msg("call %llu, %s in %s: no status", (unsigned long long)nth, cudaGetErrorName(code),
+                 life->failed_in);
 }
 
 /* Whatever was taken by then is given back once; what surrounds each call may be tried twice. */
-static void check_end(const struct life *life, const struct life *whole, uint64_t nth, cudaError_t code)
+static void check_end(const struct life *life, const struct life *whole, uint64_t nth,
+                      cudaError_t code)
 {
     check_life(life, nth, code);
     if (life->n_end_calls > 2 * whole->n_end_calls)
         fail_msg("call %llu, %s in %s: destroy makes %llu calls, not %llu", (unsigned long long)nth,
                  cudaGetErrorName(code), life->failed_in, (unsigned long long)life->n_end_calls,
                  (unsigned long long)whole->n_end_calls);
-    bool was_whole = life->step == NULL || (strcmp(life->step, "create") != 0 && strcmp(life->step, "pin") != 0);
+    bool was_whole =
+        life->step == NULL || (strcmp(life->step, "create") != 0 && strcmp(life->step, "pin") != 0);
     for (uint32_t i = 0; was_whole && i < N_PAIRS; i++)
         if (life->n_given[i] != whole->n_given[i])
-            fail_msg("call %llu, %s in %s: %s was called %llu times in destroy, %s %llu times before",
-                     (unsigned long long)nth, cudaGetErrorName(code), life->failed_in, pairs[i][1],
-                     (unsigned long long)life->n_given[i], pairs[i][0], (unsigned long long)life->n_taken[i]);
+            fail_msg(
+                "call %llu, %s in %s: %s was called %llu times in destroy, %s %llu times before",
+                (unsigned long long)nth, cudaGetErrorName(code), life->failed_in, pairs[i][1],
+                (unsigned long long)life->n_given[i], pairs[i][0],
+                (unsigned long long)life->n_taken[i]);
 }
 
 static void any_call_that_fails_once_ends_in_its_words(void **state)
@@ -239,7 +263,8 @@ static void any_call_that_fails_once_ends_in_its_words(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
         uint64_t n = for_every_call(&placements[i], HOW_ONCE, cudaErrorNotSupported, check_once);
-        uint64_t same = for_every_call(&placements[i], HOW_ONCE, cudaErrorMemoryAllocation, check_once);
+        uint64_t same =
+            for_every_call(&placements[i], HOW_ONCE, cudaErrorMemoryAllocation, check_once);
         printf("placement %zu: %llu calls\n", i, (unsigned long long)n);
         assert_true(n > 100);
         assert_int_equal(n, same);
@@ -278,7 +303,8 @@ static void a_device_that_breaks_while_it_runs_is_told(void **state)
         if (life->status != MR_OK && strstr(life->error.text, "cudaErrorECCUncorrectable") == NULL)
             fail_msg("operation %llu: %s", (unsigned long long)nth, life->error.text);
     }
-    assert_true(nth > 20 && n_told > nth * 3 / 4); /* the last releases are not waited for by any step */
+    /* the last releases are not waited for by any step */
+    assert_true(nth > 20 && n_told > nth * 3 / 4);
     free(life);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact order of the copier's calls, on scripted devices: who waits for whom, and at most two copies per device.
- * The words are explained in scripted_device.h.
+ * The exact order of the copier's calls, on scripted devices: who waits for whom, and at most two
+ * copies per device. The words are explained in scripted_device.h.
  */
 #include "tests/pinned/copier_rig.h"
 #include "tests/pinned/scripted_device.h"
@@ -48,7 +48,8 @@ static void a_finished_batch_makes_these_calls_and_no_other(void **state)
     copier_rig_do_release(&rig, 0);
     scripted_expect("check0@s check0@t record0:E@s record0:G@t");
     copier_rig_do_issue(&rig, 0, 3);
-    scripted_expect("wait0:E@c wait0:G@c record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:H@c");
+    scripted_expect("wait0:E@c wait0:G@c record0:B@c copy_in0 copy_in0 record0:C@c finish0 "
+                    "copy_out0 record0:H@c");
     assert_int_equal(copier_rig_do_await(&rig, 0).was_ready, 1);
     /* Zero may be a time that was cut off: asked the other way round as well. */
     scripted_expect("sync0:H elapsed0:B-C elapsed0:D-F elapsed0:F-D");
@@ -126,11 +127,13 @@ static void images_and_labels_wait_for_each_others_streams(void **state)
     (void)copier_rig_do_await(&rig, 0);
     scripted_expect("sync0:D sync1:G elapsed0:B-C elapsed1:E-F");
     copier_rig_do_release(&rig, 0);
-    scripted_expect("check1@s check0@t check0@0 check1@0 record1:I@s record0:J@t record0:K@0 record1:L@0");
+    scripted_expect(
+        "check1@s check0@t check0@0 check1@0 record1:I@s record0:J@t record0:K@0 record1:L@0");
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("wait0:I@c wait0:J@c wait0:K@c wait0:L@c "
-                    "record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:M@c "
-                    "wait1:I@c wait1:J@c wait1:K@c wait1:L@c record1:E@c copy_in1 record1:F@c record1:N@c");
+    scripted_expect(
+        "wait0:I@c wait0:J@c wait0:K@c wait0:L@c "
+        "record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:M@c "
+        "wait1:I@c wait1:J@c wait1:K@c wait1:L@c record1:E@c copy_in1 record1:F@c record1:N@c");
     (void)copier_rig_do_await(&rig, 0);
     end(&rig);
 }
@@ -143,7 +146,8 @@ static void a_stream_of_a_third_device_is_refused(void **state)
     struct copier_rig rig;
     begin_two_ends(&rig);
     copier_rig_do_issue(&rig, 0, 4);
-    assert_error(mr_copier_use(rig.copier, 0, 0, &s, true, &error), MR_ERR_INVALID, &error, "device 2");
+    assert_error(mr_copier_use(rig.copier, 0, 0, &s, true, &error), MR_ERR_INVALID, &error,
+                 "device 2");
     assert_int_equal(mr_copier_remember(rig.copier, 0, 0, &s, &error), MR_ERR_INVALID);
     scripted_clear();
     copier_rig_do_release(&rig, 0);
@@ -215,7 +219,8 @@ static void each_part_has_its_own_streams(void **state)
     scripted_expect("record0:A@c copy_in0 copy_in0 record0:B@c record0:C@c "
                     "wait1:H@c record1:D@c copy_in1 copy_in1 record1:E@c record1:F@c");
     (void)copier_rig_do_await(&rig, 0);
-    assert_int_equal(mr_copier_use(rig.copier, 0, 1, &t, true, NULL), MR_OK); /* only part 0 is compared */
+    /* only part 0 is compared */
+    assert_int_equal(mr_copier_use(rig.copier, 0, 1, &t, true, NULL), MR_OK);
     scripted_clear();
     copier_rig_do_release(&rig, 0);
     copier_rig_do_issue(&rig, 0, 4);
@@ -243,23 +248,29 @@ static void labels_of_all_parts_on_the_host_are_copied_once_after_their_streams(
     copier_rig_do_create(&rig);
     scripted_clear();
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("record0:A@c copy_in0 record0:B@c record0:C@c record1:D@c copy_in1 record1:E@c record1:F@c");
-    assert_ptr_equal(mr_copier_part(rig.copier, 0, 0).small, mr_copier_part(rig.copier, 0, 1).small);
+    scripted_expect("record0:A@c copy_in0 record0:B@c record0:C@c record1:D@c copy_in1 record1:E@c "
+                    "record1:F@c");
+    assert_ptr_equal(mr_copier_part(rig.copier, 0, 0).small,
+                     mr_copier_part(rig.copier, 0, 1).small);
     copier_rig_do_use(&rig, 0, 0, &s);
     copier_rig_do_use(&rig, 0, 1, &t);
     scripted_expect("check0@s record0:G@s wait0:C@s check1@t record1:H@t wait1:F@t");
-    assert_int_equal(mr_copier_use(rig.copier, 0, 0, &u, false, NULL), MR_ERR_INVALID); /* nor is it the host's */
-    assert_int_equal(copier_rig_do_await(&rig, 0).bytes, 4 * rig.layout.sample_bytes + rig.layout.small_bytes);
+    /* nor is it the host's */
+    assert_int_equal(mr_copier_use(rig.copier, 0, 0, &u, false, NULL), MR_ERR_INVALID);
+    assert_int_equal(copier_rig_do_await(&rig, 0).bytes,
+                     4 * rig.layout.sample_bytes + rig.layout.small_bytes);
     copier_rig_do_release(&rig, 0);
     scripted_clear();
-    copier_rig_do_issue(&rig, 0, 4); /* the host's memory is overwritten at once, so here the streams must have ended */
+    /* the host's memory is overwritten at once, so here the streams must have ended */
+    copier_rig_do_issue(&rig, 0, 4);
     scripted_expect("wait0:G@c record0:A@c copy_in0 record0:B@c record0:J@c "
                     "wait1:H@c record1:D@c copy_in1 record1:E@c record1:K@c sync0:G sync1:H");
     (void)copier_rig_do_await(&rig, 0);
     copier_rig_do_use(&rig, 0, 1, &t);
     copier_rig_do_release(&rig, 0);
     scripted_clear();
-    copier_rig_do_issue(&rig, 0, 1); /* a part that is not in this batch may still be reading the labels */
+    /* a part that is not in this batch may still be reading the labels */
+    copier_rig_do_issue(&rig, 0, 1);
     scripted_expect("record0:A@c copy_in0 record0:B@c record0:C@c sync1:H");
     copier_rig_do_await(&rig, 0);
     end(&rig);
@@ -288,7 +299,8 @@ static void images_on_the_host_and_labels_on_a_gpu_share_no_streams(void **state
     copier_rig_do_release(&rig, 0);
     scripted_clear();
     copier_rig_do_issue(&rig, 0, 4);
-    scripted_expect("wait0:D@c wait0:E@c record0:A@c copy_in0 record0:B@c record0:F@c sync0:D sync0:E");
+    scripted_expect(
+        "wait0:D@c wait0:E@c record0:A@c copy_in0 record0:B@c record0:F@c sync0:D sync0:E");
     (void)copier_rig_do_await(&rig, 0);
     end(&rig);
 }
@@ -296,14 +308,16 @@ static void images_on_the_host_and_labels_on_a_gpu_share_no_streams(void **state
 static void a_capture_stays_valid_and_the_batch_lent(void **state)
 {
     (void)state;
-    struct scripted_stream s = {.name = 's'}, t = {.name = 't'}, u = {.name = 'u', .is_captured = true};
+    struct scripted_stream s = {.name = 's'}, t = {.name = 't'},
+                           u = {.name = 'u', .is_captured = true};
     mr_error error = {0};
     struct copier_rig rig;
     begin_one(&rig, false);
     copier_rig_do_create(&rig);
     copier_rig_do_issue(&rig, 0, 4);
     scripted_clear();
-    assert_error(mr_copier_use(rig.copier, 0, 0, &u, true, &error), MR_ERR_STATE, &error, "capture");
+    assert_error(mr_copier_use(rig.copier, 0, 0, &u, true, &error), MR_ERR_STATE, &error,
+                 "capture");
     assert_int_equal(mr_copier_remember(rig.copier, 0, 0, &u, NULL), MR_ERR_STATE);
     scripted_expect("check0@u check0@u");
     copier_rig_do_use(&rig, 0, 0, &s);

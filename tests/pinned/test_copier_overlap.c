@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The finish on a stream of its own, in the double's virtual time: a batch is finished while the next one is copied. */
+/*
+ * The finish on a stream of its own, in the double's virtual time: a batch is finished while the
+ * next one is copied.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +25,10 @@ static uint64_t take_time(bool overlaps)
     struct copier_fixture f;
     uint32_t buffers[2];
     /* A byte takes a microsecond, so a batch about as long as its kernel. */
-    fixture_open(&f, &(struct double_options){.h2d_mb_per_s = 1, .kernel_ns = KERNEL_NS, .policy = DOUBLE_EARLY}, NULL);
+    fixture_open(
+        &f,
+        &(struct double_options){.h2d_mb_per_s = 1, .kernel_ns = KERNEL_NS, .policy = DOUBLE_EARLY},
+        NULL);
     f.overlaps = overlaps;
     must(fixture_create(&f), &f);
     must(fixture_pin(&f), &f);
@@ -45,7 +51,8 @@ static void the_next_batch_is_copied_while_one_is_finished(void **state)
 {
     (void)state;
     uint64_t one_ns = take_time(false), two_ns = take_time(true);
-    printf("%d batches: %.1f ms on one stream, %.1f on two\n", N_BATCHES, (double)one_ns / 1e6, (double)two_ns / 1e6);
+    printf("%d batches: %.1f ms on one stream, %.1f on two\n", N_BATCHES, (double)one_ns / 1e6,
+           (double)two_ns / 1e6);
     assert_true(one_ns > UINT64_C(2) * N_BATCHES * KERNEL_NS * 8 / 10);
     assert_true(two_ns * 10 < one_ns * 7);
 }

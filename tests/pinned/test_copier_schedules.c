@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ten thousand schedules over the copier and the double of the CUDA runtime: right bytes and no unordered access. One
- * schedule is run again by its seed as the program's argument or in MR_SCHEDULE_SEED; MR_SCHEDULE_COUNT is their
- * number.
+ * Ten thousand schedules over the copier and the double of the CUDA runtime: right bytes and no
+ * unordered access. One schedule is run again by its seed as the program's argument or in
+ * MR_SCHEDULE_SEED; MR_SCHEDULE_COUNT is their number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,8 +37,9 @@ static void run_one(uint64_t seed, struct schedule_result *result)
 {
     schedule_run(seed, NULL, NULL, result);
     if (!result->ok)
-        fail_msg("MR_SCHEDULE_SEED=%llu: %u found, %u wrong, %u failed: %s", (unsigned long long)seed, result->n_found,
-                 result->n_wrong, result->n_failed, result->why);
+        fail_msg("MR_SCHEDULE_SEED=%llu: %u found, %u wrong, %u failed: %s",
+                 (unsigned long long)seed, result->n_found, result->n_wrong, result->n_failed,
+                 result->why);
 }
 
 static void all_schedules_give_right_bytes_in_order(void **state)
@@ -58,11 +59,15 @@ static void all_schedules_give_right_bytes_in_order(void **state)
     assert_true(n_reads > n_issued);
 }
 
-/* What a kind of schedule is drawn how often: a plan that never draws four GPUs proves nothing about them. */
+/*
+ * What a kind of schedule is drawn how often: a plan that never draws four GPUs proves nothing
+ * about them.
+ */
 static void the_schedules_cover_all_that_is_drawn(void **state)
 {
     (void)state;
-    uint32_t parts[SCHEDULE_MAX_PARTS + 1] = {0}, labels[3] = {0}, policies[3] = {0}, dtypes[5] = {0}, plain = 0;
+    uint32_t parts[SCHEDULE_MAX_PARTS + 1] = {0}, labels[3] = {0}, policies[3] = {0},
+                                        dtypes[5] = {0}, plain = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         struct schedule_plan plan;
         schedule_plan_init(&plan, seed, NULL);
@@ -72,9 +77,10 @@ static void the_schedules_cover_all_that_is_drawn(void **state)
         plain += !plan.oracle.finish.needed;
         dtypes[plan.oracle.finish.dtype] += plan.oracle.finish.needed;
     }
-    const uint32_t counts[] = {parts[1],      parts[2],       parts[4],       labels[0],      labels[1],
-                               labels[2],     plain,          policies[0],    policies[1],    policies[2],
-                               dtypes[MR_U8], dtypes[MR_F32], dtypes[MR_F16], dtypes[MR_BF16]};
+    const uint32_t counts[] = {parts[1],       parts[2],       parts[4],      labels[0],
+                               labels[1],      labels[2],      plain,         policies[0],
+                               policies[1],    policies[2],    dtypes[MR_U8], dtypes[MR_F32],
+                               dtypes[MR_F16], dtypes[MR_BF16]};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i] < 50)
             fail_msg("kind %zu is drawn %u times in 1000 schedules", i, counts[i]);
@@ -99,8 +105,9 @@ int main(int argc, char **argv)
     if (getenv("MR_SCHEDULE_SEED") != NULL) {
         struct schedule_result result;
         schedule_run(number_from("MR_SCHEDULE_SEED", 1), NULL, NULL, &result);
-        printf("%s: %u batches, %u reads, %u found, %u wrong, %u failed: %s\n", result.ok ? "good" : "bad",
-               result.n_issued, result.n_reads, result.n_found, result.n_wrong, result.n_failed, result.why);
+        printf("%s: %u batches, %u reads, %u found, %u wrong, %u failed: %s\n",
+               result.ok ? "good" : "bad", result.n_issued, result.n_reads, result.n_found,
+               result.n_wrong, result.n_failed, result.why);
         return result.ok ? 0 : 1;
     }
     const struct CMUnitTest tests[] = {

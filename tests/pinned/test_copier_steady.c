@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a batch costs in the steady state, after the first ones. The consumer's thread never blocks, nothing is
- * allocated, nothing goes through pageable memory, and there are at most two copies per device and batch.
+ * Counts what a batch costs in the steady state, after the first ones. The consumer's thread never
+ * blocks, nothing is allocated, nothing goes through pageable memory, and there are at most two
+ * copies per device and batch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +29,8 @@ static mr_status open_counted(int32_t id, struct mr_device_handle **handle_out, 
     return status;
 }
 
-static mr_status copy_in_counted(struct mr_device_handle *handle, void *device, const void *host, uint64_t len_bytes,
-                                 mr_error *error)
+static mr_status copy_in_counted(struct mr_device_handle *handle, void *device, const void *host,
+                                 uint64_t len_bytes, mr_error *error)
 {
     n_copies[handle->device.id]++;
     return mr_device_cuda.copy_in(handle, device, host, len_bytes, error);
@@ -47,8 +48,10 @@ static void begin(struct loop *loop, const struct mr_placement_names *names)
     counting.open = open_counted;
     counting.copy_in = copy_in_counted;
     fixture_open(f,
-                 &(struct double_options){
-                     .n_devices = MAX_GPUS, .policy = DOUBLE_RANDOM, .threads = DOUBLE_THREADS_DECLARED, .seed = 11},
+                 &(struct double_options){.n_devices = MAX_GPUS,
+                                          .policy = DOUBLE_RANDOM,
+                                          .threads = DOUBLE_THREADS_DECLARED,
+                                          .seed = 11},
                  names);
     for (uint32_t i = 0; i < f->placement.n_devices; i++)
         if (f->placement.devices[i].ops->kind == MR_DEVICE_CUDA)
@@ -61,7 +64,9 @@ static void begin(struct loop *loop, const struct mr_placement_names *names)
     for (int gpu = 0; gpu < MAX_GPUS; gpu++) {
         assert_int_equal(cudaSetDevice(gpu), cudaSuccess);
         for (uint32_t i = 0; i < 2; i++)
-            assert_int_equal(cudaStreamCreateWithFlags(&loop->streams[gpu][i], cudaStreamNonBlocking), cudaSuccess);
+            assert_int_equal(
+                cudaStreamCreateWithFlags(&loop->streams[gpu][i], cudaStreamNonBlocking),
+                cudaSuccess);
     }
 }
 
@@ -83,14 +88,17 @@ static void consume(struct loop *loop, uint32_t buffer)
     for (uint32_t i = 0; i < mr_copier_n_parts(f->copier, buffer); i++) {
         struct mr_copied_part part = mr_copier_part(f->copier, buffer, i);
         for (uint32_t s = 0; s < 2; s++) {
-            assert_int_equal(fixture_use(f, buffer, i, loop->streams[part.image_device.id][s]), MR_OK);
+            assert_int_equal(fixture_use(f, buffer, i, loop->streams[part.image_device.id][s]),
+                             MR_OK);
             assert_int_equal(cudaSetDevice(part.image_device.id), cudaSuccess);
             assert_int_equal(double_launch_read(loop->streams[part.image_device.id][s], part.image,
                                                 part.n_rows * f->oracle.row_bytes, NULL, NULL),
                              cudaSuccess);
         }
-        if (part.label_device.kind == MR_DEVICE_CUDA && part.label_device.id != part.image_device.id)
-            assert_int_equal(fixture_use(f, buffer, i, loop->streams[part.label_device.id][0]), MR_OK);
+        if (part.label_device.kind == MR_DEVICE_CUDA &&
+            part.label_device.id != part.image_device.id)
+            assert_int_equal(fixture_use(f, buffer, i, loop->streams[part.label_device.id][0]),
+                             MR_OK);
     }
     assert_int_equal(fixture_release(f, buffer), MR_OK);
 }
@@ -144,7 +152,8 @@ static void count(const struct mr_placement_names *names)
         assert_int_equal(all.blocking, (uint64_t)N_BATCHES * n_gpus(&loop->fixture.placement));
     for (uint32_t gpu = 0; gpu < MAX_GPUS; gpu++)
         if (n_copies[gpu] > 2 * N_BATCHES)
-            fail_msg("cuda:%u: %llu copies for %d batches", gpu, (unsigned long long)n_copies[gpu], (int)N_BATCHES);
+            fail_msg("cuda:%u: %llu copies for %d batches", gpu, (unsigned long long)n_copies[gpu],
+                     (int)N_BATCHES);
     assert_true(n_copies[0] > 0);
     end(loop);
     free(loop);
@@ -170,14 +179,19 @@ static void with_labels_on_another_gpu(void **state)
     count(&(struct mr_placement_names){.device = "cuda:0", .label_device = "cuda:1"});
 }
 
-/* The copier's thread sleeps for the streams too then: the host's memory has no stream to wait in. */
+/*
+ * The copier's thread sleeps for the streams too then: the host's memory has no stream to wait in.
+ */
 static void with_labels_on_the_host(void **state)
 {
     (void)state;
     count(&(struct mr_placement_names){.device = "cuda:0", .label_device = "host"});
 }
 
-/* What await says of the batch before in the same buffer, with a consumer that looks this long after the issue. */
+/*
+ * What await says of the batch before in the same buffer, with a consumer that looks this long
+ * after the issue.
+ */
 static int32_t ready_after(uint64_t ns)
 {
     struct copier_fixture f;
@@ -212,15 +226,19 @@ static void a_batch_is_ready_when_its_copy_ended_before_its_stream_came(void **s
     assert_int_equal(ready_after(1000000000), 1);
 }
 
-/* On the host's devices, because the double allocates for itself; what is left is the copier's and the buffers'. */
+/*
+ * On the host's devices, because the double allocates for itself; what is left is the copier's and
+ * the buffers'.
+ */
 static void without_malloc(void **state)
 {
     static const char *const devices[] = {"host:0", "host:1"};
     (void)state;
     struct copier_fixture f;
     uint32_t buffer;
-    fixture_open(&f, &(struct double_options){0},
-                 &(struct mr_placement_names){.devices = devices, .n_devices = 2, .label_device = "host"});
+    fixture_open(
+        &f, &(struct double_options){0},
+        &(struct mr_placement_names){.devices = devices, .n_devices = 2, .label_device = "host"});
     fixture_begin(&f, &buffer);
     assert_int_equal(fixture_release(&f, buffer), MR_OK);
     size_t before = allocations.n_own;

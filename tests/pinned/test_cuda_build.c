@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The real library, built with CUDA, on a machine without a driver: it loads, reports why there is no GPU, and gives
- * batches on the host. Linked with the shared library, with public headers only.
+ * The real library, built with CUDA, on a machine without a driver: it loads, reports why there is
+ * no GPU, and gives batches on the host. Linked with the shared library, with public headers only.
  */
 #include <dlfcn.h>
 #include <millrace/millrace.h>

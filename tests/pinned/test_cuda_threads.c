@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the program that make their first call of CUDA together, on the double of the runtime. */
+/*
+ * Threads of the program that make their first call of CUDA together, on the double of the runtime.
+ */
 #include "pinned/cuda_find.h"
 
 #include "tests/double/cuda_double.h"

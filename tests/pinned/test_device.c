@@ -131,8 +131,12 @@ static void copies_and_finishing_have_ended_when_they_return(void **state)
     mr_error error;
     const uint8_t pixels[2] = {255, 7};
     uint8_t staging[2] = {0}, back[8];
-    struct mr_finish finish = {
-        .height = 1, .width = 2, .channels = 1, .out_channels = 4, .dtype = MR_U8, .layout = MR_NHWC};
+    struct mr_finish finish = {.height = 1,
+                               .width = 2,
+                               .channels = 1,
+                               .out_channels = 4,
+                               .dtype = MR_U8,
+                               .layout = MR_NHWC};
     struct mr_descriptor descriptor = {.encoding = MR_ENCODING_U8, .len = 2};
     uint8_t out[8];
     uint32_t status = 9;
@@ -229,7 +233,8 @@ static void auto_is_the_host_here_and_says_so_once(void **state)
     for (int i = 0; i < 3; i++) {
         struct mr_placement placement;
         mr_error error;
-        assert_int_equal(mr_placement_resolve(&(struct mr_placement_names){.device = "auto"}, &placement, &error),
+        assert_int_equal(mr_placement_resolve(&(struct mr_placement_names){.device = "auto"},
+                                              &placement, &error),
                          MR_OK);
         assert_true(placement.lends_slots);
         assert_int_equal(placement.n_parts, 1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices are counted in a child process that may hang, crash or be reaped by others, and nothing of it stays. */
+/*
+ * Devices are counted in a child process that may hang, crash or be reaped by others, and nothing
+ * of it stays.
+ */
 #include "pinned/device_count.h"
 
 #include "base/clock.h"
@@ -34,7 +37,8 @@ static struct shared *shared_state(void)
 {
     static struct shared *shared;
     if (!shared)
-        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared =
+            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared;
 }
 
@@ -122,8 +126,9 @@ static void a_number_beside_a_failure_means_nothing(void **state)
 static mr_status refuse_forks(uint32_t *n_out, mr_error *error)
 {
     if (getpid() != shared_state()->parent)
-        return mr_error_set(error, MR_ERR_DEVICE,
-                            "cudaGetDeviceCount: initialization error (cudaErrorInitializationError)");
+        return mr_error_set(
+            error, MR_ERR_DEVICE,
+            "cudaGetDeviceCount: initialization error (cudaErrorInitializationError)");
     return count_5(n_out, error);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device on the double of the runtime: which GPU a name means and why there is none, what stays unchanged for
- * the calling thread, page-locking in pieces, and the messages of failures.
+ * The CUDA device on the double of the runtime: which GPU a name means and why there is none, what
+ * stays unchanged for the calling thread, page-locking in pieces, and the messages of failures.
  */
 #include "pinned/device.h"
 #include "pinned/slot.h"
@@ -35,7 +35,8 @@ static void expect_clean(void)
 static void expect_error(const mr_error *error, mr_status status, const char *words)
 {
     if (error->status != (int32_t)status || !strstr(error->text, words))
-        fail_msg("%s: '%s' lacks '%s'", mr_status_name((mr_status)error->status), error->text, words);
+        fail_msg("%s: '%s' lacks '%s'", mr_status_name((mr_status)error->status), error->text,
+                 words);
 }
 
 static struct mr_device_handle *open_id(int32_t id)
@@ -71,7 +72,8 @@ static void no_driver_and_an_old_one_are_told_apart(void **state)
     expect_clean();
     double_open(&(struct double_options){.driver_version = 11080});
     assert_int_equal(ops->count(&n, &error), MR_ERR_NO_DEVICE);
-    expect_error(&error, MR_ERR_NO_DEVICE, "the NVIDIA driver supports CUDA 11.8, this program needs 1");
+    expect_error(&error, MR_ERR_NO_DEVICE,
+                 "the NVIDIA driver supports CUDA 11.8, this program needs 1");
     expect_clean();
 }
 
@@ -174,7 +176,8 @@ static void call_all(struct rig *rig)
 static void a_callers_device_mode_and_last_error_stay(void **state)
 {
     (void)state;
-    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal};
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal};
     begin(2);
     for (int own = 0; own < 2; own++) {
         enum cudaStreamCaptureMode mode = modes[own];
@@ -334,7 +337,8 @@ static void captures_are_noticed_and_stay_valid(void **state)
     expect_error(&error, MR_ERR_STATE, "the default stream cannot be used");
     assert_int_equal(ops->check_capture(rig.handle, rig.handle->copy_stream, &error), MR_OK);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
-    struct rig during = make_rig(0); /* such calls are forbidden to the thread in this capture, but not to us */
+    /* such calls are forbidden to the thread in this capture, but not to us */
+    struct rig during = make_rig(0);
     end_rig(&during);
     assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
@@ -397,7 +401,8 @@ static void a_slot_that_cannot_be_pinned_is_named(void **state)
     (void)state;
     mr_error error;
     pin_with_limit(SLOT - 1, MR_ERR_UNSUPPORTED, 0, &error);
-    expect_error(&error, MR_ERR_UNSUPPORTED, "cuda:0: cudaHostRegister of 8192 bytes at 0 of the slots' 40960 bytes: ");
+    expect_error(&error, MR_ERR_UNSUPPORTED,
+                 "cuda:0: cudaHostRegister of 8192 bytes at 0 of the slots' 40960 bytes: ");
     expect_error(&error, MR_ERR_UNSUPPORTED, "(cudaErrorMemoryAllocation)");
 }
 
@@ -430,21 +435,29 @@ static void a_refusal_is_told_apart_from_a_failure(void **state)
     free(host);
 }
 
-/* As on a system of larger pages: a slot that were not whole pages would share one with the next. */
+/*
+ * As on a system of larger pages: a slot that were not whole pages would share one with the next.
+ */
 static void pieces_share_no_page(void **state)
 {
     (void)state;
     enum { PAGE = 65536 };
     struct mr_slot_layout layout;
-    struct mr_slot_shape shape = {
-        .n_slots = 4, .n_workers = 1, .batch_size = 3, .sample_bytes = 5000, .label_bytes = 8, .page_bytes = PAGE};
+    struct mr_slot_shape shape = {.n_slots = 4,
+                                  .n_workers = 1,
+                                  .batch_size = 3,
+                                  .sample_bytes = 5000,
+                                  .label_bytes = 8,
+                                  .page_bytes = PAGE};
     mr_error error;
     assert_int_equal(mr_slot_layout_init(&layout, &shape, &error), MR_OK);
     uint8_t *slab = aligned_alloc(PAGE, (layout.slab_bytes + PAGE - 1) / PAGE * PAGE);
     assert_non_null(slab);
-    double_open(&(struct double_options){.page_bytes = PAGE, .registration_bytes = layout.data_bytes});
+    double_open(
+        &(struct double_options){.page_bytes = PAGE, .registration_bytes = layout.data_bytes});
     struct mr_device_handle *handle = open_id(0);
-    assert_ok(ops->pin(handle, slab + layout.data_off, layout.data_bytes, layout.n_slots, &error), &error);
+    assert_ok(ops->pin(handle, slab + layout.data_off, layout.data_bytes, layout.n_slots, &error),
+              &error);
     ops->close(handle);
     expect_clean();
     free(slab);
@@ -526,7 +539,8 @@ static void a_broken_device_is_named_by_every_call(void **state)
     double_break_device(0, cudaErrorIllegalAddress);
     assert_int_equal(ops->copy_in(rig.handle, rig.memory, rig.host, SLOT, &error), MR_ERR_DEVICE);
     expect_error(&error, MR_ERR_DEVICE, "(cudaErrorIllegalAddress)");
-    assert_int_equal(ops->record(rig.handle, rig.event, rig.handle->copy_stream, &error), MR_ERR_DEVICE);
+    assert_int_equal(ops->record(rig.handle, rig.event, rig.handle->copy_stream, &error),
+                     MR_ERR_DEVICE);
     assert_int_equal(ops->sync(rig.handle, rig.event, &error), MR_ERR_DEVICE);
     assert_int_equal(ops->check_capture(rig.handle, NULL, &error), MR_ERR_DEVICE);
     double_mark();
@@ -541,7 +555,8 @@ static void a_broken_device_is_named_by_every_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_the_drivers_functions_calls_work), /* first: they are found once for the process */
+        /* first: they are found once for the process */
+        cmocka_unit_test(without_the_drivers_functions_calls_work),
         cmocka_unit_test(no_driver_and_an_old_one_are_told_apart),
         cmocka_unit_test(no_device_names_what_hides_them),
         cmocka_unit_test(an_ordinal_out_of_range_names_how_many_there_are),

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishing against the slow oracle of finish_bench.h: every value of every dtype, and descriptors that are wrong or
- * hostile, with 128 bits instead of checked ranges.
+ * Finishing against the slow oracle of finish_bench.h: every value of every dtype, and descriptors
+ * that are wrong or hostile, with 128 bits instead of checked ranges.
  */
 #include "tests/pinned/finish_bench.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-/* Row i of the output has the pixels of sample 4 - i, one row is a hole, and each has another flip. */
-static void check_all_values(uint32_t channels, uint32_t out_channels, uint32_t layout, uint32_t dtype, uint32_t exact)
+/*
+ * Row i of the output has the pixels of sample 4 - i, one row is a hole, and each has another flip.
+ */
+static void check_all_values(uint32_t channels, uint32_t out_channels, uint32_t layout,
+                             uint32_t dtype, uint32_t exact)
 {
     static const uint32_t good[ROWS];
     struct finish_bench b;
@@ -38,11 +41,14 @@ static void all_values_are_those_of_the_oracle(void **state)
             for (uint32_t dtype = MR_U8; dtype <= MR_BF16; dtype++)
                 for (unsigned layout = 0; layout < 2; layout++)
                     for (uint32_t exact = 0; exact < 2; exact++)
-                        check_all_values(channels[i], pads[pad] ? pads[pad] : channels[i], layout ? MR_NHWC : MR_NCHW,
-                                         dtype, exact);
+                        check_all_values(channels[i], pads[pad] ? pads[pad] : channels[i],
+                                         layout ? MR_NHWC : MR_NCHW, dtype, exact);
 }
 
-/* Were the oracle's sums rounded twice, or the code's not finish_bench_fused, some value would show it. */
+/*
+ * Were the oracle's sums rounded twice, or the code's not finish_bench_fused, some value would show
+ * it.
+ */
 static void fused_and_separate_floats_are_told_apart(void **state)
 {
     (void)state;
@@ -52,7 +58,8 @@ static void fused_and_separate_floats_are_told_apart(void **state)
             volatile float product = (float)x * finish_bench_scales[c];
             volatile float sum = product + finish_bench_biases[c];
             n_different += finish_bench_f32(sum) !=
-                           finish_bench_f32(finish_bench_fused(x, finish_bench_scales[c], finish_bench_biases[c]));
+                           finish_bench_f32(finish_bench_fused(x, finish_bench_scales[c],
+                                                               finish_bench_biases[c]));
         }
     assert_true(n_different > 20);
 }
@@ -99,8 +106,8 @@ static void a_byte_too_far_at_either_end_is_a_bad_range(void **state)
     (void)state;
     struct finish_bench b;
     finish_bench_open(&b, 3, 3, MR_NHWC, MR_U8, 0);
-    const uint32_t status[ROWS] = {MR_FINISHED_OK, MR_FINISHED_BAD_RANGE, MR_FINISHED_OK, MR_FINISHED_BAD_RANGE,
-                                   MR_FINISHED_BAD_RANGE};
+    const uint32_t status[ROWS] = {MR_FINISHED_OK, MR_FINISHED_BAD_RANGE, MR_FINISHED_OK,
+                                   MR_FINISHED_BAD_RANGE, MR_FINISHED_BAD_RANGE};
     uint64_t end = STAGING_OFF + ROWS * b.in_bytes;
     memset(b.expected, 0, ROWS * b.out_bytes);
     b.descriptors[0].offset = STAGING_OFF;
@@ -119,8 +126,8 @@ static void a_place_of_another_part_is_told_and_writes_nothing(void **state)
     (void)state;
     struct finish_bench b;
     finish_bench_open(&b, 1, 1, MR_NCHW, MR_BF16, 1);
-    const uint32_t status[ROWS] = {MR_FINISHED_BAD_RANGE, MR_FINISHED_OK, MR_FINISHED_BAD_RANGE, MR_FINISHED_BAD_RANGE,
-                                   MR_FINISHED_BAD_RANGE};
+    const uint32_t status[ROWS] = {MR_FINISHED_BAD_RANGE, MR_FINISHED_OK, MR_FINISHED_BAD_RANGE,
+                                   MR_FINISHED_BAD_RANGE, MR_FINISHED_BAD_RANGE};
     memset(b.expected, 0xa5, ROWS * b.out_bytes);
     finish_bench_sample(&b, b.staging + b.in_bytes, 0, b.expected + b.out_bytes);
     b.descriptors[0].place = FIRST - 1;
@@ -137,8 +144,8 @@ static void places_at_the_end_of_32_bits_do_not_wrap(void **state)
     (void)state;
     struct finish_bench b;
     finish_bench_open(&b, 1, 1, MR_NCHW, MR_U8, 0);
-    const uint32_t status[ROWS] = {MR_FINISHED_OK, MR_FINISHED_OK, MR_FINISHED_OK, MR_FINISHED_BAD_RANGE,
-                                   MR_FINISHED_BAD_RANGE};
+    const uint32_t status[ROWS] = {MR_FINISHED_OK, MR_FINISHED_OK, MR_FINISHED_OK,
+                                   MR_FINISHED_BAD_RANGE, MR_FINISHED_BAD_RANGE};
     b.job.first_place = UINT32_MAX - 2;
     memset(b.expected, 0xa5, ROWS * b.out_bytes);
     for (uint32_t i = 0; i < ROWS; i++)
@@ -155,11 +162,16 @@ static uint64_t draw(uint64_t *random)
     return *random >> 33;
 }
 
-/* Numbers that are hostile to sums: near both ends of what is allowed, near both ends of 64 bits, or anything. */
+/*
+ * Numbers that are hostile to sums: near both ends of what is allowed, near both ends of 64 bits,
+ * or anything.
+ */
 static uint64_t draw_offset(uint64_t *random, const struct finish_bench *b)
 {
-    uint64_t bases[] = {0, STAGING_OFF, STAGING_OFF + ROWS * b->in_bytes, b->in_bytes, UINT64_MAX, UINT64_MAX / 2};
-    uint64_t near[] = {0, 1, UINT64_MAX, b->in_bytes, 0 - (uint64_t)b->in_bytes, draw(random) << 31};
+    uint64_t bases[] = {0,           STAGING_OFF, STAGING_OFF + ROWS * b->in_bytes,
+                        b->in_bytes, UINT64_MAX,  UINT64_MAX / 2};
+    uint64_t near[] = {
+        0, 1, UINT64_MAX, b->in_bytes, 0 - (uint64_t)b->in_bytes, draw(random) << 31};
     return bases[draw(random) % 6] + near[draw(random) % 6];
 }
 
@@ -191,12 +203,13 @@ static void hostile_descriptors_read_and_write_nothing_else(void **state)
             d->flip = (uint32_t)draw(&random);
             d->offset = draw_offset(&random, &b);
             d->len = draw(&random) % 4 ? b.in_bytes : draw_offset(&random, &b);
-            d->place = draw(&random) % 4 ? FIRST + i : (FIRST + ROWS + (uint32_t)draw(&random) % 2000000000u);
+            d->place = draw(&random) % 4 ? FIRST + i
+                                         : (FIRST + ROWS + (uint32_t)draw(&random) % 2000000000u);
             status[i] = expected_status(&b, d);
             bool has_pixels = status[i] == MR_FINISHED_OK && d->encoding == MR_ENCODING_U8;
             if (d->place == FIRST + i)
-                finish_bench_sample(&b, has_pixels ? b.staging + (d->offset - STAGING_OFF) : NULL, d->flip % 4,
-                                    b.expected + i * b.out_bytes);
+                finish_bench_sample(&b, has_pixels ? b.staging + (d->offset - STAGING_OFF) : NULL,
+                                    d->flip % 4, b.expected + i * b.out_bytes);
             n_good += has_pixels;
         }
         finish_bench_expect(&b, status);
@@ -208,7 +221,8 @@ static void hostile_descriptors_read_and_write_nothing_else(void **state)
 static void sizes_have_64_bits(void **state)
 {
     (void)state;
-    struct mr_finish finish = {.height = 13376, .width = 13378, .channels = 3, .out_channels = 8, .dtype = MR_F32};
+    struct mr_finish finish = {
+        .height = 13376, .width = 13378, .channels = 3, .out_channels = 8, .dtype = MR_F32};
     assert_true(mr_finish_in_bytes(&finish) == 536832384u);
     assert_true(mr_finish_out_bytes(&finish) == 5726212096u);
 }
@@ -219,19 +233,22 @@ static void a_row_beyond_4_gib_is_found(void **state)
     (void)state;
     enum { SIDE = 320, N = 65535 };
     size_t row_bytes = (size_t)SIDE * SIDE, len = row_bytes * N;
-    uint8_t *out = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *out =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (out == MAP_FAILED) {
         print_message("no %zu bytes of address space\n", len);
         skip();
     }
-    struct mr_finish finish = {.height = SIDE, .width = SIDE, .channels = 1, .out_channels = 1, .dtype = MR_U8};
+    struct mr_finish finish = {
+        .height = SIDE, .width = SIDE, .channels = 1, .out_channels = 1, .dtype = MR_U8};
     struct mr_descriptor *descriptors = calloc(N, sizeof *descriptors);
     uint32_t *status = calloc(N, sizeof *status);
     uint8_t *staging = malloc(row_bytes);
     memset(staging, 77, row_bytes);
     for (uint32_t i = 0; i < N; i++)
         descriptors[i].place = UINT32_MAX;
-    descriptors[0] = (struct mr_descriptor){.encoding = MR_ENCODING_U8, .len = row_bytes, .place = N - 1};
+    descriptors[0] =
+        (struct mr_descriptor){.encoding = MR_ENCODING_U8, .len = row_bytes, .place = N - 1};
     struct mr_finish_job job = {.finish = &finish,
                                 .descriptors = descriptors,
                                 .n = N,

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Erasing and mixing where floats are made, against an oracle that goes over rows, boxes and bytes one by one. */
+/*
+ * Erasing and mixing where floats are made, against an oracle that goes over rows, boxes and bytes
+ * one by one.
+ */
 #include "base/rng.h"
 #include "tests/pinned/finish_bench.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Boxes one after the other; normal numbers are those of a stream, in the order channel, row, column. */
+/*
+ * Boxes one after the other; normal numbers are those of a stream, in the order channel, row,
+ * column.
+ */
 static void expected_boxes(const struct finish_bench *b, const struct mr_erase *erase, uint8_t *out)
 {
     const struct mr_finish *f = &b->finish;
@@ -20,9 +26,11 @@ static void expected_boxes(const struct finish_bench *b, const struct mr_erase *
         for (size_t c = 0; c < f->channels; c++)
             for (size_t y = (size_t)box->i; y < (size_t)(box->i + box->h); y++)
                 for (size_t x = (size_t)box->j; x < (size_t)(box->j + box->w); x++) {
-                    size_t at = f->layout == MR_NCHW ? (c * h + y) * w + x : (y * w + x) * f->out_channels + c;
-                    float value =
-                        erase->is_random ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals)) : box->values[c];
+                    size_t at = f->layout == MR_NCHW ? (c * h + y) * w + x
+                                                     : (y * w + x) * f->out_channels + c;
+                    float value = erase->is_random
+                                      ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
+                                      : box->values[c];
                     finish_bench_put(out, at, size, finish_bench_float_bits(f, value));
                 }
     }
@@ -40,16 +48,19 @@ static void draw_boxes(struct finish_bench *b, bool is_random)
                                          .is_random = is_random,
                                          .n = i};
         for (uint32_t k = 0; k < i; k++)
-            b->erases[i].boxes[k] = (struct mr_erase_box){.i = (int32_t)k,
-                                                          .j = (int32_t)(2 * k * i),
-                                                          .h = HEIGHT - 1 - (int32_t)(k + i) / 2,
-                                                          .w = 8 - (int32_t)k,
-                                                          .values = {0.1f * (float)(k + 1), -7, 1e-8f, 70000}};
+            b->erases[i].boxes[k] =
+                (struct mr_erase_box){.i = (int32_t)k,
+                                      .j = (int32_t)(2 * k * i),
+                                      .h = HEIGHT - 1 - (int32_t)(k + i) / 2,
+                                      .w = 8 - (int32_t)k,
+                                      .values = {0.1f * (float)(k + 1), -7, 1e-8f, 70000}};
     }
-    b->erases[4].boxes[0] = (struct mr_erase_box){.h = HEIGHT, .w = WIDTH, .values = {-0.0f, 1, 2, 3}};
+    b->erases[4].boxes[0] =
+        (struct mr_erase_box){.h = HEIGHT, .w = WIDTH, .values = {-0.0f, 1, 2, 3}};
 }
 
-static void check_boxes(uint32_t channels, uint32_t out_channels, uint32_t layout, uint32_t dtype, bool is_random)
+static void check_boxes(uint32_t channels, uint32_t out_channels, uint32_t layout, uint32_t dtype,
+                        bool is_random)
 {
     static const uint32_t good[ROWS];
     struct finish_bench b;
@@ -58,7 +69,8 @@ static void check_boxes(uint32_t channels, uint32_t out_channels, uint32_t layou
     b.descriptors[1].encoding = MR_ENCODING_NONE; /* a hole stays one */
     for (uint32_t i = 0; i < ROWS; i++) {
         b.descriptors[i].flip = i % 4;
-        finish_bench_sample(&b, i == 1 ? NULL : b.staging + i * b.in_bytes, i % 4, b.expected + i * b.out_bytes);
+        finish_bench_sample(&b, i == 1 ? NULL : b.staging + i * b.in_bytes, i % 4,
+                            b.expected + i * b.out_bytes);
         if (i != 1)
             expected_boxes(&b, &b.erases[i], b.expected + i * b.out_bytes);
     }
@@ -75,8 +87,8 @@ static void boxes_are_those_of_the_oracle(void **state)
             for (uint32_t dtype = MR_F32; dtype <= MR_BF16; dtype++)
                 for (unsigned layout = 0; layout < 2; layout++)
                     for (unsigned is_random = 0; is_random < 2; is_random++)
-                        check_boxes(channels[i], pads[pad] ? pads[pad] : channels[i], layout ? MR_NHWC : MR_NCHW, dtype,
-                                    is_random);
+                        check_boxes(channels[i], pads[pad] ? pads[pad] : channels[i],
+                                    layout ? MR_NHWC : MR_NCHW, dtype, is_random);
 }
 
 static uint64_t draw(uint64_t *random)
@@ -106,11 +118,12 @@ static bool is_in_box(const struct mr_mix *mix, size_t pixel)
 }
 
 /* torchvision's: each row with the one before it, as floats (f32, interleaved, erased). */
-static float mixed_float(const struct mr_mix *mix, const uint8_t *rows, size_t row_floats, uint32_t i, size_t at,
-                         size_t pixel)
+static float mixed_float(const struct mr_mix *mix, const uint8_t *rows, size_t row_floats,
+                         uint32_t i, size_t at, size_t pixel)
 {
     uint32_t k = i == 0 ? ROWS - 1 : i - 1;
-    float own = number_at(rows, i * row_floats + at), partner = number_at(rows, k * row_floats + at);
+    float own = number_at(rows, i * row_floats + at),
+          partner = number_at(rows, k * row_floats + at);
     if (mix->kind == MR_MIX_UP)
         return blended(mix, own, partner);
     return is_in_box(mix, pixel) ? partner : own;
@@ -121,7 +134,8 @@ static void mix_bytes(const struct finish_bench *b, const struct mr_mix *mix, ui
 {
     for (uint32_t i = 0; i < ROWS; i++)
         for (size_t k = 0; k < b->in_bytes; k++) {
-            uint8_t own = b->staging[i * b->in_bytes + k], partner = b->staging[(ROWS - 1 - i) * b->in_bytes + k];
+            uint8_t own = b->staging[i * b->in_bytes + k],
+                    partner = b->staging[(ROWS - 1 - i) * b->in_bytes + k];
             uint8_t value = is_in_box(mix, k / b->finish.channels) ? partner : own;
             if (mix->kind == MR_MIX_UP)
                 value = (uint8_t)rintf(blended(mix, own, partner));
@@ -130,7 +144,8 @@ static void mix_bytes(const struct finish_bench *b, const struct mr_mix *mix, ui
 }
 
 /* Row i of these pixels as f32, interleaved, erased. */
-static void make_floats(const struct finish_bench *b, const uint8_t *pixels, uint32_t i, uint8_t *f32)
+static void make_floats(const struct finish_bench *b, const uint8_t *pixels, uint32_t i,
+                        uint8_t *f32)
 {
     struct finish_bench as_f32 = *b;
     as_f32.finish.dtype = MR_F32;
@@ -142,7 +157,8 @@ static void make_floats(const struct finish_bench *b, const uint8_t *pixels, uin
     expected_boxes(&as_f32, &b->erases[i], f32);
 }
 
-static void check_mixed(const struct mr_mix *mix, uint32_t layout, uint32_t dtype, uint32_t out_channels)
+static void check_mixed(const struct mr_mix *mix, uint32_t layout, uint32_t dtype,
+                        uint32_t out_channels)
 {
     static const uint32_t good[ROWS];
     struct finish_bench b;
@@ -159,9 +175,10 @@ static void check_mixed(const struct mr_mix *mix, uint32_t layout, uint32_t dtyp
     for (uint32_t i = 0; i < ROWS; i++)
         for (size_t at = 0; at < row_floats; at++) {
             size_t pixel = at / out_channels, c = at % out_channels;
-            float value =
-                bytes ? number_at(rows, i * row_floats + at) : mixed_float(mix, rows, row_floats, i, at, pixel);
-            finish_bench_put(b.expected + i * b.out_bytes, layout == MR_NCHW ? c * PIXELS + pixel : at, size,
+            float value = bytes ? number_at(rows, i * row_floats + at)
+                                : mixed_float(mix, rows, row_floats, i, at, pixel);
+            finish_bench_put(b.expected + i * b.out_bytes,
+                             layout == MR_NCHW ? c * PIXELS + pixel : at, size,
                              finish_bench_float_bits(&b.finish, value));
         }
     finish_bench_expect(&b, good);
@@ -172,9 +189,23 @@ static void check_mixed(const struct mr_mix *mix, uint32_t layout, uint32_t dtyp
 
 static const struct mr_mix mixes[] = {
     {.kind = MR_MIX_UP, .rule = MR_MIX_FLOATS, .lambda = 0.3f, .rest = 0.7f},
-    {.kind = MR_MIX_CUT, .rule = MR_MIX_FLOATS, .lambda = 0.5f, .rest = 0.5f, .x1 = 3, .y1 = 0, .x2 = 19, .y2 = 5},
+    {.kind = MR_MIX_CUT,
+     .rule = MR_MIX_FLOATS,
+     .lambda = 0.5f,
+     .rest = 0.5f,
+     .x1 = 3,
+     .y1 = 0,
+     .x2 = 19,
+     .y2 = 5},
     {.kind = MR_MIX_UP, .rule = MR_MIX_BYTES, .lambda = 0.625f, .rest = 0.375f},
-    {.kind = MR_MIX_CUT, .rule = MR_MIX_BYTES, .lambda = 0.5f, .rest = 0.5f, .x1 = 20, .y1 = 2, .x2 = WIDTH, .y2 = 8},
+    {.kind = MR_MIX_CUT,
+     .rule = MR_MIX_BYTES,
+     .lambda = 0.5f,
+     .rest = 0.5f,
+     .x1 = 20,
+     .y1 = 2,
+     .x2 = WIDTH,
+     .y2 = 8},
     {.kind = MR_MIX_CUT, .rule = MR_MIX_FLOATS, .lambda = 1, .x1 = 4, .y1 = 4, .x2 = 4, .y2 = 4},
 };
 
@@ -189,12 +220,15 @@ static void rows_are_mixed_as_by_the_oracle(void **state)
             }
 }
 
-/* Of rows 0 and 2, one is refused and one a hole; they leave those that would be mixed with them as they are. */
+/*
+ * Of rows 0 and 2, one is refused and one a hole; they leave those that would be mixed with them as
+ * they are.
+ */
 static void rows_without_a_partner_stay_as_they_are(void **state)
 {
     (void)state;
-    const uint32_t status[ROWS] = {MR_FINISHED_BAD_ENCODING, MR_FINISHED_OK, MR_FINISHED_OK, MR_FINISHED_OK,
-                                   MR_FINISHED_OK};
+    const uint32_t status[ROWS] = {MR_FINISHED_BAD_ENCODING, MR_FINISHED_OK, MR_FINISHED_OK,
+                                   MR_FINISHED_OK, MR_FINISHED_OK};
     for (unsigned i = 0; i < 4; i++) {
         bool mirrors = mixes[i].rule == MR_MIX_BYTES;
         const uint32_t hole = mirrors ? 1 : 2;
@@ -206,11 +240,13 @@ static void rows_without_a_partner_stay_as_they_are(void **state)
         b.descriptors[0].encoding = 77;
         b.descriptors[hole].encoding = MR_ENCODING_NONE;
         finish_bench_runs[0](&b.job);
-        memcpy(b.expected, b.out, ROWS * b.out_bytes); /* of a row that is mixed, one way is the other's oracle */
+        /* of a row that is mixed, one way is the other's oracle */
+        memcpy(b.expected, b.out, ROWS * b.out_bytes);
         memset(b.expected, 0, b.out_bytes);
         memset(b.expected + hole * b.out_bytes, 0, b.out_bytes);
         for (unsigned k = 0; k < 2; k++)
-            finish_bench_sample(&b, b.staging + plain[k] * b.in_bytes, 0, b.expected + plain[k] * b.out_bytes);
+            finish_bench_sample(&b, b.staging + plain[k] * b.in_bytes, 0,
+                                b.expected + plain[k] * b.out_bytes);
         finish_bench_expect(&b, status);
         finish_bench_close(&b);
     }
@@ -221,7 +257,8 @@ static void hostile_boxes_write_nothing_else(void **state)
 {
     (void)state;
     struct finish_bench b;
-    static const int32_t ends[] = {0, 1, -1, WIDTH, -WIDTH, INT32_MAX, INT32_MIN, INT32_MAX - WIDTH};
+    static const int32_t ends[] = {0,      1,         -1,        WIDTH,
+                                   -WIDTH, INT32_MAX, INT32_MIN, INT32_MAX - WIDTH};
     uint64_t random = 20261123;
     finish_bench_open(&b, 3, 4, MR_NCHW, MR_F16, 0);
     b.finish.erases = 1;
@@ -230,9 +267,11 @@ static void hostile_boxes_write_nothing_else(void **state)
             struct mr_erase *erase = &b.erases[i];
             *erase = (struct mr_erase){.place = UINT32_MAX,
                                        .is_random = (uint32_t)draw(&random) % 3,
-                                       .n = draw(&random) % 2 ? (uint32_t)draw(&random) % 6 : UINT32_MAX};
+                                       .n = draw(&random) % 2 ? (uint32_t)draw(&random) % 6
+                                                              : UINT32_MAX};
             for (uint32_t k = 0; k < MR_ERASE_MAX_BOXES; k++) {
-                int32_t *numbers[] = {&erase->boxes[k].i, &erase->boxes[k].j, &erase->boxes[k].h, &erase->boxes[k].w};
+                int32_t *numbers[] = {&erase->boxes[k].i, &erase->boxes[k].j, &erase->boxes[k].h,
+                                      &erase->boxes[k].w};
                 for (uint32_t j = 0; j < 4; j++)
                     *numbers[j] = ends[draw(&random) % 8];
             }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel's own part, which thread writes which element, run on the host: its source is included here, and
- * a launch runs all threads of a grid one after the other. The result equals the host's finishing to the last bit,
- * whatever the grid. This test says nothing about the code that nvcc makes.
+ * The finishing kernel's own part, which thread writes which element, run on the host: its source
+ * is included here, and a launch runs all threads of a grid one after the other. The result equals
+ * the host's finishing to the last bit, whatever the grid. This test says nothing about the code
+ * that nvcc makes.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_pixel.h"
@@ -41,16 +42,19 @@ static cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, 
     return cudaSuccess;
 }
 
-static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                    cudaStream_t stream);
+static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
+                                    size_t shared, cudaStream_t stream);
 
-static uint64_t n_puts; /* a thread that does another one's work too would not be seen in what comes out */
-static void counted_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample, uint64_t pixel)
+static uint64_t n_puts; /* a thread that does another one's work too would not be seen in what
+                           comes out */
+static void counted_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
+                          uint64_t pixel)
 {
     n_puts += view->out_channels;
     mr_finish_pixel(view, sample, pixel);
 }
-static void counted_element(const struct mr_finish_view *view, const struct mr_finish_sample *sample, uint64_t element)
+static void counted_element(const struct mr_finish_view *view,
+                            const struct mr_finish_sample *sample, uint64_t element)
 {
     n_puts++;
     mr_finish_element(view, sample, element);
@@ -59,8 +63,8 @@ static void counted_element(const struct mr_finish_view *view, const struct mr_f
 #define mr_finish_element counted_element
 #include "pinned/finish_cuda.cu"
 
-static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-                                    cudaStream_t stream)
+static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
+                                    size_t shared, cudaStream_t stream)
 {
     assert_int_equal(block.x * block.y * block.z, THREADS);
     assert_in_range(grid.x, 1, INT32_MAX);
@@ -114,7 +118,8 @@ static void spoil_descriptors(struct batch *batch)
     batch->descriptors[5].offset += 2 * batch->descriptors[5].len;
 }
 
-static struct batch *make_batch(mr_layout layout, mr_dtype dtype, uint32_t channels, uint32_t out_channels)
+static struct batch *make_batch(mr_layout layout, mr_dtype dtype, uint32_t channels,
+                                uint32_t out_channels)
 {
     struct batch *batch = calloc(1, sizeof *batch);
     assert_non_null(batch);
@@ -209,8 +214,11 @@ static void check_erased(struct batch *batch)
 {
     batch->finish.erases = batch->finish.dtype != MR_U8;
     for (uint32_t i = 0; i < N; i++) {
-        batch->erases[i] = (struct mr_erase){
-            .key = {5, 6}, .index = i, .place = i, .is_random = i % 2, .n = i % (MR_ERASE_MAX_BOXES + 1)};
+        batch->erases[i] = (struct mr_erase){.key = {5, 6},
+                                             .index = i,
+                                             .place = i,
+                                             .is_random = i % 2,
+                                             .n = i % (MR_ERASE_MAX_BOXES + 1)};
         for (uint32_t k = 0; k < MR_ERASE_MAX_BOXES; k++)
             batch->erases[i].boxes[k] = (struct mr_erase_box){.i = (int32_t)(i * k),
                                                               .j = (int32_t)(3 * i + 5 * k),

@@ -30,7 +30,8 @@ static void put(const char *name, const char *text)
 {
     char path[512];
     snprintf(path, sizeof path, "%s%s", root, name);
-    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         assert_true(mkdir(path, 0777) == 0 || errno == EEXIST);
         *slash = '/';
@@ -51,14 +52,16 @@ static void fits(uint64_t len_bytes)
 static void is_too_much(uint64_t len_bytes, const char *words)
 {
     mr_error error;
-    assert_error(mr_memory_limit_check_below(root, len_bytes, &error), MR_ERR_NO_MEMORY, &error, words);
+    assert_error(mr_memory_limit_check_below(root, len_bytes, &error), MR_ERR_NO_MEMORY, &error,
+                 words);
 }
 
 /* 1,024,000,000 bytes are available. */
 static void put_meminfo(void)
 {
-    put("/proc/meminfo", "MemTotal:       4000000 kB\nMemFree:         500000 kB\nMemAvailable:   1000000 kB\n"
-                         "Buffers:          80000 kB\n");
+    put("/proc/meminfo",
+        "MemTotal:       4000000 kB\nMemFree:         500000 kB\nMemAvailable:   1000000 kB\n"
+        "Buffers:          80000 kB\n");
 }
 
 static void available_memory_is_the_limit(void **state)
@@ -103,7 +106,8 @@ static void the_page_cache_of_a_group_counts_as_free(void **state)
     put("/proc/self/cgroup", "0::/job\n");
     put("/sys/fs/cgroup/job/memory.max", "300000000\n");
     put("/sys/fs/cgroup/job/memory.current", "290000000\n");
-    put("/sys/fs/cgroup/job/memory.stat", "anon 5\nfile 6\ninactive_file 90000000\nactive_file 7\n");
+    put("/sys/fs/cgroup/job/memory.stat",
+        "anon 5\nfile 6\ninactive_file 90000000\nactive_file 7\n");
     fits(100 * MB);
     is_too_much(100 * MB + 1, "/job leaves 100.0 MB");
 }
@@ -147,13 +151,15 @@ static void version_one_limits(void **state)
 {
     (void)state;
     put_meminfo();
-    put("/proc/self/cgroup", "12:cpu,cpuacct:/elsewhere\n7:memory:/docker/abc\n1:name=systemd:/x\n");
+    put("/proc/self/cgroup",
+        "12:cpu,cpuacct:/elsewhere\n7:memory:/docker/abc\n1:name=systemd:/x\n");
     put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "9223372036854771712\n");
     put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "5\n");
     fits(1000 * MB);
     put("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "70000000\n");
     put("/sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "60000000\n");
-    put("/sys/fs/cgroup/memory/docker/memory.stat", "inactive_file 1\ntotal_inactive_file 20000000\n");
+    put("/sys/fs/cgroup/memory/docker/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 20000000\n");
     fits(30 * MB);
     is_too_much(31 * MB, "cgroup /docker leaves 30.0 MB");
 }
@@ -168,10 +174,12 @@ static void the_least_room_is_named_and_by_how_much_it_is_missed(void **state)
     put("/sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "0\n");
     put("/sys/fs/cgroup/memory.max", "700000000\n");
     put("/sys/fs/cgroup/memory.current", "100000000\n");
-    is_too_much(1100 * MB, "the slab needs 1100.0 MB, the memory limit of cgroup /docker leaves 500.0 MB: "
-                           "600.0 MB too little; lower batch_size or n_slots");
+    is_too_much(1100 * MB,
+                "the slab needs 1100.0 MB, the memory limit of cgroup /docker leaves 500.0 MB: "
+                "600.0 MB too little; lower batch_size or n_slots");
     put("/sys/fs/cgroup/memory.current", "300000000\n");
-    is_too_much(1100 * MB, "the memory limit of cgroup /cgroup leaves 400.0 MB: 700.0 MB too little");
+    is_too_much(1100 * MB,
+                "the memory limit of cgroup /cgroup leaves 400.0 MB: 700.0 MB too little");
 }
 
 static void this_machine_has_room_for_a_page_and_not_for_everything(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The word of a place: every move from every state against a table, the packing of its fields, and moves by a process
- * that slept through a generation.
+ * The word of a place: every move from every state against a table, the packing of its fields, and
+ * moves by a process that slept through a generation.
  */
 #include "pinned/place.h"
 
@@ -102,8 +102,9 @@ static const struct {
     move_fn move;
     enum mr_place_state to;
     uint64_t blame;
-} out_of_busy[] = {
-    {mr_place_finish, MR_PLACE_DONE, 0}, {reopen_with_ten, MR_PLACE_OPEN, 10}, {mr_place_abandon, MR_PLACE_CLOSED, 0}};
+} out_of_busy[] = {{mr_place_finish, MR_PLACE_DONE, 0},
+                   {reopen_with_ten, MR_PLACE_OPEN, 10},
+                   {mr_place_abandon, MR_PLACE_CLOSED, 0}};
 
 static void a_busy_place_moves_for_its_holder(void **state)
 {

@@ -23,7 +23,8 @@ static struct mr_placement resolve(const struct mr_placement_names *names)
     return placement;
 }
 
-static void expect_failure(const struct mr_placement_names *names, mr_status status, const char *words)
+static void expect_failure(const struct mr_placement_names *names, mr_status status,
+                           const char *words)
 {
     struct mr_placement placement, before;
     memset(&placement, 0x5a, sizeof placement);
@@ -34,7 +35,8 @@ static void expect_failure(const struct mr_placement_names *names, mr_status sta
     assert_int_equal(mr_placement_resolve(names, &placement, NULL), status);
 }
 
-static void expect_device(const struct mr_placement *placement, uint32_t i, mr_device_kind kind, int32_t id)
+static void expect_device(const struct mr_placement *placement, uint32_t i, mr_device_kind kind,
+                          int32_t id)
 {
     assert_true(i < placement->n_devices);
     assert_ptr_equal(placement->devices[i].ops, mr_device_find(kind));
@@ -44,8 +46,10 @@ static void expect_device(const struct mr_placement *placement, uint32_t i, mr_d
 static void plain_host_lends_the_slots(void **state)
 {
     (void)state;
-    const struct mr_placement_names names[] = {
-        {0}, {.device = "host"}, {.label_device = "host"}, {.device = "host", .label_device = "host"}};
+    const struct mr_placement_names names[] = {{0},
+                                               {.device = "host"},
+                                               {.label_device = "host"},
+                                               {.device = "host", .label_device = "host"}};
     for (unsigned i = 0; i < 4; i++) {
         struct mr_placement placement = resolve(&names[i]);
         assert_true(placement.lends_slots);
@@ -61,10 +65,11 @@ static void a_single_device_has_images_and_labels(void **state)
         const char *name;
         mr_device_kind kind;
         int32_t id;
-    } cases[] = {{"host:0", MR_DEVICE_HOST, 0},       {"host:63", MR_DEVICE_HOST, 63},
-                 {"host:4095", MR_DEVICE_HOST, 4095}, {"cuda", MR_DEVICE_CUDA, 0},
-                 {"cuda:0", MR_DEVICE_CUDA, 0},       {"cuda:12", MR_DEVICE_CUDA, 12},
-                 {"cuda:4095", MR_DEVICE_CUDA, 4095}, {"cuda:local", MR_DEVICE_CUDA, MR_DEVICE_LOCAL}};
+    } cases[] = {
+        {"host:0", MR_DEVICE_HOST, 0},       {"host:63", MR_DEVICE_HOST, 63},
+        {"host:4095", MR_DEVICE_HOST, 4095}, {"cuda", MR_DEVICE_CUDA, 0},
+        {"cuda:0", MR_DEVICE_CUDA, 0},       {"cuda:12", MR_DEVICE_CUDA, 12},
+        {"cuda:4095", MR_DEVICE_CUDA, 4095}, {"cuda:local", MR_DEVICE_CUDA, MR_DEVICE_LOCAL}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int with_label = 0; with_label < 2; with_label++) {
             struct mr_placement placement = resolve(&(struct mr_placement_names){
@@ -96,8 +101,8 @@ static void labels_may_lie_on_another_device(void **state)
                  {"host:1", "host", MR_DEVICE_HOST, 1, MR_DEVICE_HOST, 0},
                  {NULL, "host:5", MR_DEVICE_HOST, 0, MR_DEVICE_HOST, 5}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct mr_placement placement =
-            resolve(&(struct mr_placement_names){.device = cases[i].image, .label_device = cases[i].label});
+        struct mr_placement placement = resolve(
+            &(struct mr_placement_names){.device = cases[i].image, .label_device = cases[i].label});
         assert_false(placement.lends_slots);
         assert_int_equal(placement.n_parts, 1);
         assert_int_equal(placement.n_devices, 2);
@@ -109,7 +114,8 @@ static void labels_may_lie_on_another_device(void **state)
 static void host_and_host_0_are_one_place(void **state)
 {
     (void)state;
-    struct mr_placement placement = resolve(&(struct mr_placement_names){.device = "host", .label_device = "host:0"});
+    struct mr_placement placement =
+        resolve(&(struct mr_placement_names){.device = "host", .label_device = "host:0"});
     assert_false(placement.lends_slots);
     assert_int_equal(placement.n_devices, 1);
     placement = resolve(&(struct mr_placement_names){.device = "host:0", .label_device = "host"});
@@ -121,7 +127,8 @@ static void several_devices_have_a_part_each(void **state)
 {
     (void)state;
     const char *const cuda[] = {"cuda:1", "cuda", "cuda:2"};
-    struct mr_placement placement = resolve(&(struct mr_placement_names){.devices = cuda, .n_devices = 3});
+    struct mr_placement placement =
+        resolve(&(struct mr_placement_names){.devices = cuda, .n_devices = 3});
     assert_false(placement.lends_slots);
     assert_int_equal(placement.n_parts, 3);
     assert_int_equal(placement.n_devices, 3);
@@ -147,8 +154,8 @@ static void labels_of_several_parts_may_stay_on_the_host(void **state)
         snprintf(text[i], sizeof text[i], "cuda:%d", i);
         devices[i] = text[i];
     }
-    struct mr_placement placement =
-        resolve(&(struct mr_placement_names){.devices = devices, .n_devices = 16, .label_device = "host"});
+    struct mr_placement placement = resolve(
+        &(struct mr_placement_names){.devices = devices, .n_devices = 16, .label_device = "host"});
     assert_int_equal(placement.n_parts, 16);
     assert_int_equal(placement.n_devices, 17);
     for (uint32_t i = 0; i < 16; i++) {
@@ -156,7 +163,8 @@ static void labels_of_several_parts_may_stay_on_the_host(void **state)
         expect_device(&placement, placement.label[i], MR_DEVICE_HOST, 0);
     }
     const char *const hosts[] = {"host:1", "host:0"};
-    placement = resolve(&(struct mr_placement_names){.devices = hosts, .n_devices = 2, .label_device = "host"});
+    placement = resolve(
+        &(struct mr_placement_names){.devices = hosts, .n_devices = 2, .label_device = "host"});
     assert_int_equal(placement.n_devices, 2);
     assert_int_equal(placement.label[0], 1);
     assert_int_equal(placement.label[1], 1);
@@ -165,29 +173,36 @@ static void labels_of_several_parts_may_stay_on_the_host(void **state)
 static void devices_that_cannot_be_are_refused(void **state)
 {
     (void)state;
-    static const char *const two[] = {"cuda:0", "cuda:1"}, *const twice[] = {"cuda:0", "cuda:1", "cuda"},
-                             *const hosts_twice[] = {"host", "host:0"}, *const mixed[] = {"cuda:0", "host:0"},
-                             *const local[] = {"cuda:0", "cuda:local"}, *const automatic[] = {"auto", "cuda:1"},
-                             *const rubbish[] = {"cuda:0", "cuda:x"}, *const hole[] = {"cuda:0", NULL},
-                             *const many[17] = {"cuda:0"};
+    static const char *const
+        two[] = {"cuda:0", "cuda:1"},
+        *const twice[] = {"cuda:0", "cuda:1", "cuda"}, *const hosts_twice[] = {"host", "host:0"},
+        *const mixed[] = {"cuda:0", "host:0"}, *const local[] = {"cuda:0", "cuda:local"},
+        *const automatic[] = {"auto", "cuda:1"}, *const rubbish[] = {"cuda:0", "cuda:x"},
+        *const hole[] = {"cuda:0", NULL}, *const many[17] = {"cuda:0"};
     const struct {
         struct mr_placement_names names;
         const char *words;
     } cases[] = {
-        {{.devices = two, .n_devices = 2, .device = "cuda:0"}, "both device 'cuda:0' and 2 devices"},
+        {{.devices = two, .n_devices = 2, .device = "cuda:0"},
+         "both device 'cuda:0' and 2 devices"},
         {{.devices = NULL, .n_devices = 2}, "n_devices is 2 and devices is NULL"},
         {{.devices = two, .n_devices = 0}, "n_devices is 0"},
-        {{.devices = two, .n_devices = 1}, "n_devices 1 is not between 2 and 16; device names a single one"},
+        {{.devices = two, .n_devices = 1},
+         "n_devices 1 is not between 2 and 16; device names a single one"},
         {{.devices = many, .n_devices = 17}, "n_devices 17 is not between 2 and 16"},
         {{.devices = many, .n_devices = UINT32_MAX}, "n_devices 4294967295 is not"},
         {{.devices = twice, .n_devices = 3}, "devices[2] 'cuda' is devices[0] too"},
         {{.devices = hosts_twice, .n_devices = 2}, "devices[1] 'host:0' is devices[0] too"},
-        {{.devices = mixed, .n_devices = 2}, "devices 'cuda:0' and 'host:0' are of different kinds"},
-        {{.devices = local, .n_devices = 2}, "devices[1] is 'cuda:local', which has no device number"},
-        {{.devices = automatic, .n_devices = 2}, "devices[0] is 'auto', which has no device number"},
+        {{.devices = mixed, .n_devices = 2},
+         "devices 'cuda:0' and 'host:0' are of different kinds"},
+        {{.devices = local, .n_devices = 2},
+         "devices[1] is 'cuda:local', which has no device number"},
+        {{.devices = automatic, .n_devices = 2},
+         "devices[0] is 'auto', which has no device number"},
         {{.devices = rubbish, .n_devices = 2}, "device 'cuda:x' is none of"},
         {{.devices = hole, .n_devices = 2}, "devices[1] is NULL"},
-        {{.devices = two, .n_devices = 2, .label_device = "cuda:0"}, "label_device 'cuda:0': the labels of several"},
+        {{.devices = two, .n_devices = 2, .label_device = "cuda:0"},
+         "label_device 'cuda:0': the labels of several"},
         {{.devices = two, .n_devices = 2, .label_device = "host:0"}, "label_device 'host:0'"},
         {{.devices = two, .n_devices = 2, .label_device = "auto"}, "label_device 'auto'"},
     };
@@ -239,10 +254,12 @@ static void rubbish_is_refused_as_it_was_given(void **state)
                                  "cuda:\xd9\xa1"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         char words[100];
-        snprintf(words, sizeof words, "device '%s' is none of host, host:N, cuda, cuda:N, cuda:local and auto",
+        snprintf(words, sizeof words,
+                 "device '%s' is none of host, host:N, cuda, cuda:N, cuda:local and auto",
                  names[i]);
         expect_failure(&(struct mr_placement_names){.device = names[i]}, MR_ERR_INVALID, words);
-        expect_failure(&(struct mr_placement_names){.label_device = names[i]}, MR_ERR_INVALID, words);
+        expect_failure(&(struct mr_placement_names){.label_device = names[i]}, MR_ERR_INVALID,
+                       words);
     }
 }
 
@@ -255,7 +272,8 @@ static void a_long_name_is_cut_in_the_message(void **state)
     expect_failure(&(struct mr_placement_names){.device = name}, MR_ERR_INVALID, "device 'xxx");
     memcpy(name, "cuda:", 5);
     memset(name + 5, '9', 99995);
-    expect_failure(&(struct mr_placement_names){.device = name}, MR_ERR_INVALID, "device 'cuda:999");
+    expect_failure(&(struct mr_placement_names){.device = name}, MR_ERR_INVALID,
+                   "device 'cuda:999");
     free(name);
 }
 
@@ -335,8 +353,8 @@ static void parts_are_those_of_torch_chunk(void **state)
                 uint32_t first = 999, n = 999;
                 assert_int_equal(mr_placement_split(n_rows, n_parts, i, &first, &n), n_expected);
                 if (first != begin || n != sizes[i])
-                    fail_msg("part %u of %u in %u: %u rows from %u, not %u from %u", i, n_rows, n_parts, n, first,
-                             sizes[i], begin);
+                    fail_msg("part %u of %u in %u: %u rows from %u, not %u from %u", i, n_rows,
+                             n_parts, n, first, sizes[i], begin);
                 begin += n;
             }
             assert_int_equal(begin, n_rows);
@@ -349,12 +367,15 @@ static void known_chunks(void **state)
     (void)state;
     const struct {
         uint32_t n_rows, n_parts, n_chunks, last_first, last_n;
-    } cases[] = {{8, 4, 4, 6, 2}, {7, 4, 4, 6, 1}, {6, 4, 3, 4, 2}, {5, 4, 3, 4, 1},
-                 {4, 4, 4, 3, 1}, {1, 4, 1, 0, 1}, {9, 5, 5, 8, 1}, {UINT32_MAX, 2, 2, 2147483648u, 2147483647u},
+    } cases[] = {{8, 4, 4, 6, 2}, {7, 4, 4, 6, 1},
+                 {6, 4, 3, 4, 2}, {5, 4, 3, 4, 1},
+                 {4, 4, 4, 3, 1}, {1, 4, 1, 0, 1},
+                 {9, 5, 5, 8, 1}, {UINT32_MAX, 2, 2, 2147483648u, 2147483647u},
                  {0, 4, 1, 0, 0}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t first, n, last = cases[i].n_chunks - 1;
-        assert_int_equal(mr_placement_split(cases[i].n_rows, cases[i].n_parts, last, &first, &n), cases[i].n_chunks);
+        assert_int_equal(mr_placement_split(cases[i].n_rows, cases[i].n_parts, last, &first, &n),
+                         cases[i].n_chunks);
         assert_int_equal(first, cases[i].last_first);
         assert_int_equal(n, cases[i].last_n);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab: shared with a child by its descriptor, of a size that nobody can change, refused with a message when too
- * large.
+ * The slab: shared with a child by its descriptor, of a size that nobody can change, refused with a
+ * message when too large.
  */
 #include "pinned/slab.h"
 #include "tests/support/assert_words.h"
@@ -139,7 +139,8 @@ static int create_beyond_the_file_limit(void *arg)
     int before = count_fds();
     if (mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error) != MR_ERR_NO_MEMORY)
         return 2;
-    if (!strstr(error.text, "12388") || !strstr(error.text, "8192") || !strstr(error.text, "RLIMIT_FSIZE"))
+    if (!strstr(error.text, "12388") || !strstr(error.text, "8192") ||
+        !strstr(error.text, "RLIMIT_FSIZE"))
         return 3;
     if (slab.base || count_fds() != before)
         return 4;
@@ -158,8 +159,8 @@ static void a_slab_larger_than_memory_is_refused_with_the_sizes(void **state)
     struct mr_slab slab = {.fd = -1};
     mr_error error;
     int before = count_fds();
-    assert_error(mr_slab_create(UINT64_C(1) << 50, MR_SLAB_PAGES_SMALL, &slab, &error), MR_ERR_NO_MEMORY, &error,
-                 "the slab needs 1125899906.8 MB");
+    assert_error(mr_slab_create(UINT64_C(1) << 50, MR_SLAB_PAGES_SMALL, &slab, &error),
+                 MR_ERR_NO_MEMORY, &error, "the slab needs 1125899906.8 MB");
     assert_words(error.text, "leaves");
     assert_null(slab.base);
     assert_int_equal(count_fds(), before);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages: what the kernel offers, read from a made-up /sys, and what a slab uses. The linker's --wrap replaces the
- * slab's queries and its two calls that may fail here, so a machine without huge pages runs all of it.
+ * Huge pages: what the kernel offers, read from a made-up /sys, and what a slab uses. The linker's
+ * --wrap replaces the slab's queries and its two calls that may fail here, so a machine without
+ * huge pages runs all of it.
  */
 #include "pinned/huge_pages.h"
 #include "pinned/slab.h"
@@ -95,7 +96,8 @@ static void put(const char *name, const char *text)
 {
     char path[512];
     snprintf(path, sizeof path, "%s%s", root, name);
-    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         assert_true(mkdir(path, 0777) == 0 || errno == EEXIST);
         *slash = '/';
@@ -135,17 +137,21 @@ static void transparent_pages_follow_the_switch_of_shared_memory(void **state)
         put(TRANSPARENT "shmem_enabled", cases[i].text);
         assert_int_equal(mr_huge_pages_on_request(root), cases[i].offered);
     }
-    put(TRANSPARENT "hugepages-2048kB/shmem_enabled", "always inherit within_size [advise] never\n");
+    put(TRANSPARENT "hugepages-2048kB/shmem_enabled",
+        "always inherit within_size [advise] never\n");
     assert_true(mr_huge_pages_on_request(root));
     put(TRANSPARENT "shmem_enabled", cases[1].text);
-    put(TRANSPARENT "hugepages-2048kB/shmem_enabled", "always inherit within_size advise [never]\n");
+    put(TRANSPARENT "hugepages-2048kB/shmem_enabled",
+        "always inherit within_size advise [never]\n");
     assert_false(mr_huge_pages_on_request(root));
-    put(TRANSPARENT "hugepages-2048kB/shmem_enabled", "always [inherit] within_size advise never\n");
+    put(TRANSPARENT "hugepages-2048kB/shmem_enabled",
+        "always [inherit] within_size advise never\n");
     assert_true(mr_huge_pages_on_request(root));
 }
 
 /* Make, reserve, write and read through a second mapping, destroy. */
-static void use(enum mr_slab_pages most, uint64_t len_bytes, enum mr_slab_pages expected, uint64_t expected_bytes)
+static void use(enum mr_slab_pages most, uint64_t len_bytes, enum mr_slab_pages expected,
+                uint64_t expected_bytes)
 {
     struct mr_slab slab, other;
     mr_error error = {0};
@@ -230,7 +236,8 @@ static void populated_pages_are_mapped_or_at_least_reserved(void **state)
     mr_error error;
     kernel.refuses_pages = true;
     assert_int_equal(mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error), MR_OK);
-    assert_error(mr_slab_populate(&slab, 0, LEN, &error), MR_ERR_NO_MEMORY, &error, "cannot reserve the slab's 4.2 MB");
+    assert_error(mr_slab_populate(&slab, 0, LEN, &error), MR_ERR_NO_MEMORY, &error,
+                 "cannot reserve the slab's 4.2 MB");
     mr_slab_destroy(&slab);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slot's life: publishing, the wake-up hint, cancelling, and recovery after a death at any instruction.
+ * A slot's life: publishing, the wake-up hint, cancelling, and recovery after a death at any
+ * instruction.
  */
 #include "pinned/slot.h"
 
@@ -27,8 +28,11 @@ static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
     mr_error error;
-    const struct mr_slot_shape shape = {
-        .n_slots = 2, .n_workers = N_WORKERS, .batch_size = BATCH, .sample_bytes = 16, .label_bytes = 8};
+    const struct mr_slot_shape shape = {.n_slots = 2,
+                                        .n_workers = N_WORKERS,
+                                        .batch_size = BATCH,
+                                        .sample_bytes = 16,
+                                        .label_bytes = 8};
     if (!rig || mr_slot_layout_init(&rig->layout, &shape, &error) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);
@@ -58,7 +62,8 @@ static void publish(struct rig *rig, uint64_t sequence, uint32_t n_places)
 static uint64_t take(struct rig *rig, uint32_t i, uint32_t worker)
 {
     uint64_t held;
-    assert_true(mr_place_take(&rig->view.places[i], mr_place_load(&rig->view.places[i]), worker, &held));
+    assert_true(
+        mr_place_take(&rig->view.places[i], mr_place_load(&rig->view.places[i]), worker, &held));
     return held;
 }
 
@@ -93,7 +98,8 @@ static void publishing_opens_its_places_and_shuts_the_rest(void **state)
     assert_int_equal(rig->view.outcome[1], MR_OUTCOME_NONE);
     for (uint32_t i = 0; i < BATCH; i++) {
         assert_int_equal(place_state(rig, i), i < 3 ? MR_PLACE_OPEN : MR_PLACE_CLOSED);
-        assert_int_equal(mr_place_generation(mr_place_load(&rig->view.places[i])), slot->generation);
+        assert_int_equal(mr_place_generation(mr_place_load(&rig->view.places[i])),
+                         slot->generation);
     }
 }
 
@@ -139,7 +145,8 @@ static void a_new_generation_follows_each_publishing(void **state)
     mr_slot_move(rig->view.slot, MR_SLOT_LENT, MR_SLOT_FREE);
     publish(rig, 1, 2);
     assert_false(mr_place_take(&rig->view.places[0], seen, 1, &held));
-    assert_int_equal(mr_place_generation(mr_place_load(&rig->view.places[0])), mr_place_generation(seen) + 1);
+    assert_int_equal(mr_place_generation(mr_place_load(&rig->view.places[0])),
+                     mr_place_generation(seen) + 1);
 }
 
 /* The count of a finisher who was late by a generation makes the hint too low, never too high. */
@@ -198,8 +205,11 @@ static void describe(void *user, int64_t index, mr_error *error_out)
 
 static uint32_t die(struct rig *rig, uint32_t worker, uint32_t blame, int *n_described)
 {
-    struct mr_death death = {
-        .worker = worker, .blame = blame, .n_samples = N_SAMPLES, .describe = describe, .user = n_described};
+    struct mr_death death = {.worker = worker,
+                             .blame = blame,
+                             .n_samples = N_SAMPLES,
+                             .describe = describe,
+                             .user = n_described};
     return mr_slot_recover(&rig->view, BATCH, &death);
 }
 
@@ -241,7 +251,8 @@ static void a_death_after_the_others_were_done_is_seen_by_the_words(void **state
     assert_true(mr_place_finish(&rig->view.places[0], held));
     assert_false(do_place(rig, 1, 2)); /* the hint says one is missing */
     die(rig, 1, MR_BLAME_KILL, &n);
-    assert_true(mr_slot_is_filled(&rig->view)); /* what the host looks at when the supervisor wakes it */
+    /* what the host looks at when the supervisor wakes it */
+    assert_true(mr_slot_is_filled(&rig->view));
 }
 
 /* The wanted sample of a place has these words. */
@@ -376,13 +387,15 @@ static void illegal_moves_of_a_slot_abort(void **state)
 {
     for (int from = 0; from < MR_SLOT_N_STATES; from++)
         for (int to = 0; to < MR_SLOT_N_STATES; to++)
-            assert_int_equal(signal_of_move(*state, from, from, to), is_legal(from, to) ? 0 : SIGABRT);
+            assert_int_equal(signal_of_move(*state, from, from, to),
+                             is_legal(from, to) ? 0 : SIGABRT);
 }
 
 static void a_move_from_another_state_than_the_present_aborts(void **state)
 {
     assert_int_equal(signal_of_move(*state, MR_SLOT_FREE, MR_SLOT_LENT, MR_SLOT_FREE), SIGABRT);
-    assert_int_equal(signal_of_move(*state, MR_SLOT_CANCELED, MR_SLOT_FILLING, MR_SLOT_FILLED), SIGABRT);
+    assert_int_equal(signal_of_move(*state, MR_SLOT_CANCELED, MR_SLOT_FILLING, MR_SLOT_FILLED),
+                     SIGABRT);
 }
 
 #define ON_SLOT(test) cmocka_unit_test_setup_teardown(test, make, destroy)

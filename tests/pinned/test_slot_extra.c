@@ -38,7 +38,8 @@ static void arrays_lie_behind_the_descriptors_and_go_with_the_small_block(void *
         assert_int_equal(l.extra[k].offsets_off % 64, 0);
         assert_int_equal(l.extra[k].values_off % 64, 0);
         assert_true(l.extra[k].offsets_off >= end);
-        assert_true(l.extra[k].values_off >= l.extra[k].offsets_off + (BATCH + 1) * sizeof(int64_t));
+        assert_true(l.extra[k].values_off >=
+                    l.extra[k].offsets_off + (BATCH + 1) * sizeof(int64_t));
         end = l.extra[k].values_off + BATCH * max_bytes[k];
     }
     assert_int_equal(l.small_bytes, end - l.label_off);
@@ -65,8 +66,8 @@ static uint8_t byte_of(unsigned k, unsigned i, uint64_t b)
     return (uint8_t)(k * 100 + i * 7 + b);
 }
 
-static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k, unsigned i,
-                      uint64_t len)
+static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k,
+                      unsigned i, uint64_t len)
 {
     uint8_t bytes[512];
     for (uint64_t b = 0; b < sizeof bytes; b++)
@@ -75,8 +76,8 @@ static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view 
     mr_slot_extra_put(l, view, k, i, len > 0 ? bytes : NULL, len);
 }
 
-static void check_rows(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k, unsigned n,
-                       const uint64_t *lens)
+static void check_rows(const struct mr_slot_layout *l, const struct mr_slot_view *view, unsigned k,
+                       unsigned n, const uint64_t *lens)
 {
     const int64_t *offsets = mr_slot_extra_offsets(l, view, k);
     const uint8_t *values = view->data + l->extra[k].values_off;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the parts of slots are: aligned, inside, without overlap, for many shapes; sizes that overflow are errors. */
+/*
+ * Where the parts of slots are: aligned, inside, without overlap, for many shapes; sizes that
+ * overflow are errors.
+ */
 #include "pinned/slot.h"
 #include "tests/support/assert_words.h"
 
@@ -81,7 +84,8 @@ static unsigned gather(const struct mr_slot_layout *l, char *base, uint32_t i, s
     };
     unsigned n_parts = sizeof all / sizeof *all - !v.erases;
     memcpy(parts, all, n_parts * sizeof *all);
-    assert_true(part_at(base, v.geometry, n, 8 * sizeof(int32_t)).to - part_at(base, v.data, 0, 0).from <=
+    assert_true(part_at(base, v.geometry, n, 8 * sizeof(int32_t)).to -
+                    part_at(base, v.data, 0, 0).from <=
                 l->used_bytes);
     return n_parts;
 }
@@ -136,7 +140,8 @@ static void rows_follow_each_other_without_a_gap(void **state)
     assert_int_equal(
         mr_slot_layout_init(
             &l,
-            &(struct mr_slot_shape){.n_slots = 2, .n_workers = 1, .batch_size = 3, .sample_bytes = 5, .label_bytes = 8},
+            &(struct mr_slot_shape){
+                .n_slots = 2, .n_workers = 1, .batch_size = 3, .sample_bytes = 5, .label_bytes = 8},
             &error),
         MR_OK);
     assert_int_equal(l.sample_bytes, 5);
@@ -148,12 +153,14 @@ static void boxes_are_copied_with_the_small_block_and_cost_nothing_elsewhere(voi
 {
     (void)state;
     struct mr_slot_layout plain, erasing;
-    struct mr_slot_shape shape = {.n_slots = 1, .n_workers = 1, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8};
+    struct mr_slot_shape shape = {
+        .n_slots = 1, .n_workers = 1, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8};
     mr_error error;
     char base[1];
     assert_int_equal(mr_slot_layout_init(&plain, &shape, &error), MR_OK);
     assert_null(mr_slot_at(&plain, base, 0).erases);
-    assert_int_equal(plain.label_off + plain.small_bytes, plain.descriptor_off + 64 * sizeof(struct mr_descriptor));
+    assert_int_equal(plain.label_off + plain.small_bytes,
+                     plain.descriptor_off + 64 * sizeof(struct mr_descriptor));
     shape.erases = true;
     assert_int_equal(mr_slot_layout_init(&erasing, &shape, &error), MR_OK);
     assert_int_equal(erasing.small_bytes, plain.small_bytes + 64 * sizeof(struct mr_erase));
@@ -169,16 +176,29 @@ static void sizes_that_overflow_are_refused_with_their_numbers(void **state)
         {.n_slots = 1024, .batch_size = 65535, .sample_bytes = UINT64_C(1) << 37, .label_bytes = 8},
         {.n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = UINT64_MAX},
         {.n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = UINT64_C(1) << 57},
-        {.head_bytes = UINT64_MAX, .n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8},
-        {.head_bytes = UINT64_MAX - 4095, .n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8},
-        {.head_bytes = UINT64_C(1) << 62, .n_slots = 2, .batch_size = 64, .sample_bytes = 1, .label_bytes = 8},
+        {.head_bytes = UINT64_MAX,
+         .n_slots = 2,
+         .batch_size = 64,
+         .sample_bytes = 1,
+         .label_bytes = 8},
+        {.head_bytes = UINT64_MAX - 4095,
+         .n_slots = 2,
+         .batch_size = 64,
+         .sample_bytes = 1,
+         .label_bytes = 8},
+        {.head_bytes = UINT64_C(1) << 62,
+         .n_slots = 2,
+         .batch_size = 64,
+         .sample_bytes = 1,
+         .label_bytes = 8},
         {.n_slots = UINT32_MAX, .batch_size = UINT32_MAX, .sample_bytes = 1, .label_bytes = 8},
         {.n_slots = 2, .batch_size = 3, .sample_bytes = UINT64_MAX / 3 + 1, .label_bytes = 8},
     };
     for (unsigned i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         struct mr_slot_layout l;
         mr_error error;
-        assert_error(mr_slot_layout_init(&l, &hostile[i], &error), MR_ERR_NO_MEMORY, &error, "more than 2^62 bytes");
+        assert_error(mr_slot_layout_init(&l, &hostile[i], &error), MR_ERR_NO_MEMORY, &error,
+                     "more than 2^62 bytes");
         assert_words(error.text, " slots of ");
     }
 }
@@ -189,13 +209,14 @@ static void the_largest_that_fits_is_computed_exactly(void **state)
     struct mr_slot_layout l;
     mr_error error;
     uint64_t sample = UINT64_C(1) << 50;
-    assert_int_equal(
-        mr_slot_layout_init(
-            &l,
-            &(struct mr_slot_shape){
-                .n_slots = 16, .n_workers = 1, .batch_size = 128, .sample_bytes = sample, .label_bytes = 8},
-            &error),
-        MR_OK);
+    assert_int_equal(mr_slot_layout_init(&l,
+                                         &(struct mr_slot_shape){.n_slots = 16,
+                                                                 .n_workers = 1,
+                                                                 .batch_size = 128,
+                                                                 .sample_bytes = sample,
+                                                                 .label_bytes = 8},
+                                         &error),
+                     MR_OK);
     assert_true(l.slab_bytes > 16 * 128 * sample);
     assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
 }

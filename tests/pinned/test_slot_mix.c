@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second word of a place: when a row can be mixed, and what a death or a cancellation does to it. Then threads play
- * workers that make samples, mix rows and "die" of both, while the host publishes, cancels and collects: each row of a
- * filled generation comes of the samples of that generation, and no wake-up is lost.
+ * The second word of a place: when a row can be mixed, and what a death or a cancellation does to
+ * it. Then threads play workers that make samples, mix rows and "die" of both, while the host
+ * publishes, cancels and collects: each row of a filled generation comes of the samples of that
+ * generation, and no wake-up is lost.
  */
 #include "tests/pinned/slot_stage.h"
 
@@ -13,10 +14,12 @@
 
 static void make_stage(struct stage *s, uint32_t rule)
 {
-    stage_make(
-        s,
-        (struct mr_slot_shape){
-            .sample_bytes = 16, .label_bytes = 8, .mixes = true, .mix_rule = rule, .n_classes = 3, .source_bytes = 8});
+    stage_make(s, (struct mr_slot_shape){.sample_bytes = 16,
+                                         .label_bytes = 8,
+                                         .mixes = true,
+                                         .mix_rule = rule,
+                                         .n_classes = 3,
+                                         .source_bytes = 8});
 }
 
 static uint64_t take(struct mr_place *word, uint32_t worker)
@@ -73,8 +76,11 @@ static void samples_of_another_generation_are_not_mixed(void **state)
     mr_slot_move(s.view.slot, MR_SLOT_CANCELED, MR_SLOT_FREE);
     stage_publish(&s, 2, 2);
     assert_false(mr_slot_can_mix(&s.view, 0, &seen));
-    assert_false(mr_place_take(&s.view.mixes[0], late, 0, &seen)); /* by a worker that slept meanwhile */
-    /* The old DONE of one word beside the new OPEN of the other, as in the middle of a publication. */
+    /* by a worker that slept meanwhile */
+    assert_false(mr_place_take(&s.view.mixes[0], late, 0, &seen));
+    /*
+     * The old DONE of one word beside the new OPEN of the other, as in the middle of a publication.
+     */
     make(&s, 0);
     make(&s, 1);
     mr_place_open(&s.view.mixes[0], 3);

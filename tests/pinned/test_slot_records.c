@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that a batch keeps of its errors: those of the most important ones, in whichever order they came, with
- * workers at the same time, and after deaths between any two steps.
+ * The words that a batch keeps of its errors: those of the most important ones, in whichever order
+ * they came, with workers at the same time, and after deaths between any two steps.
  */
 #include "pinned/slot.h"
 
@@ -37,8 +37,11 @@ static void publish(struct rig *rig, uint64_t sequence)
 static int make(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
-    const struct mr_slot_shape shape = {
-        .n_slots = 2, .n_workers = N_WORKERS, .batch_size = BATCH, .sample_bytes = 16, .label_bytes = 8};
+    const struct mr_slot_shape shape = {.n_slots = 2,
+                                        .n_workers = N_WORKERS,
+                                        .batch_size = BATCH,
+                                        .sample_bytes = 16,
+                                        .label_bytes = 8};
     if (!rig || mr_slot_layout_init(&rig->layout, &shape, NULL) != MR_OK)
         return -1;
     rig->memory = aligned_alloc(4096, rig->layout.slab_bytes);
@@ -109,7 +112,8 @@ static void record_all_of(struct rig *rig, uint32_t place)
 static void expect_most_important(const struct rig *rig)
 {
     char words[32];
-    static_assert(N_TROUBLES < MR_SLOT_RECORDS && BATCH > MR_SLOT_RECORDS + N_WORKERS, "records are short");
+    static_assert(N_TROUBLES < MR_SLOT_RECORDS && BATCH > MR_SLOT_RECORDS + N_WORKERS,
+                  "records are short");
     for (uint32_t place = 0; place < BATCH; place++) {
         snprintf(words, sizeof words, "trouble of %u", place);
         expect(rig, place, false, place % 2 ? words : NULL);
@@ -164,7 +168,9 @@ static void what_is_reported_is_kept_with_workers_at_the_same_time(void **state)
     }
 }
 
-/* A worker dies before the words are complete: the record has its weight, but for the lowest bit. */
+/*
+ * A worker dies before the words are complete: the record has its weight, but for the lowest bit.
+ */
 static void half_written_words_belong_to_their_place(void **state)
 {
     struct rig *rig = *state;
@@ -193,7 +199,10 @@ static void words_that_are_complete_are_not_doubled(void **state)
         assert_int_equal(rig->view.records[i].weight, 0);
 }
 
-/* The largest batch there is: each of its places has a weight of its own, above that of a free record. */
+/*
+ * The largest batch there is: each of its places has a weight of its own, above that of a free
+ * record.
+ */
 static void the_last_place_of_the_largest_batch_has_words(void **state)
 {
     struct rig *rig = *state;

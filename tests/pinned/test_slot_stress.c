@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads play workers over the words of one slot: every sample of a filled generation was made exactly once in it,
- * none is ever written in a wrong generation, and the host is never left waiting.
+ * Threads play workers over the words of one slot: every sample of a filled generation was made
+ * exactly once in it, none is ever written in a wrong generation, and the host is never left
+ * waiting.
  */
 #include "tests/pinned/slot_stage.h"
 
@@ -10,7 +11,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* One held place: the sample is its sequence and place, not atomic on purpose, so that TSan sees who writes when. */
+/*
+ * One held place: the sample is its sequence and place, not atomic on purpose, so that TSan sees
+ * who writes when.
+ */
 static void make_sample(struct player *p, uint32_t place, uint64_t held)
 {
     struct mr_slot_view *view = &p->stage->view;
@@ -19,7 +23,8 @@ static void make_sample(struct player *p, uint32_t place, uint64_t held)
     memcpy(sample, view->data + place * sizeof sample, sizeof sample);
     if ((mr_place_generation(held) & 0xffff) != (sequence & 0xffff))
         atomic_fetch_add(&p->stage->wrong, 1);
-    sample[1] = sample[0] == sequence ? sample[1] + 1 : 1; /* how often it was made in this generation */
+    /* how often it was made in this generation */
+    sample[1] = sample[0] == sequence ? sample[1] + 1 : 1;
     sample[0] = sequence;
     memcpy(view->data + place * sizeof sample, sample, sizeof sample);
 }

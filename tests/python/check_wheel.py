@@ -18,7 +18,9 @@ LIBRARY = "millrace/lib/libmillrace.so.0"
 COMMAND = "millrace/bin/millrace"
 HELPER = "millrace/libexec/millrace/millrace-worker"
 # The parts of the C library. Everything else would have to be on the user's machine.
-MAY_NEED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+MAY_NEED = {
+    "libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"
+}
 
 
 def run(*command):
@@ -30,7 +32,10 @@ def check_program(path, name, glibc):
     for library in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", path)):
         if library not in MAY_NEED:
             yield f"{name} needs {library}"
-    versions = {tuple(map(int, v.split("."))) for v in re.findall(r"@GLIBC_([0-9.]+)", run("nm", "-D", path))}
+    versions = {
+        tuple(map(int, v.split(".")))
+        for v in re.findall(r"@GLIBC_([0-9.]+)", run("nm", "-D", path))
+    }
     for version in sorted(v for v in versions if v > glibc):
         yield f"{name} needs GLIBC_{'.'.join(map(str, version))}"
 
@@ -54,7 +59,8 @@ def check_names(names):
     if not any(name.startswith("millrace/licenses/") for name in names):
         yield "millrace/licenses is missing"
     for name in names:
-        if not re.match(r"millrace(-[0-9.]+\.dist-info)?/", name) or name.endswith((".pyc", ".a", ".h")):
+        if not re.match(r"millrace(-[0-9.]+\.dist-info)?/", name) or name.endswith(
+            (".pyc", ".a", ".h")):
             yield f"{name} should not be there"
 
 
@@ -91,7 +97,9 @@ def main():
     findings = list(check_wheel(sys.argv[1], sys.argv[2:]))
     for finding in findings:
         print(f"check_wheel: {finding}")
-    print(f"{os.path.basename(sys.argv[1])}: {os.path.getsize(sys.argv[1])} bytes, {len(findings)} findings")
+    print(
+        f"{os.path.basename(sys.argv[1])}: {os.path.getsize(sys.argv[1])} bytes, {len(findings)} findings"
+    )
     sys.exit(1 if findings else 0)
 
 

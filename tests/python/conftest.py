@@ -17,7 +17,8 @@ ALL_SKIPPED = 77
 
 def pytest_sessionfinish(session):
     counts = session.config.pluginmanager.get_plugin("terminalreporter").stats
-    if counts.get("skipped") and not any(counts.get(outcome) for outcome in ("passed", "failed", "error")):
+    if counts.get("skipped") and not any(
+            counts.get(outcome) for outcome in ("passed", "failed", "error")):
         session.exitstatus = ALL_SKIPPED
 
 
@@ -26,7 +27,10 @@ def make_folder(tmp_path_factory):
     """Makes a folder of images, some of which are PNG, and returns its path: make_folder(classes, images_of_each)."""
     def make(n_classes, n_images, where=None):
         folder = str(where or tmp_path_factory.mktemp("data") / "images")
-        subprocess.run([os.environ["MR_MAKE_FOLDER"], folder, str(n_classes), str(n_images)], check=True)
+        subprocess.run([os.environ["MR_MAKE_FOLDER"], folder,
+                        str(n_classes),
+                        str(n_images)],
+                       check=True)
         return folder
 
     return make

@@ -21,40 +21,60 @@ def word(T, name):
 
 # Name: the library's text, the dtype, and what makes the transform of torchvision's from (T, torch).
 V1 = {
-    "resize, crop": (
-        "resize(24)+center_crop(16)" + DIVIDED, "f32", lambda T, torch: [T.Resize(24), T.CenterCrop(16), T.ToTensor()]),
+    "resize, crop": ("resize(24)+center_crop(16)" + DIVIDED, "f32", lambda T, torch:
+                     [T.Resize(24), T.CenterCrop(16), T.ToTensor()]),
     "resize, crop, normalize": (
-        "resize(24)+center_crop(16)" + EXACT, "f32",
-        lambda T, torch: [T.Resize(24), T.CenterCrop(16), T.ToTensor(), T.Normalize(*IMAGENET)]),
-    "bytes": ("resize(30)+center_crop(16)", "u8", lambda T, torch: [T.Resize(30), T.CenterCrop(16), T.PILToTensor()]),
-    "both sides, bicubic": (
-        "resize(20:12,interp=bicubic)" + EXACT, "f32",
-        lambda T, torch: [T.Resize((20, 12), word(T, "BICUBIC")), T.PILToTensor(), T.ConvertImageDtype(torch.float32),
-                          T.Normalize(*IMAGENET)]),
-    "nearest": (
-        "resize(18,interp=nearest)+center_crop(16)", "u8",
-        lambda T, torch: [T.Resize(18, word(T, "NEAREST")), T.CenterCrop(16), T.PILToTensor()]),
-    "crop with a border": (
-        "resize(12)+center_crop(20:24)" + DIVIDED, "f32", lambda T, torch: [T.Resize(12), T.CenterCrop((20, 24)), T.ToTensor()]),
+        "resize(24)+center_crop(16)" + EXACT, "f32", lambda T, torch:
+        [T.Resize(24), T.CenterCrop(16),
+         T.ToTensor(), T.Normalize(*IMAGENET)]),
+    "bytes": ("resize(30)+center_crop(16)", "u8", lambda T, torch:
+              [T.Resize(30), T.CenterCrop(16), T.PILToTensor()]),
+    "both sides, bicubic": ("resize(20:12,interp=bicubic)" + EXACT, "f32", lambda T, torch: [
+        T.Resize((20, 12), word(T, "BICUBIC")),
+        T.PILToTensor(),
+        T.ConvertImageDtype(torch.float32),
+        T.Normalize(*IMAGENET)
+    ]), "nearest": (
+        "resize(18,interp=nearest)+center_crop(16)", "u8", lambda T, torch:
+        [T.Resize(18, word(T, "NEAREST")),
+         T.CenterCrop(16), T.PILToTensor()]), "crop with a border": (
+             "resize(12)+center_crop(20:24)" + DIVIDED, "f32",
+             lambda T, torch: [T.Resize(12), T.CenterCrop(
+                 (20, 24)), T.ToTensor()]),
     "grayscale": (
-        "resize(20)+center_crop(16)+grayscale(3)" + EXACT, "f32",
-        lambda T, torch: [T.Resize(20), T.CenterCrop(16), T.Grayscale(3), T.ToTensor(), T.Normalize(*IMAGENET)]),
+        "resize(20)+center_crop(16)+grayscale(3)" + EXACT, "f32", lambda T, torch:
+        [T.Resize(20),
+         T.CenterCrop(16),
+         T.Grayscale(3),
+         T.ToTensor(),
+         T.Normalize(*IMAGENET)]),
 }
 V2 = {
-    "PILToTensor": ("resize(24)+center_crop(16)", "u8", lambda v2, torch: [v2.Resize(24), v2.CenterCrop(16), v2.PILToTensor()]),
-    "ToImage": ("resize(20:12)", "u8", lambda v2, torch: [v2.Resize((20, 12)), v2.ToImage()]),
-    "ToDtype": (
-        "resize(24,interp=bicubic)+center_crop(16)", "f32",
-        lambda v2, torch: [v2.Resize(24, v2.InterpolationMode.BICUBIC), v2.CenterCrop(16), v2.ToImage(),
-                           v2.ToDtype(torch.float32, scale=True)]),
-    "Normalize": (
-        "resize(24)+center_crop(16)" + EXACT_V2, "f32",
-        lambda v2, torch: [v2.Resize(24), v2.CenterCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True),
-                           v2.Normalize(*IMAGENET)]),
-    "ConvertImageDtype": (
-        "resize(24)+center_crop(16)" + EXACT_V2, "f32",
-        lambda v2, torch: [v2.Resize(24), v2.CenterCrop(16), v2.PILToTensor(), v2.ConvertImageDtype(torch.float32),
-                           v2.Identity(), v2.Normalize(*IMAGENET), v2.ToPureTensor()]),
+    "PILToTensor": ("resize(24)+center_crop(16)", "u8",
+                    lambda v2, torch: [v2.Resize(
+                        24), v2.CenterCrop(16), v2.PILToTensor()]),
+    "ToImage": ("resize(20:12)", "u8", lambda v2, torch: [v2.Resize(
+        (20, 12)), v2.ToImage()]),
+    "ToDtype": ("resize(24,interp=bicubic)+center_crop(16)", "f32", lambda v2, torch: [
+        v2.Resize(24, v2.InterpolationMode.BICUBIC),
+        v2.CenterCrop(16),
+        v2.ToImage(),
+        v2.ToDtype(torch.float32, scale=True)
+    ]), "Normalize": ("resize(24)+center_crop(16)" + EXACT_V2, "f32", lambda v2, torch: [
+        v2.Resize(24),
+        v2.CenterCrop(16),
+        v2.ToImage(),
+        v2.ToDtype(torch.float32, scale=True),
+        v2.Normalize(*IMAGENET)
+    ]), "ConvertImageDtype": ("resize(24)+center_crop(16)" + EXACT_V2, "f32", lambda v2, torch: [
+        v2.Resize(24),
+        v2.CenterCrop(16),
+        v2.PILToTensor(),
+        v2.ConvertImageDtype(torch.float32),
+        v2.Identity(),
+        v2.Normalize(*IMAGENET),
+        v2.ToPureTensor()
+    ]),
 }
 PRESETS = {  # of torchvision.transforms._presets.ImageClassification
     "resnet50_v1": ("resize(256)+center_crop(224)" + EXACT, {"crop_size": 224}),
@@ -66,19 +86,21 @@ WEIGHTS = [1.0 + i * 7 % 5 for i in range(N_SAMPLES)]
 SAMPLERS = {
     "sequential": lambda data, torch, dataset: {},
     "sequential, drop_last": lambda data, torch, dataset: {"drop_last": True},
-    "shuffle": lambda data, torch, dataset: {"shuffle": True},
-    "a generator": lambda data, torch, dataset: {"shuffle": True, "generator": torch.Generator().manual_seed(7)},
-    "random, with replacement": lambda data, torch, dataset: {
-        "sampler": data.RandomSampler(dataset, replacement=True, num_samples=17)},
-    "subset random": lambda data, torch, dataset: {"sampler": data.SubsetRandomSampler(range(1, len(dataset), 2))},
-    "weighted": lambda data, torch, dataset: {"sampler": data.WeightedRandomSampler(WEIGHTS[: len(dataset)], 15)},
-    "weighted, without replacement": lambda data, torch, dataset: {
-        "sampler": data.WeightedRandomSampler(WEIGHTS[: len(dataset)], 6, replacement=False)},
-    "batch sampler": lambda data, torch, dataset: {
-        "batch_sampler": data.BatchSampler(data.RandomSampler(dataset), 3, drop_last=True)},
+    "shuffle": lambda data, torch, dataset: {"shuffle": True}, "a generator": lambda data, torch,
+    dataset: {"shuffle": True, "generator": torch.Generator().manual_seed(7)},
+    "random, with replacement": lambda data, torch, dataset:
+    {"sampler": data.RandomSampler(dataset, replacement=True, num_samples=17)},
+    "subset random": lambda data, torch, dataset:
+    {"sampler": data.SubsetRandomSampler(range(1, len(dataset), 2))}, "weighted": lambda data,
+    torch, dataset: {"sampler": data.WeightedRandomSampler(WEIGHTS[:len(dataset)], 15)},
+    "weighted, without replacement": lambda data, torch, dataset:
+    {"sampler": data.WeightedRandomSampler(WEIGHTS[:len(dataset)], 6, replacement=False)},
+    "batch sampler": lambda data, torch, dataset:
+    {"batch_sampler": data.BatchSampler(data.RandomSampler(dataset), 3, drop_last=True)},
 }
 DISTRIBUTED = {
-    "distributed": {}, "distributed, drop_last": {"drop_last": True}, "distributed, in sequence": {"shuffle": False},
+    "distributed": {}, "distributed, drop_last": {"drop_last": True},
+    "distributed, in sequence": {"shuffle": False},
 }
 RANKS = [(world, rank) for world in (1, 2, 3) for rank in range(world)]
 
@@ -92,7 +114,11 @@ def torch_orders(kind, torch, dataset, name, world, rank, **options):
     """
     data, sampler = torch.utils.data, None
     if name in DISTRIBUTED:
-        sampler = data.distributed.DistributedSampler(dataset, world, rank, seed=5, **DISTRIBUTED[name])
+        sampler = data.distributed.DistributedSampler(dataset,
+                                                      world,
+                                                      rank,
+                                                      seed=5,
+                                                      **DISTRIBUTED[name])
         arguments = {"sampler": sampler}
     else:
         dataset = data.Subset(dataset, range(rank, len(dataset), world)) if world > 1 else dataset
@@ -125,12 +151,16 @@ def crc(content):
 
 def cifar_pixels():
     """Pictures as CIFAR-10's files have them, planes of red, green and blue, and their labels."""
-    pictures = [bytes((p * (i + 3) + (p >> 5) * 7 + (p * p >> 9)) & 255 for p in range(3072)) for i in range(N_CIFAR)]
+    pictures = [
+        bytes((p * (i + 3) + (p >> 5) * 7 + (p * p >> 9)) & 255 for p in range(3072))
+        for i in range(N_CIFAR)
+    ]
     return pictures, [i * 3 % 10 for i in range(N_CIFAR)]
 
 
 CIFAR_TRANSFORMS = {
-    "ToTensor, Normalize": ("none" + EXACT, "f32", lambda T, torch: [T.ToTensor(), T.Normalize(*IMAGENET)]),
+    "ToTensor, Normalize": ("none" + EXACT, "f32",
+                            lambda T, torch: [T.ToTensor(), T.Normalize(*IMAGENET)]),
     "PILToTensor": ("none", "u8", lambda T, torch: [T.PILToTensor()]),
 }
 

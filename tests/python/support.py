@@ -22,7 +22,8 @@ def module(name):
         found = __import__(name)
     except (ImportError, OSError):
         return None
-    return found if tuple(int(n) for n in re.findall(r"\d+", found.__version__)[:2]) >= OLDEST[name] else None
+    return found if tuple(
+        int(n) for n in re.findall(r"\d+", found.__version__)[:2]) >= OLDEST[name] else None
 
 
 def n_lent(loader):
@@ -44,7 +45,8 @@ def write_npy(path, values):
     """What numpy.save() writes of a list of floats, without NumPy."""
     head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({len(values)},), }}".encode()
     with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00\x76\x00" + head.ljust(117) + b"\n" + array.array("d", values).tobytes())
+        file.write(b"\x93NUMPY\x01\x00\x76\x00" + head.ljust(117) + b"\n" +
+                   array.array("d", values).tobytes())
     return path
 
 
@@ -60,5 +62,9 @@ def write_tar(path, members):
 
 def run_python(text, *arguments, **options):
     """A program in a process of its own."""
-    return subprocess.run([sys.executable, "-B", "-c", text, *arguments], capture_output=True, text=True, timeout=60,
-                          check=False, **options)
+    return subprocess.run([sys.executable, "-B", "-c", text, *arguments],
+                          capture_output=True,
+                          text=True,
+                          timeout=60,
+                          check=False,
+                          **options)

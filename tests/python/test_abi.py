@@ -21,9 +21,10 @@ STRUCT = re.compile(r"typedef struct (mr_\w+) \{(.*?)\n\} \1;", re.DOTALL)
 FUNCTION = re.compile(r"MR_API\s+([\w\s]*?[\w*]+[\s*]+)(mr_\w+)\((.*?)\)\s*;", re.DOTALL)
 POINTERS = (ctypes.c_void_p, ctypes.c_char_p)
 SCALARS = {
-    "int": ctypes.c_int, "bool": ctypes.c_bool, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
-    "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
-    "uint8_t": ctypes.c_uint8, "mr_status": ctypes.c_int, "mr_dtype": ctypes.c_int, "mr_log_level": ctypes.c_int,
+    "int": ctypes.c_int, "bool": ctypes.c_bool, "double": ctypes.c_double,
+    "size_t": ctypes.c_size_t, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "uint8_t": ctypes.c_uint8,
+    "mr_status": ctypes.c_int, "mr_dtype": ctypes.c_int, "mr_log_level": ctypes.c_int,
     "mr_device_kind": ctypes.c_int, "void": None,
 }
 
@@ -55,12 +56,17 @@ def fields_of(body):
 
 def run_c(lines):
     """What a program of these lines in main() prints, as rows of words."""
-    text = "#include <millrace/millrace.h>\n#include <stdio.h>\nint main(void)\n{\n" + "\n".join(lines) + "\n}\n"
+    text = "#include <millrace/millrace.h>\n#include <stdio.h>\nint main(void)\n{\n" + "\n".join(
+        lines) + "\n}\n"
     with tempfile.TemporaryDirectory() as folder:
         source, program = os.path.join(folder, "print.c"), os.path.join(folder, "print")
         with open(source, "w", encoding="utf-8") as file:
             file.write(text)
-        subprocess.run([*os.environ["CC"].split(), "-I", os.path.dirname(HEADERS), source, "-o", program], check=True)
+        subprocess.run([
+            *os.environ["CC"].split(), "-I",
+            os.path.dirname(HEADERS), source, "-o", program
+        ],
+                       check=True)
         return [line.split() for line in subprocess.check_output([program], text=True).splitlines()]
 
 
@@ -73,7 +79,8 @@ def kind_of(declared):
 
 
 def kind_of_ctypes(declared):
-    is_pointer = declared in POINTERS or (declared is not None and issubclass(declared, ctypes._Pointer))
+    is_pointer = declared in POINTERS or (declared is not None
+                                          and issubclass(declared, ctypes._Pointer))
     return "pointer" if is_pointer else declared
 
 
@@ -90,7 +97,10 @@ def test_the_headers_were_read():
 
 
 def test_every_struct_of_the_package_is_compared():
-    found = {value for value in vars(_abi).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)}
+    found = {
+        value for value in vars(_abi).values()
+        if isinstance(value, type) and issubclass(value, ctypes.Structure)
+    }
     assert found - {ctypes.Structure} == set(_abi.STRUCTS)
     assert len(_abi.STRUCTS) == 8
 
@@ -150,13 +160,21 @@ def test_fields_lie_where_the_compiler_puts_them():
 def test_lists_of_options_lie_where_the_compiler_puts_them():
     fields = list(HEADER_STRUCTS["mr_loader_options"])
     assert set(_abi.LISTS) == {name for name in fields if "n_" + name in fields}
-    rows = run_c([f'printf("{name} %zu %zu %zu %zu\\n", offsetof(mr_loader_options, {name}), offsetof(mr_loader_options, n_{name}), '
-                  f"sizeof *((mr_loader_options *)0)->{name}, sizeof ((mr_loader_options *)0)->n_{name});" for name in _abi.LISTS])
+    rows = run_c([
+        f'printf("{name} %zu %zu %zu %zu\\n", offsetof(mr_loader_options, {name}), offsetof(mr_loader_options, n_{name}), '
+        f"sizeof *((mr_loader_options *)0)->{name}, sizeof ((mr_loader_options *)0)->n_{name});"
+        for name in _abi.LISTS
+    ])
     for name, *numbers in rows:
         place, kind, length = _abi.LISTS[name]
-        expected = [place, place + ctypes.sizeof(ctypes.c_void_p), ctypes.sizeof(kind), ctypes.sizeof(length)]
+        expected = [
+            place, place + ctypes.sizeof(ctypes.c_void_p),
+            ctypes.sizeof(kind),
+            ctypes.sizeof(length)
+        ]
         assert [int(n) for n in numbers] == expected, name
-        assert kind_of_ctypes(kind) == kind_of(HEADER_STRUCTS["mr_loader_options"][name].replace("*", "", 1)), name
+        assert kind_of_ctypes(kind) == kind_of(HEADER_STRUCTS["mr_loader_options"][name].replace(
+            "*", "", 1)), name
         assert length == kind_of(HEADER_STRUCTS["mr_loader_options"]["n_" + name]), name
 
 
@@ -170,14 +188,16 @@ def test_integers_have_the_headers_signs():
                 ours[f"{struct.__name__}.{field}"] = (kind, kind(-1).value < 0)
     for name, negative in run_c(lines):
         struct, field = name.split(".")
-        if HEADER_STRUCTS[struct][field] not in ENUMS:  # gcc makes an enum without negative values unsigned
+        if HEADER_STRUCTS[struct][
+                field] not in ENUMS:  # gcc makes an enum without negative values unsigned
             assert ours[name][1] == (negative == "1"), name
 
 
 def test_constants_are_the_headers():
     names = [name for name in vars(_abi) if name.isupper() and isinstance(getattr(_abi, name), int)]
     assert len(names) > 30
-    for name, value in run_c([f'printf("{name} %lld\\n", (long long)MR_{name});' for name in names]):
+    for name, value in run_c([f'printf("{name} %lld\\n", (long long)MR_{name});'
+                              for name in names]):
         assert getattr(_abi, name) == int(value), name
 
 
@@ -200,13 +220,15 @@ def test_prototypes_are_the_headers(name):
     assert [kind_of_ctypes(a) for a in arguments] == [kind_of(a) for a in parts]
     assert kind_of_ctypes(result) == kind_of(c_result)
     for kind, declared in [(result, c_result), *zip(arguments, parts)]:
-        if isinstance(kind, type) and issubclass(kind, ctypes._Pointer) and issubclass(kind._type_, ctypes.Structure):
+        if isinstance(kind, type) and issubclass(kind, ctypes._Pointer) and issubclass(
+                kind._type_, ctypes.Structure):
             assert kind._type_.__name__ in declared.split()
 
 
 def test_the_package_is_python_of_3_9():
     folder = os.path.dirname(_abi.__file__)
-    for path in (os.path.join(where, name) for where, _, names in os.walk(folder) for name in names):
+    for path in (os.path.join(where, name) for where, _, names in os.walk(folder)
+                 for name in names):
         if path.endswith(".py"):
             with open(path, encoding="utf-8") as file:
                 ast.parse(file.read(), path, feature_version=(3, 9))

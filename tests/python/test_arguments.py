@@ -31,7 +31,8 @@ def test_whatever_is_an_index_is_a_number(make_loader):
     assert dataset.label(Number(last)) == dataset.label(last)
     assert dataset.name(Number(last)) == dataset.name(last)
     assert dataset.inspect(Number(last)) == dataset.inspect(last)
-    assert mr.explain("train:16", *map(Number, (1, 2, 3, 40, 30))) == mr.explain("train:16", 1, 2, 3, 40, 30)
+    assert mr.explain("train:16",
+                      *map(Number, (1, 2, 3, 40, 30))) == mr.explain("train:16", 1, 2, 3, 40, 30)
 
 
 def test_a_text_is_no_list(make_loader):
@@ -40,8 +41,13 @@ def test_a_text_is_no_list(make_loader):
 
 
 def test_a_transform_of_another_package_is_named(make_loader):
-    for ask in (lambda: make_loader(transform=Number(1)), lambda: mr.explain(Number(1), 0, 0, 0, 9, 9)):
-        with pytest.raises(TypeError, match="not a test_arguments.Number; millrace.torch.DataLoader takes those of torchvision"):
+    for ask in (lambda: make_loader(transform=Number(1)),
+                lambda: mr.explain(Number(1), 0, 0, 0, 9, 9)):
+        with pytest.raises(
+                TypeError,
+                match=
+                "not a test_arguments.Number; millrace.torch.DataLoader takes those of torchvision"
+        ):
             ask()
 
 

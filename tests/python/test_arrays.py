@@ -23,15 +23,17 @@ def make_loader(make_loader):
 
 def test_shapes_and_types(make_loader):
     expected = {
-        "image": ("f32", (4, 3, 16, 16), (3072, 1024, 64, 4)), "label": ("i64", (4,), (8,)),
-        "index": ("i64", (4,), (8,)), "mask": ("u8", (4,), (1,)), "geometry": ("i32", (4, 8), (32, 4)),
+        "image": ("f32", (4, 3, 16, 16), (3072, 1024, 64, 4)), "label": ("i64", (4, ), (8, )),
+        "index": ("i64", (4, ), (8, )), "mask": ("u8", (4, ), (1, )),
+        "geometry": ("i32", (4, 8), (32, 4)),
     }
     batch = make_loader(dtype="f32").next()
     assert batch.keys() == list(expected)
     assert list(batch) == list(expected)
     for name, (dtype, shape, strides) in expected.items():
         array = batch[name]
-        assert (array.name, array.dtype, array.shape, array.strides) == (name, dtype, shape, strides)
+        assert (array.name, array.dtype, array.shape, array.strides) == (name, dtype, shape,
+                                                                         strides)
         assert (array.device, array.ndim, len(array)) == ("host", len(shape), 4)
         assert array.nbytes == len(array.tobytes())
         assert array is batch[name]
@@ -60,16 +62,19 @@ def test_buffers_have_format_and_shape(make_loader):
 
 def test_an_empty_batch_has_empty_arrays(make_loader):
     order = {"tail": "exact", "world_size": 20, "rank": 19, "batch_size": 1}
-    batches = [(batch.size, batch.label.tolist(), batch.image.shape[0], batch.image.tobytes() == b"")
-               for batch in make_loader(**order)]
+    batches = [(batch.size, batch.label.tolist(), batch.image.shape[0],
+                batch.image.tobytes() == b"") for batch in make_loader(**order)]
     assert batches[0][:3] == (1, [2], 1)
     assert batches[1:] == [(0, [], 0, True)]
 
 
-@pytest.mark.parametrize("options, name", [
-    ({}, b"dltensor"), ({"max_version": None}, b"dltensor"), ({"max_version": (0, 8)}, b"dltensor"),
-    ({"max_version": (1, 0)}, b"dltensor_versioned"), ({"max_version": (2, 3)}, b"dltensor_versioned"),
-    ({"copy": False}, b"dltensor"), ({"copy": True}, b"dltensor"), ({"dl_device": (1, 0), "stream": None}, b"dltensor")])
+@pytest.mark.parametrize("options, name", [({}, b"dltensor"), ({"max_version": None}, b"dltensor"),
+                                           ({"max_version": (0, 8)}, b"dltensor"),
+                                           ({"max_version": (1, 0)}, b"dltensor_versioned"),
+                                           ({"max_version": (2, 3)}, b"dltensor_versioned"),
+                                           ({"copy": False}, b"dltensor"),
+                                           ({"copy": True}, b"dltensor"),
+                                           ({"dl_device": (1, 0), "stream": None}, b"dltensor")])
 def test_capsules_have_the_version_that_is_asked_for(make_loader, options, name):
     assert is_capsule(make_loader().next().image.__dlpack__(**options), name)
 
@@ -84,9 +89,10 @@ def test_capsules_are_of_the_cpu(make_loader):
 class VersionedTensor(ctypes.Structure):
     """The head of DLPack's DLManagedTensorVersioned."""
 
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("data", ctypes.c_void_p),
-                ("device", ctypes.c_int), ("device_id", ctypes.c_int32)]
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
+                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64), ("data", ctypes.c_void_p), ("device", ctypes.c_int),
+                ("device_id", ctypes.c_int32)]
 
 
 @pytest.mark.parametrize("copy", [None, False, True])
@@ -124,7 +130,8 @@ def test_numpy_has_no_bf16(make_loader):
 
 
 @needs_torch
-@pytest.mark.parametrize("dtype, name", [("u8", "uint8"), ("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")])
+@pytest.mark.parametrize("dtype, name", [("u8", "uint8"), ("f32", "float32"), ("f16", "float16"),
+                                         ("bf16", "bfloat16")])
 def test_torch_sees_the_same_memory(make_loader, dtype, name):
     batch = make_loader(dtype=dtype).next()
     image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
@@ -164,13 +171,18 @@ def test_a_batch_holds_its_slot(make_loader):
 
 
 HOLDERS = {
-    "array": lambda array: array, "buffer": lambda array: array.__buffer__(0), "capsule": lambda array: array.__dlpack__(),
+    "array": lambda array: array, "buffer": lambda array: array.__buffer__(0),
+    "capsule": lambda array: array.__dlpack__(),
     "versioned capsule": lambda array: array.__dlpack__(max_version=(1, 0)),
 }
 if numpy:
-    HOLDERS.update({"numpy": numpy.asarray, "view of numpy": lambda array: numpy.asarray(array)[1:, :1].T})
+    HOLDERS.update(
+        {"numpy": numpy.asarray, "view of numpy": lambda array: numpy.asarray(array)[1:, :1].T})
 if torch:
-    HOLDERS.update({"torch": torch.from_dlpack, "view of torch": lambda array: torch.from_dlpack(array).view(-1)[5:]})
+    HOLDERS.update({
+        "torch": torch.from_dlpack,
+        "view of torch": lambda array: torch.from_dlpack(array).view(-1)[5:]
+    })
 
 
 @pytest.mark.parametrize("holder", HOLDERS)

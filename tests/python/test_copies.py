@@ -15,7 +15,8 @@ WAYS = [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))]
 
 @pytest.mark.parametrize("duplicate", WAYS)
 def test_datasets_and_transforms_are_opened_again(images, duplicate):
-    dataset, transform = duplicate(mr.Dataset(images, allow_empty_classes=True)), duplicate(mr.Transform("eval:24:16"))
+    dataset, transform = duplicate(mr.Dataset(images, allow_empty_classes=True)), duplicate(
+        mr.Transform("eval:24:16"))
     assert (len(dataset), dataset.classes) == (21, mr.Dataset(images).classes)
     assert str(transform) == str(mr.Transform("eval:24:16"))
     with mr.Loader(dataset, transform, batch_size=8, num_workers=0, no_shuffle=True) as loader:
@@ -39,4 +40,5 @@ def test_the_warning_of_kept_batches_is_of_the_programs_line(make_loader):
         warnings.simplefilter("always")
         held = list(loader)
     assert len(held) == 11
-    assert [(warning.category, warning.filename) for warning in caught] == [(RuntimeWarning, __file__)]
+    assert [(warning.category, warning.filename)
+            for warning in caught] == [(RuntimeWarning, __file__)]

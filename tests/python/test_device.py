@@ -23,11 +23,20 @@ double.double_host_view.restype = ctypes.c_void_p
 double.double_host_view.argtypes = [ctypes.c_void_p]
 double.double_sum.restype = ctypes.c_uint64
 double.double_sum.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-double.double_launch_sum.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64)]
-double.double_launch_fill.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint8]
+double.double_launch_sum.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
+    ctypes.POINTER(ctypes.c_uint64)
+]
+double.double_launch_fill.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint8
+]
 double.cudaMalloc.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]
-double.cudaMemcpyAsync.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
-double.cudaFree.argtypes = double.cudaStreamSynchronize.argtypes = double.cudaStreamDestroy.argtypes = [ctypes.c_void_p]
+double.cudaMemcpyAsync.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
+]
+double.cudaFree.argtypes = double.cudaStreamSynchronize.argtypes = double.cudaStreamDestroy.argtypes = [
+    ctypes.c_void_p
+]
 
 
 def must(status):
@@ -125,19 +134,25 @@ def texts(images, tmp_path_factory):
         with open(path, "rb") as file:
             members[f"{i:02}{os.path.splitext(path)[1]}"] = file.read()
         members[f"{i:02}.cls"], members[f"{i:02}.txt"] = b"%d" % (i % 3), b"text %d" % i
-    return "tar:" + write_tar(str(tmp_path_factory.mktemp("tar") / "texts.tar"), members) + "?keep=txt:16"
+    return "tar:" + write_tar(str(tmp_path_factory.mktemp("tar") / "texts.tar"),
+                              members) + "?keep=txt:16"
 
 
 @pytest.mark.parametrize("stream", [None, 1, 2])  # 2: the thread's own
 @pytest.mark.parametrize("label_device", ["cuda:0", "cuda:1"])
 def test_a_default_stream_is_of_the_arrays_device(make_loader, texts, label_device, stream):
-    options = {"dataset": texts, "batch_size": 2, "transform": "eval:20:16+mixup(0.2)", "dtype": "f32"}
+    options = {
+        "dataset": texts, "batch_size": 2, "transform": "eval:20:16+mixup(0.2)", "dtype": "f32"
+    }
     names = ["label", "index", "mask", "geometry", "mix_label", "mix_lambda", "txt.offsets"]
 
     def arrays(batch):
         return [batch[name] for name in names] + [batch["txt"].values, batch.image]
 
-    expected = [double.double_sum(array._data, array.nbytes) for batch in make_loader(**options) for array in arrays(batch)]
+    expected = [
+        double.double_sum(array._data, array.nbytes) for batch in make_loader(**options)
+        for array in arrays(batch)
+    ]
     read = Reader(stream)
     for batch in make_loader(device="cuda:0", label_device=label_device, n_buffers=2, **options):
         for array in arrays(batch):
@@ -201,7 +216,9 @@ def copies(make_loader, make_stream):
         must(double.cudaMalloc(memory, 21 * n))
         for i in range(21):
             with loader.next() as batch:
-                must(double.cudaMemcpyAsync(memory.value + i * n, batch.image._data, n, HOST_TO_DEVICE, stream.cuda_stream))
+                must(
+                    double.cudaMemcpyAsync(memory.value + i * n, batch.image._data, n,
+                                           HOST_TO_DEVICE, stream.cuda_stream))
                 if tell:
                     batch.use(stream)
         must(double.cudaStreamSynchronize(stream.cuda_stream))
@@ -239,14 +256,18 @@ class OnDevice:
 
 
 def test_a_default_stream_of_another_gpu_has_its_copy_first(make_loader, expected, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(device=OnDevice)))
-    loader, memory, n = make_loader(pin_memory=True, batch_size=1, n_slots=3), ctypes.c_void_p(), 3 * 16 * 16
+    monkeypatch.setitem(sys.modules, "torch",
+                        SimpleNamespace(cuda=SimpleNamespace(device=OnDevice)))
+    loader, memory, n = make_loader(pin_memory=True, batch_size=1,
+                                    n_slots=3), ctypes.c_void_p(), 3 * 16 * 16
     with OnDevice(1):
         must(double.cudaMalloc(memory, 21 * n))
     for i in range(21):
         with loader.next() as batch:
             with OnDevice(1):
-                must(double.cudaMemcpyAsync(memory.value + i * n, batch.image._data, n, HOST_TO_DEVICE, None))
+                must(
+                    double.cudaMemcpyAsync(memory.value + i * n, batch.image._data, n,
+                                           HOST_TO_DEVICE, None))
             batch.use(default_stream(1))
     with OnDevice(1):
         must(double.cudaStreamSynchronize(None))
@@ -261,7 +282,9 @@ def test_page_locked_arrays_are_of_the_cpu(make_loader):
     assert is_capsule(image.__dlpack__(max_version=(1, 0)), b"dltensor_versioned")
 
 
-@pytest.mark.parametrize("held", ["", "iterator = iter(loader)", "batch = loader.next()", "image = loader.next().image"])
+@pytest.mark.parametrize("held", [
+    "", "iterator = iter(loader)", "batch = loader.next()", "image = loader.next().image"
+])
 def test_a_program_that_ends_gives_back_what_its_loader_has_on_the_gpu(images, held):
     """The double says at the end what was left over."""
     text = "import sys, millrace\nloader = millrace.Loader(sys.argv[1], 'eval:20:16', device='cuda:0', batch_size=4)\n"

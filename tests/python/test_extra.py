@@ -24,7 +24,10 @@ def shard(images, tmp_path_factory):
 
 @pytest.fixture
 def batch(make_loader, shard):
-    return make_loader(dataset=f"tar:{shard}?keep=txt:40", batch_size=len(CAPTIONS), num_workers=0, no_shuffle=True).next()
+    return make_loader(dataset=f"tar:{shard}?keep=txt:40",
+                       batch_size=len(CAPTIONS),
+                       num_workers=0,
+                       no_shuffle=True).next()
 
 
 def test_rows_are_bytes(batch):
@@ -43,7 +46,8 @@ def test_rows_are_bytes(batch):
 
 @pytest.mark.skipif(not numpy or not torch, reason="NumPy and torch are not both here, or too old")
 def test_other_libraries_take_values_and_offsets(batch):
-    values, offsets = torch.from_dlpack(batch["txt"].values), torch.from_dlpack(batch["txt"].offsets)
+    values, offsets = torch.from_dlpack(batch["txt"].values), torch.from_dlpack(
+        batch["txt"].offsets)
     assert (values.dtype, offsets.dtype) == (torch.uint8, torch.int64)
     assert bytes(values[offsets[3]:offsets[4]].tolist()) == CAPTIONS[3]
     assert numpy.asarray(batch["txt"].values).tobytes() == batch["txt"].values.tobytes()
@@ -51,7 +55,10 @@ def test_other_libraries_take_values_and_offsets(batch):
 
 def test_copies_and_tensors_hold_their_rows(make_loader, shard):
     def first():
-        return make_loader(dataset=f"tar:{shard}?keep=txt:40", batch_size=7, num_workers=0, no_shuffle=True).next()
+        return make_loader(dataset=f"tar:{shard}?keep=txt:40",
+                           batch_size=7,
+                           num_workers=0,
+                           no_shuffle=True).next()
 
     rows = first()["txt"]  # the batch itself is gone
     assert rows[1] == CAPTIONS[1]

@@ -33,9 +33,12 @@ if has_torch:
     except ImportError:
         ImageClassification = None
 
-needs_torch = pytest.mark.skipif(not has_torch, reason="NumPy, torch and torchvision are not all here, or too old")
-needs_v2 = pytest.mark.skipif(not has_torch or not v2, reason="there is no torchvision.transforms.v2")
-needs_presets = pytest.mark.skipif(not has_torch or not ImageClassification, reason="there are no presets of torchvision's")
+needs_torch = pytest.mark.skipif(not has_torch,
+                                 reason="NumPy, torch and torchvision are not all here, or too old")
+needs_v2 = pytest.mark.skipif(not has_torch or not v2,
+                              reason="there is no torchvision.transforms.v2")
+needs_presets = pytest.mark.skipif(not has_torch or not ImageClassification,
+                                   reason="there are no presets of torchvision's")
 pytestmark = pytest.mark.filterwarnings("error:millrace:")
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
@@ -54,7 +57,8 @@ NAMES = [*cases.SAMPLERS, *cases.DISTRIBUTED]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     where = str(tmp_path_factory.mktemp("golden"))
-    cases.write_images({name: base64.b64decode(text) for name, text in GOLDEN["images"].items()}, where)
+    cases.write_images({name: base64.b64decode(text) for name, text in GOLDEN["images"].items()},
+                       where)
     return where
 
 
@@ -62,7 +66,12 @@ def folder(tmp_path_factory):
 def read(make_loader):
     """The bytes of each sample, in order."""
     def all_of(dataset, text, dtype):
-        loader = make_loader(text, dataset, dtype=dtype, batch_size=1, no_shuffle=True, num_workers=1)
+        loader = make_loader(text,
+                             dataset,
+                             dtype=dtype,
+                             batch_size=1,
+                             no_shuffle=True,
+                             num_workers=1)
         return [batch.image.tobytes() for batch in loader]
 
     return all_of
@@ -156,7 +165,11 @@ def records(make_loader, tmp_path):
     """Makes a loader of n records of a byte, without pixels."""
     def make(n, **options):
         (tmp_path / "bytes").write_bytes(bytes(n))
-        return make_loader(None, f"records:{tmp_path}/bytes?bytes=1", batch_size=1024, num_workers=0, **options)
+        return make_loader(None,
+                           f"records:{tmp_path}/bytes?bytes=1",
+                           batch_size=1024,
+                           num_workers=0,
+                           **options)
 
     return make
 
@@ -165,7 +178,11 @@ def records(make_loader, tmp_path):
 @pytest.mark.parametrize("name", cases.DISTRIBUTED)
 def test_orders_of_a_loader(records, name, world, rank):
     options = cases.DISTRIBUTED[name]
-    loader = records(cases.N_SAMPLES, world_size=world, rank=rank, seed=5, no_shuffle=not options.get("shuffle", True),
+    loader = records(cases.N_SAMPLES,
+                     world_size=world,
+                     rank=rank,
+                     seed=5,
+                     no_shuffle=not options.get("shuffle", True),
                      tail="drop" if options.get("drop_last") else "pad")
     assert [indices(loader) for _ in range(cases.N_EPOCHS)] == ORDERS[name, world, rank]["orders"]
 
@@ -174,19 +191,37 @@ def crc_of(numbers):
     return cases.crc(array.array("q", numbers).tobytes())
 
 
-DRAWN = [case for case in read_json("sampler_orders.json")["cases"] if 0 < case["count"] and case["n"] < 6000]
+DRAWN = [
+    case for case in read_json("sampler_orders.json")["cases"]
+    if 0 < case["count"] and case["n"] < 6000
+]
 
 
-@pytest.mark.parametrize("case", DRAWN, ids=lambda case: f"{case['kind']}-{case['n']}-{case['world_size']}")
+@pytest.mark.parametrize("case",
+                         DRAWN,
+                         ids=lambda case: f"{case['kind']}-{case['n']}-{case['world_size']}")
 def test_orders_of_repetition_and_weights(records, case):
     """RASampler, RepeatAugSampler and WeightedRandomSampler."""
     if case["kind"] == "repeat":
-        options = {"repeat": case["repeat"], "repeat_form": case["form"], "no_shuffle": not case["shuffle"]}
+        options = {
+            "repeat": case["repeat"], "repeat_form": case["form"], "no_shuffle": not case["shuffle"]
+        }
     else:
-        weights = [0.0 if case["zero_each"] and i % case["zero_each"] == 0 else float(i * 7919 % 1009 + 1) ** case["power"]
-                   for i in range(case["n"])]
-        options = {"weight_values": weights, "n_draws": case["n_draws"], "no_replacement": case["no_replacement"]}
-    loader = records(case["n"], world_size=case["world_size"], rank=case["rank"], seed=case["seed"], epoch=case["epoch"], **options)
+        weights = [
+            0.0 if case["zero_each"] and i % case["zero_each"] == 0 else float(i * 7919 % 1009 +
+                                                                               1)**case["power"]
+            for i in range(case["n"])
+        ]
+        options = {
+            "weight_values": weights, "n_draws": case["n_draws"],
+            "no_replacement": case["no_replacement"]
+        }
+    loader = records(case["n"],
+                     world_size=case["world_size"],
+                     rank=case["rank"],
+                     seed=case["seed"],
+                     epoch=case["epoch"],
+                     **options)
     order = indices(loader)
     assert (len(order), order[:8], crc_of(order)) == (case["count"], case["first"], case["crc"])
 
@@ -197,7 +232,8 @@ def numbered(folder):
     if not has_torch:
         return None
     dataset = datasets.ImageFolder(folder, T.Compose([T.Resize((2, 2)), T.ToTensor()]))
-    dataset.samples = [(dataset.samples[i % len(dataset.samples)][0], i) for i in range(cases.N_SAMPLES)]
+    dataset.samples = [(dataset.samples[i % len(dataset.samples)][0], i)
+                       for i in range(cases.N_SAMPLES)]
     return dataset
 
 
@@ -209,5 +245,11 @@ def test_orders_of_the_drop_in(numbered, name, world, rank):
     golden = ORDERS[name, world, rank]
     expected = {"orders": golden["orders"], "next": golden["next"]}
     for workers in (0, 1):
-        assert cases.torch_orders(DataLoader, torch, numbered, name, world, rank, num_workers=workers) == expected
+        assert cases.torch_orders(DataLoader,
+                                  torch,
+                                  numbered,
+                                  name,
+                                  world,
+                                  rank,
+                                  num_workers=workers) == expected
     assert cases.torch_orders(TorchLoader, torch, numbered, name, world, rank) == expected

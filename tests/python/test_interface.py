@@ -18,13 +18,16 @@ def public_functions(module):
         elif inspect.isclass(value):
             for member, found in vars(value).items():
                 function = found.fget if isinstance(found, property) else found
-                is_protocol = member in ("__dlpack__", "__dlpack_device__", "__buffer__", "__array_interface__", "__getitem__")
-                if inspect.isfunction(function) and (is_protocol or member == "__init__" or not member.startswith("_")):
+                is_protocol = member in ("__dlpack__", "__dlpack_device__", "__buffer__",
+                                         "__array_interface__", "__getitem__")
+                if inspect.isfunction(function) and (is_protocol or member == "__init__"
+                                                     or not member.startswith("_")):
                     yield f"{name}.{member}", function
 
 
 def public_classes(module):
-    return [(name, value) for name in module.__all__ if inspect.isclass(value := getattr(module, name))]
+    return [(name, value) for name in module.__all__
+            if inspect.isclass(value := getattr(module, name))]
 
 
 MODULES = [mr]
@@ -57,7 +60,8 @@ def test_functions_say_what_they_do(name):
     assert len(FUNCTIONS[name].__doc__ or "") > 10
 
 
-@pytest.mark.parametrize("name, value", [pair for module in MODULES for pair in public_classes(module)])
+@pytest.mark.parametrize("name, value",
+                         [pair for module in MODULES for pair in public_classes(module)])
 def test_classes_say_what_they_are(name, value):
     assert len(vars(value).get("__doc__") or "") > 10
 

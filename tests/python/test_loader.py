@@ -120,7 +120,8 @@ def test_two_loaders_do_not_mix(make_loader):
     assert got == expected
 
 
-@pytest.mark.parametrize("options", [{}, {"num_workers": 0}, {"n_slots": 2}, {"device": "host:0"}, {"batch_size": 1}])
+@pytest.mark.parametrize("options", [{}, {"num_workers": 0}, {"n_slots": 2}, {"device": "host:0"},
+                                     {"batch_size": 1}])
 def test_kept_batches_are_copied_out_with_one_warning(make_loader, options):
     loader = make_loader(no_shuffle=True, **options)
     with warnings.catch_warnings(record=True) as seen:
@@ -201,7 +202,8 @@ def test_a_state_of_an_own_order_is_a_place_in_it(make_loader):
     assert next(going).index.tolist() == order[4:6]
     third = make_loader()
     third.set_epoch(7, order)
-    with pytest.raises(mr.InvalidError, match="6 used samples of an order of 10 do not end on a batch of 4"):
+    with pytest.raises(mr.InvalidError,
+                       match="6 used samples of an order of 10 do not end on a batch of 4"):
         third.load_state_dict(other.state_dict())
     next(going)
     third.set_epoch(7, order)
@@ -252,8 +254,14 @@ def test_a_wrong_state_is_refused(make_loader):
 
 
 def test_options_are_the_librarys(make_loader):
-    loader = make_loader(num_workers=0, seed=2**64 - 1, dtype="bf16", on_error="skip", nice=None, cache_bytes="3G",
-                         affinity="list", affinity_cpus=[0])
+    loader = make_loader(num_workers=0,
+                         seed=2**64 - 1,
+                         dtype="bf16",
+                         on_error="skip",
+                         nice=None,
+                         cache_bytes="3G",
+                         affinity="list",
+                         affinity_cpus=[0])
     options = loader.options
     assert options["num_workers"] == "none"
     assert options["seed"] == 2**64 - 1
@@ -354,9 +362,10 @@ def test_a_closed_loader_says_so(make_loader):
     going = iter(loader)
     loader.close()
     loader.close()
-    for call in (loader.next, loader.stats, loader.state_dict, lambda: next(going), lambda: iter(loader),
-                 lambda: loader.set_epoch(1), lambda: len(loader), loader.cancel, lambda: loader.options,
-                 loader.verdict, loader.worker_pids, loader.damaged, loader.fileno):
+    for call in (loader.next, loader.stats, loader.state_dict, lambda: next(going),
+                 lambda: iter(loader), lambda: loader.set_epoch(1), lambda: len(loader),
+                 loader.cancel, lambda: loader.options, loader.verdict, loader.worker_pids,
+                 loader.damaged, loader.fileno):
         with pytest.raises(mr.StateError, match="closed"):
             call()
     assert loader.batch_size == 4

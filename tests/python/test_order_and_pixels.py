@@ -18,8 +18,12 @@ def export(images, tmp_path):
     """Runs the command, and returns the bytes of images, labels and indices of one epoch."""
     def run(transform=TRANSFORM, **options):
         words = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-        subprocess.run([os.environ["MR_COMMAND"], "export", images, f"--transform={transform}", f"--out={tmp_path}/x.npy",
-                        *words], check=True, capture_output=True)
+        subprocess.run([
+            os.environ["MR_COMMAND"], "export", images, f"--transform={transform}",
+            f"--out={tmp_path}/x.npy", *words
+        ],
+                       check=True,
+                       capture_output=True)
         return [npy_bytes(f"{tmp_path}/x{suffix}.npy") for suffix in ("", ".labels", ".indices")]
 
     return run
@@ -46,7 +50,8 @@ def test_epochs_are_those_of_the_command(make_loader, export, workers):
 @pytest.mark.parametrize("dtype, layout", [("f32", "nhwc"), ("f16", "nchw"), ("bf16", "nchw")])
 def test_ranks_and_dtypes_are_those_of_the_command(make_loader, export, rank, dtype, layout):
     options = {"rank": rank, "world_size": 2, "tail": "drop", "dtype": dtype, "layout": layout}
-    assert read(make_loader(TRANSFORM, num_workers=1, batch_size=None, **options)) == export(workers=0, **options)
+    assert read(make_loader(TRANSFORM, num_workers=1, batch_size=None,
+                            **options)) == export(workers=0, **options)
 
 
 def test_buffers_of_a_device_have_the_same_bytes(make_loader, export):
@@ -54,7 +59,10 @@ def test_buffers_of_a_device_have_the_same_bytes(make_loader, export):
 
 
 def test_parts_are_the_batch_in_order(make_loader):
-    loader, seen = make_loader(TRANSFORM, batch_size=6, no_shuffle=True, devices=["host:0", "host:1"]), []
+    loader, seen = make_loader(TRANSFORM,
+                               batch_size=6,
+                               no_shuffle=True,
+                               devices=["host:0", "host:1"]), []
     assert loader.options["devices"] == ["host:0", "host:1"]
     for batch in loader:
         with pytest.raises(KeyError, match="has its arrays in .parts"):
@@ -120,6 +128,8 @@ def test_a_dataset_is_open_once(images):
     with pytest.raises(mr.InvalidError):
         dataset.name(21)
     assert dataset.inspect(0)["format"] in ("jpeg", "png")
-    with mr.Loader(dataset, "eval:40:32", num_workers=0) as a, mr.Loader(dataset, "none", batch_size=1) as b:
+    with mr.Loader(dataset, "eval:40:32", num_workers=0) as a, mr.Loader(dataset,
+                                                                         "none",
+                                                                         batch_size=1) as b:
         assert next(iter(a)).image.shape == (21, 3, 32, 32)
         assert a.dataset is b.dataset

@@ -92,7 +92,9 @@ try:
 except KeyboardInterrupt:
     print("interrupted", loader.stats()["n_batches"] > 0, flush=True)
 """
-    with subprocess.Popen([sys.executable, "-B", "-c", text, images], stdout=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen([sys.executable, "-B", "-c", text, images],
+                          stdout=subprocess.PIPE,
+                          text=True) as program:
         first = program.stdout.readline()
         time.sleep(0.5)
         begin = time.monotonic()
@@ -161,11 +163,15 @@ def test_the_package_imports_little():
 
 def test_the_command_is_the_librarys():
     command = os.environ["MR_COMMAND"]
-    ended = subprocess.run([sys.executable, "-B", "-m", "millrace", "version"], capture_output=True, text=True,
-                           check=False, env={**os.environ, "MILLRACE_COMMAND": command})
+    ended = subprocess.run([sys.executable, "-B", "-m", "millrace", "version"],
+                           capture_output=True,
+                           text=True,
+                           check=False,
+                           env={**os.environ, "MILLRACE_COMMAND": command})
     assert ended.stdout == subprocess.check_output([command, "version"], text=True), ended.stderr
 
 
 def test_a_missing_library_is_named():
-    ended = run_python("import millrace", env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
+    ended = run_python("import millrace",
+                       env={**os.environ, "MILLRACE_LIBRARY": "/nowhere/libmillrace.so"})
     assert "ImportError: millrace: /nowhere/libmillrace.so" in ended.stderr

@@ -15,7 +15,8 @@ import torch
 from millrace.torch import explain
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
-IMPORT = ("import torch.utils.data\n", "import torch.utils.data; from millrace.torch import DataLoader\n")
+IMPORT = ("import torch.utils.data\n",
+          "import torch.utils.data; from millrace.torch import DataLoader\n")
 LOADERS = ("torch.utils.data.DataLoader(", "DataLoader(")
 
 
@@ -64,7 +65,9 @@ def test_imagenet_main(run_changed):
 
 
 def test_classification_train(run_changed):
-    changes = [IMPORT, LOADERS, ("PresetTrain(crop_size=size)", "PresetTrain(crop_size=size).transforms"),
-               ("resize_size=size * 8 // 7)", "resize_size=size * 8 // 7).transforms")]
+    changes = [
+        IMPORT, LOADERS, ("PresetTrain(crop_size=size)", "PresetTrain(crop_size=size).transforms"),
+        ("resize_size=size * 8 // 7)", "resize_size=size * 8 // 7).transforms")
+    ]
     loaders = run_changed("classification_train.py", changes, 5)
     expect_native(loaders, "random_resized_crop(32", "trivial_augment_wide(")

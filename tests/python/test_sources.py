@@ -31,7 +31,8 @@ def shards(images, tmp_path_factory):
 
 
 def samples(loader):
-    return [(index, image) for batch in loader for index, image in zip(batch.index.tolist(), rows(batch.image))]
+    return [(index, image) for batch in loader
+            for index, image in zip(batch.index.tolist(), rows(batch.image))]
 
 
 def rows(image):
@@ -68,7 +69,8 @@ def test_a_missing_shard_is_named(tmp_path):
 
 def test_repetitions_have_draws_of_their_own(make_loader):
     loader = make_loader("train:16", repeat=3, repeat_form="timm", seed=2)
-    assert (loader.options["repeat"], loader.options["repeat_form"], loader.n_samples) == (3, "timm", 21)
+    assert (loader.options["repeat"], loader.options["repeat_form"],
+            loader.n_samples) == (3, "timm", 21)
     seen = samples(loader)
     assert [index for index, _ in seen] == [index for index, _ in seen[::3] for _ in range(3)]
     for i in range(0, 21, 3):
@@ -77,8 +79,9 @@ def test_repetitions_have_draws_of_their_own(make_loader):
 
 def test_weights_may_be_values_or_a_file(make_loader, tmp_path):
     path = write_npy(tmp_path / "weights.npy", WEIGHTS)
-    values = [{"weight_values": WEIGHTS}, {"weight_values": tuple(WEIGHTS)}, {"weight_values": array.array("d", WEIGHTS)},
-              {"weight_values": map(float, WEIGHTS)}, {"weights": path}]
+    values = [{"weight_values": WEIGHTS}, {"weight_values": tuple(WEIGHTS)},
+              {"weight_values": array.array("d", WEIGHTS)}, {"weight_values": map(float, WEIGHTS)},
+              {"weights": path}]
     if numpy:
         values.append({"weight_values": numpy.array(WEIGHTS, numpy.float32)})
     orders = [indices(make_loader(n_draws=50, seed=3, **value)) for value in values]
@@ -94,19 +97,22 @@ def test_weights_without_replacement_draw_nothing_twice(make_loader):
     assert len(order) == len(set(order)) == 15
 
 
-@pytest.mark.parametrize("values, words", [([1.0] * 20, "20"), ([-1.0] * 21, "-1"), ([math.nan] * 21, "nan")])
+@pytest.mark.parametrize("values, words", [([1.0] * 20, "20"), ([-1.0] * 21, "-1"),
+                                           ([math.nan] * 21, "nan")])
 def test_wrong_weights_have_the_librarys_words(make_loader, values, words):
     with pytest.raises(mr.InvalidError, match=words):
         make_loader(weight_values=values)
 
 
-@pytest.mark.parametrize("options", [{"repeat": 3, "repeat_form": "timm"}, {"weight_values": WEIGHTS, "n_draws": 30},
-                                     {"tail": "drop", "order": "keyed"}])
+@pytest.mark.parametrize("options", [{"repeat": 3, "repeat_form": "timm"}, {
+    "weight_values": WEIGHTS, "n_draws": 30
+}, {"tail": "drop", "order": "keyed"}])
 def test_a_state_goes_on_in_any_order_of_the_library(make_loader, options):
     whole = samples(make_loader("train:16", **options))
     loader = make_loader("train:16", **options)
     going = iter(loader)
-    done = sum((list(zip(batch.index.tolist(), rows(batch.image))) for batch in (next(going), next(going))), [])
+    done = sum((list(zip(batch.index.tolist(), rows(batch.image)))
+                for batch in (next(going), next(going))), [])
     state = json.loads(json.dumps(loader.state_dict()))
     other = make_loader("train:16", num_workers=0, **options)
     other.load_state_dict(state)
@@ -135,14 +141,18 @@ def test_mixed_rows_have_both_labels(make_loader):
     options = {"dtype": "f32", "no_shuffle": True, "batch_size": 5, "drop_last": True}
     whole = [rows(batch.image) for batch in make_loader(plain, **options)]
     for batch, images in zip(make_loader(plain + "+mixup(0.8)", soft_labels=3, **options), whole):
-        labels, others, shares = batch.label.tolist(), batch["mix_label"].tolist(), batch["mix_lambda"].tolist()
+        labels, others, shares = batch.label.tolist(), batch["mix_label"].tolist(
+        ), batch["mix_lambda"].tolist()
         assert others == [labels[i - 1] for i in range(5)]
         assert len(set(shares)) == 1
         for i, soft in enumerate(batch["soft_label"].tolist()):
-            expected = [shares[i] * (c == labels[i]) + (1 - shares[i]) * (c == others[i]) for c in range(3)]
+            expected = [
+                shares[i] * (c == labels[i]) + (1 - shares[i]) * (c == others[i]) for c in range(3)
+            ]
             assert soft == pytest.approx(expected, abs=1e-6)
         for i, image in enumerate(rows(batch.image)):
-            mixed = zip(array.array("f", image), array.array("f", images[i]), array.array("f", images[i - 1]))
+            mixed = zip(array.array("f", image), array.array("f", images[i]),
+                        array.array("f", images[i - 1]))
             assert all(abs(x - (shares[i] * a + (1 - shares[i]) * b)) < 1e-5 for x, a, b in mixed)
 
 
@@ -153,7 +163,8 @@ def test_erased_boxes_are_in_the_pixels(make_loader):
     dataset, seed, n_boxes = erased.dataset, erased.options["seed"], 0
     for (index, image), (_, whole) in zip(samples(erased), samples(expected)):
         pixels, info = array.array("f", whole), dataset.inspect(index)
-        calls = mr.explain(plain + "+random_erasing(1,value=9)", seed, 0, index, info["width"], info["height"])
+        calls = mr.explain(plain + "+random_erasing(1,value=9)", seed, 0, index, info["width"],
+                           info["height"])
         for box in (arguments for name, arguments in calls if name == "erase"):
             n_boxes += 1
             for c in range(3):

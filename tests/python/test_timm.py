@@ -9,7 +9,8 @@ import pytest
 from support import module, n_lent
 
 if not all(map(module, ("numpy", "torch", "torchvision"))):
-    pytest.skip("NumPy, torch and torchvision are not all here, or too old", allow_module_level=True)
+    pytest.skip("NumPy, torch and torchvision are not all here, or too old",
+                allow_module_level=True)
 pytest.importorskip("timm", reason="timm is not here; test_timm_goldens.py has what it gives")
 
 import torch
@@ -23,7 +24,10 @@ from torchvision import datasets
 
 from millrace.timm import create_loader, explain
 
-pytestmark = [pytest.mark.filterwarnings("error:millrace:"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.filterwarnings("error:millrace:"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning")
+]
 CPU = torch.device("cpu")
 NEAR = 1e-6  # the library has one fma for each float, timm a subtraction and a division
 
@@ -39,7 +43,11 @@ def make_dataset(images):
 def create(images):
     """A loader of millrace's for images on the CPU, which must be native."""
     def make(input_size=16, batch_size=4, dataset=None, **options):
-        loader = create_loader(dataset or make_dataset(images), input_size, batch_size, device=CPU, **{"num_workers": 1, **options})
+        loader = create_loader(dataset or make_dataset(images),
+                               input_size,
+                               batch_size,
+                               device=CPU,
+                               **{"num_workers": 1, **options})
         assert explain(loader)["native"], explain(loader)["reason"]
         return loader
 
@@ -49,7 +57,8 @@ def create(images):
 @pytest.fixture
 def group():
     """Makes this process a rank of a group whose other ranks do not exist."""
-    fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg", reason="this torch has no group for tests")
+    fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg",
+                               reason="this torch has no group for tests")
 
     def begin(rank, world):
         dist.init_process_group("fake", rank=rank, world_size=world, store=fake.FakeStore())
@@ -63,10 +72,14 @@ def labels_of(loader):
 
 
 def test_evaluation_is_timms(images, create):
-    for options in ({}, {"num_workers": 0, "crop_pct": 1.0, "interpolation": "bicubic"}, {"crop_mode": "squash"},
-                    {"input_size": (3, 16, 20), "crop_mode": "squash"}, {"mean": (0.5,) * 3, "std": (0.25, 0.5, 1)}):
+    for options in ({}, {"num_workers": 0, "crop_pct": 1.0,
+                         "interpolation": "bicubic"}, {"crop_mode": "squash"},
+                    {"input_size": (3, 16, 20),
+                     "crop_mode": "squash"}, {"mean": (0.5, ) * 3, "std": (0.25, 0.5, 1)}):
         arguments = {"input_size": (3, 16, 16), "batch_size": 4, **options}
-        ours, theirs = create(**arguments), timms(make_dataset(images), device=CPU, **{**arguments, "num_workers": 0})
+        ours, theirs = create(**arguments), timms(make_dataset(images),
+                                                  device=CPU,
+                                                  **{**arguments, "num_workers": 0})
         assert isinstance(ours, PrefetchLoader)
         assert len(ours) == len(theirs) == 6
         for (x, y), (a, b) in zip(ours, theirs):
@@ -93,14 +106,20 @@ def test_a_slot_is_held_until_its_batch_is_on_the_gpu(create, monkeypatch):
     for images, target in loader:
         assert images.is_meta and target.is_meta
         n_taken += 1
-    assert seen == [words for i in range(6) for words in (("copy", "stream of meta", i), ("end", True, i))]
+    assert seen == [
+        words for i in range(6) for words in (("copy", "stream of meta", i), ("end", True, i))
+    ]
     for images, _ in loader:
         break
     assert [words[0] for words in seen[12:]] == ["copy", "end"]
 
 
 def test_without_a_prefetcher_it_is_a_dataloader(images, create):
-    ours, theirs = create(use_prefetcher=False), timms(make_dataset(images), 16, 4, num_workers=0, use_prefetcher=False)
+    ours, theirs = create(use_prefetcher=False), timms(make_dataset(images),
+                                                       16,
+                                                       4,
+                                                       num_workers=0,
+                                                       use_prefetcher=False)
     assert isinstance(ours, data.DataLoader)
     for (x, y), (a, b) in zip(ours, theirs):
         assert torch.equal(x, a)
@@ -109,13 +128,20 @@ def test_without_a_prefetcher_it_is_a_dataloader(images, create):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_types_of_floats(images, create, dtype):
-    (x, _), (a, _) = next(iter(create(img_dtype=dtype))), next(iter(timms(make_dataset(images), 16, 4, num_workers=0, device=CPU)))
+    (x, _), (a, _) = next(iter(create(
+        img_dtype=dtype))), next(iter(timms(make_dataset(images), 16, 4, num_workers=0,
+                                            device=CPU)))
     assert x.dtype == dtype
     assert (x.float() - a).abs().max() < 0.02
 
 
 def test_training_has_timms_order(images, create):
-    ours, theirs = create(is_training=True), timms(make_dataset(images), 16, 4, is_training=True, device=CPU, num_workers=1)
+    ours, theirs = create(is_training=True), timms(make_dataset(images),
+                                                   16,
+                                                   4,
+                                                   is_training=True,
+                                                   device=CPU,
+                                                   num_workers=1)
     orders = []
     for loader in (ours, theirs):
         torch.manual_seed(5)
@@ -136,12 +162,20 @@ def test_files_are_sorted_by_a_natural_key(images, tmp_path, create):
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
-@pytest.mark.parametrize("options", [{}, {"is_training": True}, {"is_training": True, "num_aug_repeats": 3}], ids=str)
+@pytest.mark.parametrize("options",
+                         [{}, {"is_training": True}, {"is_training": True, "num_aug_repeats": 3}],
+                         ids=str)
 def test_distributed_orders_are_timms(images, create, group, world, options):
     rank = world - 1
     group(rank, world)
     ours = create(batch_size=2, distributed=True, **options)
-    theirs = timms(make_dataset(images), 16, 2, distributed=True, device=CPU, num_workers=0, **options)
+    theirs = timms(make_dataset(images),
+                   16,
+                   2,
+                   distributed=True,
+                   device=CPU,
+                   num_workers=0,
+                   **options)
     for epoch in (0, 3):
         if options:
             ours.sampler.set_epoch(epoch)
@@ -160,29 +194,47 @@ def test_repetitions_have_draws_of_their_own(create, group):
 
 
 POLICIES = {
-    "rand-m9-mstd0.5-inc1": "rand-m9-mstd0.5-inc1", "rand-m5-n3-p0.25-mstd101-mmax20": "rand-m5-mstd101-n3-p0.25-mmax20",
-    "rand-tweights": "rand-m10-tweights", "rand-m7-t3a": "rand-m7-t3a", "rand-m7-n1-t3aw": "rand-m7-n1-t3aw",
-    "original-mstd0.5": "original-mstd0.5", "originalr": "originalr", "v0": "v0", "v0r-mstd1": "v0r-mstd1", "3a": "3a",
+    "rand-m9-mstd0.5-inc1": "rand-m9-mstd0.5-inc1",
+    "rand-m5-n3-p0.25-mstd101-mmax20": "rand-m5-mstd101-n3-p0.25-mmax20",
+    "rand-tweights": "rand-m10-tweights", "rand-m7-t3a": "rand-m7-t3a",
+    "rand-m7-n1-t3aw": "rand-m7-n1-t3aw", "original-mstd0.5": "original-mstd0.5",
+    "originalr": "originalr", "v0": "v0", "v0r-mstd1": "v0r-mstd1", "3a": "3a",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policies_are_recognised(create, policy):
-    words = explain(create(is_training=True, auto_augment=policy, interpolation="random"))["transform"]
+    words = explain(create(is_training=True, auto_augment=policy,
+                           interpolation="random"))["transform"]
     assert f'timm("{POLICIES[policy]}",interp=random,fill=124:116:104)' in words
     assert "interp=random)+hflip(0.5)" in words
     assert ("color_jitter(0.6:1.4" in words) == ("3a" in policy)
 
 
 def test_other_arguments_of_training(create):
-    words = explain(create(is_training=True, scale=(0.5, 1), hflip=0, vflip=0.25, color_jitter=(0.1, 0.2, 0.3, 0.4),
-                           color_jitter_prob=0.8, grayscale_prob=0.2, gaussian_blur_prob=0.3, mean=(0.5, 0.25, 0),
-                           auto_augment=None, interpolation="bicubic", re_prob=0.3, re_mode="pixel", re_count=3))["transform"]
-    for part in ("scale=0.5:1,", "interp=bicubic)+vflip(0.25)", "random_apply(color_jitter(0.9:1.1,0.8:1.2,0.7:1.3,-0.4:0.4),0.8)",
-                 "random_grayscale(0.2)", "random_apply(gaussian_blur(23,", "normalize(mean=0.5:0.25:0,",
-                 "random_erasing(0.3,scale=0.02:0.333", "value=random,count=3)"):
+    words = explain(
+        create(is_training=True,
+               scale=(0.5, 1),
+               hflip=0,
+               vflip=0.25,
+               color_jitter=(0.1, 0.2, 0.3, 0.4),
+               color_jitter_prob=0.8,
+               grayscale_prob=0.2,
+               gaussian_blur_prob=0.3,
+               mean=(0.5, 0.25, 0),
+               auto_augment=None,
+               interpolation="bicubic",
+               re_prob=0.3,
+               re_mode="pixel",
+               re_count=3))["transform"]
+    for part in ("scale=0.5:1,", "interp=bicubic)+vflip(0.25)",
+                 "random_apply(color_jitter(0.9:1.1,0.8:1.2,0.7:1.3,-0.4:0.4),0.8)",
+                 "random_grayscale(0.2)", "random_apply(gaussian_blur(23,",
+                 "normalize(mean=0.5:0.25:0,", "random_erasing(0.3,scale=0.02:0.333",
+                 "value=random,count=3)"):
         assert part in words
-    assert "random_erasing" not in explain(create(is_training=True, no_aug=True, re_prob=0.3))["transform"]
+    assert "random_erasing" not in explain(create(is_training=True, no_aug=True,
+                                                  re_prob=0.3))["transform"]
     assert "random_erasing" not in explain(create(re_prob=0.3))["transform"]
 
 
@@ -194,7 +246,11 @@ def test_erased_boxes_are_the_mean(create):
 
 
 def test_without_a_prefetcher_floats_are_erased_too(create):
-    loader = create(is_training=True, use_prefetcher=False, re_prob=1, re_mode="rand", batch_size=21)
+    loader = create(is_training=True,
+                    use_prefetcher=False,
+                    re_prob=1,
+                    re_mode="rand",
+                    batch_size=21)
     assert "value=rand" in explain(loader)["transform"]
     assert next(iter(loader))[0].shape == (21, 3, 16, 16)
 
@@ -212,14 +268,25 @@ def test_a_damaged_file_gives_way_to_the_next(images, create, tmp_path):
 
 
 def test_mixing(create):
-    mixing = FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, label_smoothing=0.1, num_classes=21)
-    loader = create(batch_size=10, is_training=True, collate_fn=mixing, scale=(1, 1), hflip=0, color_jitter=None)
+    mixing = FastCollateMixup(mixup_alpha=0.8,
+                              cutmix_alpha=1.0,
+                              label_smoothing=0.1,
+                              num_classes=21)
+    loader = create(batch_size=10,
+                    is_training=True,
+                    collate_fn=mixing,
+                    scale=(1, 1),
+                    hflip=0,
+                    color_jitter=None)
     assert "timm_mixup(mixup=0.8,cutmix=1," in explain(loader)["transform"]
     for images, target in loader:
-        assert (images.shape, target.shape, target.dtype) == ((10, 3, 16, 16), (10, 21), torch.float32)
+        assert (images.shape, target.shape, target.dtype) == ((10, 3, 16, 16), (10, 21),
+                                                              torch.float32)
         assert torch.allclose(target.sum(1), torch.ones(10), atol=1e-5)
         # Rows i and n - 1 - i are mixed with each other.
-        assert torch.equal(target.topk(2).indices.sort(1).values, target.flip(0).topk(2).indices.sort(1).values)
+        assert torch.equal(
+            target.topk(2).indices.sort(1).values,
+            target.flip(0).topk(2).indices.sort(1).values)
     assert loader.mixup_enabled
     loader.mixup_enabled = False
     _, target = next(iter(loader))
@@ -237,12 +304,16 @@ def test_mixing(create):
     ("use_multi_epochs_loader", {"is_training": True, "use_multi_epochs_loader": True}),
     ("the collate_fn list", {"collate_fn": list}),
     ("re_count 5", {"is_training": True, "re_prob": 0.5, "re_count": 5}),
-    ("mixing in batches of 3, an odd number", {"is_training": True, "batch_size": 3, "collate_fn": FastCollateMixup()}),
+    ("mixing in batches of 3, an odd number",
+     {"is_training": True, "batch_size": 3, "collate_fn": FastCollateMixup()}),
     ("mixing without is_training", {"collate_fn": FastCollateMixup()}),
-    ("a FastCollateMixup with cutmix_minmax", {"is_training": True, "collate_fn": FastCollateMixup(cutmix_minmax=(0.2, 0.8))}),
-    ("a FastCollateMixup of mode elem", {"is_training": True, "collate_fn": FastCollateMixup(mode="elem")}),
+    ("a FastCollateMixup with cutmix_minmax",
+     {"is_training": True, "collate_fn": FastCollateMixup(cutmix_minmax=(0.2, 0.8))}),
+    ("a FastCollateMixup of mode elem",
+     {"is_training": True, "collate_fn": FastCollateMixup(mode="elem")}),
     ("input_img_mode", {"dataset": "load_bytes"}),
-], ids=str)
+],
+                         ids=str)
 def test_what_is_not_known_is_named_once(images, reason, options):
     dataset = make_dataset(images)
     if options.get("dataset") == "iterable":
@@ -251,7 +322,8 @@ def test_what_is_not_known_is_named_once(images, reason, options):
         dataset.input_img_mode = "L"
     options = {name: value for name, value in options.items() if name != "dataset"}
     with pytest.warns(UserWarning, match="timm's own create_loader is used: ") as seen:
-        loader = create_loader(dataset, 16, **{"batch_size": 4, "num_workers": 0, "device": CPU, **options})
+        loader = create_loader(dataset, 16,
+                               **{"batch_size": 4, "num_workers": 0, "device": CPU, **options})
     ours = [warning for warning in seen if str(warning.message).startswith("millrace")]
     assert len(ours) == 1
     assert ours[0].filename == __file__
@@ -270,9 +342,15 @@ class Stream(data.IterableDataset):
 
 def test_what_is_not_known_is_loaded_by_timm(images):
     with pytest.warns(UserWarning, match="ResizeKeepRatio"):
-        loader = create_loader(make_dataset(images), 16, 4, crop_mode="border", num_workers=0, device=CPU)
+        loader = create_loader(make_dataset(images),
+                               16,
+                               4,
+                               crop_mode="border",
+                               num_workers=0,
+                               device=CPU)
     assert [y for batch in labels_of(loader) for y in batch] == list(range(21))
-    assert explain(timms(make_dataset(images), 16, 4, device=CPU))["reason"] == "it is timm's own loader"
+    assert explain(timms(make_dataset(images), 16, 4,
+                         device=CPU))["reason"] == "it is timm's own loader"
 
 
 def test_the_transform_of_the_dataset_is_timms(images, create):

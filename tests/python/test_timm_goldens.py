@@ -23,7 +23,9 @@ GOLDEN = read_json("timm_loader.json")
 @pytest.fixture(scope="module")
 def golden_images(tmp_path_factory):
     where = str(tmp_path_factory.mktemp("golden"))
-    cases.write_images({name: base64.b64decode(text) for name, text in read_json("python.json")["images"].items()}, where)
+    cases.write_images(
+        {name: base64.b64decode(text) for name, text in read_json("python.json")["images"].items()},
+        where)
     return where
 
 
@@ -44,10 +46,17 @@ def test_evaluations_have_timms_pixels(text, golden_images, make_loader):
     assert [cases.crc(batch.image.tobytes()) for batch in loader] == GOLDEN["pixels"][text]
 
 
-@pytest.mark.parametrize("row", GOLDEN["orders"], ids=lambda row: f"{row['sampler']}-{row['world']}-{row['rank']}")
+@pytest.mark.parametrize("row",
+                         GOLDEN["orders"],
+                         ids=lambda row: f"{row['sampler']}-{row['world']}-{row['rank']}")
 def test_orders_are_timms(row, write_records, make_loader):
-    options = {"no_shuffle": True} if row["sampler"] == "ordered" else {"repeat": 3, "repeat_form": "timm"}
-    loader = make_loader(None, write_records(row["n"]), rank=row["rank"], world_size=row["world"], **options)
+    options = {"no_shuffle": True
+               } if row["sampler"] == "ordered" else {"repeat": 3, "repeat_form": "timm"}
+    loader = make_loader(None,
+                         write_records(row["n"]),
+                         rank=row["rank"],
+                         world_size=row["world"],
+                         **options)
     for epoch, order in enumerate(row["orders"]):
         loader.set_epoch(epoch)
         assert indices(loader) == order

@@ -12,7 +12,8 @@ from support import module
 
 numpy, torch, torchvision = map(module, ("numpy", "torch", "torchvision"))
 if not (numpy and torch and torchvision):
-    pytest.skip("NumPy, torch and torchvision are not all here, or too old", allow_module_level=True)
+    pytest.skip("NumPy, torch and torchvision are not all here, or too old",
+                allow_module_level=True)
 
 from torch.utils import data
 from torch.utils.data.distributed import DistributedSampler
@@ -86,12 +87,14 @@ def in_child(work):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_forked_child_starts_anew(folder, workers):
     """Also after a look at a batch; the parent goes on."""
-    subset, options, found = data.Subset(folder, range(1, 18)), {"batch_size": 4, "shuffle": True, "num_workers": workers}, []
+    subset, options, found = data.Subset(folder, range(
+        1, 18)), {"batch_size": 4, "shuffle": True, "num_workers": workers}, []
     ours, torchs = DataLoader(subset, **options), data.DataLoader(subset, **options)
     for loader in (ours, torchs):
         torch.manual_seed(5)
         assert len(next(iter(loader))[0]) == 4
-        found.append(in_child(lambda: [(y.tolist(), x.sum().item()) for _ in range(2) for x, y in loader]))
+        found.append(
+            in_child(lambda: [(y.tolist(), x.sum().item()) for _ in range(2) for x, y in loader]))
         found.append(repr([(y.tolist(), x.sum().item()) for x, y in loader]))
     assert found[:2] == found[2:] and "Error" not in found[0]
 
@@ -100,7 +103,9 @@ def prepare(loader):
     """What Accelerate's prepare() does with a DataLoader (0.20.3 to 1.15.0)."""
     if getattr(loader, "_is_accelerate_prepared", False):
         return loader
-    made = data.DataLoader(loader.dataset, batch_sampler=loader.batch_sampler, num_workers=loader.num_workers,
+    made = data.DataLoader(loader.dataset,
+                           batch_sampler=loader.batch_sampler,
+                           num_workers=loader.num_workers,
                            collate_fn=loader.collate_fn)
     made._is_accelerate_prepared = True
     return made
@@ -123,15 +128,20 @@ def test_accelerate_may_have_what_torch_loads(folder):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"batch_size": 4, "shuffle": True}, {"batch_size": 4, "drop_last": True},
-                                     {"batch_size": 50}, {"batch_size": 50, "drop_last": True}])
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"batch_size": 4, "shuffle": True}, {
+    "batch_size": 4, "drop_last": True
+}, {"batch_size": 50}, {"batch_size": 50, "drop_last": True}])
 def test_shuffled_and_in_sequence(folder, workers, options):
     assert_same(folder, num_workers=workers, **options)
 
 
 def test_a_generator_of_the_callers_own(folder):
-    ours, torchs = (kind(folder, batch_size=4, shuffle=True, num_workers=1,
-                         generator=torch.Generator().manual_seed(7)) for kind in (DataLoader, data.DataLoader))
+    ours, torchs = (kind(folder,
+                         batch_size=4,
+                         shuffle=True,
+                         num_workers=1,
+                         generator=torch.Generator().manual_seed(7))
+                    for kind in (DataLoader, data.DataLoader))
     for _ in range(3):
         assert [y.tolist() for _, y in ours] == [y.tolist() for _, y in torchs]
 
@@ -156,10 +166,12 @@ def test_samplers(folder, make_sampler):
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("world, rank", [(world, rank) for world in (1, 2, 3) for rank in range(world)])
+@pytest.mark.parametrize("world, rank",
+                         [(world, rank) for world in (1, 2, 3) for rank in range(world)])
 def test_distributed_samplers(folder, world, rank, drop_last):
     sampler = DistributedSampler(folder, world, rank, seed=5, drop_last=drop_last)
-    ours, torchs = (kind(folder, batch_size=4, sampler=sampler, num_workers=1) for kind in (DataLoader, data.DataLoader))
+    ours, torchs = (kind(folder, batch_size=4, sampler=sampler, num_workers=1)
+                    for kind in (DataLoader, data.DataLoader))
     for epoch in range(4):
         sampler.set_epoch(epoch)
         assert [y.tolist() for _, y in ours] == [y.tolist() for _, y in torchs]
@@ -188,7 +200,10 @@ def test_odd_names(tmp_path, folder):
 def random_loader(images):
     """Makes loaders whose crops and flips are random."""
     def make(**options):
-        dataset = ImageFolder(images, T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()]))
+        dataset = ImageFolder(
+            images, T.Compose([T.RandomResizedCrop(16),
+                               T.RandomHorizontalFlip(),
+                               T.ToTensor()]))
         return DataLoader(dataset, batch_size=21, num_workers=1, **options)
 
     return make
@@ -269,7 +284,8 @@ def test_batches_may_be_kept(folder):
     assert [y.item() for _, y in kept] == [label for _, label in folder.samples]
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
+@pytest.mark.parametrize("duplicate",
+                         [copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))])
 def test_a_loader_may_be_copied_and_pickled(folder, duplicate):
     loader = DataLoader(data.Subset(folder, [20, 3, 11, 7]), batch_size=2, num_workers=1)
     expected = list(loader)  # its workers run now
@@ -303,7 +319,13 @@ def test_a_collate_function_of_the_callers_own(folder):
 
 
 def test_other_arguments(folder):
-    loader = assert_same(folder, n=3, batch_size=4, num_workers=2, persistent_workers=True, prefetch_factor=3, timeout=60,
+    loader = assert_same(folder,
+                         n=3,
+                         batch_size=4,
+                         num_workers=2,
+                         persistent_workers=True,
+                         prefetch_factor=3,
+                         timeout=60,
                          shuffle=True)
     assert len(iter(loader)) == 6
     with pytest.warns(UserWarning, match="worker_init_fn is not called"):
@@ -336,13 +358,16 @@ def test_explain_has_three_words(folder):
     found = explain(DataLoader(folder))
     assert found == {"native": True, "reason": "", "transform": found["transform"]}
     assert found["transform"].startswith("resize(24")
-    assert explain(data.DataLoader(folder)) == {"native": False, "reason": "it is torch's own DataLoader", "transform": ""}
+    assert explain(data.DataLoader(folder)) == {
+        "native": False, "reason": "it is torch's own DataLoader", "transform": ""
+    }
 
 
 @pytest.fixture
 def text_of(images):
     """The text of the recipe that a transform is recognised as."""
-    return lambda transform: explain(DataLoader(ImageFolder(images, transform), batch_size=2))["transform"]
+    return lambda transform: explain(DataLoader(ImageFolder(images, transform), batch_size=2))[
+        "transform"]
 
 
 @pytest.fixture
@@ -350,7 +375,8 @@ def reason_of(images):
     """Why torch's own loader is used, by the one warning and by explain()."""
     def find(transform=EVAL, dataset=None, **options):
         with pytest.warns(UserWarning, match="torch's own DataLoader is used") as seen:
-            loader = DataLoader(dataset if dataset is not None else ImageFolder(images, transform), **options)
+            loader = DataLoader(dataset if dataset is not None else ImageFolder(images, transform),
+                                **options)
         found = explain(loader)
         assert (found["native"], found["transform"]) == (False, "")
         ours = [warning for warning in seen if "millrace" in str(warning.message)]
@@ -364,10 +390,15 @@ def reason_of(images):
 
 def test_texts_of_recipes(text_of):
     train = [T.RandomResizedCrop(16, scale=(0.2, 1)), T.RandomHorizontalFlip()]
-    words = text_of(T.Compose([*train, T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.8), T.RandomGrayscale(0.2),
-                               T.ToTensor(), NORMAL]))
-    for part in ("random_resized_crop(16", "hflip(0.5)", "random_apply(color_jitter(", "0.6:1.4", "-0.1:0.1", "0.8)",
-                 "random_grayscale(0.2)", "normalize(mean=0.485:0.456:0.406"):
+    words = text_of(
+        T.Compose([
+            *train,
+            T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.8),
+            T.RandomGrayscale(0.2),
+            T.ToTensor(), NORMAL
+        ]))
+    for part in ("random_resized_crop(16", "hflip(0.5)", "random_apply(color_jitter(", "0.6:1.4",
+                 "-0.1:0.1", "0.8)", "random_grayscale(0.2)", "normalize(mean=0.485:0.456:0.406"):
         assert part in words
 
 
@@ -376,12 +407,15 @@ def test_texts_of_recipes(text_of):
     (T.RandAugment(3, 5), "rand_augment("), (T.AutoAugment(), "auto_augment("),
     (T.RandomRotation(10, fill=3), "rotation("), (T.RandomAffine(5, (0.1, 0.2)), "affine("),
     (T.RandomPerspective(), "perspective("), (T.RandomPosterize(4), "posterize(4"),
-    (T.RandomSolarize(128), "solarize(128"), (T.RandomChoice([T.RandomInvert(), T.RandomEqualize()]), "choice("),
+    (T.RandomSolarize(128), "solarize(128"),
+    (T.RandomChoice([T.RandomInvert(), T.RandomEqualize()]), "choice("),
     (T.RandomOrder([T.RandomInvert(), T.RandomAutocontrast()]), "random_order("),
     (T.RandomAdjustSharpness(2), "adjust_sharpness(2"), (T.GaussianBlur(5), "gaussian_blur(5"),
-    (T.RandomCrop(16, padding=4, padding_mode="reflect"), "random_crop(16,padding=4,padding_mode=reflect)"),
+    (T.RandomCrop(16, padding=4,
+                  padding_mode="reflect"), "random_crop(16,padding=4,padding_mode=reflect)"),
     (T.Resize((9, 11), T.InterpolationMode.BICUBIC), "resize(9:11,interp=bicubic)"),
-    (T.Compose([T.Resize([20]), T.RandomVerticalFlip(0.25)]), "resize(20)+vflip(0.25)")])
+    (T.Compose([T.Resize([20]), T.RandomVerticalFlip(0.25)]), "resize(20)+vflip(0.25)")
+])
 def test_texts_of_operations(text_of, transform, part):
     assert part in text_of(T.Compose([transform, T.ToTensor()]))
 
@@ -389,10 +423,20 @@ def test_texts_of_operations(text_of, transform, part):
 @pytest.mark.parametrize("transform", [
     T.Compose([T.Resize(20), T.CenterCrop(16), T.ToTensor()]),
     T.Compose([T.Resize(20), T.CenterCrop(16), T.PILToTensor()]),
-    T.Compose([T.Resize((20, 12), T.InterpolationMode.BICUBIC), T.ToTensor(), NORMAL]),
-    T.Compose([T.Resize(30), T.CenterCrop(16), T.PILToTensor(), T.ConvertImageDtype(torch.float), NORMAL]),
-    T.Compose([T.Resize(20), T.CenterCrop(16), T.Grayscale(), T.ToTensor()]),
-    T.Compose([T.Resize((20, 12)), T.ColorJitter(), T.ToTensor(), T.Normalize(0.5, 0.25)])])
+    T.Compose([T.Resize((20, 12), T.InterpolationMode.BICUBIC),
+               T.ToTensor(), NORMAL]),
+    T.Compose(
+        [T.Resize(30),
+         T.CenterCrop(16),
+         T.PILToTensor(),
+         T.ConvertImageDtype(torch.float), NORMAL]),
+    T.Compose([T.Resize(20), T.CenterCrop(16),
+               T.Grayscale(), T.ToTensor()]),
+    T.Compose([T.Resize(
+        (20, 12)), T.ColorJitter(),
+               T.ToTensor(),
+               T.Normalize(0.5, 0.25)])
+])
 def test_eval_pixels_are_torchvisions(images, transform):
     assert_same(ImageFolder(images, transform), batch_size=8, num_workers=1)
 
@@ -400,10 +444,20 @@ def test_eval_pixels_are_torchvisions(images, transform):
 @pytest.mark.skipif(not v2, reason="this torchvision has no transforms.v2")
 def test_v2_on_images(images, text_of, reason_of):
     scaled = v2.ToDtype(torch.float32, scale=True)
-    for transform in (v2.Compose([v2.Resize(20), v2.CenterCrop(16), v2.PILToTensor(), scaled, v2.ToPureTensor()]),
-                      v2.Compose([v2.Resize((20, 9)), v2.Identity(), v2.PILToTensor()]),
-                      v2.Compose([v2.Resize((20, 9)), v2.ToImage(), scaled, v2.Normalize([0.5] * 3, [0.2] * 3)]),
-                      v2.Compose([v2.Resize((20, 9)), v2.ToImage(), v2.ConvertImageDtype(torch.float32), NORMAL])):
+    for transform in (v2.Compose([
+            v2.Resize(20),
+            v2.CenterCrop(16),
+            v2.PILToTensor(), scaled,
+            v2.ToPureTensor()
+    ]), v2.Compose([
+            v2.Resize((20, 9)), v2.Identity(), v2.PILToTensor()
+    ]), v2.Compose([
+            v2.Resize((20, 9)),
+            v2.ToImage(), scaled,
+            v2.Normalize([0.5] * 3, [0.2] * 3)
+    ]), v2.Compose([v2.Resize((20, 9)),
+                    v2.ToImage(),
+                    v2.ConvertImageDtype(torch.float32), NORMAL])):
         assert_same(ImageFolder(images, transform), batch_size=8, num_workers=1)
     random = v2.Compose([v2.RandomResizedCrop(16), v2.RandomHorizontalFlip(), v2.PILToTensor()])
     assert "random_resized_crop(16" in text_of(random)
@@ -411,7 +465,8 @@ def test_v2_on_images(images, text_of, reason_of):
     assert "v2.RandAugment" in reason_of(v2.Compose([v2.RandAugment(), v2.PILToTensor()]))
 
 
-@pytest.mark.skipif(not hasattr(torchvision.models, "ResNet18_Weights"), reason="this torchvision has no weights")
+@pytest.mark.skipif(not hasattr(torchvision.models, "ResNet18_Weights"),
+                    reason="this torchvision has no weights")
 def test_presets_of_weights(images):
     preset = torchvision.models.ResNet18_Weights.DEFAULT.transforms()
     assert_same(ImageFolder(images, preset), n=1, batch_size=8, num_workers=2)
@@ -429,7 +484,8 @@ def test_what_is_not_known_is_named(images, reason_of):
     sizes = T.Compose([T.Resize(9), T.ToTensor()])
     assert "different sizes" in reason_of(sizes)
     assert "different sizes" in reason_of(sizes, batch_size=4, collate_fn=list)
-    assert "a transform that millrace cannot read" in reason_of(T.Compose([T.ToTensor(), T.Normalize(torch.tensor(0.5), 1)]))
+    assert "a transform that millrace cannot read" in reason_of(
+        T.Compose([T.ToTensor(), T.Normalize(torch.tensor(0.5), 1)]))
     hooked = T.Resize((8, 8))
     hooked.register_forward_hook(lambda module, arguments, image: image.rotate(90))
     assert "Resize with hooks" in reason_of(T.Compose([hooked, T.ToTensor()]))
@@ -438,7 +494,8 @@ def test_what_is_not_known_is_named(images, reason_of):
     assert "a dataset that millrace cannot read" in reason_of(dataset=odd)
     assert "a loader of its own" in reason_of(dataset=ImageFolder(images, EVAL, loader=open))
     assert "TensorDataset" in reason_of(dataset=data.TensorDataset(torch.zeros(3)))
-    assert "ChainDataset" in reason_of(dataset=data.ChainDataset([]))  # has no sampler with a length either
+    assert "ChainDataset" in reason_of(dataset=data.ChainDataset(
+        []))  # has no sampler with a length either
 
     class Folder(datasets.ImageFolder):
         pass

@@ -10,7 +10,8 @@ from support import module
 
 numpy, torch, torchvision = map(module, ("numpy", "torch", "torchvision"))
 if not (numpy and torch and torchvision):
-    pytest.skip("NumPy, torch and torchvision are not all here, or too old", allow_module_level=True)
+    pytest.skip("NumPy, torch and torchvision are not all here, or too old",
+                allow_module_level=True)
 
 from torch.utils import data
 from torchvision import transforms as T
@@ -27,7 +28,9 @@ TO_U8 = T.Compose([T.Resize((16, 16)), T.PILToTensor()])
 @pytest.fixture(scope="module")
 def pack(images, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("packs") / "pack")
-    subprocess.run([os.environ["MR_COMMAND"], "pack", images, folder], check=True, capture_output=True)
+    subprocess.run([os.environ["MR_COMMAND"], "pack", images, folder],
+                   check=True,
+                   capture_output=True)
     return "pack:" + folder
 
 
@@ -52,9 +55,11 @@ def native(dataset, **options):
 
 def test_a_pack_stands_for_its_folder(pack, folder):
     packed = Dataset(pack, EVAL)
-    assert (packed.classes, packed.class_to_idx, packed.targets) == (folder.classes, folder.class_to_idx, folder.targets)
+    assert (packed.classes, packed.class_to_idx,
+            packed.targets) == (folder.classes, folder.class_to_idx, folder.targets)
     assert_same_batches(native(packed), data.DataLoader(folder, batch_size=4))
-    assert_same_batches(native(data.Subset(packed, [20, 3, 3])), data.DataLoader(data.Subset(folder, [20, 3, 3]), 4))
+    assert_same_batches(native(data.Subset(packed, [20, 3, 3])),
+                        data.DataLoader(data.Subset(folder, [20, 3, 3]), 4))
 
 
 def test_one_sample_of_a_pack_is_that_of_its_folder(pack, folder):
@@ -101,7 +106,9 @@ def test_a_preset_is_what_it_calls(folder):
     assert_same_batches(native(folder), data.DataLoader(folder, batch_size=4))
 
 
-@pytest.mark.parametrize("preset", [TurningPreset(*EVAL.transforms), lambda img: EVAL(img), T.Lambda(EVAL)])
+@pytest.mark.parametrize("preset",
+                         [TurningPreset(*EVAL.transforms), lambda img: EVAL(img),
+                          T.Lambda(EVAL)])
 def test_a_preset_that_does_more_is_left_to_torch(folder, preset):
     folder.transform = preset
     with pytest.warns(UserWarning, match="the transform "):
@@ -122,11 +129,14 @@ def test_erasing_changes_a_box_and_nothing_else(folder, value):
         box = after[:, min(rows) : max(rows) + 1, min(columns) : max(columns) + 1]
         assert 0.01 * 256 <= box[0].numel() <= 0.4 * 256
         if value != "random":
-            assert torch.equal(box, torch.tensor(value, dtype=torch.float32).reshape(-1, 1, 1).expand_as(box))
+            assert torch.equal(
+                box,
+                torch.tensor(value, dtype=torch.float32).reshape(-1, 1, 1).expand_as(box))
 
 
 def test_what_comes_after_erasing_is_left_to_torch(folder):
-    for transforms in ([T.ToTensor(), T.RandomErasing(), NORMAL], [T.PILToTensor(), T.RandomErasing()]):
+    for transforms in ([T.ToTensor(), T.RandomErasing(),
+                        NORMAL], [T.PILToTensor(), T.RandomErasing()]):
         folder.transform = T.Compose([T.Resize((16, 16)), *transforms])
         with pytest.warns(UserWarning, match="RandomErasing"):
             assert not explain(DataLoader(folder, batch_size=4))["native"]

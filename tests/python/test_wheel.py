@@ -20,8 +20,12 @@ LIBRARY_TEXT = "const char *mr_folder(void) { return \"%s\"; } %s"
 def build(tmp_path):
     """Compiles a text, and returns the path of what comes out."""
     def compile_text(name, text, *arguments):
-        subprocess.run([os.environ["CC"], "-x", "c", "-", "-x", "none", "-o", tmp_path / name, *arguments], input=text,
-                       text=True, check=True)
+        subprocess.run([
+            os.environ["CC"], "-x", "c", "-", "-x", "none", "-o", tmp_path / name, *arguments
+        ],
+                       input=text,
+                       text=True,
+                       check=True)
         return tmp_path / name
 
     if not all(shutil.which(tool) for tool in ("nm", "readelf")):
@@ -58,7 +62,8 @@ def find(make_library, make_helper, tmp_path):
             for where, path in files.items():
                 if where not in leave_out:
                     archive.write(path, where)
-            for where in ("millrace/__init__.py", "millrace/py.typed", "millrace/licenses/zlib.txt", *more):
+            for where in ("millrace/__init__.py", "millrace/py.typed", "millrace/licenses/zlib.txt",
+                          *more):
                 archive.writestr(where, "")
         return list(check_wheel.check_wheel(str(tmp_path / name), ["/built/here"]))
 
@@ -70,11 +75,13 @@ def test_a_good_wheel_has_no_findings(find):
 
 
 def test_a_symbol_of_another_library_is_found(find, make_library):
-    assert f"{check_wheel.LIBRARY} exports jpeg_read_header" in find(make_library("", "void jpeg_read_header(void) {}"))
+    assert f"{check_wheel.LIBRARY} exports jpeg_read_header" in find(
+        make_library("", "void jpeg_read_header(void) {}"))
 
 
 def test_a_library_that_users_lack_is_found(find, make_library, build):
-    other = build("libother.so", "int other(void) { return 1; }", "-shared", "-fPIC", "-Wl,-soname,libother.so.1")
+    other = build("libother.so", "int other(void) { return 1; }", "-shared", "-fPIC",
+                  "-Wl,-soname,libother.so.1")
     found = find(make_library("", "", "-Wl,--no-as-needed", other))
     assert f"{check_wheel.LIBRARY} needs libother.so.1" in found
 
@@ -86,7 +93,8 @@ def test_a_younger_glibc_is_found(find, make_library):
 
 
 def test_a_folder_of_the_build_is_found(find, make_library):
-    assert f"{check_wheel.LIBRARY} names the folder /built/here" in find(make_library("/built/here/x.c"))
+    assert f"{check_wheel.LIBRARY} names the folder /built/here" in find(
+        make_library("/built/here/x.c"))
 
 
 def test_a_dynamic_helper_is_found(find, make_helper):

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases that torch's own DistributedSampler wrote: length, first and last indices, and a CRC over all of them. */
+/*
+ * Cases that torch's own DistributedSampler wrote: length, first and last indices, and a CRC over
+ * all of them.
+ */
 #include <millrace/sampler.h>
 
 #include <jansson.h>
@@ -43,11 +46,13 @@ static void check_case(size_t number, const json_t *row)
         fail_msg("case %zu: length %lld", number, (long long)length);
     const json_t *first = json_object_get(row, "first"), *last = json_object_get(row, "last");
     for (size_t i = 0; i < json_array_size(first); i++)
-        assert_int_equal(mr_sampler_at(sampler, (int64_t)i), json_integer_value(json_array_get(first, i)));
+        assert_int_equal(mr_sampler_at(sampler, (int64_t)i),
+                         json_integer_value(json_array_get(first, i)));
     for (size_t i = 0, n = json_array_size(last); i < n; i++)
         assert_int_equal(mr_sampler_at(sampler, length - (int64_t)(n - i)),
                          json_integer_value(json_array_get(last, i)));
-    uint32_t want = (uint32_t)strtoul(json_string_value(json_object_get(row, "crc32_int64le")), NULL, 16);
+    uint32_t want =
+        (uint32_t)strtoul(json_string_value(json_object_get(row, "crc32_int64le")), NULL, 16);
     if (crc_of_shard(sampler) != want)
         fail_msg("case %zu: crc %08x, torch's is %08x", number, crc_of_shard(sampler), want);
     mr_sampler_destroy(sampler);

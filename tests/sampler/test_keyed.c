@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keyed permutation is a bijection for every small n, which is tried exhaustively, and as good as random draws by
- * chi-square over many epochs. Keys are fixed, so a statistic is the same at every run; the bound is 5 sigma both ways.
+ * The keyed permutation is a bijection for every small n, which is tried exhaustively, and as good
+ * as random draws by chi-square over many epochs. Keys are fixed, so a statistic is the same at
+ * every run; the bound is 5 sigma both ways.
  */
 #include "sampler/keyed.h"
 
@@ -26,8 +27,8 @@ static void assert_bijection(uint64_t n, uint64_t seed, uint64_t epoch)
     for (uint64_t p = 0; p < n; p++) {
         uint64_t value = mr_keyed_at(&keyed, p);
         if (value >= n || seen[value]++)
-            fail_msg("n %llu position %llu: %llu is out of range or came twice", (unsigned long long)n,
-                     (unsigned long long)p, (unsigned long long)value);
+            fail_msg("n %llu position %llu: %llu is out of range or came twice",
+                     (unsigned long long)n, (unsigned long long)p, (unsigned long long)value);
     }
     free(seen);
 }
@@ -79,10 +80,14 @@ static void assert_uniform(const char *what, const uint32_t *counts, size_t n_ce
         chi2 += (counts[i] - expected) * (counts[i] - expected) / expected;
     double sigmas = (chi2 - df) / sqrt(2 * df);
     if (fabs(sigmas) > SIGMAS)
-        fail_msg("%s: chi-square %.1f with %.0f degrees of freedom, %.1f sigma", what, chi2, df, sigmas);
+        fail_msg("%s: chi-square %.1f with %.0f degrees of freedom, %.1f sigma", what, chi2, df,
+                 sigmas);
 }
 
-/* Where positions go over many epochs: each alone, two neighbours together, and one in two epochs that follow. */
+/*
+ * Where positions go over many epochs: each alone, two neighbours together, and one in two epochs
+ * that follow.
+ */
 static void check_small(uint64_t n, uint32_t n_epochs)
 {
     size_t cells = n * n;
@@ -104,7 +109,8 @@ static void check_small(uint64_t n, uint32_t n_epochs)
     }
     char what[64];
     for (uint64_t p = 0; p < n; p++) {
-        snprintf(what, sizeof what, "n %llu, position %llu", (unsigned long long)n, (unsigned long long)p);
+        snprintf(what, sizeof what, "n %llu, position %llu", (unsigned long long)n,
+                 (unsigned long long)p);
         assert_uniform(what, single + p * n, n);
     }
     /* Two positions never have the same value: take the diagonal out, row by row. */
@@ -129,7 +135,8 @@ static void check_small(uint64_t n, uint32_t n_epochs)
 static void small_sets_are_shuffled_uniformly_over_epochs(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 24, 25, 26, 31, 32, 33};
+    static const uint64_t sizes[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                     15, 16, 17, 24, 25, 26, 31, 32, 33};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         check_small(sizes[i], 30000);
 }
@@ -171,7 +178,8 @@ static void every_order_of_a_tiny_set_comes_equally_often(void **state)
 static void check_large(uint64_t n, uint64_t n_positions)
 {
     enum { CELLS = 32 };
-    uint32_t *single = calloc(CELLS * CELLS, sizeof *single), *pair = calloc(CELLS * CELLS, sizeof *pair);
+    uint32_t *single = calloc(CELLS * CELLS, sizeof *single),
+             *pair = calloc(CELLS * CELLS, sizeof *pair);
     uint32_t *step = calloc(CELLS * CELLS, sizeof *step), *low = calloc(CELLS * CELLS, sizeof *low);
     assert_true(single && pair && step && low);
     for (uint64_t epoch = 0; epoch < 20; epoch++) {
@@ -179,7 +187,8 @@ static void check_large(uint64_t n, uint64_t n_positions)
         mr_keyed_init(&keyed, n, 5, epoch);
         mr_keyed_init(&next, n, 5, epoch + 1);
         for (uint64_t p = 0; p + 1 < n_positions; p += 2) {
-            uint64_t a = mr_keyed_at(&keyed, p), b = mr_keyed_at(&keyed, p + 1), c = mr_keyed_at(&next, p);
+            uint64_t a = mr_keyed_at(&keyed, p), b = mr_keyed_at(&keyed, p + 1),
+                     c = mr_keyed_at(&next, p);
             single[a * (CELLS * CELLS) / n]++;
             pair[a * CELLS / n * CELLS + b * CELLS / n]++;
             step[(b + n - a) % n * (CELLS * CELLS) / n]++;
@@ -261,7 +270,8 @@ static void a_lookup_is_fast(void **state)
         double ns = (double)(clock() - start) / CLOCKS_PER_SEC * 1e9 / LOOKUPS;
         print_message("n %llu: %.0f ns a lookup (sum %llu)\n", (unsigned long long)sizes[i], ns,
                       (unsigned long long)sum);
-        assert_true(ns < 5000); /* a tenth of a percent of what an image takes, also under sanitizers */
+        /* a tenth of a percent of what an image takes, also under sanitizers */
+        assert_true(ns < 5000);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved positions have one property: what was used before and what comes after the restore are together one epoch, also
- * with another world size and batch size.
+ * Saved positions have one property: what was used before and what comes after the restore are
+ * together one epoch, also with another world size and batch size.
  */
 #include "sampler/position.h"
 #include "sampler/sampler.h"
@@ -30,8 +30,8 @@ static mr_sampler *make(mr_sampler_options options, uint32_t world_size, uint32_
 }
 
 /* Count what all ranks are given in the steps from .. to - 1. */
-static void give(mr_sampler_options options, struct world world, bool drop_last, uint64_t from, uint64_t to,
-                 unsigned *counts)
+static void give(mr_sampler_options options, struct world world, bool drop_last, uint64_t from,
+                 uint64_t to, unsigned *counts)
 {
     for (uint32_t rank = 0; rank < world.size; rank++) {
         mr_sampler *sampler = make(options, world.size, rank);
@@ -43,21 +43,26 @@ static void give(mr_sampler_options options, struct world world, bool drop_last,
     }
 }
 
-static void check_counts(const mr_sampler_options *options, struct world after, bool drop_last, const unsigned *counts)
+static void check_counts(const mr_sampler_options *options, struct world after, bool drop_last,
+                         const unsigned *counts)
 {
     uint64_t n_left_out = 0, n_repeated = 0;
     for (int64_t i = 0; i < options->n_samples; i++) {
         n_left_out += counts[i] == 0;
         n_repeated += counts[i] > 1 ? counts[i] - 1 : 0;
     }
-    uint64_t most_left_out =
-        (options->tail == MR_TAIL_DROP ? after.size - 1 : 0) + (drop_last ? after.batch * after.size - 1 : 0);
+    uint64_t most_left_out = (options->tail == MR_TAIL_DROP ? after.size - 1 : 0) +
+                             (drop_last ? after.batch * after.size - 1 : 0);
     assert_true(n_left_out <= most_left_out);
     assert_true(n_repeated < (options->tail == MR_TAIL_PAD ? after.size : 1));
 }
 
-/* Save after each step of `before`, restore with `after`, and go on to the end. Returns how often that was allowed. */
-static unsigned check_change(mr_sampler_options options, struct world before, struct world after, bool drop_last)
+/*
+ * Save after each step of `before`, restore with `after`, and go on to the end. Returns how often
+ * that was allowed.
+ */
+static unsigned check_change(mr_sampler_options options, struct world before, struct world after,
+                             bool drop_last)
 {
     mr_sampler *saver = make(options, before.size, before.size - 1);
     options.epoch = 0; /* a fresh loader stands at another epoch */
@@ -71,7 +76,8 @@ static unsigned check_change(mr_sampler_options options, struct world before, st
         uint64_t epoch = 0, batches = 0;
         mr_error error;
         mr_position_save(saver, before.batch, drop_last, k, &position);
-        mr_status status = mr_position_restore(&position, restorer, after.batch, drop_last, &epoch, &batches, &error);
+        mr_status status = mr_position_restore(&position, restorer, after.batch, drop_last, &epoch,
+                                               &batches, &error);
         uint64_t used = k * before.size * before.batch;
         bool divides = used % (after.size * after.batch) == 0;
         assert_int_equal(status, k == steps || divides ? MR_OK : MR_ERR_INVALID);
@@ -99,7 +105,8 @@ static unsigned check_change(mr_sampler_options options, struct world before, st
 static void an_epoch_goes_on_with_the_same_samples(void **state)
 {
     (void)state;
-    static const struct world worlds[] = {{1, 1}, {1, 4}, {2, 2}, {2, 3}, {3, 2}, {4, 1}, {5, 1}, {7, 2}};
+    static const struct world worlds[] = {{1, 1}, {1, 4}, {2, 2}, {2, 3},
+                                          {3, 2}, {4, 1}, {5, 1}, {7, 2}};
     enum { N_WORLDS = sizeof worlds / sizeof *worlds };
     unsigned n_allowed = 0;
     for (int tail = MR_TAIL_PAD; tail <= MR_TAIL_EXACT; tail++)
@@ -120,17 +127,22 @@ static void an_epoch_goes_on_with_the_same_samples(void **state)
     assert_true(n_allowed > 1000);
 }
 
-/* Drawn and repeated orders have indices several times: the two parts together are what one run without a break has. */
+/*
+ * Drawn and repeated orders have indices several times: the two parts together are what one run
+ * without a break has.
+ */
 static void check_counted(mr_sampler_options options, struct world before, struct world after)
 {
     mr_sampler *saver = make(options, before.size, 0), *restorer = make(options, after.size, 0);
-    uint64_t steps = mr_sampler_steps(saver, before.batch, false), end = mr_sampler_steps(restorer, after.batch, false);
+    uint64_t steps = mr_sampler_steps(saver, before.batch, false),
+             end = mr_sampler_steps(restorer, after.batch, false);
     for (uint64_t used = 0; used < steps; used++) {
         unsigned counts[300] = {0}, whole[300] = {0};
         struct mr_position position;
         uint64_t epoch, batches;
         mr_position_save(saver, before.batch, false, used, &position);
-        if (mr_position_restore(&position, restorer, after.batch, false, &epoch, &batches, NULL) != MR_OK)
+        if (mr_position_restore(&position, restorer, after.batch, false, &epoch, &batches, NULL) !=
+            MR_OK)
             continue;
         give(options, before, false, 0, used, counts);
         if (batches > end)
@@ -173,14 +185,16 @@ static mr_sampler_options usual(void)
     return options;
 }
 
-static void expect_refused(const struct mr_position *position, mr_sampler_options options, uint32_t world_size,
-                           uint32_t batch_size, bool drop_last, const char *text)
+static void expect_refused(const struct mr_position *position, mr_sampler_options options,
+                           uint32_t world_size, uint32_t batch_size, bool drop_last,
+                           const char *text)
 {
     mr_sampler *sampler = make(options, world_size, 0);
     uint64_t epoch = 77, batches = 88;
     mr_error error;
-    assert_int_equal(mr_position_restore(position, sampler, batch_size, drop_last, &epoch, &batches, &error),
-                     MR_ERR_INVALID);
+    assert_int_equal(
+        mr_position_restore(position, sampler, batch_size, drop_last, &epoch, &batches, &error),
+        MR_ERR_INVALID);
     assert_string_equal(error.text, text);
     assert_int_equal(epoch, 77);
     assert_int_equal(batches, 88);
@@ -197,18 +211,25 @@ static void what_differs_is_named(void **state)
     mr_sampler_destroy(sampler);
 
     other = saved, other.seed = 4;
-    expect_refused(&position, other, 2, 32, false, "the position was saved with seed 3, this loader has 4");
+    expect_refused(&position, other, 2, 32, false,
+                   "the position was saved with seed 3, this loader has 4");
     other = saved, other.n_samples = 999;
-    expect_refused(&position, other, 2, 32, false, "the position was saved with 1000 samples, this loader has 999");
+    expect_refused(&position, other, 2, 32, false,
+                   "the position was saved with 1000 samples, this loader has 999");
     other = saved, other.no_shuffle = true;
-    expect_refused(&position, other, 2, 32, false, "the position was saved with shuffling, this loader is without it");
+    expect_refused(&position, other, 2, 32, false,
+                   "the position was saved with shuffling, this loader is without it");
     other = saved, other.tail = MR_TAIL_EXACT;
-    expect_refused(&position, other, 2, 32, false, "the position was saved with tail pad, this loader has exact");
+    expect_refused(&position, other, 2, 32, false,
+                   "the position was saved with tail pad, this loader has exact");
     other = saved, other.order = MR_ORDER_KEYED;
-    expect_refused(&position, other, 2, 32, false, "the position was saved with order torch, this loader has keyed");
-    expect_refused(&position, saved, 2, 32, true, "the position was saved with drop_last false, this loader has true");
-    expect_refused(&position, saved, 5, 32, false,
-                   "192 samples were used, which is not a multiple of world_size 5 x batch_size 32");
+    expect_refused(&position, other, 2, 32, false,
+                   "the position was saved with order torch, this loader has keyed");
+    expect_refused(&position, saved, 2, 32, true,
+                   "the position was saved with drop_last false, this loader has true");
+    expect_refused(
+        &position, saved, 5, 32, false,
+        "192 samples were used, which is not a multiple of world_size 5 x batch_size 32");
 }
 
 static void every_flipped_bit_is_noticed(void **state)
@@ -224,10 +245,12 @@ static void every_flipped_bit_is_noticed(void **state)
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
         memcpy(&bad, bytes, sizeof bad);
         mr_error error;
-        assert_int_equal(mr_position_restore(&bad, sampler, 32, false, &epoch, &batches, &error), MR_ERR_INVALID);
+        assert_int_equal(mr_position_restore(&bad, sampler, 32, false, &epoch, &batches, &error),
+                         MR_ERR_INVALID);
     }
     memset(&bad, 0, sizeof bad);
-    assert_int_equal(mr_position_restore(&bad, sampler, 32, false, &epoch, &batches, NULL), MR_ERR_INVALID);
+    assert_int_equal(mr_position_restore(&bad, sampler, 32, false, &epoch, &batches, NULL),
+                     MR_ERR_INVALID);
     assert_int_equal(mr_position_restore(&good, sampler, 32, false, &epoch, &batches, NULL), MR_OK);
     assert_int_equal(batches, 3);
     mr_sampler_destroy(sampler);
@@ -244,7 +267,8 @@ static void a_position_survives_the_order_option_of_a_sequential_loader(void **s
     struct mr_position position;
     uint64_t epoch, batches;
     mr_position_save(torch, 10, false, 5, &position);
-    assert_int_equal(mr_position_restore(&position, keyed, 10, false, &epoch, &batches, NULL), MR_OK);
+    assert_int_equal(mr_position_restore(&position, keyed, 10, false, &epoch, &batches, NULL),
+                     MR_OK);
     assert_int_equal(batches, 5);
     mr_sampler_destroy(torch);
     mr_sampler_destroy(keyed);
@@ -257,9 +281,11 @@ static void a_restore_does_not_mind_an_order_of_the_callers_own(void **state)
     struct mr_position position;
     uint64_t epoch, batches;
     static const int64_t mine[] = {1, 2, 3};
-    mr_position_save(sampler, 64, false, 16, &position); /* the end: 15 whole batches and a short one */
+    /* the end: 15 whole batches and a short one */
+    mr_position_save(sampler, 64, false, 16, &position);
     assert_int_equal(mr_sampler_set_order(sampler, 5, mine, 3, NULL), MR_OK);
-    assert_int_equal(mr_position_restore(&position, sampler, 100, false, &epoch, &batches, NULL), MR_OK);
+    assert_int_equal(mr_position_restore(&position, sampler, 100, false, &epoch, &batches, NULL),
+                     MR_OK);
     assert_int_equal(epoch, 2);
     assert_int_equal(batches, 10);
     mr_sampler_destroy(sampler);
@@ -272,14 +298,16 @@ static void the_bytes_of_a_position_stay_as_they_are(void **state)
     struct mr_position position;
     mr_position_save(sampler, 32, false, 3, &position);
     assert_int_equal(sizeof position, 64);
-    assert_memory_equal(
-        &position,
-        "RMP1\0\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\350\3\0\0\0\0\0\0\300\0\0\0\0\0\0\0\2\0\0\0 \0\0\0\1\0\0\0", 52);
+    assert_memory_equal(&position,
+                        "RMP1\0\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\350\3\0\0\0\0\0\0\300\0\0\0\0"
+                        "\0\0\0\2\0\0\0 \0\0\0\1\0\0\0",
+                        52);
     assert_int_equal(position.digest, 0);
     mr_sampler_destroy(sampler);
 }
 
-#define OTHER_WEIGHTS "the position was saved with other weights or another n_draws than this loader's"
+#define OTHER_WEIGHTS                                                                              \
+    "the position was saved with other weights or another n_draws than this loader's"
 
 static void positions_of_other_draws_are_refused(void **state)
 {
@@ -293,7 +321,8 @@ static void positions_of_other_draws_are_refused(void **state)
     mr_sampler *sampler = make(saved, 1, 0);
     mr_position_save(sampler, 8, false, 2, &position);
     mr_sampler_destroy(sampler);
-    expect_refused(&position, other, 1, 8, false, "the position was saved with repeat 3, this loader has 0; 0 is none");
+    expect_refused(&position, other, 1, 8, false,
+                   "the position was saved with repeat 3, this loader has 0; 0 is none");
     other.repeat = 3;
     other.repeat_form = MR_REPEAT_TIMM;
     expect_refused(&position, other, 1, 8, false,
@@ -306,7 +335,8 @@ static void positions_of_other_draws_are_refused(void **state)
     mr_sampler_destroy(sampler);
     other = saved;
     other.weight_values = NULL;
-    expect_refused(&position, other, 1, 8, false, "the position was saved with weights, this loader is without them");
+    expect_refused(&position, other, 1, 8, false,
+                   "the position was saved with weights, this loader is without them");
     other = saved;
     other.n_draws = 299;
     expect_refused(&position, other, 1, 8, false, OTHER_WEIGHTS);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.randperm against a literal reference that draws all its words first, and its time for ImageNet's size. */
+/*
+ * torch.randperm against a literal reference that draws all its words first, and its time for
+ * ImageNet's size.
+ */
 #include "sampler/randperm.h"
 
 #include "base/mt19937.h"
@@ -27,7 +30,9 @@ static void reference_wide(int64_t *values, int64_t n, uint64_t seed)
     }
 }
 
-/* Forward: pick one of the numbers not yet taken, the first of which takes the picked one's place. */
+/*
+ * Forward: pick one of the numbers not yet taken, the first of which takes the picked one's place.
+ */
 static void reference_narrow(int64_t *values, int64_t n, uint64_t seed)
 {
     struct mr_mt19937 mt;

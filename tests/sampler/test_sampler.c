@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shards, tails, steps, options and the caller's own orders, against properties that any order must have. */
+/*
+ * Shards, tails, steps, options and the caller's own orders, against properties that any order must
+ * have.
+ */
 #include "sampler/sampler.h"
 #include "tests/support/assert_words.h"
 
@@ -39,7 +42,10 @@ static void over_all(mr_tail tail, void (*check)(mr_sampler_options options))
             }
 }
 
-/* How often each index comes over all ranks; the caller frees. Every shard's length must be as given. */
+/*
+ * How often each index comes over all ranks; the caller frees. Every shard's length must be as
+ * given.
+ */
 static unsigned *count_all(mr_sampler_options options, int64_t shortest, int64_t longest)
 {
     unsigned *counts = calloc((size_t)options.n_samples + 1, sizeof *counts);
@@ -80,7 +86,8 @@ static void check_pad(mr_sampler_options options)
 {
     int64_t length = (options.n_samples + options.world_size - 1) / options.world_size;
     unsigned *counts = count_all(options, length, length);
-    unsigned fewest = options.n_samples ? (unsigned)(length * options.world_size / options.n_samples) : 0;
+    unsigned fewest =
+        options.n_samples ? (unsigned)(length * options.world_size / options.n_samples) : 0;
     for (int64_t i = 0; i < options.n_samples; i++)
         assert_in_range(counts[i], fewest, fewest + 1);
     free(counts);
@@ -119,7 +126,8 @@ static void check_interleaved(mr_sampler_options options)
     for (options.rank = 0; options.rank < options.world_size; options.rank++) {
         mr_sampler *sampler = make(&options);
         for (int64_t p = 0; p < mr_sampler_length(sampler); p++)
-            assert_int_equal(mr_sampler_at(sampler, p), mr_sampler_at(all, options.rank + p * options.world_size));
+            assert_int_equal(mr_sampler_at(sampler, p),
+                             mr_sampler_at(all, options.rank + p * options.world_size));
         mr_sampler_destroy(sampler);
     }
     mr_sampler_destroy(all);
@@ -256,7 +264,9 @@ static void wrong_options_are_refused_in_one_line(void **state)
     expect_refused(&options, "order 2 is not an mr_order");
     options.order = MR_ORDER_TORCH;
     options.struct_size = 0;
-    expect_refused(&options, "struct_size of the mr_sampler_options is 0: initialise it with MR_SAMPLER_OPTIONS_INIT");
+    expect_refused(
+        &options,
+        "struct_size of the mr_sampler_options is 0: initialise it with MR_SAMPLER_OPTIONS_INIT");
 }
 
 static void world_size_0_means_1(void **state)
@@ -278,7 +288,8 @@ static void an_order_too_large_for_memory_is_an_error(void **state)
     mr_sampler *sampler;
     mr_error error;
     assert_int_equal(mr_sampler_create(&options, &sampler, &error), MR_ERR_NO_MEMORY);
-    assert_string_equal(error.text, "cannot allocate 8796093022208 bytes for an order of 1099511627776 samples");
+    assert_string_equal(
+        error.text, "cannot allocate 8796093022208 bytes for an order of 1099511627776 samples");
 }
 
 static void the_largest_keyed_sampler_gives_each_rank_its_share(void **state)
@@ -318,7 +329,8 @@ static void an_order_of_the_callers_own_is_taken_as_it_is(void **state)
     assert_int_equal(mr_sampler_length(sampler), 0);
     assert_int_equal(mr_sampler_steps(sampler, 2, false), 0);
 
-    assert_int_equal(mr_sampler_set_epoch(sampler, 0, NULL), MR_OK); /* and it goes with its epoch */
+    /* and it goes with its epoch */
+    assert_int_equal(mr_sampler_set_epoch(sampler, 0, NULL), MR_OK);
     assert_false(mr_sampler_has_order(sampler));
     assert_same_order(sampler, fresh);
     mr_sampler_destroy(sampler);

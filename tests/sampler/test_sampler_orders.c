@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders that torchvision's RASampler, timm's RepeatAugSampler and torch's WeightedRandomSampler wrote. */
+/*
+ * Orders that torchvision's RASampler, timm's RepeatAugSampler and torch's WeightedRandomSampler
+ * wrote.
+ */
 #include <millrace/sampler.h>
 
 #include <jansson.h>
@@ -74,7 +77,8 @@ static void check_case(size_t number, const json_t *row)
     const json_t *first = json_object_get(row, "first");
     for (size_t i = 0; i < json_array_size(first); i++)
         if (mr_sampler_at(sampler, (int64_t)i) != json_integer_value(json_array_get(first, i)))
-            fail_msg("case %zu: index %lld at position %zu", number, (long long)mr_sampler_at(sampler, (int64_t)i), i);
+            fail_msg("case %zu: index %lld at position %zu", number,
+                     (long long)mr_sampler_at(sampler, (int64_t)i), i);
     uint32_t crc = 0, occurrences = 0;
     for (int64_t p = 0; p < mr_sampler_length(sampler); p++) {
         crc = add_number(crc, (uint64_t)mr_sampler_at(sampler, p));
@@ -83,7 +87,8 @@ static void check_case(size_t number, const json_t *row)
     if (crc != crc_of(row, "crc"))
         fail_msg("case %zu: crc %08x, not %08x", number, crc, crc_of(row, "crc"));
     if (occurrences != crc_of(row, "occurrences"))
-        fail_msg("case %zu: crc %08x of occurrences, not %08x", number, occurrences, crc_of(row, "occurrences"));
+        fail_msg("case %zu: crc %08x of occurrences, not %08x", number, occurrences,
+                 crc_of(row, "occurrences"));
     mr_sampler_destroy(sampler);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights in files and arrays: what is taken, what is refused, and what a sampler says of choices that do not fit. */
+/*
+ * Weights in files and arrays: what is taken, what is refused, and what a sampler says of choices
+ * that do not fit.
+ */
 #include "sampler/sampler.h"
 #include "tests/support/assert_words.h"
 
@@ -37,7 +40,8 @@ static void write_file(const char *header, const void *bytes, size_t len)
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     size_t n = strlen(header);
-    const unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)n, (unsigned char)(n >> 8)};
+    const unsigned char head[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)n, (unsigned char)(n >> 8)};
     fwrite(head, 1, sizeof head, file);
     fwrite(header, 1, n, file);
     fwrite(bytes, 1, len, file);
@@ -88,9 +92,11 @@ static void a_file_is_as_good_as_an_array(void **state)
     mr_sampler_options wanted = of_values(values), options = of_file();
     for (int kind = 0; kind < 2; kind++) {
         if (kind == 0)
-            write_file("{'descr': '<f8', 'fortran_order': False, 'shape': (12,), }   \n", values, sizeof values);
+            write_file("{'descr': '<f8', 'fortran_order': False, 'shape': (12,), }   \n", values,
+                       sizeof values);
         else
-            write_file("{'descr': '<f4', 'fortran_order': False, 'shape': (12,), }   \n", narrow, sizeof narrow);
+            write_file("{'descr': '<f4', 'fortran_order': False, 'shape': (12,), }   \n", narrow,
+                       sizeof narrow);
         mr_sampler *of_array = make(&wanted), *from_file = make(&options);
         assert_int_equal(mr_sampler_length(from_file), N);
         for (int64_t p = 0; p < N; p++) {
@@ -108,7 +114,8 @@ static void a_wrong_file_is_refused_by_name(void **state)
     static const struct {
         const char *header, *words;
     } wrong[] = {
-        {"{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }", "must be of dtype <f8 or <f4"},
+        {"{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }",
+         "must be of dtype <f8 or <f4"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }", "must have one dimension"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (), }", "must have one dimension"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (11,), }", "11 weights for 12 samples"},
@@ -123,7 +130,8 @@ static void a_wrong_file_is_refused_by_name(void **state)
         refuse(&options, MR_ERR_INVALID, wrong[i].words);
         refuse(&options, MR_ERR_INVALID, path);
     }
-    write_file("{'descr': '<f8', 'fortran_order': False, 'shape': (12,), }", values, sizeof values - 1);
+    write_file("{'descr': '<f8', 'fortran_order': False, 'shape': (12,), }", values,
+               sizeof values - 1);
     refuse(&options, MR_ERR_IO, "ends before its 12 weights");
     assert_int_equal(truncate(path, 20), 0);
     refuse(&options, MR_ERR_INVALID, "not a .npy file");
@@ -190,7 +198,10 @@ static void choices_that_do_not_fit_are_refused(void **state)
     refuse(&options, MR_ERR_INVALID, "repeat has its own tail");
 }
 
-/* Its table of first places has gaps and crowds: half of the weight lies on one sample, the rest on few others. */
+/*
+ * Its table of first places has gaps and crowds: half of the weight lies on one sample, the rest on
+ * few others.
+ */
 static void uneven_weights_are_drawn_by_their_share(void **state)
 {
     (void)state;
@@ -226,7 +237,10 @@ static void assert_same_order(const mr_sampler *sampler, const mr_sampler *wante
     }
 }
 
-/* Its tables are used again, also where an index was drawn more than 255 times, and after an order of the caller's. */
+/*
+ * Its tables are used again, also where an index was drawn more than 255 times, and after an order
+ * of the caller's.
+ */
 static void an_epoch_leaves_nothing_to_the_next(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counts allocations by standing in front of malloc and its like, twice: the linker turns the
- * program's own calls here (--wrap), and the definitions of malloc itself see the calls of shared libraries too.
- * Sanitizers bring a malloc of their own, which must stay.
+ * program's own calls here (--wrap), and the definitions of malloc itself see the calls of shared
+ * libraries too. Sanitizers bring a malloc of their own, which must stay.
  */
 #include "tests/support/allocations.h"
 
@@ -11,7 +11,10 @@
 
 struct allocations allocations;
 
-/* The linker sends the calls of this program and of the room, which it is linked with, here (--wrap). */
+/*
+ * The linker sends the calls of this program and of the room, which it is linked with, here
+ * (--wrap).
+ */
 void *__wrap_malloc(size_t len);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *memory, size_t len);

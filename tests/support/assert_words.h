@@ -20,9 +20,11 @@
 #define assert_ok(call, error) mr_test_assert_ok(call, error, __FILE__, __LINE__)
 
 /* Fail unless call returned this status, and its error has the same one and words. */
-#define assert_error(call, wanted, error, words) mr_test_assert_error(call, wanted, error, words, __FILE__, __LINE__)
+#define assert_error(call, wanted, error, words)                                                   \
+    mr_test_assert_error(call, wanted, error, words, __FILE__, __LINE__)
 
-static inline void mr_test_assert_words(const char *text, const char *words, const char *file, int line)
+static inline void mr_test_assert_words(const char *text, const char *words, const char *file,
+                                        int line)
 {
     if (strstr(text, words))
         return;
@@ -30,7 +32,8 @@ static inline void mr_test_assert_words(const char *text, const char *words, con
     _fail(file, line);
 }
 
-static inline void mr_test_assert_ok(mr_status status, const mr_error *error, const char *file, int line)
+static inline void mr_test_assert_ok(mr_status status, const mr_error *error, const char *file,
+                                     int line)
 {
     if (status == MR_OK)
         return;
@@ -38,11 +41,12 @@ static inline void mr_test_assert_ok(mr_status status, const mr_error *error, co
     _fail(file, line);
 }
 
-static inline void mr_test_assert_error(mr_status status, mr_status wanted, const mr_error *error, const char *words,
-                                        const char *file, int line)
+static inline void mr_test_assert_error(mr_status status, mr_status wanted, const mr_error *error,
+                                        const char *words, const char *file, int line)
 {
     if (status != wanted || error->status != (int32_t)wanted) {
-        print_error("status %d instead of %d; the error has %d: %s\n", status, wanted, error->status, error->text);
+        print_error("status %d instead of %d; the error has %d: %s\n", status, wanted,
+                    error->status, error->text);
         _fail(file, line);
     }
     mr_test_assert_words(error->text, words, file, line);

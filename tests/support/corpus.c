@@ -35,7 +35,8 @@ void mr_corpus_feed_cuts(const struct mr_test_image *seed, size_t n_cuts)
         mr_corpus_feed(seed->bytes, seed->len * i / n_cuts);
 }
 
-void mr_corpus_feed_mutation(const struct mr_test_image *seed, size_t from, uint32_t round, uint32_t *random)
+void mr_corpus_feed_mutation(const struct mr_test_image *seed, size_t from, uint32_t round,
+                             uint32_t *random)
 {
     uint8_t *bytes = mr_corpus_room(seed->len);
     size_t len = seed->len, at = from + mr_corpus_draw(random, len - from - 1);
@@ -44,8 +45,8 @@ void mr_corpus_feed_mutation(const struct mr_test_image *seed, size_t from, uint
     case 0: bytes[at] = (uint8_t)mr_corpus_draw(random, 256); break;
     case 1:
         bytes[at] = 0xff;
-        bytes[at + 1] =
-            (uint8_t)(mr_corpus_draw(random, 3) ? 0xd0 + mr_corpus_draw(random, 10) : mr_corpus_draw(random, 256));
+        bytes[at + 1] = (uint8_t)(mr_corpus_draw(random, 3) ? 0xd0 + mr_corpus_draw(random, 10)
+                                                            : mr_corpus_draw(random, 256));
         break;
     case 2:
         len -= 1 + mr_corpus_draw(random, 3);
@@ -54,13 +55,15 @@ void mr_corpus_feed_mutation(const struct mr_test_image *seed, size_t from, uint
     case 3: len = at; break;
     default:
         for (uint32_t k = 0; k < round % 7 - 3; k++)
-            bytes[from + mr_corpus_draw(random, len - from)] ^= (uint8_t)(1u << mr_corpus_draw(random, 8));
+            bytes[from + mr_corpus_draw(random, len - from)] ^=
+                (uint8_t)(1u << mr_corpus_draw(random, 8));
     }
     mr_corpus_feed(bytes, len);
     free(bytes);
 }
 
-void mr_corpus_feed_texts(const char *const *texts, size_t n_texts, const uint8_t *changes, size_t n_changes)
+void mr_corpus_feed_texts(const char *const *texts, size_t n_texts, const uint8_t *changes,
+                          size_t n_changes)
 {
     unsigned long n = 0;
     for (size_t i = 0; i < n_texts; i++) {

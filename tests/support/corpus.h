@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The corpus of a fuzzed function (tests/fuzz/fuzz.h): seeds, and inputs made from them, the same at each run. A
- * failure here ends the program.
+ * The corpus of a fuzzed function (tests/fuzz/fuzz.h): seeds, and inputs made from them, the same
+ * at each run. A failure here ends the program.
  */
 #ifndef TESTS_SUPPORT_CORPUS_H
 #define TESTS_SUPPORT_CORPUS_H
@@ -16,8 +16,9 @@ struct mr_corpus {
 };
 
 /*
- * The main program of a corpus: runs all seeds. With a folder as argument it writes them there instead, for libFuzzer,
- * and their paths, separated by commas, to the file "list" there; words after the folder are a command that takes its place then.
+ * The main program of a corpus: runs all seeds. With a folder as argument it writes them there
+ * instead, for libFuzzer, and their paths, separated by commas, to the file "list" there; words
+ * after the folder are a command that takes its place then.
  * Returns the exit status.
  */
 int mr_corpus_main(const struct mr_corpus *corpus, int argc, char **argv);
@@ -27,19 +28,27 @@ uint32_t mr_corpus_draw(uint32_t *random, size_t below);
 /* Room for len bytes. Ownership: free(). */
 uint8_t *mr_corpus_room(size_t len);
 
-/* Give a copy to the function, in a block of exactly len bytes: AddressSanitizer then sees a read past the end. */
+/*
+ * Give a copy to the function, in a block of exactly len bytes: AddressSanitizer then sees a read
+ * past the end.
+ */
 void mr_corpus_feed(const uint8_t *bytes, size_t len);
 
 /* The seed cut off at n_cuts + 1 places, from nothing to all of it. */
 void mr_corpus_feed_cuts(const struct mr_test_image *seed, size_t n_cuts);
 
 /*
- * The seed of a JPEG with one to four bits turned, a byte or a marker written, bytes taken out, or the end cut off,
- * from the byte from on.
+ * The seed of a JPEG with one to four bits turned, a byte or a marker written, bytes taken out, or
+ * the end cut off, from the byte from on.
  */
-void mr_corpus_feed_mutation(const struct mr_test_image *seed, size_t from, uint32_t round, uint32_t *random);
+void mr_corpus_feed_mutation(const struct mr_test_image *seed, size_t from, uint32_t round,
+                             uint32_t *random);
 
-/* Each text cut at each length, and with each byte changed into each of changes. Says how many inputs that were. */
-void mr_corpus_feed_texts(const char *const *texts, size_t n_texts, const uint8_t *changes, size_t n_changes);
+/*
+ * Each text cut at each length, and with each byte changed into each of changes. Says how many
+ * inputs that were.
+ */
+void mr_corpus_feed_texts(const char *const *texts, size_t n_texts, const uint8_t *changes,
+                          size_t n_changes);
 
 #endif

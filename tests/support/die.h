@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a test program that cannot go on: not what it tests has failed, but the machine below it. */
+/*
+ * The end of a test program that cannot go on: not what it tests has failed, but the machine below
+ * it.
+ */
 #ifndef TESTS_SUPPORT_DIE_H
 #define TESTS_SUPPORT_DIE_H
 

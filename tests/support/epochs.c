@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs epochs for tests. The digest is FNV-1a: it compares runs with each other and is stored nowhere. */
+/*
+ * Runs epochs for tests. The digest is FNV-1a: it compares runs with each other and is stored
+ * nowhere.
+ */
 #include "tests/support/epochs.h"
 
 #include <dirent.h>
@@ -40,14 +43,18 @@ static uint64_t row_bytes(const mr_array *array)
     return (uint64_t)array->strides[0];
 }
 
-/* The same array of all parts, one after the other, so that the digest does not depend on how a batch was split. */
+/*
+ * The same array of all parts, one after the other, so that the digest does not depend on how a
+ * batch was split.
+ */
 static void add_arrays(struct mr_test_epoch *e, mr_batch *batch)
 {
     uint32_t n_arrays = mr_batch_n_arrays(mr_batch_part(batch, 0));
     for (uint32_t i = 0; i < n_arrays; i++)
         for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
             const mr_array *array = mr_batch_array_at(mr_batch_part(batch, p), i);
-            e->digest = fnv(e->digest, mr_test_bytes(array), (uint64_t)array->shape[0] * row_bytes(array));
+            e->digest =
+                fnv(e->digest, mr_test_bytes(array), (uint64_t)array->shape[0] * row_bytes(array));
         }
 }
 
@@ -60,7 +67,8 @@ static void add_rows(struct mr_test_epoch *e, const mr_batch *part)
     e->indices = grow(e->indices, e->n_samples + n, sizeof *e->indices);
     e->row_digests = grow(e->row_digests, e->n_samples + n, sizeof *e->row_digests);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t hash = fnv(FNV_START, (uint8_t *)mr_test_bytes(sample) + i * row_bytes(sample), row_bytes(sample));
+        uint64_t hash = fnv(FNV_START, (uint8_t *)mr_test_bytes(sample) + i * row_bytes(sample),
+                            row_bytes(sample));
         hash = fnv(hash, (uint8_t *)mr_test_bytes(label) + i * row_bytes(label), row_bytes(label));
         e->indices[e->n_samples + i] = index[i];
         e->row_digests[e->n_samples + i] = hash;
@@ -118,7 +126,8 @@ mr_dataset *mr_test_dataset(const char *spec)
     return dataset;
 }
 
-mr_loader *mr_test_loader(mr_dataset *dataset, const char *transform, const mr_loader_options *options)
+mr_loader *mr_test_loader(mr_dataset *dataset, const char *transform,
+                          const mr_loader_options *options)
 {
     mr_transform *parsed = NULL;
     mr_loader *loader;
@@ -188,8 +197,8 @@ uint32_t mr_test_signal_workers(int64_t pid, int signal)
     DIR *proc = opendir("/proc");
     for (struct dirent *entry; proc && (entry = readdir(proc));) {
         int64_t candidate = strtoll(entry->d_name, NULL, 10);
-        if (candidate > 0 && read_stat(candidate, &parent, &worker) && worker && descends(candidate, pid) &&
-            kill((pid_t)candidate, signal) == 0)
+        if (candidate > 0 && read_stat(candidate, &parent, &worker) && worker &&
+            descends(candidate, pid) && kill((pid_t)candidate, signal) == 0)
             n++;
     }
     if (proc)

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * A new folder with a path of its own, empty. It is removed by mr_test_folder_remove(), or when the process that made
- * it ends with exit(): tests of a group that share one need not remove it.
+ * A new folder with a path of its own, empty. It is removed by mr_test_folder_remove(), or when the
+ * process that made it ends with exit(): tests of a group that share one need not remove it.
  */
 char *mr_test_folder_create(void);
 

@@ -42,8 +42,9 @@ static void read_example(json_t *row, struct mr_format_example *example)
 {
     const char *name, *file, *crc;
     int len, width, height, orientation;
-    if (json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "name", &name, "file", &file, "len", &len, "width", &width,
-                    "height", &height, "orientation", &orientation, "crc", &crc) != 0)
+    if (json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "name", &name, "file", &file, "len", &len,
+                    "width", &width, "height", &height, "orientation", &orientation, "crc",
+                    &crc) != 0)
         give_up("an entry lacks something");
     snprintf(example->name, sizeof example->name, "%s", name);
     example->file = decode_base64(file, (size_t)len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the images that tests read. The encoders are libjpeg and libpng. What a PNG must decode to comes from the
- * pattern, what a JPEG must decode to from a decode without any crop or skip. The JPEG encoder subsamples chroma by
- * default only for YCC; the other colour spaces start at 1x1.
+ * Makes the images that tests read. The encoders are libjpeg and libpng. What a PNG must decode to
+ * comes from the pattern, what a JPEG must decode to from a decode without any crop or skip. The
+ * JPEG encoder subsamples chroma by default only for YCC; the other colour spaces start at 1x1.
  */
 #include "tests/support/images.h"
 
@@ -46,8 +46,10 @@ static void set_sampling(struct jpeg_compress_struct *cinfo, const struct mr_tes
 {
     for (int i = 0; i < cinfo->num_components; i++) {
         int chroma = options->colour == MR_TEST_YCC && i == 0 ? 2 : 1;
-        cinfo->comp_info[i].h_samp_factor = options->sampling[i][0] ? options->sampling[i][0] : chroma;
-        cinfo->comp_info[i].v_samp_factor = options->sampling[i][1] ? options->sampling[i][1] : chroma;
+        cinfo->comp_info[i].h_samp_factor =
+            options->sampling[i][0] ? options->sampling[i][0] : chroma;
+        cinfo->comp_info[i].v_samp_factor =
+            options->sampling[i][1] ? options->sampling[i][1] : chroma;
     }
 }
 
@@ -135,7 +137,8 @@ static void cmyk_pixel(const uint8_t *in, uint8_t *out)
     }
 }
 
-uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_out, uint32_t *height_out)
+uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_out,
+                             uint32_t *height_out)
 {
     struct jpeg_decompress_struct cinfo;
     struct jpeg_error_mgr errors;
@@ -178,7 +181,8 @@ static int depth_of(const struct mr_test_png *options)
 }
 
 /* A sample as it is stored. 16-bit ones are often below 256, so that clipping shows. */
-static uint32_t png_sample(const struct mr_test_png *options, uint32_t x, uint32_t y, uint32_t channel)
+static uint32_t png_sample(const struct mr_test_png *options, uint32_t x, uint32_t y,
+                           uint32_t channel)
 {
     int depth = depth_of(options);
     uint32_t value = mr_test_pattern(options->seed, x, y, channel);
@@ -249,12 +253,14 @@ static void append_flush(png_structp png)
 struct mr_test_image mr_test_png(const struct mr_test_png *options)
 {
     struct mr_test_image image = {NULL, 0};
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL); /* errors abort */
+    /* errors abort */
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     png_set_write_fn(png, &image, append, append_flush);
-    png_set_IHDR(png, info, options->width, options->height, depth_of(options), options->colour_type,
-                 options->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, options->width, options->height, depth_of(options),
+                 options->colour_type,
+                 options->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_color_16 clear = {.red = 20, .green = 20, .blue = 20, .gray = 1};
     if (options->colour_type == PNG_COLOR_TYPE_PALETTE)
         set_palette(png, info, options->transparency);

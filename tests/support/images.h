@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images for tests: patterns encoded as JPEG or PNG of any kind, in memory. A failure here ends the test program.
+ * Images for tests: patterns encoded as JPEG or PNG of any kind, in memory. A failure here ends the
+ * test program.
  *
  *   struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 64, .height = 48});
  *   ... image.bytes, image.len ...
@@ -37,7 +38,8 @@ struct mr_test_jpeg {
     uint32_t seed; /* of the pattern */
     enum mr_test_colour colour;
     int quality;            /* 0: 85 */
-    uint8_t sampling[4][2]; /* horizontal and vertical factor of each component; 0: 4:2:0, or 1x1 outside YCC */
+    uint8_t sampling[4][2]; /* horizontal and vertical factor of each component; 0: 4:2:0, or 1x1
+                               outside YCC */
     bool progressive;
     bool one_scan_each; /* baseline, one scan per component */
     bool arithmetic;
@@ -50,7 +52,8 @@ struct mr_test_png {
     uint32_t width;
     uint32_t height;
     uint32_t seed;
-    int colour_type; /* PNG_COLOR_TYPE_*: 0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGB and alpha */
+    int colour_type; /* PNG_COLOR_TYPE_*: 0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGB and
+                        alpha */
     int depth;       /* 0: 8 */
     bool interlaced;
     bool transparency;    /* a tRNS chunk, where the colour type allows one */
@@ -61,10 +64,12 @@ struct mr_test_image mr_test_jpeg(const struct mr_test_jpeg *options);
 struct mr_test_image mr_test_png(const struct mr_test_png *options);
 
 /*
- * The pixels that a correct reader gets: width x height x 3 bytes, to be freed with free(). For JPEG by a plain full
- * decode through libjpeg; for PNG from the pattern itself, without any decoder.
+ * The pixels that a correct reader gets: width x height x 3 bytes, to be freed with free(). For
+ * JPEG by a plain full decode through libjpeg; for PNG from the pattern itself, without any
+ * decoder.
  */
-uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_out, uint32_t *height_out);
+uint8_t *mr_test_jpeg_pixels(const uint8_t *bytes, size_t len, uint32_t *width_out,
+                             uint32_t *height_out);
 uint8_t *mr_test_png_pixels(const struct mr_test_png *options);
 
 /* Sample (x, y, channel) of a pattern: smooth shapes, hard edges and noise. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_folder FOLDER CLASSES IMAGES: an image folder of generated photographs, FOLDER/class_0/0000.jpg and so on, for
- * tests that are shell scripts. Sizes differ, every seventh image is grey, every eleventh progressive, every thirteenth
- * a PNG. FOLDER must not exist yet.
+ * make_folder FOLDER CLASSES IMAGES: an image folder of generated photographs,
+ * FOLDER/class_0/0000.jpg and so on, for tests that are shell scripts. Sizes differ, every seventh
+ * image is grey, every eleventh progressive, every thirteenth a PNG. FOLDER must not exist yet.
  */
 #include "tests/support/die.h"
 #include "tests/support/images.h"
@@ -26,14 +26,15 @@ static void make_image(const char *folder, uint32_t class, uint32_t number)
 
     snprintf(path, sizeof(path), "%s/class_%u/%04u.%s", folder, class, number, png ? "png" : "jpg");
     if (png) {
-        image = mr_test_png(
-            &(struct mr_test_png){.width = 150 + seed % 90, .height = 120 + seed % 70, .seed = seed, .colour_type = 2});
+        image = mr_test_png(&(struct mr_test_png){
+            .width = 150 + seed % 90, .height = 120 + seed % 70, .seed = seed, .colour_type = 2});
     } else {
-        image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 200 + seed % 130,
-                                                    .height = 180 + seed % 110,
-                                                    .seed = seed,
-                                                    .colour = number % 7 == 6 ? MR_TEST_GREY : MR_TEST_YCC,
-                                                    .progressive = number % 11 == 10});
+        image = mr_test_jpeg(
+            &(struct mr_test_jpeg){.width = 200 + seed % 130,
+                                   .height = 180 + seed % 110,
+                                   .seed = seed,
+                                   .colour = number % 7 == 6 ? MR_TEST_GREY : MR_TEST_YCC,
+                                   .progressive = number % 11 == 10});
     }
     mr_test_image_save(&image, path);
     mr_test_image_free(&image);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes packs for tests, and alters them. An index is checked as a whole when a pack is opened, so a test that alters
- * it must compute its checksum anew to reach anything behind that check.
+ * Makes packs for tests, and alters them. An index is checked as a whole when a pack is opened, so
+ * a test that alters it must compute its checksum anew to reach anything behind that check.
  */
 #include "tests/support/packs.h"
 
@@ -55,7 +55,8 @@ static const struct mr_test_png pngs[] = {
 };
 enum { N_JPEGS = sizeof jpegs / sizeof *jpegs, N_PNGS = sizeof pngs / sizeof *pngs };
 
-static void write_picture(const char *folder, uint32_t class_, uint32_t number, struct mr_test_image *image)
+static void write_picture(const char *folder, uint32_t class_, uint32_t number,
+                          struct mr_test_image *image)
 {
     char name[64];
     snprintf(name, sizeof name, "class_%u/%03u.jpg", class_, number);
@@ -115,7 +116,8 @@ int64_t mr_test_packs_fill_equal(const char *folder)
         struct mr_test_image image = mr_test_jpeg(&options);
         write_picture(folder, 0, n, &image);
     }
-    struct mr_test_image image = mr_test_png(&(struct mr_test_png){.width = 60, .height = 40, .colour_type = 2});
+    struct mr_test_image image =
+        mr_test_png(&(struct mr_test_png){.width = 60, .height = 40, .colour_type = 2});
     write_picture(folder, 0, n++, &image);
     return n;
 }
@@ -165,7 +167,8 @@ struct mr_test_packs_place mr_test_packs_find(const char *dir, int64_t index)
     size_t len;
     uint8_t *bytes = read_index(dir, &len);
     const struct mr_pack_header *header = (const void *)bytes;
-    const struct mr_pack_sample *samples = (const void *)(bytes + header->sections[MR_PACK_SAMPLES].off);
+    const struct mr_pack_sample *samples =
+        (const void *)(bytes + header->sections[MR_PACK_SAMPLES].off);
     struct mr_test_packs_place place = {.offset = samples[index].offset, .len = samples[index].len};
     snprintf(place.shard, sizeof place.shard, MR_PACK_SHARD, samples[index].shard);
     free(bytes);
@@ -185,7 +188,8 @@ void mr_test_packs_flip(const char *dir, int64_t index, uint64_t byte)
         mr_test_die(place.shard);
 }
 
-void mr_test_packs_edit(const char *dir, void (*edit)(uint8_t *index, int64_t sample), int64_t sample)
+void mr_test_packs_edit(const char *dir, void (*edit)(uint8_t *index, int64_t sample),
+                        int64_t sample)
 {
     size_t len;
     uint8_t *bytes = read_index(dir, &len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs for tests: pictures of every kind as a folder, that folder as a pack, and packs whose bytes were altered. A
- * failure here ends the test program.
+ * Packs for tests: pictures of every kind as a folder, that folder as a pack, and packs whose bytes
+ * were altered. A failure here ends the test program.
  */
 #ifndef TESTS_SUPPORT_PACKS_H
 #define TESTS_SUPPORT_PACKS_H
@@ -11,13 +11,17 @@
 #include <stdint.h>
 
 /*
- * Make folder, with pictures in two classes: all ways of sampling, odd sizes, 1 to 4 components, restart markers,
- * progressive, EXIF, PNG; and three files that cannot be decoded. Returns how many there are.
+ * Make folder, with pictures in two classes: all ways of sampling, odd sizes, 1 to 4 components,
+ * restart markers, progressive, EXIF, PNG; and three files that cannot be decoded. Returns how many
+ * there are.
  */
 int64_t mr_test_packs_fill(const char *folder);
 enum { MR_TEST_PACKS_N_BAD = 3 };
 
-/* The same with pictures of one size, 60x40: the first file is none, and one is turned by its EXIF block. */
+/*
+ * The same with pictures of one size, 60x40: the first file is none, and one is turned by its EXIF
+ * block.
+ */
 int64_t mr_test_packs_fill_equal(const char *folder);
 
 /* Pack a dataset into the folder dir, which must not be there. */
@@ -35,6 +39,7 @@ struct mr_test_packs_place mr_test_packs_find(const char *dir, int64_t index);
 void mr_test_packs_flip(const char *dir, int64_t index, uint64_t byte);
 
 /* Let edit() change the index of a pack in memory, then store it with a right checksum. */
-void mr_test_packs_edit(const char *dir, void (*edit)(uint8_t *index, int64_t sample), int64_t sample);
+void mr_test_packs_edit(const char *dir, void (*edit)(uint8_t *index, int64_t sample),
+                        int64_t sample);
 
 #endif

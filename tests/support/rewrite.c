@@ -30,11 +30,13 @@ static void pad(const struct mr_test_image *image, uint8_t out[FILE_BYTES])
 void mr_test_rewrite(const char *path, uint32_t seed, int64_t second)
 {
     static uint8_t bytes[FILE_BYTES];
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 120, .height = 100, .seed = seed});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 120, .height = 100, .seed = seed});
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1577836800 + second}};
     pad(&image, bytes);
     mr_test_image_free(&image);
     int fd = open(path, O_WRONLY | O_CREAT, 0666);
-    if (fd < 0 || pwrite(fd, bytes, FILE_BYTES, 0) != FILE_BYTES || futimens(fd, times) != 0 || close(fd) != 0)
+    if (fd < 0 || pwrite(fd, bytes, FILE_BYTES, 0) != FILE_BYTES || futimens(fd, times) != 0 ||
+        close(fd) != 0)
         mr_test_die(path);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of a thing a test does: more where it is run as a long one, less in a build with sanitizers. */
+/*
+ * How much of a thing a test does: more where it is run as a long one, less in a build with
+ * sanitizers.
+ */
 #ifndef TESTS_SUPPORT_SCALE_H
 #define TESTS_SUPPORT_SCALE_H
 
@@ -22,7 +25,10 @@ static inline bool mr_test_is_sanitized(void)
 #endif
 }
 
-/* n; ten times as many in a long run; a third, but at least one, under sanitizers, which see a fault the first time. */
+/*
+ * n; ten times as many in a long run; a third, but at least one, under sanitizers, which see a
+ * fault the first time.
+ */
 static inline uint32_t mr_test_scale(uint32_t n)
 {
     if (mr_test_is_long())

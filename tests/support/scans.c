@@ -189,7 +189,8 @@ static void put_value(struct writer *w, int32_t value, uint32_t size)
 
 static int32_t draw_value(struct writer *w, uint32_t max_size)
 {
-    int32_t limit = (1 << (1 + draw(w, max_size))) - 1, value = 1 + (int32_t)draw(w, (uint32_t)limit);
+    int32_t limit = (1 << (1 + draw(w, max_size))) - 1,
+            value = 1 + (int32_t)draw(w, (uint32_t)limit);
     return draw(w, 2) ? value : -value;
 }
 
@@ -244,7 +245,8 @@ static void put_mcus(struct writer *w)
         if (o->restart && i > 0 && i % o->restart == 0)
             put_restart(w, i);
         for (uint32_t c = 0; c < o->n_components; c++)
-            for (uint32_t b = 0; b < (o->n_components > 1 ? factor(o, c, 0) * factor(o, c, 1) : 1); b++)
+            for (uint32_t b = 0; b < (o->n_components > 1 ? factor(o, c, 0) * factor(o, c, 1) : 1);
+                 b++)
                 put_block(w, c);
     }
     pad_bits(w);

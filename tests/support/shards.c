@@ -32,7 +32,8 @@ void mr_test_shard_sum(uint8_t *header)
     header[155] = ' ';
 }
 
-size_t mr_test_shard_add_type(struct mr_test_shard *shard, char type, const char *name, const void *bytes, size_t len)
+size_t mr_test_shard_add_type(struct mr_test_shard *shard, char type, const char *name,
+                              const void *bytes, size_t len)
 {
     size_t at = shard->len, padded = (len + BLOCK - 1) / BLOCK * BLOCK;
     uint8_t *header = grow(shard, BLOCK + padded);
@@ -47,7 +48,8 @@ size_t mr_test_shard_add_type(struct mr_test_shard *shard, char type, const char
     return at;
 }
 
-size_t mr_test_shard_add(struct mr_test_shard *shard, const char *name, const void *bytes, size_t len)
+size_t mr_test_shard_add(struct mr_test_shard *shard, const char *name, const void *bytes,
+                         size_t len)
 {
     return mr_test_shard_add_type(shard, '0', name, bytes, len);
 }

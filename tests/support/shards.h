@@ -20,9 +20,11 @@ struct mr_test_shard {
 };
 
 /* A regular member as ustar; the name has fewer than 100 bytes. Returns where its header begins. */
-size_t mr_test_shard_add(struct mr_test_shard *shard, const char *name, const void *bytes, size_t len);
+size_t mr_test_shard_add(struct mr_test_shard *shard, const char *name, const void *bytes,
+                         size_t len);
 /* The same of any type: '5' is a folder, 'x' a pax header, 'L' a long name, 'S' sparse. */
-size_t mr_test_shard_add_type(struct mr_test_shard *shard, char type, const char *name, const void *bytes, size_t len);
+size_t mr_test_shard_add_type(struct mr_test_shard *shard, char type, const char *name,
+                              const void *bytes, size_t len);
 /* A member of text, with its NUL left out. */
 size_t mr_test_shard_add_text(struct mr_test_shard *shard, const char *name, const char *text);
 /* Two blocks of zeros. */

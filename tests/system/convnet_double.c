@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's kernels and products on the double of the CUDA runtime: the same source as a GPU's, compiled for the
- * CPU, and BLAS for cuBLAS; the double judges what each reads and writes. A kernel's arguments are copied at
- * the launch; its memory is read when it runs.
+ * The network's kernels and products on the double of the CUDA runtime: the same source as a GPU's,
+ * compiled for the CPU, and BLAS for cuBLAS; the double judges what each reads and writes. A
+ * kernel's arguments are copied at the launch; its memory is read when it runs.
  */
 #include <cblas.h>
 #include <stdio.h>
@@ -47,7 +47,8 @@ static cudaError_t start_kernel(cudaStream_t stream, const struct double_kernel 
     return error;
 }
 
-cudaError_t convnet_shim_run(convnet_function *function, const struct convnet_job *job, cudaStream_t stream)
+cudaError_t convnet_shim_run(convnet_function *function, const struct convnet_job *job,
+                             cudaStream_t stream)
 {
     struct queued *queued = malloc(sizeof *queued);
     struct double_kernel kernel = {.name = "convnet", .run = run_kernel, .user = queued};
@@ -58,8 +59,8 @@ cudaError_t convnet_shim_run(convnet_function *function, const struct convnet_jo
     for (int i = 0; i < CONVNET_MAX_MEMORY; i++) {
         if (job->memory[i].n_bytes == 0)
             continue;
-        kernel.accesses[kernel.n_accesses++] =
-            (struct double_access){job->memory[i].at, job->memory[i].n_bytes, job->memory[i].is_written};
+        kernel.accesses[kernel.n_accesses++] = (struct double_access){
+            job->memory[i].at, job->memory[i].n_bytes, job->memory[i].is_written};
         queued->at[queued->n_views++] = i;
     }
     return start_kernel(stream, &kernel);
@@ -71,21 +72,23 @@ static void run_product(void *user, void *const *views)
 {
     struct queued *queued = user;
     const struct convnet_product *p = &queued->product;
-    CBLAS_TRANSPOSE a = p->transposed_a ? CblasTrans : CblasNoTrans, b = p->transposed_b ? CblasTrans : CblasNoTrans;
+    CBLAS_TRANSPOSE a = p->transposed_a ? CblasTrans : CblasNoTrans,
+                    b = p->transposed_b ? CblasTrans : CblasNoTrans;
 
     if (p->is_f64)
-        cblas_dgemm(CblasRowMajor, a, b, p->m, p->n, p->k, 1, views[0], p->lda, views[1], p->ldb, p->beta, views[2],
-                    p->ldc);
+        cblas_dgemm(CblasRowMajor, a, b, p->m, p->n, p->k, 1, views[0], p->lda, views[1], p->ldb,
+                    p->beta, views[2], p->ldc);
     else
-        cblas_sgemm(CblasRowMajor, a, b, p->m, p->n, p->k, 1, views[0], p->lda, views[1], p->ldb, (float)p->beta,
-                    views[2], p->ldc);
+        cblas_sgemm(CblasRowMajor, a, b, p->m, p->n, p->k, 1, views[0], p->lda, views[1], p->ldb,
+                    (float)p->beta, views[2], p->ldc);
     free(queued);
 }
 
 /* Of a matrix of rows x columns, step numbers from row to row. */
 static size_t matrix_bytes(const struct convnet_product *p, int rows, int columns, int step)
 {
-    return ((size_t)(rows - 1) * (size_t)step + (size_t)columns) * (p->is_f64 ? sizeof(double) : sizeof(float));
+    return ((size_t)(rows - 1) * (size_t)step + (size_t)columns) *
+           (p->is_f64 ? sizeof(double) : sizeof(float));
 }
 
 void *convnet_products_open(cudaStream_t stream)
@@ -105,8 +108,10 @@ void convnet_products_close(void *products)
 const char *convnet_multiply(void *products, const struct convnet_product *p)
 {
     struct queued *queued = malloc(sizeof *queued);
-    size_t a = p->transposed_a ? matrix_bytes(p, p->k, p->m, p->lda) : matrix_bytes(p, p->m, p->k, p->lda);
-    size_t b = p->transposed_b ? matrix_bytes(p, p->n, p->k, p->ldb) : matrix_bytes(p, p->k, p->n, p->ldb);
+    size_t a =
+        p->transposed_a ? matrix_bytes(p, p->k, p->m, p->lda) : matrix_bytes(p, p->m, p->k, p->lda);
+    size_t b =
+        p->transposed_b ? matrix_bytes(p, p->n, p->k, p->ldb) : matrix_bytes(p, p->k, p->n, p->ldb);
     struct double_kernel kernel = {.name = "product",
                                    .accesses = {{(void *)p->a, a, false},
                                                 {(void *)p->b, b, false},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA's keywords for convnet_kernels.cu when it is compiled as C for the double of the CUDA runtime: a kernel is a
- * function, and its threads run one after the other, last to first, when the double's stream reaches it.
+ * CUDA's keywords for convnet_kernels.cu when it is compiled as C for the double of the CUDA
+ * runtime: a kernel is a function, and its threads run one after the other, last to first, when the
+ * double's stream reaches it.
  */
 #ifndef TESTS_SYSTEM_CONVNET_SHIM_H
 #define TESTS_SYSTEM_CONVNET_SHIM_H

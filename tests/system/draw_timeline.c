@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the timeline of docs/gpu.md: the copier on the double of the CUDA runtime, in the double's virtual time, with
- * workers, copying thread and consumer played by this one thread. A copy takes 1 ms, finishing 0.25 ms; how long a
- * batch takes to decode and to train on is an argument, in units of 0.25 ms, a column each.
+ * Draws the timeline of docs/gpu.md: the copier on the double of the CUDA runtime, in the double's
+ * virtual time, with workers, copying thread and consumer played by this one thread. A copy takes 1
+ * ms, finishing 0.25 ms; how long a batch takes to decode and to train on is an argument, in units
+ * of 0.25 ms, a column each.
  *
  * draw_timeline DECODE STEP
  */
@@ -14,7 +15,15 @@
 #include "pinned/copier.h"
 #include "tests/double/cuda_double.h"
 
-enum { N_BATCHES = 7, N_SLOTS = 4, N_BUFFERS = 3, ROWS = 8, SIDE = 224, COLUMN_US = 250, N_COLUMNS = 100 };
+enum {
+    N_BATCHES = 7,
+    N_SLOTS = 4,
+    N_BUFFERS = 3,
+    ROWS = 8,
+    SIDE = 224,
+    COLUMN_US = 250,
+    N_COLUMNS = 100
+};
 enum { CONSUMER, COPIER, WORKERS };
 
 struct play {
@@ -78,7 +87,10 @@ static void fill(struct play *play, uint64_t free_ns)
     play->filled_ns[play->n_filled++] = double_now_ns();
 }
 
-/* The training loop takes the batch, queues its step and gives it back; it waits for nothing on the GPU. */
+/*
+ * The training loop takes the batch, queues its step and gives it back; it waits for nothing on the
+ * GPU.
+ */
 static void consume(struct play *play, uint32_t batch, uint64_t issued_ns)
 {
     struct mr_copied_part part = mr_copier_part(play->copier, batch % N_BUFFERS, 0);
@@ -86,7 +98,8 @@ static void consume(struct play *play, uint32_t batch, uint64_t issued_ns)
     become(CONSUMER, issued_ns);
     check(!mr_copier_use(play->copier, batch % N_BUFFERS, 0, play->stream, true, &error), "use");
     double_next_launch(number_of(batch), play->step_ns);
-    cuda(double_launch_read(play->stream, part.image, ROWS * play->layout.sample_bytes, NULL, NULL));
+    cuda(
+        double_launch_read(play->stream, part.image, ROWS * play->layout.sample_bytes, NULL, NULL));
     check(!mr_copier_release(play->copier, batch % N_BUFFERS, &error), "release");
 }
 
@@ -96,7 +109,8 @@ static void turn(struct play *play)
     mr_error error;
     become(COPIER, 0);
     bool is_there = play->n_issued < play->n_filled && play->n_issued < play->n_ended + N_BUFFERS;
-    if (is_there && (play->filled_ns[play->n_issued] <= double_now_ns() || play->n_issued == play->n_ended)) {
+    if (is_there &&
+        (play->filled_ns[play->n_issued] <= double_now_ns() || play->n_issued == play->n_ended)) {
         uint32_t batch = play->n_issued++;
         struct mr_slot_view slot = slot_of(play, batch);
         become(COPIER, play->filled_ns[batch]);
@@ -128,9 +142,12 @@ static void draw_span(struct chart *chart, int row, double begin_us, double end_
         chart->rows[row][i] = mark;
 }
 
-/* A line of the double's timeline, in columns. Copies and kernels of the copy stream come in the order of the batches.
+/*
+ * A line of the double's timeline, in columns. Copies and kernels of the copy stream come in the
+ * order of the batches. /
  */
-static void draw_line(struct chart *chart, const char *line, uint32_t *n_copied, uint32_t *n_finished)
+static void draw_line(struct chart *chart, const char *line, uint32_t *n_copied,
+                      uint32_t *n_finished)
 {
     enum { PLACE_AT = 26, ROW_AT = 36, NAME_AT = 61 };
     double begin_us = 0, end_us = 0;
@@ -193,21 +210,24 @@ static void open_play(struct play *play)
                                             .out_channels = 3,
                                             .layout = MR_NCHW,
                                             .dtype = MR_F16};
-    static const struct mr_placement placement = {.n_parts = 1, .n_devices = 1, .devices = {{&mr_device_cuda, 0}}};
+    static const struct mr_placement placement = {
+        .n_parts = 1, .n_devices = 1, .devices = {{&mr_device_cuda, 0}}};
     uint64_t sample_bytes = (uint64_t)SIDE * SIDE * 3;
     mr_error error;
     double_open(&(struct double_options){.policy = DOUBLE_EARLY,
                                          .h2d_mb_per_s = ROWS * sample_bytes / 1000,
                                          .kernel_ns = COLUMN_US * 1000,
                                          .trace = true});
-    check(
-        !mr_slot_layout_init(
-            &play->layout,
-            &(struct mr_slot_shape){
-                .n_slots = N_SLOTS, .n_workers = 1, .batch_size = ROWS, .sample_bytes = sample_bytes, .label_bytes = 8},
-            &error),
-        "layout");
-    play->slab = aligned_alloc(4096, play->layout.slab_bytes + 4096 - play->layout.slab_bytes % 4096);
+    check(!mr_slot_layout_init(&play->layout,
+                               &(struct mr_slot_shape){.n_slots = N_SLOTS,
+                                                       .n_workers = 1,
+                                                       .batch_size = ROWS,
+                                                       .sample_bytes = sample_bytes,
+                                                       .label_bytes = 8},
+                               &error),
+          "layout");
+    play->slab =
+        aligned_alloc(4096, play->layout.slab_bytes + 4096 - play->layout.slab_bytes % 4096);
     check(play->slab, "no memory");
     memset(play->slab, 0, play->layout.slab_bytes);
     struct mr_copier_options options = {.layout = &play->layout,
@@ -216,7 +236,9 @@ static void open_play(struct play *play)
                                         .finish = &finish,
                                         .n_buffers = N_BUFFERS};
     double_as_thread(COPIER);
-    check(!mr_copier_create(&options, &play->copier, &error) && !mr_copier_pin(play->copier, &error), error.text);
+    check(!mr_copier_create(&options, &play->copier, &error) &&
+              !mr_copier_pin(play->copier, &error),
+          error.text);
     cuda(cudaStreamCreateWithFlags(&play->stream, cudaStreamNonBlocking));
     double_name_stream(play->stream, "training");
 }

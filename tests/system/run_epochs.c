@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_epochs FOLDER READER WORKERS EPOCHS: a loop that only takes batches; for valgrind and the like. */
+/*
+ * run_epochs FOLDER READER WORKERS EPOCHS: a loop that only takes batches; for valgrind and the
+ * like.
+ */
 #include "tests/support/epochs.h"
 
 #include <stdio.h>

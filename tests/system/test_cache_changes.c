@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that change while a loader uses their indexes: the pixels are the new file's, and never those of old marks on
- * new bytes. The oracle is a loader without a cache. Files are rewritten in place, in as many bytes.
+ * Files that change while a loader uses their indexes: the pixels are the new file's, and never
+ * those of old marks on new bytes. The oracle is a loader without a cache. Files are rewritten in
+ * place, in as many bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +49,8 @@ static int make_folder(void **state)
     return 0;
 }
 
-static mr_loader *open_loader(mr_dataset *dataset, uint32_t n_workers, mr_reader_kind reader, bool with_cache)
+static mr_loader *open_loader(mr_dataset *dataset, uint32_t n_workers, mr_reader_kind reader,
+                              bool with_cache)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.batch_size = BATCH;
@@ -103,7 +105,10 @@ static void files_that_change_between_epochs_give_their_new_pixels(void **state)
     static const struct {
         uint32_t n_workers;
         mr_reader_kind reader;
-    } ways[] = {{MR_NO_WORKERS, MR_READER_PREAD}, {1, MR_READER_AUTO}, {8, MR_READER_PREAD}, {8, MR_READER_AUTO}};
+    } ways[] = {{MR_NO_WORKERS, MR_READER_PREAD},
+                {1, MR_READER_AUTO},
+                {8, MR_READER_PREAD},
+                {8, MR_READER_AUTO}};
     (void)state;
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++) {
         snprintf(cache, sizeof cache, "%s/cache-%u", work, i);
@@ -153,7 +158,8 @@ static void files_that_change_within_an_epoch_are_of_one_version(void **state)
     for (unsigned i = 0; i < N - BATCH; i++)
         if (rest.row_digests[i] != new.row_digests[BATCH + i])
             assert_int_equal(rest.row_digests[i], old.row_digests[BATCH + i]);
-    assert_int_equal(rest.row_digests[N - BATCH - 1], new.row_digests[N - 1]); /* nobody reads that far ahead */
+    /* nobody reads that far ahead */
+    assert_int_equal(rest.row_digests[N - BATCH - 1], new.row_digests[N - 1]);
     mr_test_epoch_free(&rest);
     mr_test_epoch_free(&new);
     mr_test_epoch_free(&old);

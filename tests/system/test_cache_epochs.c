@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole epochs with a cache: the bytes are those of the files while it fills, when it is full, when workers are killed
- * and when two loaders share it. The oracle is the folder without a cache, loaded in the caller's own thread.
+ * Whole epochs with a cache: the bytes are those of the files while it fills, when it is full, when
+ * workers are killed and when two loaders share it. The oracle is the folder without a cache,
+ * loaded in the caller's own thread.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -35,8 +36,17 @@
 #endif
 #endif
 
-enum { N_EPOCHS = 3, N_CLASSES = 3, N_IMAGES = 20, N_JPEGS = N_CLASSES * N_IMAGES - 1, SETTLE_MS = 70 };
-/* Each fifth image is progressive, and one is turned by its EXIF block, so that marks are of no use for it. */
+enum {
+    N_EPOCHS = 3,
+    N_CLASSES = 3,
+    N_IMAGES = 20,
+    N_JPEGS = N_CLASSES * N_IMAGES - 1,
+    SETTLE_MS = 70
+};
+/*
+ * Each fifth image is progressive, and one is turned by its EXIF block, so that marks are of no use
+ * for it.
+ */
 enum { N_MARKED = N_CLASSES * N_IMAGES * 4 / 5 - 1 };
 
 static char *work;
@@ -116,9 +126,10 @@ static int make_folder(void **state)
     snprintf(photos, sizeof photos, "%s/photos", work);
     assert_int_equal(mkdir(photos, 0777), 0);
     mr_test_folder_fill(photos, N_CLASSES, N_IMAGES);
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
-    struct mr_test_image turned =
-        mr_test_jpeg(&(struct mr_test_jpeg){.width = 70, .height = 50, .orientation = 6, .seed = 4});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
+    struct mr_test_image turned = mr_test_jpeg(
+        &(struct mr_test_jpeg){.width = 70, .height = 50, .orientation = 6, .seed = 4});
     mr_test_folder_write(photos, "class_1/005.jpg", "\xff\xd8\xff damaged", 11);
     mr_test_folder_write(photos, "class_1/900.png", png.bytes, png.len);
     mr_test_folder_write(photos, "class_2/007.jpg", turned.bytes, turned.len);
@@ -192,7 +203,8 @@ static void bytes_are_the_files_while_it_fills_and_after(void **state)
         assert_int_equal(report.n_damaged, 0);
         stats = run_with(ways[i].n_workers, ways[i].start, N_EPOCHS); /* uses */
         assert_int_equal(stats.n_packed, 0);
-        assert_true(stats.n_cached >= N_EPOCHS * n_used()); /* more where workers are an epoch ahead */
+        /* more where workers are an epoch ahead */
+        assert_true(stats.n_cached >= N_EPOCHS * n_used());
         report = census(dataset);
         assert_int_equal(report.n_entries, n_entries());
         mr_dataset_destroy(dataset);
@@ -314,7 +326,8 @@ static void directory_that_is_no_cache_is_an_error_of_the_loader(void **state)
     mr_error error;
     (void)state;
     options.cache = photos;
-    assert_error(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_INVALID, &error, "is not a cache");
+    assert_error(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_INVALID, &error,
+                 "is not a cache");
     options.cache = "/nowhere/at/all";
     assert_int_equal(mr_loader_create(dataset, NULL, &options, &loader, &error), MR_ERR_IO);
     options.cache = cache;
@@ -358,7 +371,8 @@ static void destroy_files(const char *ending)
         int fd = open(path, O_WRONLY);
         assert_true(fd >= 0 && fstat(fd, &st) == 0);
         assert_true(st.st_size / 2 <= (off_t)sizeof noise);
-        assert_int_equal(pwrite(fd, noise, (size_t)(st.st_size / 2), st.st_size / 2), st.st_size / 2);
+        assert_int_equal(pwrite(fd, noise, (size_t)(st.st_size / 2), st.st_size / 2),
+                         st.st_size / 2);
         close(fd);
     }
     closedir(listing);
@@ -397,7 +411,8 @@ static void form_is_chosen_by_the_budget_and_told(void **state)
         options.cache_bytes = i ? UINT64_C(1) << 30 : 60000;
         options.cache = cache;
         mr_loader *loader = mr_test_loader(dataset, "exif+train:48", &options);
-        assert_int_equal(mr_loader_resolved(loader)->cache_form, i ? MR_CACHE_FORM_DCT : MR_CACHE_FORM_INDEX);
+        assert_int_equal(mr_loader_resolved(loader)->cache_form,
+                         i ? MR_CACHE_FORM_DCT : MR_CACHE_FORM_INDEX);
         assert_int_equal(n_lines, 1);
         check_epochs(loader, 0, 1);
         mr_loader_destroy(loader);

@@ -39,7 +39,9 @@ MEMORY_MOST = 0.3
 
 def can_trace():
     try:
-        probe = subprocess.run(["strace", "-f", "-o", os.devnull, "true"], capture_output=True, check=False)
+        probe = subprocess.run(["strace", "-f", "-o", os.devnull, "true"],
+                               capture_output=True,
+                               check=False)
     except FileNotFoundError:
         print("skipped: no strace here")
         return False
@@ -51,14 +53,18 @@ def can_trace():
 
 def count(command, log):
     """Runs command; returns its output and two counters of calls: the worker's and everybody else's."""
-    run = subprocess.run(["strace", "-f", "-qq", "-o", log] + command, capture_output=True, text=True, check=False)
+    run = subprocess.run(["strace", "-f", "-qq", "-o", log] + command,
+                         capture_output=True,
+                         text=True,
+                         check=False)
     if run.returncode != 0:
         sys.exit(f"FAILED: {' '.join(command)} ended with {run.returncode}: {run.stderr}")
     calls = collections.defaultdict(collections.Counter)
     workers = set()
     with open(log, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            match = re.match(r"(\d+) +(\w+)\(", line)  # the second half of a call that was interrupted does not match
+            match = re.match(r"(\d+) +(\w+)\(",
+                             line)  # the second half of a call that was interrupted does not match
             if match:
                 calls[match[1]][match[2]] += 1
                 if match[2] == "execveat":
@@ -75,11 +81,15 @@ def count(command, log):
 def per_unit(more, fewer, n):
     """Calls in more that are not in fewer, each divided by n."""
     rates = {name: (more[name] - fewer[name]) / n for name in more.keys() | fewer.keys()}
-    return {name: rate for name, rate in sorted(rates.items(), key=lambda item: -item[1]) if abs(rate) >= 0.005}
+    return {
+        name: rate for name, rate in sorted(rates.items(), key=lambda item: -item[1])
+        if abs(rate) >= 0.005
+    }
 
 
 def show(what, rates):
-    print(f"  {what}: {sum(rates.values()):.2f} =", ", ".join(f"{name} {rate:.2f}" for name, rate in rates.items()))
+    print(f"  {what}: {sum(rates.values()):.2f} =",
+          ", ".join(f"{name} {rate:.2f}" for name, rate in rates.items()))
 
 
 def check(run_epochs, kind, spec, reader, work):
@@ -97,17 +107,23 @@ def check(run_epochs, kind, spec, reader, work):
     problems = []
     most = WORKER_MOST[kind][reader]
     if sum(worker.values()) > most:
-        problems.append(f"{kind}, {reader}: the worker makes more than {most} calls for each sample")
+        problems.append(
+            f"{kind}, {reader}: the worker makes more than {most} calls for each sample")
     if sum(host.values()) > HOST_MOST:
-        problems.append(f"{kind}, {reader}: the host makes more than {HOST_MOST} calls for each batch")
+        problems.append(
+            f"{kind}, {reader}: the host makes more than {HOST_MOST} calls for each batch")
     for name, rate in worker.items():
-        if name not in WORKER_CALLS[reader] and rate > (MEMORY_MOST if name in MEMORY_CALLS else 0.02):
+        if name not in WORKER_CALLS[reader] and rate > (MEMORY_MOST
+                                                        if name in MEMORY_CALLS else 0.02):
             problems.append(f"{kind}, {reader}: the worker has no business with {name}")
     return problems
 
 
 def has_uring(run_epochs, folder):
-    probe = subprocess.run([run_epochs, folder, "uring", "1", "1"], capture_output=True, text=True, check=False)
+    probe = subprocess.run([run_epochs, folder, "uring", "1", "1"],
+                           capture_output=True,
+                           text=True,
+                           check=False)
     if probe.returncode != 0:
         print("io_uring is not available here:", probe.stderr.strip())
     return probe.returncode == 0
@@ -124,7 +140,9 @@ def main():
         pack = os.path.join(work, "pack")
         subprocess.run([millrace, "pack", folder, pack], check=True, capture_output=True)
         marked = os.path.join(work, "marked")
-        subprocess.run([millrace, "pack", folder, marked, "--encoding", "jpeg"], check=True, capture_output=True)
+        subprocess.run([millrace, "pack", folder, marked, "--encoding", "jpeg"],
+                       check=True,
+                       capture_output=True)
         specs = {"folder": folder, "pack": "pack:" + pack, "marked": "pack:" + marked}
         readers = ["uring", "pread"] if has_uring(run_epochs, folder) else ["pread"]
         problems = []

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of the training examples: what is written comes back, and is on the disk before it has its name. */
+/*
+ * Checkpoints of the training examples: what is written comes back, and is on the disk before it
+ * has its name.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network of the training examples. Its gradients are compared with differences of the loss. Near a kink of ReLU or
- * of the maximum a difference sees both sides, so steps are small and f64 is needed.
+ * The network of the training examples. Its gradients are compared with differences of the loss.
+ * Near a kink of ReLU or of the maximum a difference sees both sides, so steps are small and f64 is
+ * needed.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -47,13 +48,15 @@ static struct convnet *new_net(mr_dtype dtype)
     return net;
 }
 
-static struct convnet_sums score_pictures(struct convnet *net, int64_t first, int64_t n, const uint8_t *mask)
+static struct convnet_sums score_pictures(struct convnet *net, int64_t first, int64_t n,
+                                          const uint8_t *mask)
 {
     mr_array images = make_pictures(first, n);
 
     assert_true(convnet_take(net, &images));
     convnet_forward(net);
-    assert_true(convnet_score(net, &(struct convnet_targets){.labels = labels + first, .mask = mask}));
+    assert_true(
+        convnet_score(net, &(struct convnet_targets){.labels = labels + first, .mask = mask}));
     return *net->sums;
 }
 
@@ -76,7 +79,8 @@ static void gradients_are_those_of_differences(void **state)
         size_t first = (size_t)((double *)convnet_bucket(net, layer, &count) - gradients);
         count -= layer == CONVNET_LAYERS - 1;
         for (size_t i = 0; i < N_PROBES; i++) {
-            size_t at = first + (i < N_PROBES - 1 ? i * 7919 % count : count - 1); /* also the last bias */
+            /* also the last bias */
+            size_t at = first + (i < N_PROBES - 1 ? i * 7919 % count : count - 1);
             double weight = weights[at];
             weights[at] = weight + step;
             double above = score_pictures(net, 0, ROWS, NULL).loss;
@@ -85,7 +89,8 @@ static void gradients_are_those_of_differences(void **state)
             weights[at] = weight;
             double wanted = (above - below) / (2 * step);
             if (fabs(wanted - gradients[at]) > 1e-5 * (1 + fabs(wanted)))
-                fail_msg("layer %d, weight %zu: %.9g, by differences %.9g", layer, at - first, gradients[at], wanted);
+                fail_msg("layer %d, weight %zu: %.9g, by differences %.9g", layer, at - first,
+                         gradients[at], wanted);
             most = fmax(most, fabs(wanted));
         }
     }
@@ -104,8 +109,9 @@ static void mixed_rows_have_the_losses_of_both_labels(void **state)
     (void)state;
     for (int row = 0; row < ROWS; row++)
         mixed[row] = (labels[row] + row) % 10; /* of row 0 the same one */
-    const struct convnet_targets targets[3] = {
-        {.labels = labels, .mixed = mixed, .lambda = lambda}, {.labels = labels}, {.labels = mixed}};
+    const struct convnet_targets targets[3] = {{.labels = labels, .mixed = mixed, .lambda = lambda},
+                                               {.labels = labels},
+                                               {.labels = mixed}};
     for (int k = 0; k < 3; k++) {
         score_pictures(net, 0, ROWS, NULL);
         convnet_forward(net);
@@ -125,7 +131,8 @@ static void mixed_rows_have_the_losses_of_both_labels(void **state)
 static void both_types_of_number_give_the_same_loss(void **state)
 {
     struct convnet *narrow = new_net(MR_F32), *wide = new_net(MR_F64);
-    double a = score_pictures(narrow, 0, ROWS, NULL).loss, b = score_pictures(wide, 0, ROWS, NULL).loss;
+    double a = score_pictures(narrow, 0, ROWS, NULL).loss,
+           b = score_pictures(wide, 0, ROWS, NULL).loss;
 
     (void)state;
     assert_true(fabs(a - b) < 1e-4 && a > 1);
@@ -142,7 +149,8 @@ static void a_loss_has_the_same_bits_in_whatever_batch(void **state)
     for (int row = 0; row < ROWS; row++) {
         uint8_t mask[ROWS] = {0};
         mask[row] = 1;
-        double together = score_pictures(net, 0, ROWS, mask).loss, alone = score_pictures(net, row, 1, NULL).loss;
+        double together = score_pictures(net, 0, ROWS, mask).loss,
+               alone = score_pictures(net, row, 1, NULL).loss;
         assert_memory_equal(&together, &alone, sizeof together);
     }
     convnet_destroy(net);
@@ -152,14 +160,16 @@ static void rows_without_mask_add_nothing(void **state)
 {
     const uint8_t mask[ROWS] = {1, 1, 1, 1, 0, 0};
     struct convnet *masked = new_net(MR_F64), *fewer = new_net(MR_F64);
-    struct convnet_sums a = score_pictures(masked, 0, ROWS, mask), b = score_pictures(fewer, 0, 4, NULL);
+    struct convnet_sums a = score_pictures(masked, 0, ROWS, mask),
+                        b = score_pictures(fewer, 0, 4, NULL);
 
     (void)state;
     assert_true(a.loss == b.loss && a.correct == b.correct && a.count == 4 && b.count == 4);
     run_backward(masked);
     run_backward(fewer);
     for (size_t i = 0; i <= masked->n_params; i++)
-        assert_true(fabs(((double *)masked->gradients)[i] - ((double *)fewer->gradients)[i]) < 1e-12);
+        assert_true(fabs(((double *)masked->gradients)[i] - ((double *)fewer->gradients)[i]) <
+                    1e-12);
     convnet_destroy(masked);
     convnet_destroy(fewer);
 }

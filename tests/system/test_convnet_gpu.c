@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network of the training examples on a GPU, beside the one on the CPU: the GPU's kernels are compiled for the CPU
- * and run on the double of the CUDA runtime, which also checks that streams and events order their accesses. One
- * batch here has more rows than go through a convolution at once, because such a batch is summed in pieces.
+ * The network of the training examples on a GPU, beside the one on the CPU: the GPU's kernels are
+ * compiled for the CPU and run on the double of the CUDA runtime, which also checks that streams
+ * and events order their accesses. One batch here has more rows than go through a convolution at
+ * once, because such a batch is summed in pieces.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +16,12 @@
 #include "examples/convnet.h"
 #include "tests/double/cuda_double.h"
 
-enum { N_PIXELS = CONVNET_CHANNELS * CONVNET_SIDE * CONVNET_SIDE, MANY = 131, FEW = 5, N_CLASSES = 10 };
+enum {
+    N_PIXELS = CONVNET_CHANNELS * CONVNET_SIDE * CONVNET_SIDE,
+    MANY = 131,
+    FEW = 5,
+    N_CLASSES = 10
+};
 
 /* A batch, and the same on the device. */
 struct batch {
@@ -115,18 +121,22 @@ static void run_step(struct convnet *net, const struct batch *batch, int64_t n, 
 
     assert_true(convnet_take(net, &images));
     convnet_forward(net);
-    assert_true(
-        convnet_score(net, &(struct convnet_targets){.labels = is_gpu(net) ? batch->device_labels : batch->labels,
-                                                     .mask = masked ? mask : NULL}));
+    assert_true(convnet_score(
+        net, &(struct convnet_targets){.labels = is_gpu(net) ? batch->device_labels : batch->labels,
+                                       .mask = masked ? mask : NULL}));
     run_backward(net);
 }
 
 static double number_at(const struct convnet *net, const void *numbers, size_t i)
 {
-    return net->plan.dtype == MR_F64 ? ((const double *)numbers)[i] : (double)((const float *)numbers)[i];
+    return net->plan.dtype == MR_F64 ? ((const double *)numbers)[i]
+                                     : (double)((const float *)numbers)[i];
 }
 
-/* n numbers on both nets' devices are the same, up to a share of the largest; sums of threads differ in their order. */
+/*
+ * n numbers on both nets' devices are the same, up to a share of the largest; sums of threads
+ * differ in their order.
+ */
 static void expect_same(struct convnet *cpu, void *a, struct convnet *gpu, void *b, size_t n)
 {
     size_t size = mr_dtype_size(cpu->plan.dtype);
@@ -223,7 +233,8 @@ static void a_wrong_label_is_a_loss_that_is_no_number(void **state)
     const int64_t wrong = N_CLASSES;
 
     (void)state;
-    assert_int_equal(cudaMemcpy(batch->device_labels + 1, &wrong, sizeof wrong, cudaMemcpyDefault), cudaSuccess);
+    assert_int_equal(cudaMemcpy(batch->device_labels + 1, &wrong, sizeof wrong, cudaMemcpyDefault),
+                     cudaSuccess);
     run_step(gpu, batch, FEW, false);
     assert_true(isnan(sums_of(gpu).loss) && sums_of(gpu).count == FEW);
     free_batch(batch);
@@ -261,7 +272,8 @@ static void larger_pictures_are_averaged(void **state)
 
 static void numbers_are_added_and_moved_between_devices(void **state)
 {
-    struct convnet *a = whole_net(MR_DEVICE_CUDA, MR_F64), *b = new_net(MR_DEVICE_CUDA, 1, MR_F64, 0, CONVNET_LAYERS);
+    struct convnet *a = whole_net(MR_DEVICE_CUDA, MR_F64),
+                   *b = new_net(MR_DEVICE_CUDA, 1, MR_F64, 0, CONVNET_LAYERS);
     double numbers[3] = {1, 2, 3}, more[3] = {10, 20, 30};
 
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What examples/darknet.diff adds to darknet, with the few types and functions of darknet that it uses: rows are planar
- * floats and one-hot truth, and an epoch has each image once though the network's size changes in it (net->random).
+ * What examples/darknet.diff adds to darknet, with the few types and functions of darknet that it
+ * uses: rows are planar floats and one-hot truth, and an epoch has each image once though the
+ * network's size changes in it (net->random).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,11 +116,12 @@ static void an_epoch_shows_each_image_once_though_sizes_change(void **state)
     (void)state;
     for (int step = 0; step < 2 * STEPS; step++) {
         int size = 32 * (1 + step % 3);
-        data expected = millrace_next(&still, args_of(64)), got = millrace_next(&resized, args_of(size));
+        data expected = millrace_next(&still, args_of(64)),
+             got = millrace_next(&resized, args_of(size));
         check_rows(&got, resized.batch, size);
         assert_int_equal(mr_batch_epoch(resized.batch), step / STEPS);
-        assert_memory_equal(mr_batch_data(resized.batch, "index"), mr_batch_data(still.batch, "index"),
-                            N * sizeof(int64_t));
+        assert_memory_equal(mr_batch_data(resized.batch, "index"),
+                            mr_batch_data(still.batch, "index"), N * sizeof(int64_t));
         free_data(expected);
         free_data(got);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What examples/llmc.diff adds to llm.c: its DataLoader gives inputs and targets as the one of llm.c does, and
- * dataloader_reset() goes to the start. Every token of the files is a different number.
+ * What examples/llmc.diff adds to llm.c: its DataLoader gives inputs and targets as the one of
+ * llm.c does, and dataloader_reset() goes to the start. Every token of the files is a different
+ * number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,14 @@
 
 #include "tests/support/folder.h"
 
-enum { B = 3, T = 5, N_SHARDS = 2, N_WINDOWS = 24, N_TOKENS = N_WINDOWS * T + 1, STEPS = N_SHARDS * N_WINDOWS / B };
+enum {
+    B = 3,
+    T = 5,
+    N_SHARDS = 2,
+    N_WINDOWS = 24,
+    N_TOKENS = N_WINDOWS * T + 1,
+    STEPS = N_SHARDS * N_WINDOWS / B
+};
 
 static char *folder;
 static char pattern[5000];
@@ -62,7 +70,8 @@ static void in_order_a_reset_goes_to_the_first_window(void **state)
     (void)state;
     dataloader_init(&loader, pattern, B, T, 0, 1, 0);
     assert_int_equal(loader.num_tokens, N_SHARDS * N_TOKENS);
-    for (int pass = 0; pass < 3; pass++) { /* as llm.c validates: 5 batches from the start, each time */
+    /* as llm.c validates: 5 batches from the start, each time */
+    for (int pass = 0; pass < 3; pass++) {
         dataloader_reset(&loader);
         for (int step = 0; step < 5; step++) {
             take_step(&loader, windows);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Epochs over images of every format of tests/data/formats.json. A file's bytes say what it is, so all are called
- * .webp; worker processes, which may be linked otherwise than the library, packs, a cache and a tar give the bits of a
- * loader in one process.
+ * Epochs over images of every format of tests/data/formats.json. A file's bytes say what it is, so
+ * all are called .webp; worker processes, which may be linked otherwise than the library, packs, a
+ * cache and a tar give the bits of a loader in one process.
  */
 #include <setjmp.h>
 #include <stdarg.h>

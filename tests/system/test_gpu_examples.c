@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The examples of the GPU path as programs, linked with the double of the CUDA runtime: they must print what a loader
- * on host:0 gives, in whatever order the double runs the queued work. The double ends a program with
- * status 86 when two accesses to memory are unordered or something is not given back.
+ * The examples of the GPU path as programs, linked with the double of the CUDA runtime: they must
+ * print what a loader on host:0 gives, in whatever order the double runs the queued work. The
+ * double ends a program with status 86 when two accesses to memory are unordered or something is
+ * not given back.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -19,10 +20,13 @@
 #include "tests/support/folder_fill.h"
 #include "tests/support/assert_words.h"
 
-/* 66 images: two batches of 32 and one of 2, which is fewer than four GPUs can share; eight of 8. */
+/*
+ * 66 images: two batches of 32 and one of 2, which is fewer than four GPUs can share; eight of 8.
+ */
 enum { N_CLASSES = 2, N_EACH = 33, SEEN = 256, N_EPOCHS = 2, TEXT = 4000 };
 
-static const char *const schedules[] = {"policy=late", "policy=early", "policy=random,seed=1", "policy=random,seed=2"};
+static const char *const schedules[] = {"policy=late", "policy=early", "policy=random,seed=1",
+                                        "policy=random,seed=2"};
 enum { N_SCHEDULES = sizeof schedules / sizeof *schedules };
 
 static char *folder;
@@ -34,17 +38,19 @@ static int make_folder(void **state)
     return 0;
 }
 
-/* Run a program over the folder. Returns its exit status; what it wrote to stdout, or where redirect says, is in text.
+/*
+ * Run a program over the folder. Returns its exit status; what it wrote to stdout, or where
+ * redirect says, is in text. /
  */
-static int run_program(const char *program, const char *double_options, const char *arguments, const char *redirect,
-                       char *text)
+static int run_program(const char *program, const char *double_options, const char *arguments,
+                       const char *redirect, char *text)
 {
     char command[3 * TEXT];
     size_t len;
     int status;
 
-    snprintf(command, sizeof command, "MR_CUDA_DOUBLE='%s' '%s' '%s' %s %s", double_options, program, folder, arguments,
-             redirect);
+    snprintf(command, sizeof command, "MR_CUDA_DOUBLE='%s' '%s' '%s' %s %s", double_options,
+             program, folder, arguments, redirect);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     len = fread(text, 1, TEXT - 1, pipe);
@@ -68,7 +74,8 @@ static void add_batch(const mr_batch *batch, struct sums *sums)
     const int64_t *labels = mr_batch_data(batch, "label");
 
     for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
-        const uint8_t *pixels = (const uint8_t *)image->data + (size_t)i * (size_t)image->strides[0];
+        const uint8_t *pixels =
+            (const uint8_t *)image->data + (size_t)i * (size_t)image->strides[0];
         uint64_t sample = (uint64_t)labels[i];
         for (int j = 0; j < SEEN; j++)
             sample = sample * 31 + pixels[j];
@@ -107,8 +114,8 @@ static void expect_lines(mr_loader_options options, char *text_out)
     for (uint64_t epoch = 0; epoch < N_EPOCHS; epoch++) {
         struct sums sums = sum_epoch(loader, epoch);
         len += (size_t)snprintf(text_out + len, TEXT - len,
-                                "epoch %" PRIu64 ": %" PRId64 " images, checksum %016" PRIx64 "\n", epoch, sums.n,
-                                sums.checksum);
+                                "epoch %" PRIu64 ": %" PRId64 " images, checksum %016" PRIx64 "\n",
+                                epoch, sums.n, sums.checksum);
     }
     mr_loader_destroy(loader);
     mr_dataset_destroy(dataset);
@@ -128,7 +135,8 @@ static void drop_lines(char *text, const char *word)
 }
 
 /* Run it under every schedule. */
-static void compare_schedules(const char *program, uint32_t n_devices, const char *arguments, const char *expected)
+static void compare_schedules(const char *program, uint32_t n_devices, const char *arguments,
+                              const char *expected)
 {
     for (int i = 0; i < N_SCHEDULES; i++) {
         char options[100], text[TEXT];
@@ -186,7 +194,10 @@ static void parts_on_several_gpus_are_the_whole(void **state)
     compare_schedules(MR_TEST_MULTI_GPU, 4, "3 1 0 2", expected);
 }
 
-/* On two GPUs 16 of each 32 and 1 of the last 2; on four 8 of each 32, and the last 2 on the first two. */
+/*
+ * On two GPUs 16 of each 32 and 1 of the last 2; on four 8 of each 32, and the last 2 on the first
+ * two.
+ */
 static void each_gpu_gets_its_chunk(void **state)
 {
     char text[TEXT];
@@ -229,7 +240,9 @@ static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        assert_int_equal(run_program(calls[i].program, "devices=2", calls[i].arguments, "2>&1 >/dev/null", text), 1);
+        assert_int_equal(
+            run_program(calls[i].program, "devices=2", calls[i].arguments, "2>&1 >/dev/null", text),
+            1);
         drop_lines(text, "usable CPU"); /* a warning on small machines */
         assert_words(text, "cuda:5");
         assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
@@ -237,7 +250,10 @@ static void a_gpu_that_is_not_there_is_one_line_of_words(void **state)
 }
 
 #ifdef MR_TEST_REAL_GPU_BATCH
-/* The program as it is built for users, with CUDA's own runtime: on a machine with GPUs they are hidden from it. */
+/*
+ * The program as it is built for users, with CUDA's own runtime: on a machine with GPUs they are
+ * hidden from it.
+ */
 static void without_a_gpu_the_real_program_says_so(void **state)
 {
     char text[TEXT];

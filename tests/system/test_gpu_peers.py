@@ -73,8 +73,9 @@ class GpuRun(unittest.TestCase):
             shutil.copy(os.path.join(PEERS, name), self.folder)
         for name in ("bin", "photos", "none"):
             os.mkdir(os.path.join(self.folder, name))
-        for path, text in (("bin/gpu_ours", FAKE_GPU % {"python": sys.executable}), ("commit", "abc"),
-                           ("photos/0.jpg", ""), ("none/torch.py", "raise ImportError('no torch here')")):
+        for path, text in (("bin/gpu_ours", FAKE_GPU % {"python": sys.executable}),
+                           ("commit", "abc"), ("photos/0.jpg", ""),
+                           ("none/torch.py", "raise ImportError('no torch here')")):
             with open(os.path.join(self.folder, path), "w", encoding="utf-8") as file:
                 file.write(text)
         os.chmod(os.path.join(self.folder, "bin", "gpu_ours"), 0o755)
@@ -84,8 +85,13 @@ class GpuRun(unittest.TestCase):
 
     def start(self, *words, **environment):
         environment = dict(os.environ, PYTHONPATH=os.path.join(self.folder, "none"), **environment)
-        return subprocess.Popen([sys.executable, "-B", os.path.join(self.folder, "gpu"), "--dry-run"] + list(words),
-                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [sys.executable, "-B",
+             os.path.join(self.folder, "gpu"), "--dry-run"] + list(words),
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True)
 
     def result(self):
         folder = os.path.join(self.folder, "results")
@@ -99,8 +105,10 @@ class GpuRun(unittest.TestCase):
         self.assertEqual((process.returncode, errors), (0, ""), text)
         cells = self.result()["cells"]
         self.assertEqual(len(cells), 12)
-        self.assertEqual([cell["img_s"] for cell in cells if cell["row"] == "ours"], [400, 400, 200, 200])
-        self.assertTrue(all("no torch here" in cell["missing"] for cell in cells if cell["row"] != "ours"))
+        self.assertEqual([cell["img_s"] for cell in cells if cell["row"] == "ours"],
+                         [400, 400, 200, 200])
+        self.assertTrue(
+            all("no torch here" in cell["missing"] for cell in cells if cell["row"] != "ours"))
         self.assertEqual(text.count("no torch here"), 8)
         out = os.path.join(self.folder, "results")
         traces = [name for name in os.listdir(out) if "trace" in name]
@@ -159,10 +167,12 @@ class GpuRun(unittest.TestCase):
         arguments = gpu.parse_arguments(["--workers", "4,8,12,16"])
         plan = gpu.plan_cells(arguments)
         self.assertEqual(len(set(plan)), 24)
-        self.assertEqual(plan[:4], [("ours", 16, 0), ("pin", 16, 0), ("nvjpeg", 16, 0), ("ours", 16, 85)])
+        self.assertEqual(plan[:4], [("ours", 16, 0), ("pin", 16, 0), ("nvjpeg", 16, 0),
+                                    ("ours", 16, 85)])
         self.assertEqual([row[1] for row in plan[::6]], [16, 4, 8, 12])
         result = {"missing": {}, "cells": []}
-        gpu.run_cells(arguments, self.folder, result, lambda: None, time.monotonic() - gpu.LIMIT_S + 15)
+        gpu.run_cells(arguments, self.folder, result, lambda: None,
+                      time.monotonic() - gpu.LIMIT_S + 15)
         self.assertTrue(all("no time left" in row["left_out"] for row in result["cells"]))
         self.assertLessEqual(gpu.LIMIT_S + 15, 9 * 60)
 
@@ -172,8 +182,8 @@ class GpuRun(unittest.TestCase):
         for head, usual in ((b"\xff\xc0", True), (b"\xff\xc2", True), (b"\xff\xc4", False)):
             for components in (1, 3, 4):
                 with open(path, "wb") as file:
-                    file.write(b"\xff\xd8\xff\xe0\0\x04ab" + head + b"\0\x11\x08\0\x10\0\x10" + bytes([components]) +
-                               bytes(20))
+                    file.write(b"\xff\xd8\xff\xe0\0\x04ab" + head + b"\0\x11\x08\0\x10\0\x10" +
+                               bytes([components]) + bytes(20))
                 self.assertEqual(gpu.is_usual(path), usual and components != 4, (head, components))
         with open(path, "wb") as file:
             file.write(b"no picture at all")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole epochs with image operations, policies and padded crops: the same bytes whatever makes them. The oracle is the
- * folder, loaded in the caller's own thread.
+ * Whole epochs with image operations, policies and padded crops: the same bytes whatever makes
+ * them. The oracle is the folder, loaded in the caller's own thread.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -24,18 +24,31 @@
 #include "tests/support/packs.h"
 #include "tests/support/processes.h"
 
-enum { N_EPOCHS = 2, N_CLASSES = 2, N_IMAGES = 15, N_SAMPLES = N_CLASSES * N_IMAGES, SETTLE_MS = 70 };
+enum {
+    N_EPOCHS = 2,
+    N_CLASSES = 2,
+    N_IMAGES = 15,
+    N_SAMPLES = N_CLASSES * N_IMAGES,
+    SETTLE_MS = 70
+};
 
-/* Operations before a crop and behind it, in structures, and every policy. The parts are joined by '+'. */
+/*
+ * Operations before a crop and behind it, in structures, and every policy. The parts are joined by
+ * '+'.
+ */
 static const char *const recipes[][8] = {
     {"random_resized_crop(48,interp=random)", "hflip", "trivial_augment_wide(interp=bilinear)",
-     "random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)", "random_grayscale(0.2)", "random_apply(gaussian_blur(5),0.5)"},
+     "random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)", "random_grayscale(0.2)",
+     "random_apply(gaussian_blur(5),0.5)"},
     {"equalize(0.3)", "random_crop(70:64,padding=40,padding_mode=reflect)", "vflip", "rand_augment",
-     "random_resized_crop(40,interp=bicubic)", "auto_augment(interp=bicubic)", "pil_gaussian_blur(0.1:2)"},
-    {"random_choice(rotation(30,bilinear),affine(20,translate=0.1:0.2,scale=0.8:1.2,shear=10,fill=9),perspective)",
+     "random_resized_crop(40,interp=bicubic)", "auto_augment(interp=bicubic)",
+     "pil_gaussian_blur(0.1:2)"},
+    {"random_choice(rotation(30,bilinear),affine(20,translate=0.1:0.2,scale=0.8:1.2,shear=10,fill="
+     "9),perspective)",
      "random_crop(60,padding=25,padding_mode=symmetric)",
      "random_order(posterize(3),solarize(99)+invert,autocontrast,adjust_sharpness(2))",
-     "random_crop(52,padding=8,fill=200:100:3)", "auto_augment(policy=svhn)", "timm(\"rand-m9-mstd0.5-inc1\")"}};
+     "random_crop(52,padding=8,fill=200:100:3)", "auto_augment(policy=svhn)",
+     "timm(\"rand-m9-mstd0.5-inc1\")"}};
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
 static char *work;
@@ -65,7 +78,8 @@ static void run_epochs(mr_loader *loader, uint64_t digests_out[N_EPOCHS])
     }
 }
 
-static mr_loader_stats check_epochs(const char *spec, int recipe, const mr_loader_options *options, const char *what)
+static mr_loader_stats check_epochs(const char *spec, int recipe, const mr_loader_options *options,
+                                    const char *what)
 {
     uint64_t digests[N_EPOCHS];
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
@@ -77,7 +91,8 @@ static mr_loader_stats check_epochs(const char *spec, int recipe, const mr_loade
     mr_dataset_destroy(dataset);
     for (int e = 0; e < N_EPOCHS; e++)
         if (digests[e] != oracle[recipe][e])
-            fail_msg("%s, %u workers: epoch %d of %s differs", what, options->num_workers, e, texts[recipe]);
+            fail_msg("%s, %u workers: epoch %d of %s differs", what, options->num_workers, e,
+                     texts[recipe]);
     return stats;
 }
 
@@ -95,7 +110,8 @@ static void bytes_do_not_depend_on_the_number_of_workers(void **state)
 static void bytes_do_not_depend_on_the_set_of_loops(void **state)
 {
     (void)state;
-    static const char *const sets[] = {"c", "avx2", "avx512"}; /* one that the machine lacks is the next best */
+    /* one that the machine lacks is the next best */
+    static const char *const sets[] = {"c", "avx2", "avx512"};
     mr_loader_options o = options_of(2);
     o.start = MR_START_EXEC;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
@@ -167,7 +183,9 @@ static void a_cache_gives_the_bytes_of_the_files(void **state)
         }
 }
 
-/* The batches of an epoch behind its first one; *killed: a worker is killed when that one is there. */
+/*
+ * The batches of an epoch behind its first one; *killed: a worker is killed when that one is there.
+ */
 static uint64_t run_rest(mr_loader *loader, uint64_t epoch, bool kills)
 {
     mr_batch *batch;
@@ -206,7 +224,8 @@ static void join_parts(int recipe)
 {
     size_t len = 0;
     for (size_t i = 0; i < sizeof recipes[0] / sizeof *recipes[0] && recipes[recipe][i]; i++)
-        len += (size_t)snprintf(texts[recipe] + len, sizeof texts[0] - len, "%s%s", i ? "+" : "", recipes[recipe][i]);
+        len += (size_t)snprintf(texts[recipe] + len, sizeof texts[0] - len, "%s%s", i ? "+" : "",
+                                recipes[recipe][i]);
     assert_true(len < sizeof texts[0]);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training example, unchanged, under every known launcher: two ranks get the same losses, digit by digit. Launchers
- * that are not installed are played by their variables. A launcher's variables in the environment of this test are
- * removed, because the ranks of another launcher would find them.
+ * The training example, unchanged, under every known launcher: two ranks get the same losses, digit
+ * by digit. Launchers that are not installed are played by their variables. A launcher's variables
+ * in the environment of this test are removed, because the ranks of another launcher would find
+ * them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,9 @@ static char *expected; /* the lines of the first run */
 
 /* ---- what they leave ---- */
 
-/* log.tsv of folder/out-NAME without its last column, which is the time. Ownership: the caller's. */
+/*
+ * log.tsv of folder/out-NAME without its last column, which is the time. Ownership: the caller's.
+ */
 static char *losses_of(const char *name)
 {
     char path[512], line[512];
@@ -79,7 +82,8 @@ static void add_training(struct mr_rank_words *argv, const char *name)
 }
 
 /* All ended well, rank 0 tells of the world that it is in, and nothing is left. */
-static void expect_end(struct mr_rank_program *programs, uint32_t n, const char *name, const char *backend)
+static void expect_end(struct mr_rank_program *programs, uint32_t n, const char *name,
+                       const char *backend)
 {
     char words[64];
     uint32_t n_good = 0;
@@ -102,8 +106,8 @@ static void expect_end(struct mr_rank_program *programs, uint32_t n, const char 
 }
 
 /* By a launcher: the words before the program's. */
-static void launch_ranks(struct mr_rank_words *argv, const struct mr_rank_words *settings, const char *name,
-                         const char *backend)
+static void launch_ranks(struct mr_rank_words *argv, const struct mr_rank_words *settings,
+                         const char *name, const char *backend)
 {
     struct mr_rank_program program;
     add_training(argv, name);
@@ -117,7 +121,10 @@ static void add_address(struct mr_rank_words *settings, uint16_t port)
     mr_rank_words_add(settings, "MASTER_PORT=%u", port);
 }
 
-/* Ranks as processes of their own. settings: format strings with one %u, the rank; port 0: no address. */
+/*
+ * Ranks as processes of their own. settings: format strings with one %u, the rank; port 0: no
+ * address.
+ */
 static void start_ranks(const char *const *settings, uint16_t port, const char *name)
 {
     struct mr_rank_program programs[N_RANKS];
@@ -159,12 +166,16 @@ static void variables_set_by_hand_start_it(void **state)
     start_ranks(settings, mr_rank_program_port(), "hand");
 }
 
-/* Of PyPI's torch, where there is one. Debian 13's asks for a libuv that it is built without, and starts nothing. */
+/*
+ * Of PyPI's torch, where there is one. Debian 13's asks for a libuv that it is built without, and
+ * starts nothing.
+ */
 static void torchrun_starts_it(void **state)
 {
     struct mr_rank_words argv = {0};
     (void)state;
-    if (system("python3 -m torch.distributed.run --standalone --no-python true >/dev/null 2>&1") != 0) {
+    if (system("python3 -m torch.distributed.run --standalone --no-python true >/dev/null 2>&1") !=
+        0) {
         print_message("no torchrun that starts `true` here (PYTHONPATH may lead to one)\n");
         skip();
     }
@@ -212,7 +223,8 @@ static void mpirun_with_an_address_starts_it_on_gloo(void **state)
 /* MPICH's mpiexec, by its variables. */
 static void mpich_s_variables_start_it(void **state)
 {
-    static const char *const settings[] = {"PMI_RANK=#", "PMI_SIZE=2", "MPI_LOCALRANKID=#", "MPI_LOCALNRANKS=2", NULL};
+    static const char *const settings[] = {"PMI_RANK=#", "PMI_SIZE=2", "MPI_LOCALRANKID=#",
+                                           "MPI_LOCALNRANKS=2", NULL};
     (void)state;
     start_ranks(settings, mr_rank_program_port(), "mpich");
 }
@@ -267,13 +279,15 @@ static int remove_pictures(void **state)
 
 static void set_environment(void)
 {
-    static const char *const names[] = {"RANK",         "WORLD_SIZE",   "LOCAL_RANK",    "MASTER_ADDR",
-                                        "MASTER_PORT",  "MR_TOKEN",     "MR_RUN_ID",     "PMI_RANK",
-                                        "SLURM_PROCID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MR_MODULE_PATH"};
+    static const char *const names[] = {"RANK",         "WORLD_SIZE",    "LOCAL_RANK",
+                                        "MASTER_ADDR",  "MASTER_PORT",   "MR_TOKEN",
+                                        "MR_RUN_ID",    "PMI_RANK",      "SLURM_PROCID",
+                                        "SLURM_JOB_ID", "SLURM_STEP_ID", "MR_MODULE_PATH"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
-    setenv("CUDA_VISIBLE_DEVICES", "", 1);  /* on the host, wherever this runs */
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* the same sums each time, and two ranks on two cores */
+    setenv("CUDA_VISIBLE_DEVICES", "", 1); /* on the host, wherever this runs */
+    /* the same sums each time, and two ranks on two cores */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pack gives the same bytes as its folder, in every array, for every encoding and reader. The oracle is the folder,
- * loaded in the caller's own thread. Damaged files are included: their errors are compared too, except for the name at
- * the beginning.
+ * A pack gives the same bytes as its folder, in every array, for every encoding and reader. The
+ * oracle is the folder, loaded in the caller's own thread. Damaged files are included: their errors
+ * are compared too, except for the name at the beginning.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,11 +67,15 @@ struct given {
     char words[MAX_DAMAGED][120];
 };
 
-/* The damage in the order of its indices: without workers it is found in that of the batches, which is the same. */
+/*
+ * The damage in the order of its indices: without workers it is found in that of the batches, which
+ * is the same.
+ */
 static void list_damaged(const mr_loader *loader, struct given *given)
 {
     mr_error error;
-    while (given->n_listed < MAX_DAMAGED && mr_loader_damaged(loader, given->n_listed, &error) == MR_OK) {
+    while (given->n_listed < MAX_DAMAGED &&
+           mr_loader_damaged(loader, given->n_listed, &error) == MR_OK) {
         const char *words = strstr(error.text, "): ");
         assert_non_null(words);
         snprintf(given->words[given->n_listed], sizeof given->words[0], "%s", words);
@@ -79,7 +83,8 @@ static void list_damaged(const mr_loader *loader, struct given *given)
     }
 }
 
-static void take(mr_dataset *dataset, const char *transform, const mr_loader_options *options, struct given *given)
+static void take(mr_dataset *dataset, const char *transform, const mr_loader_options *options,
+                 struct given *given)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     memset(given, 0, sizeof *given);
@@ -109,7 +114,8 @@ static void assert_same(const struct given *got, const struct given *expected, c
     if (got->n_samples != expected->n_samples || got->n_valid != expected->n_valid ||
         got->n_failures != expected->n_failures || got->n_damaged != expected->n_damaged ||
         got->n_warnings != expected->n_warnings)
-        fail_msg("%s: %llu samples, %llu valid, %llu failures, %llu damaged, %llu warnings; the folder has %llu, %llu, "
+        fail_msg("%s: %llu samples, %llu valid, %llu failures, %llu damaged, %llu warnings; the "
+                 "folder has %llu, %llu, "
                  "%llu, %llu, %llu",
                  what, (unsigned long long)got->n_samples, (unsigned long long)got->n_valid,
                  (unsigned long long)got->n_failures, (unsigned long long)got->n_damaged,
@@ -118,9 +124,10 @@ static void assert_same(const struct given *got, const struct given *expected, c
                  (unsigned long long)expected->n_damaged, (unsigned long long)expected->n_warnings);
     assert_int_equal(got->n_listed, expected->n_listed);
     for (uint64_t i = 0; i < got->n_listed; i++)
-        if (got->damaged[i] != expected->damaged[i] || strcmp(got->words[i], expected->words[i]) != 0)
-            fail_msg("%s: index %lld%s instead of index %lld%s", what, (long long)got->damaged[i], got->words[i],
-                     (long long)expected->damaged[i], expected->words[i]);
+        if (got->damaged[i] != expected->damaged[i] ||
+            strcmp(got->words[i], expected->words[i]) != 0)
+            fail_msg("%s: index %lld%s instead of index %lld%s", what, (long long)got->damaged[i],
+                     got->words[i], (long long)expected->damaged[i], expected->words[i]);
 }
 
 static mr_loader_options plain(mr_on_error policy)
@@ -134,7 +141,8 @@ static mr_loader_options plain(mr_on_error policy)
     return o;
 }
 
-static void take_folder(const char *spec, const char *transform, mr_on_error policy, struct given *given)
+static void take_folder(const char *spec, const char *transform, mr_on_error policy,
+                        struct given *given)
 {
     mr_dataset *dataset = mr_test_dataset(spec);
     mr_loader_options o = plain(policy);
@@ -170,8 +178,9 @@ static void every_transform_gives_the_bytes_of_the_folder(void **state)
         "eval(256:224,lanczos)",
         "exif+train:48",
         "exif+eval:72:64",
-        "random_resized_crop(64,scale=0.01:0.05)",  /* few pixels, any corner */
-        "random_crop(70,padding=9)",                /* beyond the edges; smaller images are damaged */
+        "random_resized_crop(64,scale=0.01:0.05)", /* few pixels, any corner */
+        /* beyond the edges; smaller images are damaged */
+        "random_crop(70,padding=9)",
         "center_crop(100)",                         /* crop only */
         "resize(40)+random_crop(32)+resize(24:28)", /* several stages */
         "vflip(0.5)+hflip(0.5)+random_resized_crop(9)",
@@ -202,7 +211,8 @@ static void workers_and_readers_change_nothing(void **state)
             mr_loader_options o = plain(MR_ON_ERROR_SKIP);
             o.num_workers = workers[i / 2];
             o.reader = readers[i % 2];
-            snprintf(what, sizeof what, "%s, %u workers, reader %d", kinds[k].name, o.num_workers, (int)o.reader);
+            snprintf(what, sizeof what, "%s, %u workers, reader %d", kinds[k].name, o.num_workers,
+                     (int)o.reader);
             take(dataset, "train:224", &o, &got);
             assert_same(&got, &expected, what);
         }
@@ -306,7 +316,8 @@ static void sizes_that_the_images_bring_are_the_same(void **state)
             struct given expected, got;
             mr_loader_options o = plain(MR_ON_ERROR_ZERO);
             take_folder(same, transforms[t], MR_ON_ERROR_ZERO, &expected);
-            assert_int_equal(expected.n_damaged, N_EPOCHS * (t == 0 ? 1 : 2)); /* the turned one is 40x60 then */
+            /* the turned one is 40x60 then */
+            assert_int_equal(expected.n_damaged, N_EPOCHS * (t == 0 ? 1 : 2));
             take(dataset, transforms[t], &o, &got);
             assert_same(&got, &expected, transforms[t]);
         }
@@ -314,7 +325,10 @@ static void sizes_that_the_images_bring_are_the_same(void **state)
     }
 }
 
-/* The rows of a crop are all that is read of a pack's picture, and with verify_packs it is read whole. */
+/*
+ * The rows of a crop are all that is read of a pack's picture, and with verify_packs it is read
+ * whole.
+ */
 static void crop_reads_only_its_rows(void **state)
 {
     (void)state;
@@ -335,7 +349,8 @@ static void crop_reads_only_its_rows(void **state)
     }
     mr_dataset_destroy(dataset);
     if (bytes[0] > bytes[1] * 3 / 4)
-        fail_msg("%llu bytes for crops, %llu for all", (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
+        fail_msg("%llu bytes for crops, %llu for all", (unsigned long long)bytes[0],
+                 (unsigned long long)bytes[1]);
 }
 
 static int set_up(void **state)

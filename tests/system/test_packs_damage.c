@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs that are cut short or altered, in shard or index: the affected samples are damaged, named and counted under the
- * chosen policy. All others keep their bytes, and nothing crashes.
+ * Packs that are cut short or altered, in shard or index: the affected samples are damaged, named
+ * and counted under the chosen policy. All others keep their bytes, and nothing crashes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,16 +60,18 @@ static struct mr_test_epoch run_folder(const char *transform)
 static const struct way {
     uint32_t workers;
     mr_reader_kind reader;
-} ways[] = {
-    {MR_NO_WORKERS, MR_READER_PREAD}, {MR_NO_WORKERS, MR_READER_AUTO}, {2, MR_READER_PREAD}, {2, MR_READER_AUTO}};
+} ways[] = {{MR_NO_WORKERS, MR_READER_PREAD},
+            {MR_NO_WORKERS, MR_READER_AUTO},
+            {2, MR_READER_PREAD},
+            {2, MR_READER_AUTO}};
 enum { N_WAYS = sizeof ways / sizeof *ways };
 
 /*
- * One epoch with zeros for what is damaged: just the samples in is_bad are, with these words, and all others are those
- * of the folder. words NULL: any.
+ * One epoch with zeros for what is damaged: just the samples in is_bad are, with these words, and
+ * all others are those of the folder. words NULL: any.
  */
-static void check_bad(mr_dataset *dataset, mr_loader_options o, const char *transform, const bool is_bad[N],
-                      const char *words)
+static void check_bad(mr_dataset *dataset, mr_loader_options o, const char *transform,
+                      const bool is_bad[N], const char *words)
 {
     struct mr_test_epoch expected = run_folder(transform);
     mr_loader *loader = mr_test_loader(dataset, transform, &o);
@@ -86,8 +88,10 @@ static void check_bad(mr_dataset *dataset, mr_loader_options o, const char *tran
         assert_int_equal(mr_loader_damaged(loader, n_bad++, &error), MR_OK);
         assert_int_equal(error.index, i);
         char name[64];
-        snprintf(name, sizeof name, "class_%lld/%03lld.jpg", (long long)i / N_IMAGES, (long long)i % N_IMAGES);
-        if (!strstr(error.text, name) || !strstr(error.text, "shard-00000") || (words && !strstr(error.text, words)))
+        snprintf(name, sizeof name, "class_%lld/%03lld.jpg", (long long)i / N_IMAGES,
+                 (long long)i % N_IMAGES);
+        if (!strstr(error.text, name) || !strstr(error.text, "shard-00000") ||
+            (words && !strstr(error.text, words)))
             fail_msg("'%s' lacks %s, the shard or '%s'", error.text, name, words ? words : "");
     }
     assert_int_equal(mr_loader_damaged(loader, n_bad, &error), MR_END);
@@ -97,7 +101,8 @@ static void check_bad(mr_dataset *dataset, mr_loader_options o, const char *tran
     mr_loader_destroy(loader);
 }
 
-static void check_bad_all_ways(mr_dataset *dataset, bool verify, const bool is_bad[N], const char *words)
+static void check_bad_all_ways(mr_dataset *dataset, bool verify, const bool is_bad[N],
+                               const char *words)
 {
     for (int i = 0; i < N_WAYS; i++) {
         mr_loader_options o = plain(ways[i].workers, MR_ON_ERROR_ZERO);
@@ -173,7 +178,10 @@ static void shard_that_goes_away_damages_its_samples(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Each row that a crop reads is compared with its checksum: an altered sample has its pixels or none. */
+/*
+ * Each row that a crop reads is compared with its checksum: an altered sample has its pixels or
+ * none.
+ */
 static void flipped_bytes_never_make_other_pixels(void **state)
 {
     (void)state;
@@ -182,7 +190,8 @@ static void flipped_bytes_never_make_other_pixels(void **state)
     mr_rng_init(&rng, 6, 0, 0);
     for (int round = 0; round < 12; round++) {
         for (int i = 0; i < N; i += 2)
-            mr_test_packs_flip(pack, i, mr_rng_below(&rng, (uint32_t)mr_test_packs_find(pack, i).len));
+            mr_test_packs_flip(pack, i,
+                               mr_rng_below(&rng, (uint32_t)mr_test_packs_find(pack, i).len));
         mr_dataset *dataset = mr_test_dataset(spec);
         mr_loader_options o = plain(round % 2 ? 2 : MR_NO_WORKERS, MR_ON_ERROR_ZERO);
         mr_loader *loader = mr_test_loader(dataset, "train:40", &o);
@@ -260,8 +269,9 @@ static void set_huge(uint8_t *index, int64_t i)
     sample_at(index, i)->width = sample_at(index, i)->height = UINT32_MAX;
 }
 
-static void (*const edits[])(uint8_t *, int64_t) = {set_width, set_rows,   set_n_rows, set_template, set_encoding,
-                                                    set_len,   set_offset, set_shard,  set_huge};
+static void (*const edits[])(uint8_t *, int64_t) = {set_width,    set_rows,     set_n_rows,
+                                                    set_template, set_encoding, set_len,
+                                                    set_offset,   set_shard,    set_huge};
 enum { N_EDITS = sizeof edits / sizeof *edits };
 
 /* Every third sample is bad; where one names a shard that is not there, so does the error. */

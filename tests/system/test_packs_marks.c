@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs of files with marks: whatever becomes of the marks, batches are those of the folder. test_packs.c compares
- * packs that are sound.
+ * Packs of files with marks: whatever becomes of the marks, batches are those of the folder.
+ * test_packs.c compares packs that are sound.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,8 @@ struct given {
     mr_loader_stats stats;
 };
 
-static struct given take(mr_dataset *dataset, const char *transform, const mr_loader_options *options)
+static struct given take(mr_dataset *dataset, const char *transform,
+                         const mr_loader_options *options)
 {
     struct given given = {.stats = MR_LOADER_STATS_INIT};
     mr_loader *loader = mr_test_loader(dataset, transform, options);
@@ -65,7 +66,10 @@ static struct given take(mr_dataset *dataset, const char *transform, const mr_lo
     return given;
 }
 
-/* Take it with and without workers, with and without reading all: the batches and the damage of the folder. */
+/*
+ * Take it with and without workers, with and without reading all: the batches and the damage of the
+ * folder.
+ */
 static void expect_folder(const char *transform, const char *what)
 {
     mr_dataset *from_files = mr_test_dataset(folder), *dataset = open_pack(pack);
@@ -77,9 +81,11 @@ static void expect_folder(const char *transform, const char *what)
         struct given got = take(dataset, transform, &options);
         if (got.digest != expected.digest || got.stats.n_damaged != expected.stats.n_damaged ||
             got.stats.n_warnings != expected.stats.n_warnings)
-            fail_msg("%s, %s, way %d: %llu damaged, %llu warnings; of the folder %llu and %llu", what, transform, i,
-                     (unsigned long long)got.stats.n_damaged, (unsigned long long)got.stats.n_warnings,
-                     (unsigned long long)expected.stats.n_damaged, (unsigned long long)expected.stats.n_warnings);
+            fail_msg("%s, %s, way %d: %llu damaged, %llu warnings; of the folder %llu and %llu",
+                     what, transform, i, (unsigned long long)got.stats.n_damaged,
+                     (unsigned long long)got.stats.n_warnings,
+                     (unsigned long long)expected.stats.n_damaged,
+                     (unsigned long long)expected.stats.n_warnings);
     }
     mr_dataset_destroy(dataset);
     mr_dataset_destroy(from_files);
@@ -130,7 +136,10 @@ static void damaged_marks_change_no_batch(void **state)
     free(sound);
 }
 
-/* The file of marks is cut while the pack is in use: what was read for nothing counts, as do the files. */
+/*
+ * The file of marks is cut while the pack is in use: what was read for nothing counts, as do the
+ * files.
+ */
 static void marks_that_cannot_be_read_change_no_batch(void **state)
 {
     (void)state;
@@ -155,7 +164,10 @@ static void marks_that_cannot_be_read_change_no_batch(void **state)
     mr_dataset_destroy(from_files);
 }
 
-/* The second next, since some neighbours are of one size and have the same tables: their marks are not told apart. */
+/*
+ * The second next, since some neighbours are of one size and have the same tables: their marks are
+ * not told apart.
+ */
 static void swap_marks(uint8_t *index, int64_t i)
 {
     struct mr_pack_header header;
@@ -204,11 +216,13 @@ static void a_crop_reads_only_its_rows(void **state)
     mr_dataset_destroy(dataset);
     for (int i = 0; i < 2; i++) {
         dataset = open_pack(i == 0 ? pack : plain_pack);
-        bytes[i] = take(dataset, "random_resized_crop(32,scale=0.01:0.02)", &options).stats.bytes_read;
+        bytes[i] =
+            take(dataset, "random_resized_crop(32,scale=0.01:0.02)", &options).stats.bytes_read;
         mr_dataset_destroy(dataset);
     }
     if (bytes[0] > bytes[1] * 3 / 4)
-        fail_msg("%llu bytes with marks, %llu without", (unsigned long long)bytes[0], (unsigned long long)bytes[1]);
+        fail_msg("%llu bytes with marks, %llu without", (unsigned long long)bytes[0],
+                 (unsigned long long)bytes[1]);
 }
 
 static int set_up(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine whose libjpeg cannot take coefficients: a loader over a pack ends with that error under every policy, and
- * does not call each sample damaged. The linker redirects the codec's call here (--wrap), so workers are threads.
+ * A machine whose libjpeg cannot take coefficients: a loader over a pack ends with that error under
+ * every policy, and does not call each sample damaged. The linker redirects the codec's call here
+ * (--wrap), so workers are threads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,13 +28,16 @@ static _Atomic bool refuses;
 static char *work;
 static char spec[2][PATH];
 
-mr_status __real_mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes,
-                                      size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error);
-mr_status __wrap_mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes,
-                                      size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error);
+mr_status __real_mr_codec_packed_open(void *state, const struct mr_packed_image *image,
+                                      const uint8_t *bytes, size_t len, uint64_t offset,
+                                      struct mr_image_head *head_out, mr_error *error);
+mr_status __wrap_mr_codec_packed_open(void *state, const struct mr_packed_image *image,
+                                      const uint8_t *bytes, size_t len, uint64_t offset,
+                                      struct mr_image_head *head_out, mr_error *error);
 
-mr_status __wrap_mr_codec_packed_open(void *state, const struct mr_packed_image *image, const uint8_t *bytes,
-                                      size_t len, uint64_t offset, struct mr_image_head *head_out, mr_error *error)
+mr_status __wrap_mr_codec_packed_open(void *state, const struct mr_packed_image *image,
+                                      const uint8_t *bytes, size_t len, uint64_t offset,
+                                      struct mr_image_head *head_out, mr_error *error)
 {
     if (refuses)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "this libjpeg takes no coefficients");

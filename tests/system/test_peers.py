@@ -111,7 +111,11 @@ class Statistics(unittest.TestCase):
 
     def test_void_cells_do_not_count(self):
         row = {"peer": "a", "contract": "A1", "workers": 1, "img_s": 5}
-        cells = [dict(row, round=0), dict(row, round=1, void="broken"), dict(row, round=2, workers=2)]
+        cells = [
+            dict(row, round=0),
+            dict(row, round=1, void="broken"),
+            dict(row, round=2, workers=2)
+        ]
         self.assertEqual(peer_stats.by_round(cells, "a", "A1", 1, "img_s"), {0: 5})
 
     def test_every_round_has_all_items_and_begins_further_on(self):
@@ -142,8 +146,12 @@ class Boxes(unittest.TestCase):
 
 class Arguments(unittest.TestCase):
     def check(self, script, *words):
-        done = subprocess.run([sys.executable, "-B", os.path.join(PEERS, script)] + list(words), capture_output=True,
-                              text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-B", os.path.join(PEERS, script)] + list(words),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60)
         return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
 
     def test_run_refuses_what_it_does_not_know(self):
@@ -161,17 +169,25 @@ class Arguments(unittest.TestCase):
         with tempfile.TemporaryDirectory() as tree:
             shutil.copytree(PEERS, os.path.join(tree, "bench", "peers"))
             setup = os.path.join(tree, "bench", "peers", "setup")
-            done = subprocess.run([setup, "--before", "none"], capture_output=True, text=True, check=False, timeout=60,
-                                  env=dict(os.environ, GIT_CEILING_DIRECTORIES=os.path.dirname(tree)))
+            done = subprocess.run([setup, "--before", "none"],
+                                  capture_output=True,
+                                  text=True,
+                                  check=False,
+                                  timeout=60,
+                                  env=dict(os.environ,
+                                           GIT_CEILING_DIRECTORIES=os.path.dirname(tree)))
             self.assertEqual(done.returncode, 1)
             self.assertIn("before: missing: none is no commit of this repository", done.stdout)
-            self.assertEqual(subprocess.run([setup, "--before"], capture_output=True, check=False).returncode, 2)
+            self.assertEqual(
+                subprocess.run([setup, "--before"], capture_output=True, check=False).returncode, 2)
 
     def test_adapters_refuse_what_they_do_not_know(self):
         self.assertIn("--workers 0", self.check("peer_dali.py", "--data", "x", "--workers", "0")[1])
-        self.assertIn("--contract", self.check("peer_spdl.py", "--data", "x", "--contract", "A9")[1])
+        self.assertIn("--contract",
+                      self.check("peer_spdl.py", "--data", "x", "--contract", "A9")[1])
         self.assertIn("u8 only", self.check("peer_spdl.py", "--data", "x", "--contract", "A2")[1])
-        self.assertIn("one fixed order", self.check("peer_dali.py", "--data", "x", "--contract", "A5")[1])
+        self.assertIn("one fixed order",
+                      self.check("peer_dali.py", "--data", "x", "--contract", "A5")[1])
         self.assertIn("usage", self.check("peer_torch.py")[1])
         self.assertIn("--workers", self.check("gpu", "--workers", "4,x")[1])
         self.assertIn("needs --photos", self.check("gpu", "--build")[1])
@@ -182,13 +198,15 @@ class StandardTables(unittest.TestCase):
 
     def setUp(self):
         self.folder = tempfile.mkdtemp()
-        self.photos, self.out = os.path.join(self.folder, "photos"), os.path.join(self.folder, "out")
+        self.photos, self.out = os.path.join(self.folder,
+                                             "photos"), os.path.join(self.folder, "out")
         for name in ("a/x.jpg", "a b/y.JPEG", "a/notes.txt"):
             place = os.path.join(self.photos, name)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             with open(place, "w", encoding="ascii") as file:
                 file.write(name)
-        for name, line in (("djpeg", 'cp "$3" "$2"'), ("cjpeg", 'echo "$1 $2 $3 $4 $(cat "$7")" >"$6"')):
+        for name, line in (("djpeg", 'cp "$3" "$2"'), ("cjpeg",
+                                                       'echo "$1 $2 $3 $4 $(cat "$7")" >"$6"')):
             with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
                 file.write("#!/bin/sh\n%s\n" % line)
             os.chmod(os.path.join(self.folder, name), 0o755)
@@ -198,8 +216,12 @@ class StandardTables(unittest.TestCase):
 
     def encode(self, *words):
         path = "%s:%s" % (self.folder, os.environ["PATH"])
-        return subprocess.run([os.path.join(PEERS, "standard_tables")] + list(words), capture_output=True, text=True,
-                              check=False, timeout=60, env=dict(os.environ, PATH=path))
+        return subprocess.run([os.path.join(PEERS, "standard_tables")] + list(words),
+                              capture_output=True,
+                              text=True,
+                              check=False,
+                              timeout=60,
+                              env=dict(os.environ, PATH=path))
 
     def test_photographs_are_encoded_again_under_their_names(self):
         done = self.encode(self.photos, self.out)
@@ -229,8 +251,10 @@ class Processes(unittest.TestCase):
         shutil.rmtree(self.folder)
 
     def run_fake(self, way, limit_s=60, contract="A1"):
-        command = [write_fake(self.folder, way), "--data", os.path.join(self.folder, "data"), "--seconds", "0.3",
-                   "--contract", contract]
+        command = [
+            write_fake(self.folder, way), "--data",
+            os.path.join(self.folder, "data"), "--seconds", "0.3", "--contract", contract
+        ]
         facts = cell.Cell(command, self.log, limit_s).run()
         cell.check_facts(facts, contract, LABELS)
         return facts
@@ -262,8 +286,10 @@ class Processes(unittest.TestCase):
         self.assertNotIn(child, cell.read_processes())
 
     def test_process_of_a_runner_that_is_killed_dies(self):
-        words = ("import sys, time; sys.path.insert(0, %r); import cell; "
-                 "print(cell.Cell(['sleep', '600'], '/dev/null', 600).process.pid, flush=True); time.sleep(600)")
+        words = (
+            "import sys, time; sys.path.insert(0, %r); import cell; "
+            "print(cell.Cell(['sleep', '600'], '/dev/null', 600).process.pid, flush=True); time.sleep(600)"
+        )
         with subprocess.Popen([sys.executable, "-B", "-c", words % os.path.dirname(cell.__file__)],
                               stdout=subprocess.PIPE) as runner:
             child = int(runner.stdout.readline())
@@ -271,7 +297,8 @@ class Processes(unittest.TestCase):
         until = time.monotonic() + 10
         while cell.read_processes().get(child) and time.monotonic() < until:
             try:
-                os.waitpid(child, os.WNOHANG)  # orphans come to this process where it has asked for them
+                os.waitpid(child,
+                           os.WNOHANG)  # orphans come to this process where it has asked for them
             except ChildProcessError:
                 pass
             time.sleep(0.05)
@@ -283,8 +310,11 @@ class Processes(unittest.TestCase):
         self.assertIn("an image twice", self.void_of("twice"))
 
     def test_facts_of_less_work_are_refused(self):
-        done = {"failed": 0, "images": 64, "seconds": 1.0, "dtype": "uint8", "shape": [64, 224, 224, 3],
-                "labels": LABELS[::-1] + LABELS[64:] + LABELS[:64], "warm_epochs": 2, "exact_epochs": True}
+        done = {
+            "failed": 0, "images": 64, "seconds": 1.0, "dtype": "uint8", "shape": [64, 224, 224, 3],
+            "labels": LABELS[::-1] + LABELS[64:] + LABELS[:64], "warm_epochs": 2,
+            "exact_epochs": True
+        }
         cell.check_facts({"done": done}, "A1", LABELS)
         for change, words in (({"failed": 1}, "1 images failed"), ({"images": 0}, "no images"),
                               ({"labels": LABELS}, "128 labels in 2 epochs"),
@@ -302,13 +332,16 @@ class Profile(unittest.TestCase):
         self.profile = load_script(os.path.join(ROOT, "bench", "profile"), "profile_script")
 
     def test_samples_are_counted_by_process_and_function(self):
-        text = "\n".join(["perf-exec    10  ffffffff8100 do_exec ([kernel.kallsyms])",
-                          "millrace bench 10  55d0 mr_loader_next (/a b/libmillrace.so)",
-                          "mr worker 0    11  55d1 decode_mcu (/lib/libjpeg.so.62)",
-                          "mr worker 0    11  55d1 decode_mcu (/lib/libjpeg.so.62)",
-                          "mr worker 0    11  55d2 jsimd_idct_islow_avx2.columnDCT (/lib/libjpeg.so.62)",
-                          "mr worker 0    11  ffffffff8200 copy_to_iter ([kernel.kallsyms])",
-                          "mr worker 1    12  55d3 [unknown] (/memfd:millrace-worker (deleted))", "", "not a sample"])
+        text = "\n".join([
+            "perf-exec    10  ffffffff8100 do_exec ([kernel.kallsyms])",
+            "millrace bench 10  55d0 mr_loader_next (/a b/libmillrace.so)",
+            "mr worker 0    11  55d1 decode_mcu (/lib/libjpeg.so.62)",
+            "mr worker 0    11  55d1 decode_mcu (/lib/libjpeg.so.62)",
+            "mr worker 0    11  55d2 jsimd_idct_islow_avx2.columnDCT (/lib/libjpeg.so.62)",
+            "mr worker 0    11  ffffffff8200 copy_to_iter ([kernel.kallsyms])",
+            "mr worker 1    12  55d3 [unknown] (/memfd:millrace-worker (deleted))", "",
+            "not a sample"
+        ])
         samples, host = self.profile.read_samples(text)
         self.assertEqual(host, 10)
         counts = self.profile.count(samples, host)
@@ -319,25 +352,37 @@ class Profile(unittest.TestCase):
             self.profile.read_samples("perf: no samples")
 
     def test_functions_are_in_their_groups(self):
-        groups = {"decode_mcu_fast": "entropy decoding", "jsimd_ycc_rgb_convert_avx2": "colour and upsampling",
-                  "jsimd_h2v2_fancy_upsample_avx2": "colour and upsampling", "horizontal_avx512": "resampling, horizontal",
-                  "mr_resample_vertical_row_avx2": "resampling, vertical", "mr_tensor_write_planes_avx512": "storing",
-                  "mr_tile_expand_dct_avx2": "expanding tiles", "mr_scan_store_avx2": "entropy decoding",
-                  "mr_scan_skip_c": "entropy decoding", "mr_jpeg_scan_store": "entropy decoding",
-                  "fill_window": "entropy decoding", "mr_scan_lanes_avx2": "entropy decoding",
-                  "mr_jpeg_marks_parse": "entropy decoding", "continue_lane": "entropy decoding",
-                  "mr_scan_table_make_ac": "entropy decoding", "transform_component": "IDCT",
-                  "jpeg_read_header": "JPEG headers and set-up",
-                  "mr_axis_fill_avx512": "resampling, tables and rows", "malloc": "memory",
-                  "mr_worker_run": "the rest of the workers"}
+        groups = {
+            "decode_mcu_fast": "entropy decoding",
+            "jsimd_ycc_rgb_convert_avx2": "colour and upsampling",
+            "jsimd_h2v2_fancy_upsample_avx2": "colour and upsampling",
+            "horizontal_avx512": "resampling, horizontal",
+            "mr_resample_vertical_row_avx2": "resampling, vertical",
+            "mr_tensor_write_planes_avx512": "storing",
+            "mr_tile_expand_dct_avx2": "expanding tiles", "mr_scan_store_avx2": "entropy decoding",
+            "mr_scan_skip_c": "entropy decoding", "mr_jpeg_scan_store": "entropy decoding",
+            "fill_window": "entropy decoding", "mr_scan_lanes_avx2": "entropy decoding",
+            "mr_jpeg_marks_parse": "entropy decoding", "continue_lane": "entropy decoding",
+            "mr_scan_table_make_ac": "entropy decoding", "transform_component": "IDCT",
+            "jpeg_read_header": "JPEG headers and set-up",
+            "mr_axis_fill_avx512": "resampling, tables and rows", "malloc": "memory",
+            "mr_worker_run": "the rest of the workers"
+        }
         for symbol, group in groups.items():
             self.assertEqual(self.profile.group_of((2, symbol, False), 1), group, symbol)
 
     def test_a_machine_without_perf_is_told_so(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, "-B", os.path.join(ROOT, "bench", "profile"), folder, "--no-build",
-                                   "--out", os.path.join(folder, "out")], capture_output=True, text=True, check=False,
-                                  env={"PATH": folder}, timeout=60)
+            done = subprocess.run([
+                sys.executable, "-B",
+                os.path.join(ROOT, "bench", "profile"), folder, "--no-build", "--out",
+                os.path.join(folder, "out")
+            ],
+                                  capture_output=True,
+                                  text=True,
+                                  check=False,
+                                  env={"PATH": folder},
+                                  timeout=60)
             self.assertEqual(done.returncode, 1)
             self.assertIn("perf is not installed", done.stderr)
             self.assertEqual(os.listdir(folder), [])
@@ -353,16 +398,23 @@ def make_result():
                 if (number, peer, contract) == (1, "torch_pillow", "A1"):
                     row["void"] = "a | bar"
                 else:
-                    row.update(img_s=speed + number, cpu_s_per_1000=1000 / speed, first_s=0.1, pss_mb=50.0)
+                    row.update(img_s=speed + number,
+                               cpu_s_per_1000=1000 / speed,
+                               first_s=0.1,
+                               pss_mb=50.0)
                 rows.append(row)
     titles = {"ours": "millrace", "torch_pillow": "PyTorch", "dali": "DALI"}
     peers = {name: {"title": title, "missing": None, "contracts": ["A1", "A2"], "reads": "photos"}
              for name, title in titles.items()}
     peers["dali"]["missing"] = "no network"
     machine = {"cpu": "c", "cpus": 2, "cores": [0, 1], "memory_mb": 1, "system": "s", "commit": "x"}
-    return {"schema": "millrace-peers/1", "date": "2026-01-01T00:00:00", "command": "bench/peers/run",
-            "machine": machine, "data": {"name": "d", "images": 128, "bytes": 1, "sum": "0"}, "peers": peers,
-            "settings": {"rounds": 2, "seconds": 1, "contracts": ["A1", "A2"], "workers": [2]}, "cells": rows}
+    return {
+        "schema": "millrace-peers/1", "date": "2026-01-01T00:00:00", "command": "bench/peers/run",
+        "machine": machine, "data": {"name": "d", "images": 128, "bytes": 1,
+                                     "sum": "0"}, "peers": peers,
+        "settings": {"rounds": 2, "seconds": 1, "contracts": ["A1", "A2"],
+                     "workers": [2]}, "cells": rows
+    }
 
 
 class Reports(unittest.TestCase):
@@ -382,7 +434,9 @@ class Reports(unittest.TestCase):
     def test_a_row_that_cannot_take_part_says_why(self):
         result = make_result()
         result["settings"]["contracts"] = ["A3"]
-        result["peers"]["dali"].update(missing=None, contracts=["A1"], cannot={"A3": "it draws nothing"})
+        result["peers"]["dali"].update(missing=None,
+                                       contracts=["A1"],
+                                       cannot={"A3": "it draws nothing"})
         text = peer_report.markdown(result, [])
         self.assertIn("| DALI | missing: it draws nothing |", text)
         self.assertNotIn("A1: u8", text)
@@ -390,8 +444,10 @@ class Reports(unittest.TestCase):
     def test_an_aim_may_compare_two_contracts_of_one_row(self):
         result = make_result()
         result["settings"]["contracts"] = ["A2", "A3"]
-        result["cells"] += [dict(row, contract="A3", img_s=row["img_s"] * 0.96) for row in result["cells"]
-                            if row["peer"] == "ours" and row["contract"] == "A2"]
+        result["cells"] += [
+            dict(row, contract="A3", img_s=row["img_s"] * 0.96) for row in result["cells"]
+            if row["peer"] == "ours" and row["contract"] == "A2"
+        ]
         found = {(row["against"], row["contract"]): row for row in peer_report.check_targets(result)
                  if row["of"] == "ours"}
         self.assertAlmostEqual(found["ours", "A3/A2"]["ratio"]["median"], 0.96)
@@ -408,18 +464,24 @@ class Reports(unittest.TestCase):
                 row["img_s"] /= 2
         with tempfile.TemporaryDirectory() as folder:
             paths = [os.path.join(folder, name) for name in ("old", "new", "cases", "broken")]
-            for path, result in zip(paths, (make_result(), slow, {"program": "p", "cases": []}, [1])):
+            for path, result in zip(paths,
+                                    (make_result(), slow, {"program": "p", "cases": []}, [1])):
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump(result, file)
             ratios = dict(compare.compare(paths[0], paths[1])[2])
             self.assertAlmostEqual(ratios["ours A1 2, img_s"], 0.5)
             self.assertAlmostEqual(ratios["torch_pillow A1 2, img_s"], 1.0)
             self.assertAlmostEqual(ratios["ours / torch_pillow A2 2"], 0.5)
-            codes = [subprocess.run([sys.executable, os.path.join(ROOT, "bench", "compare")] + words, check=False,
-                                    capture_output=True).returncode
-                     for words in ([paths[0], paths[0], "--fail-below", "0.99"],
-                                   [paths[0], paths[1], "--fail-below", "0.9"], [paths[0], paths[1]],
-                                   [paths[0], paths[2]], [paths[0], paths[3]], [paths[0], folder + "/none"])]
+            codes = [
+                subprocess.run(
+                    [sys.executable, os.path.join(ROOT, "bench", "compare")] + words,
+                    check=False,
+                    capture_output=True).returncode
+                for words in ([paths[0], paths[0], "--fail-below", "0.99"],
+                              [paths[0], paths[1], "--fail-below", "0.9"], [paths[0], paths[1]],
+                              [paths[0], paths[2]], [paths[0], paths[3]],
+                              [paths[0], folder + "/none"])
+            ]
             self.assertEqual(codes, [0, 1, 0, 2, 2, 2])
 
 
@@ -443,8 +505,10 @@ class WholeRun(unittest.TestCase):
         shutil.rmtree(self.tree)
 
     def start(self, *words):
-        command = [sys.executable, "-B", os.path.join(self.tree, "bench", "peers", "run"), "--no-build",
-                   "--data", self.data] + list(words)
+        command = [
+            sys.executable, "-B",
+            os.path.join(self.tree, "bench", "peers", "run"), "--no-build", "--data", self.data
+        ] + list(words)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def read(self):
@@ -453,13 +517,14 @@ class WholeRun(unittest.TestCase):
 
     def await_cell(self, process):
         for _ in range(600):
-            if process.poll() is not None or (os.path.exists(self.out + ".json") and self.read()["cells"]):
+            if process.poll() is not None or (os.path.exists(self.out + ".json")
+                                              and self.read()["cells"]):
                 return
             time.sleep(0.05)
 
     def test_interrupted_run_goes_on_where_it_was(self):
-        process = self.start("--rounds", "2", "--seconds", "0.2", "--workers", "1", "--contracts", "A1", "--peers",
-                             "ours,dali,light_roi", "--out", self.out)
+        process = self.start("--rounds", "2", "--seconds", "0.2", "--workers", "1", "--contracts",
+                             "A1", "--peers", "ours,dali,light_roi", "--out", self.out)
         self.await_cell(process)
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]
@@ -473,7 +538,8 @@ class WholeRun(unittest.TestCase):
         self.assertEqual([row["round"] for row in result["cells"]], [0, 1])
         self.assertEqual(result["cells"][0], before[0])
         self.assertTrue(result["complete"])
-        self.assertIn("| DALI CPU | missing: bench/peers/setup --only dali has not been run |", text)
+        self.assertIn("| DALI CPU | missing: bench/peers/setup --only dali has not been run |",
+                      text)
         self.assertIn("| ROI decode alone | missing:", text)
 
     def run_index(self, packer):
@@ -483,8 +549,8 @@ class WholeRun(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\n%s\n" % packer)
         os.chmod(path, 0o755)
-        process = self.start("--rounds", "1", "--seconds", "0.2", "--workers", "1", "--contracts", "A1", "--peers",
-                             "ours_index,ours_before", "--out", self.out)
+        process = self.start("--rounds", "1", "--seconds", "0.2", "--workers", "1", "--contracts",
+                             "A1", "--peers", "ours_index,ours_before", "--out", self.out)
         text, errors = process.communicate(timeout=120)
         self.assertEqual((process.returncode, errors), (0, ""), text)
         return text, [cell["peer"] for cell in self.read()["cells"]]
@@ -492,15 +558,18 @@ class WholeRun(unittest.TestCase):
     def test_index_is_a_pack_that_has_marks(self):
         text, rows = self.run_index('mkdir "$3"; touch "$3/index"')
         self.assertIn("| millrace, index | missing: its file could not be made: index_pack |", text)
-        self.assertIn("| millrace before | missing: bench/peers/setup --before COMMIT has not been run |", text)
+        self.assertIn(
+            "| millrace before | missing: bench/peers/setup --before COMMIT has not been run |",
+            text)
         self.assertEqual(rows, [])
         programs = os.path.join(self.tree, "build", "peers", "before")
         os.makedirs(os.path.join(programs, "bench"))
         write_fake(os.path.join(programs, "bench"), name="millrace-bench-ours")
         with open(programs + ".commit", "w", encoding="ascii") as file:
             file.write("abc1234\n")
-        text, rows = self.run_index('[ "$1 $4 $5 $6 $7" = "pack --workers 1 --encoding jpeg" ] && mkdir "$3" && '
-                                    'touch "$3/index" "$3/marks"')
+        text, rows = self.run_index(
+            '[ "$1 $4 $5 $6 $7" = "pack --workers 1 --encoding jpeg" ] && mkdir "$3" && '
+            'touch "$3/index" "$3/marks"')
         self.assertEqual(sorted(rows), ["ours_before", "ours_index"])
         self.assertIn("before at abc1234", text)
 
@@ -542,7 +611,8 @@ class OurPrograms(unittest.TestCase):
             self.assertNotIn("first_s", facts)
 
     def test_damaged_photographs_make_a_cell_void(self):
-        with open(os.path.join(self.data, sorted(os.listdir(self.data))[0], "broken.jpg"), "wb") as file:
+        with open(os.path.join(self.data,
+                               sorted(os.listdir(self.data))[0], "broken.jpg"), "wb") as file:
             file.write(b"\xff\xd8\xff")
         for program in PROGRAMS[:2]:
             with self.assertRaisesRegex(cell.CellError, "ended with status 1"):

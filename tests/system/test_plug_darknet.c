@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What docs/plug-in.md says of darknet-like trainers, on examples/plug_darknet.c: X holds what a loader of bytes gives,
- * divided by 255, in planes; y has a one for the class; an epoch shows each image once; and the trainer learns.
+ * What docs/plug-in.md says of darknet-like trainers, on examples/plug_darknet.c: X holds what a
+ * loader of bytes gives, divided by 255, in planes; y has a one for the class; an epoch shows each
+ * image once; and the trainer learns.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,13 @@ int mr_test_plug_main(int argc, char **argv);
 #include "tests/support/folder_fill.h"
 #include "tests/support/assert_words.h"
 
-enum { N_CLASSES = 3, N_EACH = 11, N_IMAGES = N_CLASSES * N_EACH, SIDE = 32, RECORD = 1 + 3 * SIDE * SIDE };
+enum {
+    N_CLASSES = 3,
+    N_EACH = 11,
+    N_IMAGES = N_CLASSES * N_EACH,
+    SIDE = 32,
+    RECORD = 1 + 3 * SIDE * SIDE
+};
 
 static char *folder;
 
@@ -44,7 +51,9 @@ static mr_loader *open_bytes(mr_dataset *dataset, const load_args *args)
     options.dtype = MR_U8;
     options.layout = MR_NCHW;
     options.num_workers = MR_NO_WORKERS;
-    assert_int_equal(mr_transform_parse("random_resized_crop(32,scale=0.25:1)+hflip(0.5)", &transform, &error), MR_OK);
+    assert_int_equal(
+        mr_transform_parse("random_resized_crop(32,scale=0.25:1)+hflip(0.5)", &transform, &error),
+        MR_OK);
     assert_ok(mr_loader_create(dataset, transform, &options, &loader, &error), &error);
     mr_transform_destroy(transform);
     return loader;
@@ -164,7 +173,8 @@ static void the_trainer_learns(void **state)
     assert_int_equal(run_plug(arguments, text, sizeof text), 0);
     assert_words(text, "epoch 0: 480 images, loss ");
     const char *last = strstr(text, "epoch 2: 480 images, loss ");
-    if (last == NULL || sscanf(last, "epoch %d: 480 images, loss %lf, right %lf %%", &epoch, &loss, &right) != 3)
+    if (last == NULL ||
+        sscanf(last, "epoch %d: 480 images, loss %lf, right %lf %%", &epoch, &loss, &right) != 3)
         fail_msg("it prints \"%s\"", text);
     if (loss > 0.3 || right < 95)
         fail_msg("after three epochs the loss is %f, %f %% are right", loss, right);

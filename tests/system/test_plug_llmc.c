@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What docs/plug-in.md says of llm.c-like trainers, on examples/plug_llmc.c: in order, one rank gets what llm.c's own
- * loader would read; several ranks share each step's tokens; and two ranks learn together. Every token of these files
- * is a different number, so that the first token identifies a window.
+ * What docs/plug-in.md says of llm.c-like trainers, on examples/plug_llmc.c: in order, one rank
+ * gets what llm.c's own loader would read; several ranks share each step's tokens; and two ranks
+ * learn together. Every token of these files is a different number, so that the first token
+ * identifies a window.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +32,10 @@ static const int n_tokens[N_SHARDS] = {24 * T + 1, 30 * T + 4, 8 * T + 2};
 static char *folder;
 static char pattern[5000];
 
-/* A token file as llm.c's scripts write them; tokens count up from first, or follow a rule below 61. */
+/*
+ * A token file as llm.c's scripts write them; tokens count up from first, or follow a rule below
+ * 61.
+ */
 static void write_shard(const char *name, int n, int first, bool rule)
 {
     static struct {
@@ -87,7 +91,10 @@ static int check_row(const DataLoader *loader, int row)
     return window;
 }
 
-/* The first two shards hold multiples of B windows, as llm.c's steps would leave nothing of them out. */
+/*
+ * The first two shards hold multiples of B windows, as llm.c's steps would leave nothing of them
+ * out.
+ */
 static void in_order_one_rank_gets_what_llmc_reads(void **state)
 {
     DataLoader loader;
@@ -164,7 +171,8 @@ static int run_child(void (*body)(char *const *argv), char *const *argv, char *t
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        if (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0 || close(ends[0]) < 0)
+        if (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0 ||
+            close(ends[0]) < 0)
             _exit(125);
         body(argv);
         _exit(126);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same (seed, epoch) gives the same bytes, however they are made. The oracle is the caller's own thread with the
- * simplest reader; every other way must give the same bytes in every array.
+ * The same (seed, epoch) gives the same bytes, however they are made. The oracle is the caller's
+ * own thread with the simplest reader; every other way must give the same bytes in every array.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,8 @@ static mr_loader_options base_options(void)
 }
 
 /* Digests of the first epochs, made one after the other by one loader. */
-static void digests_of(const char *transform, const mr_loader_options *options, uint64_t digests_out[N_EPOCHS])
+static void digests_of(const char *transform, const mr_loader_options *options,
+                       uint64_t digests_out[N_EPOCHS])
 {
     mr_loader *loader = mr_test_loader(dataset, transform, options);
     for (uint64_t e = 0; e < N_EPOCHS; e++) {
@@ -44,7 +45,8 @@ static void digests_of(const char *transform, const mr_loader_options *options, 
     mr_loader_destroy(loader);
 }
 
-static void reference(const char *transform, mr_loader_options options, uint64_t digests_out[N_EPOCHS])
+static void reference(const char *transform, mr_loader_options options,
+                      uint64_t digests_out[N_EPOCHS])
 {
     options.num_workers = MR_NO_WORKERS;
     options.reader = MR_READER_PREAD;
@@ -52,15 +54,16 @@ static void reference(const char *transform, mr_loader_options options, uint64_t
     assert_true(digests_out[0] != digests_out[1]);
 }
 
-static void assert_same(const char *transform, const mr_loader_options *options, const uint64_t expected[N_EPOCHS])
+static void assert_same(const char *transform, const mr_loader_options *options,
+                        const uint64_t expected[N_EPOCHS])
 {
     uint64_t got[N_EPOCHS];
     digests_of(transform, options, got);
     for (int e = 0; e < N_EPOCHS; e++)
         if (got[e] != expected[e])
-            fail_msg("epoch %d: digest %016llx, expected %016llx (workers %u, start %d, reader %d)", e,
-                     (unsigned long long)got[e], (unsigned long long)expected[e], options->num_workers, options->start,
-                     options->reader);
+            fail_msg("epoch %d: digest %016llx, expected %016llx (workers %u, start %d, reader %d)",
+                     e, (unsigned long long)got[e], (unsigned long long)expected[e],
+                     options->num_workers, options->start, options->reader);
 }
 
 static void bytes_do_not_depend_on_the_number_of_workers(void **state)
@@ -77,10 +80,12 @@ static void bytes_do_not_depend_on_the_number_of_workers(void **state)
 }
 
 /* Image operations before a crop, behind it, and in structures. */
-#define IMAGE_OPS                                                                                                      \
-    "equalize(0.3)+random_resized_crop(48)+hflip+random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+random_grayscale(0."  \
-    "2)+"                                                                                                              \
-    "random_choice(adjust_sharpness(2,1),posterize(3,1)+autocontrast(1),random_order(invert,solarize(100)))+"          \
+#define IMAGE_OPS                                                                                  \
+    "equalize(0.3)+random_resized_crop(48)+hflip+random_apply(color_jitter(0.8,0.8,0.8,0.2),0.8)+" \
+    "random_grayscale(0."                                                                          \
+    "2)+"                                                                                          \
+    "random_choice(adjust_sharpness(2,1),posterize(3,1)+autocontrast(1),random_order(invert,"      \
+    "solarize(100)))+"                                                                             \
     "random_apply(gaussian_blur(5),0.5)+pil_gaussian_blur(0.1:2)+trivial_augment_wide(bilinear)"
 
 static void image_operations_do_not_depend_on_workers_and_readers(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cache of the members of tar shards, in both forms: the bytes are those without it, while it fills, from it, when
- * workers are killed, and after a shard was replaced. The oracle is the same dataset without a cache, loaded in the
- * caller's own thread.
+ * A cache of the members of tar shards, in both forms: the bytes are those without it, while it
+ * fills, from it, when workers are killed, and after a shard was replaced. The oracle is the same
+ * dataset without a cache, loaded in the caller's own thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,12 +37,21 @@
 #endif
 
 /* The last of each shard is progressive, and has no marks. */
-enum { N_SHARDS = 3, N_EACH = 8, N = N_SHARDS * N_EACH, N_MARKED = N - N_SHARDS, IMAGE_BYTES = 20000 };
+enum {
+    N_SHARDS = 3,
+    N_EACH = 8,
+    N = N_SHARDS * N_EACH,
+    N_MARKED = N - N_SHARDS,
+    IMAGE_BYTES = 20000
+};
 
 static char *folder;
 static char cache[4096];
 
-/* All images have the same size, so that another shard may have the same places. Old, so that the cache trusts it. */
+/*
+ * All images have the same size, so that another shard may have the same places. Old, so that the
+ * cache trusts it.
+ */
 static void write_shard(int s, uint32_t seed, int seconds)
 {
     struct mr_test_shard shard = {0};
@@ -50,8 +59,11 @@ static void write_shard(int s, uint32_t seed, int seconds)
     static uint8_t bytes[IMAGE_BYTES];
     const struct timespec times[2] = {{.tv_sec = 1700000000}, {.tv_sec = 1700000000 + seconds}};
     for (int i = 0; i < N_EACH; i++) {
-        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){
-            .width = 90, .height = 120, .seed = seed + (uint32_t)i, .progressive = i == N_EACH - 1});
+        struct mr_test_image image =
+            mr_test_jpeg(&(struct mr_test_jpeg){.width = 90,
+                                                .height = 120,
+                                                .seed = seed + (uint32_t)i,
+                                                .progressive = i == N_EACH - 1});
         assert_true(image.len <= IMAGE_BYTES);
         memset(bytes, 0, sizeof bytes);
         memcpy(bytes, image.bytes, image.len);
@@ -117,7 +129,10 @@ static uint64_t oracle(mr_dataset *shards, uint64_t number)
     return digest;
 }
 
-/* Two epochs of one loader, with a worker killed before each where kills is set. Returns the samples from the cache. */
+/*
+ * Two epochs of one loader, with a worker killed before each where kills is set. Returns the
+ * samples from the cache.
+ */
 static uint64_t run_epochs(mr_dataset *shards, uint32_t workers, mr_cache_form form, bool kills)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
@@ -151,7 +166,8 @@ static void fill(mr_dataset *shards, mr_cache_form form)
     for (int i = 0; i < 20; i++) {
         run_epochs(shards, MR_NO_WORKERS, form, false);
         mr_cache_report report = census(shards);
-        if ((form == MR_CACHE_FORM_INDEX ? report.n_filled_index : report.n_filled) == n_entries(form))
+        if ((form == MR_CACHE_FORM_INDEX ? report.n_filled_index : report.n_filled) ==
+            n_entries(form))
             return;
     }
     fail_msg("the cache was not filled");
@@ -165,8 +181,10 @@ static void bits_are_the_same_while_it_fills_and_from_it(void **state)
     mr_dataset *shards = open_shards();
     for (size_t f = 0; f < 2; f++) {
         fill(shards, forms[f]);
-        assert_int_equal(run_epochs(shards, MR_NO_WORKERS, forms[f], false), 2 * n_entries(forms[f]));
-        assert_true(run_epochs(shards, 2, forms[f], false) >= 2 * n_entries(forms[f])); /* workers are ahead */
+        assert_int_equal(run_epochs(shards, MR_NO_WORKERS, forms[f], false),
+                         2 * n_entries(forms[f]));
+        /* workers are ahead */
+        assert_true(run_epochs(shards, 2, forms[f], false) >= 2 * n_entries(forms[f]));
     }
     mr_dataset_destroy(shards);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole epochs over tar shards. The oracle is a list of the same images, as files, in the order of the members: the
- * order, the pixels and the labels must be the same, however the shards are read.
+ * Whole epochs over tar shards. The oracle is a list of the same images, as files, in the order of
+ * the members: the order, the pixels and the labels must be the same, however the shards are read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,10 +37,13 @@ static void add_image(struct mr_test_shard *shard, int i, FILE *list)
     char name[64], label[16];
     struct mr_test_image image;
     if (i % 9 == 4)
-        image = mr_test_png(&(struct mr_test_png){.width = 40 + (uint32_t)i, .height = 50, .colour_type = 2});
+        image = mr_test_png(
+            &(struct mr_test_png){.width = 40 + (uint32_t)i, .height = 50, .colour_type = 2});
     else
-        image = mr_test_jpeg(&(struct mr_test_jpeg){
-            .width = 60 + (uint32_t)i, .height = 120 - (uint32_t)i, .seed = (uint32_t)i, .progressive = i % 5 == 0});
+        image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 60 + (uint32_t)i,
+                                                    .height = 120 - (uint32_t)i,
+                                                    .seed = (uint32_t)i,
+                                                    .progressive = i % 5 == 0});
     snprintf(name, sizeof name, "%03d.%s", i, i % 9 == 4 ? "png" : "jpg");
     mr_test_folder_write(folder, name, image.bytes, image.len);
     fprintf(list, "%s\t%d\n", name, i * 3);
@@ -127,7 +130,10 @@ static void bits_are_those_of_files_whatever_reads_them(void **state)
     }
 }
 
-/* The rest of an epoch after three batches of 8 at world 2, at another world, from one dataset to the other. */
+/*
+ * The rest of an epoch after three batches of 8 at world 2, at another world, from one dataset to
+ * the other.
+ */
 static struct mr_test_epoch take_rest(mr_dataset *first, mr_dataset *second, uint32_t workers)
 {
     mr_loader_options o = base_options();
@@ -155,7 +161,8 @@ static struct mr_test_epoch take_rest(mr_dataset *first, mr_dataset *second, uin
 static void resuming_in_mid_epoch_with_another_world_is_exact(void **state)
 {
     (void)state;
-    struct mr_test_epoch x = take_rest(files, files, MR_NO_WORKERS), y = take_rest(shards, shards, 2);
+    struct mr_test_epoch x = take_rest(files, files, MR_NO_WORKERS),
+                         y = take_rest(shards, shards, 2);
     assert_int_equal(x.n_samples, y.n_samples);
     assert_true(x.n_samples > N / 4);
     assert_memory_equal(x.indices, y.indices, x.n_samples * sizeof *x.indices);
@@ -199,7 +206,8 @@ static void a_pack_of_shards_has_their_names_and_bits(void **state)
         assert_string_equal(dir, "t-01.tar/014.jpg");
         mr_loader_options o = base_options();
         o.num_workers = MR_NO_WORKERS;
-        mr_loader *a = mr_test_loader(shards, "train:48", &o), *b = mr_test_loader(pack, "train:48", &o);
+        mr_loader *a = mr_test_loader(shards, "train:48", &o),
+                  *b = mr_test_loader(pack, "train:48", &o);
         expect_same_epoch(a, b, 0);
         mr_loader_destroy(a);
         mr_loader_destroy(b);
@@ -235,7 +243,10 @@ static void labels_of_shards_are_in_the_fingerprint(void **state)
     assert_true(prints[0] != prints[2]);
 }
 
-/* The sampler, whose orders are compared with torch's own elsewhere, is asked for the order over all members. */
+/*
+ * The sampler, whose orders are compared with torch's own elsewhere, is asked for the order over
+ * all members.
+ */
 static void orders_are_those_of_a_distributed_sampler_over_the_members(void **state)
 {
     (void)state;
@@ -267,7 +278,10 @@ static void orders_are_those_of_a_distributed_sampler_over_the_members(void **st
     }
 }
 
-/* Rewritten at the same places: an image would come with the label of another, if its shard were taken for the old. */
+/*
+ * Rewritten at the same places: an image would come with the label of another, if its shard were
+ * taken for the old.
+ */
 static void a_shard_that_changed_since_it_was_opened_is_damage(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Further members of tar shards (?keep=) as ragged arrays of batches. The oracle is the text that each sample's member
- * was written with.
+ * Further members of tar shards (?keep=) as ragged arrays of batches. The oracle is the text that
+ * each sample's member was written with.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,10 @@ enum { N_SHARDS = 3, N_EACH = 11, N = N_SHARDS * N_EACH, MAX_TXT = 64, MAX_JSON 
 
 static char *folder;
 
-/* The caption of sample i: none, an empty one, a longer one; that of LONG is above the maximum. False: none. */
+/*
+ * The caption of sample i: none, an empty one, a longer one; that of LONG is above the maximum.
+ * False: none.
+ */
 static bool write_caption(int i, char text[128])
 {
     text[0] = '\0';
@@ -55,8 +58,8 @@ static bool write_caption(int i, char text[128])
 static void add_sample(struct mr_test_shard *shard, int i)
 {
     char name[64], text[128];
-    struct mr_test_image image =
-        mr_test_jpeg(&(struct mr_test_jpeg){.width = 40, .height = 30 + (uint32_t)i, .seed = (uint32_t)i});
+    struct mr_test_image image = mr_test_jpeg(
+        &(struct mr_test_jpeg){.width = 40, .height = 30 + (uint32_t)i, .seed = (uint32_t)i});
     snprintf(name, sizeof name, "%03d.txt", i);
     if (write_caption(i, text))
         mr_test_shard_add_text(shard, name, text);
@@ -243,8 +246,9 @@ static void a_member_above_its_maximum_is_damage_and_has_a_name(void **state)
     mr_loader *loader = mr_test_loader(shards, "train:24", &o);
     struct mr_test_epoch epoch = mr_test_epoch_run(loader, 0);
     assert_int_equal(epoch.n_failures, 1);
-    assert_words(epoch.first_error.text,
-                 "t-01.tar/017.jpg (index 17): its member 'txt' has 100 bytes, above the maximum of 64");
+    assert_words(
+        epoch.first_error.text,
+        "t-01.tar/017.jpg (index 17): its member 'txt' has 100 bytes, above the maximum of 64");
     mr_test_epoch_free(&epoch);
     mr_loader_destroy(loader);
     mr_dataset_destroy(shards);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of epochs over 50 tar shards of 200 samples, against torch's DistributedSampler over their members, whose
- * sequences were recorded as digests. Labels and pixels show which member really came.
+ * The order of epochs over 50 tar shards of 200 samples, against torch's DistributedSampler over
+ * their members, whose sequences were recorded as digests. Labels and pixels show which member
+ * really came.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +25,13 @@ enum { N_SHARDS = 50, N_EACH = 200, N = N_SHARDS * N_EACH, N_EPOCHS = 3, N_WORLD
 enum { N_KINDS = 64 }; /* different images: sample i has the i % N_KINDS-th */
 
 /*
- * FNV-1a of the indices as little-endian int64, by torch 2.15:
- * DistributedSampler(range(10000), num_replicas, rank, shuffle=True, seed=9) after set_epoch(epoch).
+ * FNV-1a of the indices as little-endian int64, by torch 2.15: DistributedSampler(range(10000),
+ * num_replicas, rank, shuffle=True, seed=9) after set_epoch(epoch).
  */
 static const uint64_t torch_orders[N_WORLDS][N_EPOCHS][N_WORLDS] = {
-    {{UINT64_C(0x1a9e2b9d0b5c3449)}, {UINT64_C(0xc4be2ba4cdf26b99)}, {UINT64_C(0xc2e4ecca271e2139)}},
+    {{UINT64_C(0x1a9e2b9d0b5c3449)},
+     {UINT64_C(0xc4be2ba4cdf26b99)},
+     {UINT64_C(0xc2e4ecca271e2139)}},
     {{UINT64_C(0xbd9027b64d779702), UINT64_C(0x7e1a65f91af9f97a)},
      {UINT64_C(0x042aebcd0cf56b66), UINT64_C(0x5337529cdf926d36)},
      {UINT64_C(0xfc1f02ea115ba324), UINT64_C(0x4af0331902513fd0)}},
@@ -108,7 +111,8 @@ static uint64_t take_rest(mr_loader *loader, uint64_t hash)
 {
     mr_batch *batch;
     while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
-        const int64_t *index = mr_batch_data(batch, "index"), *label = mr_batch_data(batch, "label");
+        const int64_t *index = mr_batch_data(batch, "index"),
+                      *label = mr_batch_data(batch, "label");
         const mr_array *image = mr_batch_array(batch, "image");
         for (uint32_t i = 0; i < mr_batch_size(batch); i++) {
             check_sample(index[i], label[i], ((const uint8_t *)image->data)[i * image->strides[0]]);
@@ -183,7 +187,10 @@ static void a_resumed_epoch_ends_as_that_of_torch(void **state)
     mr_loader_destroy(loader);
 }
 
-/* One rank of two goes on where three stopped: what they had is not given again, and the rest all is. */
+/*
+ * One rank of two goes on where three stopped: what they had is not given again, and the rest all
+ * is.
+ */
 static void a_resumed_epoch_with_another_world_gives_the_rest_once(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training example as a program: it learns; one, two and four ranks get the same weights; and a run that a signal
- * stops continues where it was. test_training_modes.c tests several devices in one process. The machine may have a GPU,
- * so the CPU is asked for here.
+ * The training example as a program: it learns; one, two and four ranks get the same weights; and a
+ * run that a signal stops continues where it was. test_training_modes.c tests several devices in
+ * one process. The machine may have a GPU, so the CPU is asked for here.
  */
 #include <errno.h>
 #include <math.h>
@@ -77,8 +77,9 @@ static void it_learns_from_mixed_and_repeated_pictures(void **state)
 {
     (void)state;
     training_pictures(600, 100);
-    struct training_line line = learn(6, "--batch-size=16 --repeat=2 "
-                                         "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
+    struct training_line line =
+        learn(6, "--batch-size=16 --repeat=2 "
+                 "--transform=cifar+random_erasing(0.25)+mixup_or_cutmix(0.2,1)");
     assert_true(line.test_accuracy >= 0.6 || mr_test_is_sanitized()); /* chance is 0.1 */
 }
 
@@ -106,10 +107,12 @@ static void four_ranks_learn_as_well_as_one_process(void **state)
     (void)state;
     need_gloo();
     training_pictures(400, 200);
-    struct training_run *one = training_new("one", 1, options), *four = training_new("four", 4, options);
+    struct training_run *one = training_new("one", 1, options),
+                        *four = training_new("four", 4, options);
     training_run(one);
     training_run(four);
-    double a = training_last_line(one, 4).test_accuracy, b = training_last_line(four, 4).test_accuracy;
+    double a = training_last_line(one, 4).test_accuracy,
+           b = training_last_line(four, 4).test_accuracy;
     print_message("test accuracy %.1f %% and %.1f %%\n", 100 * a, 100 * b);
     assert_true(a > 0.6 && fabs(a - b) <= 0.03);
     free(one);
@@ -130,15 +133,16 @@ static void ranks_test_the_same_weights_alike(void **state)
     (void)state;
     need_gloo();
     training_pictures(100, n);
-    struct training_run *trained = training_new("trained", 1, "--epochs=1 --batch-size=20 --dtype=f64 --device=host");
+    struct training_run *trained =
+        training_new("trained", 1, "--epochs=1 --batch-size=20 --dtype=f64 --device=host");
     struct training_line one = {0};
 
     training_run(trained);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char options[600];
         snprintf(options, sizeof options,
-                 "--epochs=0 --batch-size=20 --dtype=f64 --device=host --resume=%s/best.ckpt%s%s", trained->out,
-                 *cases[i].options ? " " : "", cases[i].options);
+                 "--epochs=0 --batch-size=20 --dtype=f64 --device=host --resume=%s/best.ckpt%s%s",
+                 trained->out, *cases[i].options ? " " : "", cases[i].options);
         struct training_run *run = training_new(cases[i].name, cases[i].n_ranks, options);
         training_run(run);
         struct training_line line = training_last_line(run, 1);
@@ -155,7 +159,8 @@ static void expect_to_continue(uint32_t n_ranks, int signal_number)
     training_pictures(160, 20);
     int n_epochs = mr_test_is_sanitized() ? 4 : 6; /* it is stopped in the second, most likely */
     char options[200], more[600];
-    snprintf(options, sizeof options, "--epochs=%d --batch-size=8 --dtype=f64 --workers=0 --device=host", n_epochs);
+    snprintf(options, sizeof options,
+             "--epochs=%d --batch-size=8 --dtype=f64 --workers=0 --device=host", n_epochs);
     struct training_run *whole = training_new("whole", n_ranks, options), *rest;
     struct training_run *part = training_new("part", n_ranks, options);
 
@@ -165,8 +170,10 @@ static void expect_to_continue(uint32_t n_ranks, int signal_number)
     rest = training_new("rest", n_ranks, more);
     training_run(rest);
     assert_true(training_difference(whole, rest) == 0);
-    assert_true(training_last_line(whole, n_epochs).test_loss ==
-                training_last_line(rest, n_epochs - (int)training_last_line(part, TRAINING_ANY).epoch).test_loss);
+    assert_true(
+        training_last_line(whole, n_epochs).test_loss ==
+        training_last_line(rest, n_epochs - (int)training_last_line(part, TRAINING_ANY).epoch)
+            .test_loss);
     free(whole);
     free(part);
     free(rest);
@@ -191,7 +198,9 @@ static void a_wrong_checkpoint_is_named(void **state)
 
     (void)state;
     training_pictures(20, 20);
-    struct training_run *trained = training_new("trained", 1, "--epochs=1 --batch-size=20 --device=host"), *run;
+    struct training_run *trained =
+                            training_new("trained", 1, "--epochs=1 --batch-size=20 --device=host"),
+                        *run;
     training_run(trained);
     snprintf(path, sizeof path, "%s/last.ckpt", trained->out);
     assert_int_equal(truncate(path, 100000), 0);
@@ -215,20 +224,23 @@ static void make_split(const char *split)
 /* 17 of 18 photographs count, on whatever ranks they are. */
 static void damaged_photographs_add_nothing(void **state)
 {
-    const char *options = "--epochs=2 --batch-size=4 --dtype=f64 --workers=0 --lr=0.001 --device=host";
+    const char *options =
+        "--epochs=2 --batch-size=4 --dtype=f64 --workers=0 --lr=0.001 --device=host";
 
     (void)state;
     make_split("train");
     make_split("val");
     mr_test_folder_write(training_folder(), "train/class_1/003.jpg", "text", 4);
-    struct training_run *one = training_new("one", 1, options), *two = training_new("two", 2, options);
+    struct training_run *one = training_new("one", 1, options),
+                        *two = training_new("two", 2, options);
     one->argv[0] = two->argv[0] = MR_TEST_TRAIN_FOLDER;
     training_run(one);
     double share = training_last_line(one, 2).accuracy * 17;
     assert_true(fabs(share - round(share)) < 1e-9);
-    struct training_run *parts = training_new("parts", 1,
-                                              "--epochs=2 --batch-size=4 --dtype=f64 --workers=0 --lr=0.001 "
-                                              "--mode=dp-loss --devices=host:0,host:1");
+    struct training_run *parts =
+        training_new("parts", 1,
+                     "--epochs=2 --batch-size=4 --dtype=f64 --workers=0 --lr=0.001 "
+                     "--mode=dp-loss --devices=host:0,host:1");
     parts->argv[0] = MR_TEST_TRAIN_FOLDER;
     training_run(parts);
     assert_true(fabs(training_last_line(one, 2).loss - training_last_line(parts, 2).loss) < 1e-9);
@@ -236,7 +248,8 @@ static void damaged_photographs_add_nothing(void **state)
     if (MR_TEST_GLOO) {
         training_run(two);
         assert_true(fabs(training_last_line(one, 2).loss - training_last_line(two, 2).loss) < 1e-9);
-        assert_true(fabs(training_last_line(one, 2).test_loss - training_last_line(two, 2).test_loss) < 1e-9);
+        assert_true(fabs(training_last_line(one, 2).test_loss -
+                         training_last_line(two, 2).test_loss) < 1e-9);
     }
     free(one);
     free(two);
@@ -250,8 +263,10 @@ int main(void)
         cmocka_unit_test_teardown(a_stopped_run_goes_on_with_the_same_bits, training_teardown),
         cmocka_unit_test_teardown(a_wrong_checkpoint_is_named, training_teardown),
         cmocka_unit_test_teardown(damaged_photographs_add_nothing, training_teardown),
-        cmocka_unit_test_teardown(ranks_come_to_the_weights_of_one_process_in_f64, training_teardown),
-        cmocka_unit_test_teardown(ranks_come_to_the_weights_of_one_process_in_f32, training_teardown),
+        cmocka_unit_test_teardown(ranks_come_to_the_weights_of_one_process_in_f64,
+                                  training_teardown),
+        cmocka_unit_test_teardown(ranks_come_to_the_weights_of_one_process_in_f32,
+                                  training_teardown),
         cmocka_unit_test_teardown(four_ranks_learn_as_well_as_one_process, training_teardown),
         cmocka_unit_test_teardown(ranks_test_the_same_weights_alike, training_teardown),
         cmocka_unit_test_teardown(stopped_ranks_go_on_with_the_same_bits, training_teardown),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training example on several devices: every mode gets the weights of one process on one device, on the host's
- * devices and on those of the double of the CUDA runtime, where ranks reduce over the double of NCCL. 49 or 33 pictures
- * in batches of 16 leave a last one, which one device gets and the others do not.
+ * The training example on several devices: every mode gets the weights of one process on one
+ * device, on the host's devices and on those of the double of the CUDA runtime, where ranks reduce
+ * over the double of NCCL. 49 or 33 pictures in batches of 16 leave a last one, which one device
+ * gets and the others do not.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 
 #define COMMON "--epochs=2 --batch-size=16 --dtype=f64 --workers=0 "
 
-static struct training_run *run_on(const char *program, const char *name, uint32_t n_ranks, const char *options)
+static struct training_run *run_on(const char *program, const char *name, uint32_t n_ranks,
+                                   const char *options)
 {
     struct training_run *run = training_new(name, n_ranks, options);
 
@@ -46,11 +48,15 @@ static void modes_come_to_the_weights_of_one_device(void **state)
     struct training_run *one = run_one(), *run;
 
     run = run_on(MR_TEST_TRAIN, "dp", 1, COMMON "--mode=dp --devices=host:0,host:1");
-    assert_true(training_said(run, "memory on host:0: network ") && training_said(run, "memory on host:1: network "));
+    assert_true(training_said(run, "memory on host:0: network ") &&
+                training_said(run, "memory on host:1: network "));
     expect_weights_of(one, run);
-    expect_weights_of(one, run_on(MR_TEST_TRAIN, "dp3", 1, COMMON "--mode=dp --devices=host:2,host:0,host:5"));
-    expect_weights_of(one, run_on(MR_TEST_TRAIN, "dp-loss", 1, COMMON "--mode=dp-loss --devices=host:0,host:1,host:2"));
-    expect_weights_of(one, run_on(MR_TEST_TRAIN, "mp", 1, COMMON "--mode=mp --devices=host:0,host:1"));
+    expect_weights_of(
+        one, run_on(MR_TEST_TRAIN, "dp3", 1, COMMON "--mode=dp --devices=host:2,host:0,host:5"));
+    expect_weights_of(one, run_on(MR_TEST_TRAIN, "dp-loss", 1,
+                                  COMMON "--mode=dp-loss --devices=host:0,host:1,host:2"));
+    expect_weights_of(one,
+                      run_on(MR_TEST_TRAIN, "mp", 1, COMMON "--mode=mp --devices=host:0,host:1"));
     free(one);
 }
 
@@ -59,7 +65,8 @@ static void a_run_that_was_stopped_goes_on_in_another_mode(void **state)
 {
     int n_epochs = mr_test_is_sanitized() ? 4 : 6;
     char options[100], text[700];
-    snprintf(options, sizeof options, "--epochs=%d --batch-size=8 --dtype=f64 --workers=0 ", n_epochs);
+    snprintf(options, sizeof options, "--epochs=%d --batch-size=8 --dtype=f64 --workers=0 ",
+             n_epochs);
 
     (void)state;
     training_pictures(161, 21);
@@ -71,9 +78,12 @@ static void a_run_that_was_stopped_goes_on_in_another_mode(void **state)
     snprintf(text, sizeof text, "%s--device=host --resume=%s/last.ckpt", options, part->out);
     expect_weights_of(whole, run_on(MR_TEST_TRAIN, "rest", 1, text));
     snprintf(text, sizeof text,
-             "--epochs=0 --dtype=f64 --workers=0 --mode=dp --devices=host:0,host:1 --resume=%s/last.ckpt", whole->out);
+             "--epochs=0 --dtype=f64 --workers=0 --mode=dp --devices=host:0,host:1 "
+             "--resume=%s/last.ckpt",
+             whole->out);
     struct training_run *tested = run_on(MR_TEST_TRAIN, "tested", 1, text);
-    double a = training_last_line(whole, n_epochs).test_loss, b = training_last_line(tested, 1).test_loss;
+    double a = training_last_line(whole, n_epochs).test_loss,
+           b = training_last_line(tested, 1).test_loss;
     assert_true(a - b < 1e-12 && b - a < 1e-12);
     free(tested);
     free(whole);
@@ -115,7 +125,10 @@ static void set_double(const char *options)
     assert_int_equal(setenv("MR_CUDA_DOUBLE", options, 1), 0);
 }
 
-/* The double ends a program with a status that is not 0 when accesses are unordered or something is left over. */
+/*
+ * The double ends a program with a status that is not 0 when accesses are unordered or something is
+ * left over.
+ */
 static void modes_on_gpus_come_to_the_weights_of_the_host(void **state)
 {
     (void)state;
@@ -127,11 +140,12 @@ static void modes_on_gpus_come_to_the_weights_of_the_host(void **state)
     assert_true(training_said(run, "memory on cuda:0: network "));
     expect_weights_of(one, run);
     run = run_on(MR_TEST_DOUBLE_TRAIN, "gpu-dp", 1, COMMON "--mode=dp");
-    assert_true(training_said(run, "memory on cuda:0: network ") && training_said(run, "memory on cuda:1: network "));
+    assert_true(training_said(run, "memory on cuda:0: network ") &&
+                training_said(run, "memory on cuda:1: network "));
     expect_weights_of(one, run);
     set_double("devices=2,policy=late");
-    expect_weights_of(one,
-                      run_on(MR_TEST_DOUBLE_TRAIN, "gpu-dp-loss", 1, COMMON "--mode=dp-loss --devices=cuda:1,cuda:0"));
+    expect_weights_of(one, run_on(MR_TEST_DOUBLE_TRAIN, "gpu-dp-loss", 1,
+                                  COMMON "--mode=dp-loss --devices=cuda:1,cuda:0"));
     expect_weights_of(one, run_on(MR_TEST_DOUBLE_TRAIN, "gpu-mp", 1, COMMON "--mode=mp"));
     free(one);
 }
@@ -160,7 +174,8 @@ static void ranks_on_gpus_come_to_the_weights_of_the_host(void **state)
     assert_true(a.accuracy == b.accuracy && a.test_accuracy == b.test_accuracy);
     assert_true(a.test_loss - b.test_loss < 1e-9 && b.test_loss - a.test_loss < 1e-9);
     expect_weights_of(one, run);
-    run = run_on(MR_TEST_DOUBLE_TRAIN, "nccl-1", 1, COMMON "--device=cuda:0 --backend=nccl --eval=rank0");
+    run = run_on(MR_TEST_DOUBLE_TRAIN, "nccl-1", 1,
+                 COMMON "--device=cuda:0 --backend=nccl --eval=rank0");
     assert_true(training_said(run, "world size 1 (nccl)"));
     expect_weights_of(one, run);
     free(one);
@@ -169,7 +184,8 @@ static void ranks_on_gpus_come_to_the_weights_of_the_host(void **state)
 static void stopped_ranks_on_gpus_go_on_with_the_same_bits(void **state)
 {
     char options[100], text[700];
-    snprintf(options, sizeof options, "--epochs=%d --batch-size=2 --workers=0 --device=cuda:local --eval=rank0",
+    snprintf(options, sizeof options,
+             "--epochs=%d --batch-size=2 --workers=0 --device=cuda:local --eval=rank0",
              mr_test_is_sanitized() ? 3 : 5);
 
     (void)state;
@@ -194,12 +210,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(modes_come_to_the_weights_of_one_device, training_teardown),
-        cmocka_unit_test_teardown(a_run_that_was_stopped_goes_on_in_another_mode, training_teardown),
+        cmocka_unit_test_teardown(a_run_that_was_stopped_goes_on_in_another_mode,
+                                  training_teardown),
         cmocka_unit_test_teardown(what_cannot_be_is_one_line_of_words, training_teardown),
 #ifdef MR_TEST_DOUBLE_TRAIN
         cmocka_unit_test_teardown(modes_on_gpus_come_to_the_weights_of_the_host, training_teardown),
         cmocka_unit_test_teardown(ranks_on_gpus_come_to_the_weights_of_the_host, training_teardown),
-        cmocka_unit_test_teardown(stopped_ranks_on_gpus_go_on_with_the_same_bits, training_teardown),
+        cmocka_unit_test_teardown(stopped_ranks_on_gpus_go_on_with_the_same_bits,
+                                  training_teardown),
 #endif
     };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker process's name, group, nice level, CPUs, signals and descriptors, whatever the host's are. */
+/*
+ * A worker process's name, group, nice level, CPUs, signals and descriptors, whatever the host's
+ * are.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +93,8 @@ static void nice_level_and_affinity_are_as_asked_for(void **state)
     o.n_affinity_cpus = 1;
     mr_loader *loader = one_worker(&o, &pid);
     int nice = getpriority(PRIO_PROCESS, 0) + 7;
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), nice < 19 ? nice : 19); /* no level is higher */
+    /* no level is higher */
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)pid), nice < 19 ? nice : 19);
     assert_int_equal(sched_getaffinity(pid, sizeof set, &set), 0);
     assert_int_equal(CPU_COUNT(&set), 1);
     assert_true(CPU_ISSET(last, &set));

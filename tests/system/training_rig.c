@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and watches training programs. A run that is killed must take its ranks along, so each process ends with the
- * one that started it.
+ * Starts and watches training programs. A run that is killed must take its ranks along, so each
+ * process ends with the one that started it.
  */
 #include "tests/system/training_rig.h"
 
@@ -38,8 +38,8 @@ static int draw_noise(int limit)
 }
 
 /*
- * Stripes, upright or level, of five widths; colours, phase and noise say nothing of the class, and a flip does not
- * change it.
+ * Stripes, upright or level, of five widths; colours, phase and noise say nothing of the class, and
+ * a flip does not change it.
  */
 static void draw_picture(uint8_t *record, int label)
 {
@@ -50,7 +50,8 @@ static void draw_picture(uint8_t *record, int label)
     for (int c = 0; c < 3; c++) {
         for (int i = 0; i < PIXELS; i++) {
             int along = label % 2 ? i / SIDE : i % SIDE;
-            int value = 30 + ((along + phase) % period < period / 2 ? bright[c] : 0) + draw_noise(60);
+            int value =
+                30 + ((along + phase) % period < period / 2 ? bright[c] : 0) + draw_noise(60);
             record[1 + c * PIXELS + i] = (uint8_t)value;
         }
     }
@@ -119,7 +120,8 @@ struct training_run *training_new(const char *name, uint32_t n_ranks, const char
     snprintf(run->log, sizeof run->log, "%s/log-%s", folder, name);
     snprintf(run->data_option, sizeof run->data_option, "--data=%s", folder);
     snprintf(run->out_option, sizeof run->out_option, "--out=%s", run->out);
-    assert_in_range(snprintf(run->options, sizeof run->options, "%s", options), 1, sizeof run->options - 1);
+    assert_in_range(snprintf(run->options, sizeof run->options, "%s", options), 1,
+                    sizeof run->options - 1);
     add_argument(run, MR_TEST_TRAIN);
     add_argument(run, run->data_option);
     add_argument(run, run->out_option);
@@ -215,8 +217,8 @@ struct training_line training_last_line(const struct training_run *run, int n)
     snprintf(path, sizeof path, "%s/log.tsv", run->out);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    while (fscanf(file, "%ld %lf %lf %lf %lf %lf", &line.epoch, &line.loss, &line.accuracy, &line.test_loss,
-                  &line.test_accuracy, &line.seconds) == 6)
+    while (fscanf(file, "%ld %lf %lf %lf %lf %lf", &line.epoch, &line.loss, &line.accuracy,
+                  &line.test_loss, &line.test_accuracy, &line.seconds) == 6)
         n_lines++;
     fclose(file);
     if (n != TRAINING_ANY)
@@ -282,7 +284,10 @@ double training_difference(const struct training_run *a, const struct training_r
     return most;
 }
 
-/* Run until the first epoch is through, then stop by a signal. Returns whether that was in the middle of an epoch. */
+/*
+ * Run until the first epoch is through, then stop by a signal. Returns whether that was in the
+ * middle of an epoch.
+ */
 bool training_stop(const struct training_run *run, int signal_number)
 {
     char log[340];

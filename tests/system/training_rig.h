@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the training examples as programs, on pictures made here in CIFAR-10's file format. All weights of the
- * checkpoint are compared, because losses can agree by chance.
+ * Runs the training examples as programs, on pictures made here in CIFAR-10's file format. All
+ * weights of the checkpoint are compared, because losses can agree by chance.
  */
 #ifndef TESTS_SYSTEM_TRAINING_RIG_H
 #define TESTS_SYSTEM_TRAINING_RIG_H
@@ -58,7 +58,10 @@ bool training_said(const struct training_run *run, const char *words);
 struct training_line training_last_line(const struct training_run *run, int n);
 /* Was last.ckpt written in the middle of an epoch? */
 bool training_is_in_epoch(const struct training_run *run);
-/* Start, stop by a signal when the first epoch is through. Returns whether that was in the middle of an epoch. */
+/*
+ * Start, stop by a signal when the first epoch is through. Returns whether that was in the middle
+ * of an epoch.
+ */
 bool training_stop(const struct training_run *run, int signal_number);
 /* The largest difference between the weights, or velocities, of two runs. */
 double training_difference(const struct training_run *a, const struct training_run *b);

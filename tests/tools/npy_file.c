@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads .npy files, version 1.0. The header must be one that Python's literal parser accepts, as NumPy writes it. */
+/*
+ * Reads .npy files, version 1.0. The header must be one that Python's literal parser accepts, as
+ * NumPy writes it.
+ */
 #include "tests/tools/npy_file.h"
 
 #include <inttypes.h>

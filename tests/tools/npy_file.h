@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads .npy files in tests, by the format's description and not by our writer. A wrong file fails the test. */
+/*
+ * Reads .npy files in tests, by the format's description and not by our writer. A wrong file fails
+ * the test.
+ */
 #ifndef TESTS_TOOLS_NPY_FILE_H
 #define TESTS_TOOLS_NPY_FILE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the command. Its outputs go to files in the working directory and not to pipes, so that neither can block the
- * other.
+ * Runs the command. Its outputs go to files in the working directory and not to pipes, so that
+ * neither can block the other.
  */
 #include "tests/tools/run_command.h"
 
@@ -67,7 +67,8 @@ static void start_command(const char *stdout_path, const char *const *args)
     _exit(127);
 }
 
-void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned interrupt_ms, const char *const *args)
+void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned interrupt_ms,
+                       const char *const *args)
 {
     mr_run_command_signal(run, stdout_path, interrupt_ms > 0 ? SIGINT : 0, interrupt_ms, args);
 }
@@ -96,8 +97,8 @@ static pid_t begin_command(struct mr_run *run, const char *stdout_path, const ch
     return pid;
 }
 
-void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number, unsigned after_ms,
-                           const char *const *args)
+void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number,
+                           unsigned after_ms, const char *const *args)
 {
     struct timespec pause = {after_ms / 1000, (long)(after_ms % 1000) * 1000000};
     pid_t pid = begin_command(run, stdout_path, args);
@@ -109,8 +110,8 @@ void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int sign
     finish_command(run, pid);
 }
 
-void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number, const char *path,
-                              const char *const *args)
+void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number,
+                              const char *path, const char *const *args)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
     pid_t pid = begin_command(run, stdout_path, args);
@@ -163,7 +164,8 @@ void mr_run_make_images(const char *name, unsigned n_classes, unsigned n_images)
         if (mkdir(path, 0777) < 0)
             mr_test_die(path);
         for (unsigned i = 0; i < n_images; i++) {
-            struct mr_test_jpeg options = {.width = 40 + 8 * i, .height = 30 + 5 * c, .seed = 100 * c + i};
+            struct mr_test_jpeg options = {
+                .width = 40 + 8 * i, .height = 30 + 5 * c, .seed = 100 * c + i};
             struct mr_test_image image = mr_test_jpeg(&options);
             snprintf(path, sizeof path, "%s/class_%u/%u.jpg", name, c, i);
             mr_test_image_save(&image, path);

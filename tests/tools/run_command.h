@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the built `millrace` in tests, in a temporary folder of the test's own. An error here ends the program. */
+/*
+ * Runs the built `millrace` in tests, in a temporary folder of the test's own. An error here ends
+ * the program.
+ */
 #ifndef TESTS_TOOLS_RUN_COMMAND_H
 #define TESTS_TOOLS_RUN_COMMAND_H
 
@@ -14,25 +17,31 @@ struct mr_run {
     char *err; /* stderr */
 };
 
-/* Run with these arguments, NULL-terminated, and wait for the end. run is freed first when it was used before. */
+/*
+ * Run with these arguments, NULL-terminated, and wait for the end. run is freed first when it was
+ * used before.
+ */
 void mr_run_command(struct mr_run *run, ...) __attribute__((sentinel));
 /* As above with stdout going to a file, and a signal sent (0: none) after so many milliseconds. */
-void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number, unsigned after_ms,
-                           const char *const *args);
+void mr_run_command_signal(struct mr_run *run, const char *stdout_path, int signal_number,
+                           unsigned after_ms, const char *const *args);
 /* The same, when a file of that name is there, after a minute at the latest. */
-void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number, const char *path,
-                              const char *const *args);
+void mr_run_command_signal_at(struct mr_run *run, const char *stdout_path, int signal_number,
+                              const char *path, const char *const *args);
 /* As above with SIGINT, if interrupt_ms is not 0. */
-void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned interrupt_ms, const char *const *args);
+void mr_run_command_to(struct mr_run *run, const char *stdout_path, unsigned interrupt_ms,
+                       const char *const *args);
 void mr_run_free(struct mr_run *run);
 
-/* A new folder, which becomes the working directory; and its removal. For cmocka's group fixtures. */
+/*
+ * A new folder, which becomes the working directory; and its removal. For cmocka's group fixtures.
+ */
 int mr_run_enter_folder(void **state);
 int mr_run_leave_folder(void **state);
 
 /*
- * An image folder NAME in the working directory: n_classes folders "class_0", "class_1", ... of n_images JPEGs each,
- * "0.jpg" and so on, of different sizes from 40 x 30 pixels.
+ * An image folder NAME in the working directory: n_classes folders "class_0", "class_1", ... of
+ * n_images JPEGs each, "0.jpg" and so on, of different sizes from 40 x 30 pixels.
  */
 void mr_run_make_images(const char *name, unsigned n_classes, unsigned n_images);
 void mr_run_write_file(const char *path, const void *bytes, size_t len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of slow storage, linked around pread(): each call takes MR_TEST_READ_MS milliseconds longer. Worker
- * processes are the library's own helper and do not have it; threads and `--workers 0` do.
+ * A double of slow storage, linked around pread(): each call takes MR_TEST_READ_MS milliseconds
+ * longer. Worker processes are the library's own helper and do not have it; threads and `--workers
+ * 0` do.
  */
 #include <stdlib.h>
 #include <sys/types.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `millrace bench`: table, JSON, plot. Figures are checked for relations that must hold between them, never for speed.
+ * `millrace bench`: table, JSON, plot. Figures are checked for relations that must hold between
+ * them, never for speed.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -43,7 +44,8 @@ static void check_row(const json_t *row, const json_t *first, int workers)
     assert_true(json_is_integer(json_object_get(row, "failed")));
     assert_int_equal(json_integer_value(json_object_get(row, "failed")), 0);
     assert_true(get_real(row, "img_s") > 0);
-    assert_float_equal(get_real(row, "ratio"), get_real(row, "img_s") / get_real(first, "img_s"), 1e-6);
+    assert_float_equal(get_real(row, "ratio"), get_real(row, "img_s") / get_real(first, "img_s"),
+                       1e-6);
     assert_float_equal(get_real(row, "img_s"), get_real(row, "images") / get_real(row, "seconds"),
                        get_real(row, "img_s") * 1e-6);
     assert_float_equal(get_real(row, "images"), 4 * get_real(row, "batches"), 0);
@@ -67,8 +69,8 @@ static void json_holds_a_row_for_each_number_of_workers(void **state)
     json_error_t error;
 
     (void)state;
-    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0,2,1", "--seconds",
-                   "0.4", "--batch-size", "4", "--json", "bench.json", NULL);
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers",
+                   "0,2,1", "--seconds", "0.4", "--batch-size", "4", "--json", "bench.json", NULL);
     if (run.status != 0)
         fail_msg("exits with %d: %s", run.status, run.err);
     json_t *all = json_load_file("bench.json", 0, &error);
@@ -94,8 +96,8 @@ static void table_has_one_line_for_each_number_of_workers(void **state)
     double img_s;
 
     (void)state;
-    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "1,2", "--seconds",
-                   "0.05", NULL);
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "1,2",
+                   "--seconds", "0.05", NULL);
     assert_int_equal(run.status, 0);
     char *line = strstr(run.out, "\nworkers ");
     assert_non_null(line);
@@ -115,8 +117,8 @@ static void plot_is_a_png_or_the_package_is_named(void **state)
     size_t len;
 
     (void)state;
-    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0", "--seconds", "0.05",
-                   "--plot", "it's.png", NULL);
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0",
+                   "--seconds", "0.05", "--plot", "it's.png", NULL);
     if (run.status == 0) {
         char *png = mr_run_read_file("it's.png", &len);
         assert_true(len > 1000);
@@ -149,8 +151,8 @@ static void plot_names_dataset_and_transform(void **state)
     mr_run_write_file("gnuplot", fake, sizeof fake - 1);
     assert_int_equal(chmod("gnuplot", 0755), 0);
     setenv("PATH", folder, 1);
-    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0", "--seconds", "0.05",
-                   "--plot", "kept.png", NULL);
+    mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:32", "--workers", "0",
+                   "--seconds", "0.05", "--plot", "kept.png", NULL);
     if (before != NULL)
         setenv("PATH", before, 1);
     assert_int_equal(run.status, 1); /* no picture was drawn */
@@ -175,10 +177,12 @@ static void targets_are_refused_before_measuring(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", targets[i][0], targets[i][1], NULL);
+        mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", targets[i][0],
+                       targets[i][1], NULL);
         assert_int_equal(run.status, 1);
         assert_string_equal(run.out, "");
-        assert_true(strstr(run.err, targets[i][1]) != NULL || strstr(run.err, "gnuplot-nox") != NULL);
+        assert_true(strstr(run.err, targets[i][1]) != NULL ||
+                    strstr(run.err, "gnuplot-nox") != NULL);
     }
     mr_run_free(&run);
 }
@@ -200,8 +204,8 @@ static void json_goes_to_stdout_alone_and_the_table_to_stderr(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--seconds", "0.1", "--json", names[i],
-                       NULL);
+        mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--seconds", "0.1",
+                       "--json", names[i], NULL);
         if (run.status != 0)
             fail_msg("--json %s ends with %d: %s", names[i], run.status, run.err);
         assert_is_a_result(run.out);
@@ -220,7 +224,8 @@ static void json_goes_to_a_pipe(void **state)
     assert_int_equal(mkfifo("pipe", 0666), 0);
     int pipe_end = open("pipe", O_RDWR | O_NONBLOCK);
     assert_true(pipe_end >= 0);
-    mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--seconds", "0.1", "--json", "pipe", NULL);
+    mr_run_command(&run, "bench", "--data", "photos", "--workers", "0", "--seconds", "0.1",
+                   "--json", "pipe", NULL);
     if (run.status != 0)
         fail_msg("ends with %d: %s", run.status, run.err);
     assert_words(run.out, "workers     img/s");
@@ -252,7 +257,8 @@ static void interrupt_ends_it_at_once(void **state)
 }
 
 static const char none_txt[] = "x.jpg\t0\ny.jpg\t0\n";
-static const char half_txt[] = "x.jpg\t0\ny.jpg\t0\nphotos/class_0/0.jpg\t0\nphotos/class_0/0.jpg\t0\n";
+static const char half_txt[] =
+    "x.jpg\t0\ny.jpg\t0\nphotos/class_0/0.jpg\t0\nphotos/class_0/0.jpg\t0\n";
 
 static void the_dtype_is_named_without_a_batch_too(void **state)
 {
@@ -274,8 +280,8 @@ static void a_failed_batch_counts_once(void **state)
 
     (void)state;
     mr_run_write_file("half.txt", half_txt, sizeof half_txt - 1);
-    mr_run_command(&run, "bench", "list:half.txt", "--workers", "0", "--seconds", "0.2", "--no-shuffle", "--batch-size",
-                   "2", "--json", "half.json", NULL);
+    mr_run_command(&run, "bench", "list:half.txt", "--workers", "0", "--seconds", "0.2",
+                   "--no-shuffle", "--batch-size", "2", "--json", "half.json", NULL);
     assert_int_equal(run.status, 1);
     json_t *all = json_load_file("half.json", 0, &error);
     assert_non_null(all);

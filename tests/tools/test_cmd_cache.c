@@ -60,8 +60,10 @@ static void stat_says_how_much_of_a_dataset_is_there(void **state)
     mr_run_make_images("photos", 2, 2);
     mr_run_command(&run, "cache", "stat", "foreign", "--data", "photos", NULL);
     assert_int_equal(run.status, 0);
-    assert_words(run.out, "photos: 0 of 4 samples (0.0 %), 0 of them indexed; of the others 0 do not fit, 0 have "
-                          "changed, 0 are damaged\n");
+    assert_words(
+        run.out,
+        "photos: 0 of 4 samples (0.0 %), 0 of them indexed; of the others 0 do not fit, 0 have "
+        "changed, 0 are damaged\n");
     mr_run_command(&run, "cache", "stat", "foreign", "--data", "nowhere", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.err, "nowhere");
@@ -106,8 +108,11 @@ static void what_is_no_cache_is_refused(void **state)
 
 static void wrong_calls_are_refused(void **state)
 {
-    static const char *const calls[][4] = {
-        {NULL}, {"stat", NULL}, {"prune", "letters", NULL}, {"stat", "a", "b", NULL}, {"clear", "a", "--verify", NULL}};
+    static const char *const calls[][4] = {{NULL},
+                                           {"stat", NULL},
+                                           {"prune", "letters", NULL},
+                                           {"stat", "a", "b", NULL},
+                                           {"clear", "a", "--verify", NULL}};
     struct mr_run run = {0};
 
     (void)state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples that cannot be decoded: the three policies of the command, its messages and exit statuses. */
+/*
+ * Samples that cannot be decoded: the three policies of the command, its messages and exit
+ * statuses.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,8 +28,9 @@ static int set_up(void **state)
 
 static void export_by(struct mr_run *run, const char *policy)
 {
-    mr_run_command(run, "export", "--data", "photos", "--transform", "train:8", "--no-shuffle", "--batch-size", "2",
-                   "--workers", "1", "--on-error", policy, "--out", "x.npy", NULL);
+    mr_run_command(run, "export", "--data", "photos", "--transform", "train:8", "--no-shuffle",
+                   "--batch-size", "2", "--workers", "1", "--on-error", policy, "--out", "x.npy",
+                   NULL);
 }
 
 static void fail_names_file_and_index_and_leaves_nothing(void **state)
@@ -100,11 +104,12 @@ static void every_damaged_sample_is_named_and_counted(void **state)
         mr_run_write_file(path, "not an image", 12);
     }
     for (int k = 0; k < 2; k++) {
-        mr_run_command(&run, "export", "--data", "many", "--transform", "train:8", "--workers", "0", "--world-size",
-                       "1", "--on-error", policies[k], "--out", "many.npy", NULL);
+        mr_run_command(&run, "export", "--data", "many", "--transform", "train:8", "--workers", "0",
+                       "--world-size", "1", "--on-error", policies[k], "--out", "many.npy", NULL);
         assert_int_equal(run.status, 0);
         assert_non_null(strstr(run.err, "; 7 distinct samples:"));
-        assert_non_null(strstr(run.err, k == 0 ? "samples skipped 7 times; 7 " : "samples zeroed 7 times; 7 "));
+        assert_non_null(
+            strstr(run.err, k == 0 ? "samples skipped 7 times; 7 " : "samples zeroed 7 times; 7 "));
         for (int i = 0; i < 7; i++) {
             snprintf(path, sizeof path, "many/class_0/bad%d.jpg (index %d)", i, 7 + i);
             if (strstr(run.err, path) == NULL)
@@ -128,9 +133,9 @@ static void all_damaged_samples_of_a_batch_are_named(void **state)
         mr_run_write_file(path, "not an image", 12);
     }
     for (int k = 0; k < 4; k++) {
-        mr_run_command(&run, "export", "--data", "worse", "--transform", "train:8", "--workers", k < 2 ? "0" : "3",
-                       "--world-size", "1", "--batch-size", "93", "--on-error", policies[k % 2], "--out", "worse.npy",
-                       NULL);
+        mr_run_command(&run, "export", "--data", "worse", "--transform", "train:8", "--workers",
+                       k < 2 ? "0" : "3", "--world-size", "1", "--batch-size", "93", "--on-error",
+                       policies[k % 2], "--out", "worse.npy", NULL);
         assert_int_equal(run.status, 0);
         assert_non_null(strstr(run.err, "; 90 distinct samples:"));
         assert_non_null(strstr(run.err, " 90 times; "));
@@ -144,7 +149,10 @@ static void all_damaged_samples_of_a_batch_are_named(void **state)
     mr_run_free(&run);
 }
 
-/* Each damaged place counts once, however many substitutes were tried for it; at most 100 samples have a line. */
+/*
+ * Each damaged place counts once, however many substitutes were tried for it; at most 100 samples
+ * have a line.
+ */
 static void a_run_of_damaged_samples_takes_a_hundred_lines_and_a_sum(void **state)
 {
     struct mr_run run = {0};
@@ -157,8 +165,8 @@ static void a_run_of_damaged_samples_takes_a_hundred_lines_and_a_sum(void **stat
         fprintf(list, "missing%d.jpg\t0\n", i);
     fputs("photos/class_0/0.jpg\t0\n", list);
     assert_int_equal(fclose(list), 0);
-    mr_run_command(&run, "export", "list:run.txt", "--transform", "train:8", "--workers", "2", "--world-size", "1",
-                   "--on-error", "skip", "--out", "run.npy", NULL);
+    mr_run_command(&run, "export", "list:run.txt", "--transform", "train:8", "--workers", "2",
+                   "--world-size", "1", "--on-error", "skip", "--out", "run.npy", NULL);
     assert_int_equal(run.status, 0);
     assert_non_null(strstr(run.err, "damaged samples skipped 3000 times; 3000 distinct samples:"));
     assert_non_null(strstr(run.err, "and 2900 more"));
@@ -175,8 +183,9 @@ static void bench_exits_1_only_when_samples_fail(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:8", "--workers", "1", "--seconds",
-                       "0.05", "--batch-size", "2", "--on-error", policies[i], NULL);
+        mr_run_command(&run, "bench", "--data", "photos", "--transform", "train:8", "--workers",
+                       "1", "--seconds", "0.05", "--batch-size", "2", "--on-error", policies[i],
+                       NULL);
         assert_int_equal(run.status, i == 0 ? 1 : 0);
         assert_non_null(strstr(run.err, "photos/class_0/1.jpg"));
     }

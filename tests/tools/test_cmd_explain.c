@@ -16,7 +16,10 @@
 #include "tests/tools/npy_file.h"
 #include "tests/tools/run_command.h"
 
-/* photos: 3 x 5 images. hurt: 5 images, of which index 1 is a text. turned: one image, 40 x 30, on its side. */
+/*
+ * photos: 3 x 5 images. hurt: 5 images, of which index 1 is a text. turned: one image, 40 x 30, on
+ * its side.
+ */
 static int set_up(void **state)
 {
     const struct mr_test_jpeg on_its_side = {.width = 40, .height = 30, .orientation = 6};
@@ -73,9 +76,9 @@ static void each_row_has_a_line(void **state)
     (void)state;
     struct mr_npy_file index;
     struct mr_run run = {0};
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--epoch", "3", "--world-size", "2",
-                   "--rank", "1", "--workers", "0", "--batch-size", "3", "--out", "x.npy", "--explain", "x.jsonl",
-                   NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--epoch", "3",
+                   "--world-size", "2", "--rank", "1", "--workers", "0", "--batch-size", "3",
+                   "--out", "x.npy", "--explain", "x.jsonl", NULL);
     assert_int_equal(run.status, 0);
     mr_npy_file_read(&index, "x.indices.npy");
     json_t *lines = read_lines("x.jsonl");
@@ -95,18 +98,22 @@ static void each_row_has_a_line(void **state)
     }
     json_decref(lines);
     mr_npy_file_free(&index);
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--epoch", "3", "--world-size", "2",
-                   "--rank", "1", "--workers", "2", "--batch-size", "5", "--out", "y.npy", "--explain", "y.jsonl",
-                   NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--epoch", "3",
+                   "--world-size", "2", "--rank", "1", "--workers", "2", "--batch-size", "5",
+                   "--out", "y.npy", "--explain", "y.jsonl", NULL);
     mr_run_assert_same_files("x.jsonl", "y.jsonl");
     mr_run_free(&run);
 }
 
-/* With weights and more draws than samples an index comes several times, each time with draws of its own. */
+/*
+ * With weights and more draws than samples an index comes several times, each time with draws of
+ * its own.
+ */
 static void an_occurrence_counts_the_rows_of_an_index(void **state)
 {
     (void)state;
-    static const char npy[] = "\x93NUMPY\x01\x00\x3d\x00{'descr': '<f8', 'fortran_order': False, 'shape': (15,), }  \n";
+    static const char npy[] =
+        "\x93NUMPY\x01\x00\x3d\x00{'descr': '<f8', 'fortran_order': False, 'shape': (15,), }  \n";
     const double weights[15] = {0, 1, 2, 3};
     int64_t seen[15] = {0};
     struct mr_run run = {0};
@@ -115,8 +122,9 @@ static void an_occurrence_counts_the_rows_of_an_index(void **state)
     fwrite(npy, 1, sizeof npy - 1, file);
     fwrite(weights, 1, sizeof weights, file);
     assert_int_equal(fclose(file), 0);
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--weights", "w.npy", "--draws", "40",
-                   "--workers", "0", "--batch-size", "7", "--out", "w_rows.npy", "--explain", "w.jsonl", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--weights",
+                   "w.npy", "--draws", "40", "--workers", "0", "--batch-size", "7", "--out",
+                   "w_rows.npy", "--explain", "w.jsonl", NULL);
     assert_int_equal(run.status, 0);
     mr_run_free(&run);
     json_t *lines = read_lines("w.jsonl");
@@ -130,8 +138,9 @@ static void an_occurrence_counts_the_rows_of_an_index(void **state)
 static json_t *explain_hurt(const char *policy)
 {
     struct mr_run run = {0};
-    mr_run_command(&run, "export", "--data", "hurt", "--transform", "train:8", "--no-shuffle", "--workers", "0",
-                   "--on-error", policy, "--out", "h.npy", "--explain", "h.jsonl", NULL);
+    mr_run_command(&run, "export", "--data", "hurt", "--transform", "train:8", "--no-shuffle",
+                   "--workers", "0", "--on-error", policy, "--out", "h.npy", "--explain", "h.jsonl",
+                   NULL);
     assert_int_equal(run.status, 0);
     mr_run_free(&run);
     return read_lines("h.jsonl");
@@ -159,13 +168,15 @@ static void an_image_on_its_side_is_turned_first(void **state)
 {
     (void)state;
     struct mr_run run = {0};
-    mr_run_command(&run, "export", "--data", "turned", "--transform", "exif+resize(20)", "--workers", "0", "--out",
-                   "t.npy", "--explain", "t.jsonl", NULL);
+    mr_run_command(&run, "export", "--data", "turned", "--transform", "exif+resize(20)",
+                   "--workers", "0", "--out", "t.npy", "--explain", "t.jsonl", NULL);
     assert_int_equal(run.status, 0);
     char *text = mr_run_read_file("t.jsonl", NULL);
     assert_string_equal(
-        text, "{\"index\":0,\"epoch\":0,\"occurrence\":0,\"name\":\"class_0/0.jpg\",\"size\":[40,30],\"calls\":"
-              "[[\"PIL.exif_transpose\",{}],[\"resize\",{\"size\":[26,20],\"interpolation\":2}]]}\n");
+        text,
+        "{\"index\":0,\"epoch\":0,\"occurrence\":0,\"name\":\"class_0/"
+        "0.jpg\",\"size\":[40,30],\"calls\":"
+        "[[\"PIL.exif_transpose\",{}],[\"resize\",{\"size\":[26,20],\"interpolation\":2}]]}\n");
     free(text);
     mr_run_free(&run);
 }
@@ -176,8 +187,9 @@ static void raw_pictures_have_their_channels(void **state)
     uint8_t bytes[24] = {0};
     struct mr_run run = {0};
     mr_run_write_file("raw.bin", bytes, sizeof bytes);
-    mr_run_command(&run, "export", "--data", "records:raw.bin?shape=1x3x4", "--transform", "rgb+hflip(1)",
-                   "--no-shuffle", "--workers", "0", "--out", "r.npy", "--explain", "r.jsonl", NULL);
+    mr_run_command(&run, "export", "--data", "records:raw.bin?shape=1x3x4", "--transform",
+                   "rgb+hflip(1)", "--no-shuffle", "--workers", "0", "--out", "r.npy", "--explain",
+                   "r.jsonl", NULL);
     assert_int_equal(run.status, 0);
     json_t *lines = read_lines("r.jsonl");
     char *calls = json_dumps(field(lines, 1, "calls"), JSON_COMPACT);
@@ -192,17 +204,20 @@ static void what_cannot_be_explained_leaves_no_file(void **state)
 {
     (void)state;
     struct mr_run run = {0};
-    mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain", "n.json", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain", "n.json",
+                   NULL);
     assert_int_equal(run.status, 2);
     assert_words(run.err, "--explain: 'n.json' is not a name that ends in .jsonl");
-    mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain", "nowhere/n.jsonl", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--out", "n.npy", "--explain",
+                   "nowhere/n.jsonl", NULL);
     assert_int_equal(run.status, 1);
     mr_run_write_file("f.bin", "abcdefgh", 8);
-    mr_run_command(&run, "export", "--data", "records:f.bin?bytes=4", "--out", "n.npy", "--explain", "n.jsonl",
-                   "--workers", "0", NULL);
+    mr_run_command(&run, "export", "--data", "records:f.bin?bytes=4", "--out", "n.npy", "--explain",
+                   "n.jsonl", "--workers", "0", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.err, "--explain: the samples are not pictures");
-    mr_run_command(&run, "export", "--data", "hurt", "--workers", "0", "--out", "n.npy", "--explain", "n.jsonl", NULL);
+    mr_run_command(&run, "export", "--data", "hurt", "--workers", "0", "--out", "n.npy",
+                   "--explain", "n.jsonl", NULL);
     assert_int_equal(run.status, 1);
     assert_int_equal(mr_run_count_entries("n."), 0);
     mr_run_free(&run);

@@ -26,7 +26,8 @@ static int set_up(void **state)
     return 0;
 }
 
-static void assert_shape(const struct mr_npy_file *npy, const char *descr, unsigned ndim, const int64_t *shape)
+static void assert_shape(const struct mr_npy_file *npy, const char *descr, unsigned ndim,
+                         const int64_t *shape)
 {
     assert_string_equal(npy->descr, descr);
     assert_int_equal(npy->ndim, ndim);
@@ -52,8 +53,8 @@ static void four_files_describe_one_epoch(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "export", "--data", "imagefolder:photos", "--transform", "train:16", "--workers", "0",
-                   "--batch-size", "4", "--out", "four.npy", NULL);
+    mr_run_command(&run, "export", "--data", "imagefolder:photos", "--transform", "train:16",
+                   "--workers", "0", "--batch-size", "4", "--out", "four.npy", NULL);
     assert_int_equal(run.status, 0);
     assert_string_equal(run.out, "four.npy: u8 (15, 3, 16, 16)\n");
     mr_npy_file_read(&image, "four.npy");
@@ -90,9 +91,10 @@ static void seed_epoch_and_order_are_those_of_the_order_command(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         const char *const *w = ways[i];
-        mr_run_command(&order, "order", "--samples", "15", w[0], w[1], w[2], w[3], w[4], w[5], NULL);
-        mr_run_command(&export, "export", "--data", "photos", "--transform", "train:8", "--workers", "0", "--out",
-                       "order.npy", w[0], w[1], w[2], w[3], w[4], w[5], NULL);
+        mr_run_command(&order, "order", "--samples", "15", w[0], w[1], w[2], w[3], w[4], w[5],
+                       NULL);
+        mr_run_command(&export, "export", "--data", "photos", "--transform", "train:8", "--workers",
+                       "0", "--out", "order.npy", w[0], w[1], w[2], w[3], w[4], w[5], NULL);
         assert_int_equal(export.status, 0);
         mr_npy_file_read(&index, "order.indices.npy");
         char *at = order.out;
@@ -115,8 +117,9 @@ static void workers_batch_size_and_reader_change_nothing(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         snprintf(out, sizeof out, "same%d.npy", i);
-        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--seed", "7", "--epoch", "2",
-                       "--workers", ways[i][0], "--batch-size", ways[i][1], "--reader", ways[i][2], "--out", out, NULL);
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--seed", "7",
+                       "--epoch", "2", "--workers", ways[i][0], "--batch-size", ways[i][1],
+                       "--reader", ways[i][2], "--out", out, NULL);
         if (run.status != 0)
             fail_msg("exits with %d: %s", run.status, run.err);
     }
@@ -140,8 +143,9 @@ static void dtype_and_layout_are_written_as_numpy_knows_them(void **state)
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        mr_run_command(&run, "export", "--data", "photos", "--transform", "eval:10:8", "--world-size", "3", "--workers",
-                       "0", "--dtype", cases[i].dtype, "--layout", cases[i].layout, "--out", "type.npy", NULL);
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "eval:10:8",
+                       "--world-size", "3", "--workers", "0", "--dtype", cases[i].dtype, "--layout",
+                       cases[i].layout, "--out", "type.npy", NULL);
         assert_int_equal(run.status, 0);
         mr_npy_file_read(&npy, "type.npy");
         assert_shape(&npy, cases[i].descr, 4, cases[i].shape);
@@ -156,10 +160,11 @@ static void mean_and_deviation_take_the_place_of_the_usual_ones(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "export", "--data", "photos", "--workers", "0", "--transform", "eval:10:8", "--out",
-                   "bytes.npy", NULL);
-    mr_run_command(&run, "export", "--data", "photos", "--workers", "0", "--transform", "eval:10:8", "--dtype", "f32",
-                   "--mean", "0.5,0.25,0", "--std", "0.5,0.5,2", "--out", "floats.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--workers", "0", "--transform", "eval:10:8",
+                   "--out", "bytes.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--workers", "0", "--transform", "eval:10:8",
+                   "--dtype", "f32", "--mean", "0.5,0.25,0", "--std", "0.5,0.5,2", "--out",
+                   "floats.npy", NULL);
     assert_int_equal(run.status, 0);
     mr_npy_file_read(&bytes, "bytes.npy");
     mr_npy_file_read(&floats, "floats.npy");
@@ -185,8 +190,9 @@ static void exact_ranks_hold_each_index_once(void **state)
 
     (void)state;
     for (; rank[0] < '4'; rank[0]++) {
-        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--world-size", "4", "--rank",
-                       rank, "--tail", "exact", "--batch-size", "2", "--workers", "1", "--out", "rank.npy", NULL);
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--world-size",
+                       "4", "--rank", rank, "--tail", "exact", "--batch-size", "2", "--workers",
+                       "1", "--out", "rank.npy", NULL);
         assert_int_equal(run.status, 0);
         mr_npy_file_read(&index, "rank.indices.npy");
         assert_int_equal(index.shape[0], rank[0] < '3' ? 4 : 3);
@@ -205,14 +211,14 @@ static void dropped_last_batch_is_not_written(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size", "4", "--drop-last",
-                   "--workers", "0", "--out", "drop.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size",
+                   "4", "--drop-last", "--workers", "0", "--out", "drop.npy", NULL);
     assert_int_equal(run.status, 0);
     mr_npy_file_read(&index, "drop.indices.npy");
     assert_int_equal(index.shape[0], 12);
     mr_npy_file_free(&index);
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size", "40", "--drop-last",
-                   "--workers", "0", "--out", "drop.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--batch-size",
+                   "40", "--drop-last", "--workers", "0", "--out", "drop.npy", NULL);
     assert_int_equal(run.status, 0);
     assert_string_equal(run.out, "drop.npy: u8 (0, 3, 8, 8)\n");
     mr_npy_file_read(&index, "drop.indices.npy");
@@ -221,8 +227,8 @@ static void dropped_last_batch_is_not_written(void **state)
     mr_npy_file_read(&index, "drop.npy");
     assert_shape(&index, "|u1", 4, (int64_t[]){0, 3, 8, 8});
     mr_npy_file_free(&index);
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8+timm_mixup", "--repeat", "3",
-                   "--workers", "0", "--out", "drop.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8+timm_mixup",
+                   "--repeat", "3", "--workers", "0", "--out", "drop.npy", NULL);
     assert_int_equal(run.status, 0); /* fewer than 256 samples */
     assert_string_equal(run.out, "drop.npy: u8 (0, 3, 8, 8)\n");
     mr_run_free(&run);
@@ -235,11 +241,11 @@ static void saved_list_gives_the_same_export(void **state)
     (void)state;
     mr_run_command(&run, "list", "--data", "photos", "--save", "photos.list", NULL);
     assert_int_equal(run.status, 0);
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--workers", "0", "--out",
-                   "folder.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:16", "--workers", "0",
+                   "--out", "folder.npy", NULL);
     assert_int_equal(run.status, 0);
-    mr_run_command(&run, "export", "--data", "list:photos.list", "--transform", "train:16", "--workers", "0", "--out",
-                   "list.npy", NULL);
+    mr_run_command(&run, "export", "--data", "list:photos.list", "--transform", "train:16",
+                   "--workers", "0", "--out", "list.npy", NULL);
     assert_int_equal(run.status, 0);
     assert_same_export("folder", "list");
     mr_run_free(&run);
@@ -253,7 +259,8 @@ static void pack_gives_the_export_of_its_folder(void **state)
     char dir[24], spec[32];
 
     (void)state;
-    mr_run_command(&run, "export", "--data", "photos", "--seed", "7", "--workers", "0", "--out", "files.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--seed", "7", "--workers", "0", "--out",
+                   "files.npy", NULL);
     assert_int_equal(run.status, 0);
     for (int i = 0; i < 3; i++) {
         snprintf(dir, sizeof dir, "pack-%s", encodings[i]);
@@ -261,8 +268,8 @@ static void pack_gives_the_export_of_its_folder(void **state)
         mr_run_command(&run, "pack", "photos", dir, "--encoding", encodings[i], NULL);
         if (run.status != 0)
             fail_msg("exits with %d: %s", run.status, run.err);
-        mr_run_command(&run, "export", "--data", spec, "--seed", "7", "--workers", "2", "--verify-packs", "--out",
-                       "packed.npy", NULL);
+        mr_run_command(&run, "export", "--data", spec, "--seed", "7", "--workers", "2",
+                       "--verify-packs", "--out", "packed.npy", NULL);
         if (run.status != 0)
             fail_msg("exits with %d: %s", run.status, run.err);
         assert_same_export("files", "packed");
@@ -280,7 +287,8 @@ static void records_are_written_as_they_are(void **state)
     for (int i = 0; i < 64; i++)
         tokens[i] = (int16_t)(i * 321);
     mr_run_write_file("tokens.bin", tokens, sizeof tokens);
-    mr_run_command(&run, "export", "--data", "records:tokens.bin?bytes=16&stride=8&dtype=i16&shape=8", "--no-shuffle",
+    mr_run_command(&run, "export", "--data",
+                   "records:tokens.bin?bytes=16&stride=8&dtype=i16&shape=8", "--no-shuffle",
                    "--workers", "0", "--batch-size", "4", "--out", "tokens.npy", NULL);
     if (run.status != 0)
         fail_msg("exits with %d: %s", run.status, run.err);
@@ -302,8 +310,8 @@ static void only_regular_files_are_replaced(void **state)
     assert_int_equal(mkdir("directory.npy", 0777), 0);
     assert_int_equal(mkfifo("pipe.npy", 0666), 0);
     for (int i = 0; i < 2; i++) {
-        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--workers", "0", "--out",
-                       names[i], NULL);
+        mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--workers",
+                       "0", "--out", names[i], NULL);
         assert_int_equal(run.status, 1);
         assert_words(run.err, names[i]);
         assert_int_equal(stat(names[i], &info), 0);
@@ -312,8 +320,8 @@ static void only_regular_files_are_replaced(void **state)
     assert_false(mr_run_exists("directory.labels.npy"));
     mr_run_write_file("target", "old", 3);
     assert_int_equal(symlink("target", "link.npy"), 0);
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--workers", "0", "--out", "link.npy",
-                   NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:8", "--workers", "0",
+                   "--out", "link.npy", NULL);
     assert_int_equal(run.status, 0);
     assert_int_equal(lstat("link.npy", &info), 0);
     assert_true(S_ISLNK(info.st_mode));
@@ -323,9 +331,9 @@ static void only_regular_files_are_replaced(void **state)
     mr_run_free(&run);
 }
 
-static const char *const long_export[] = {"export", "--data",    "list:long.list", "--transform", "train:64",
-                                          "--out",  "never.npy", "--workers",      "1",           "--batch-size",
-                                          "4",      NULL};
+static const char *const long_export[] = {
+    "export",    "--data", "list:long.list", "--transform", "train:64", "--out", "never.npy",
+    "--workers", "1",      "--batch-size",   "4",           NULL};
 
 static void write_long_list(void)
 {
@@ -364,7 +372,8 @@ static void limit_on_file_sizes_is_an_error_that_leaves_nothing(void **state)
     write_long_list();
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
-    small.rlim_cur = 16 << 20; /* the shared memory of this loader needs less, the images need more */
+    /* the shared memory of this loader needs less, the images need more */
+    small.rlim_cur = 16 << 20;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     mr_run_command_signal(&run, ".stdout", 0, 0, long_export);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -398,8 +407,9 @@ static void a_mixed_epoch_has_its_labels(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "export", "imagefolder:photos", "--transform", "train:16+mixup(1)", "--dtype", "f32",
-                   "--batch-size", "5", "--soft-labels", "4", "--out", "mixed.npy", NULL);
+    mr_run_command(&run, "export", "imagefolder:photos", "--transform", "train:16+mixup(1)",
+                   "--dtype", "f32", "--batch-size", "5", "--soft-labels", "4", "--out",
+                   "mixed.npy", NULL);
     assert_int_equal(run.status, 0);
     mr_npy_file_read(&label, "mixed.labels.npy");
     mr_npy_file_read(&partner, "mixed.mix_labels.npy");
@@ -410,26 +420,30 @@ static void a_mixed_epoch_has_its_labels(void **state)
     assert_shape(&soft, "<f4", 2, (int64_t[]){N_SAMPLES, CLASSES});
     for (int i = 0; i < N_SAMPLES; i++) {
         int before = i % BATCH == 0 ? i + BATCH - 1 : i - 1;
-        int64_t own = mr_npy_file_i64(&label, (size_t)i), other = mr_npy_file_i64(&partner, (size_t)i);
+        int64_t own = mr_npy_file_i64(&label, (size_t)i),
+                other = mr_npy_file_i64(&partner, (size_t)i);
         float share, shares[CLASSES];
         memcpy(&share, lambda.data + (size_t)i * sizeof share, sizeof share);
         memcpy(shares, soft.data + (size_t)i * sizeof shares, sizeof shares);
         assert_int_equal(other, mr_npy_file_i64(&label, (size_t)before));
         for (int c = 0; c < CLASSES; c++)
-            assert_float_equal(shares[c], (own == c ? share : 0) + (other == c ? 1 - share : 0), 1e-6);
+            assert_float_equal(shares[c], (own == c ? share : 0) + (other == c ? 1 - share : 0),
+                               1e-6);
     }
     mr_npy_file_free(&label);
     mr_npy_file_free(&partner);
     mr_npy_file_free(&lambda);
     mr_npy_file_free(&soft);
-    mr_run_command(&run, "export", "imagefolder:photos", "--transform", "train:16+mixup(1)", "--dtype", "f32",
-                   "--batch-size", "16", "--drop-last", "--out", "none.npy", NULL);
+    mr_run_command(&run, "export", "imagefolder:photos", "--transform", "train:16+mixup(1)",
+                   "--dtype", "f32", "--batch-size", "16", "--drop-last", "--out", "none.npy",
+                   NULL);
     assert_int_equal(run.status, 0);
     mr_npy_file_read(&lambda, "none.mix_lambda.npy");
     assert_shape(&lambda, "<f4", 1, (int64_t[]){0});
     mr_npy_file_free(&lambda);
     assert_int_equal(access("none.soft_labels.npy", F_OK), -1);
-    mr_run_command(&run, "export", "imagefolder:photos", "--soft-labels", "4", "--out", "plain.npy", NULL);
+    mr_run_command(&run, "export", "imagefolder:photos", "--soft-labels", "4", "--out", "plain.npy",
+                   NULL);
     assert_int_equal(run.status, 2);
     assert_words(run.err, "soft_labels 4: the transform does not mix");
     mr_run_free(&run);

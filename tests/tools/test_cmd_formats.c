@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands over image files that are no JPEGs, good and damaged: every suffix is listed, what a file is follows from
- * its bytes, and a pack of them has the same pixels and the same damage.
+ * Commands over image files that are no JPEGs, good and damaged: every suffix is listed, what a
+ * file is follows from its bytes, and a pack of them has the same pixels and the same damage.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,9 +24,9 @@ struct example {
     const char *damage; /* NULL if it is good */
 };
 
-#define EXAMPLE(name, bytes, damage)                                                                                   \
-    {                                                                                                                  \
-        name, sizeof(bytes) - 1, bytes, damage                                                                         \
+#define EXAMPLE(name, bytes, damage)                                                               \
+    {                                                                                              \
+        name, sizeof(bytes) - 1, bytes, damage                                                     \
     }
 
 static const struct example examples[] = {
@@ -42,8 +42,10 @@ static const struct example examples[] = {
     EXAMPLE("cut.bmp", BMP "\1\2\3", "BMP: 3 bytes of pixels where 14 are needed"),
     EXAMPLE("cut.pgm", "P5 300 200 255 a", "PPM: 1 bytes of pixels where 60000 are needed"),
     EXAMPLE("cut.webp", "RIFF\20\0\0\0WEBPVP8 ", "WebP"),
-    EXAMPLE("gif.webp", "GIF89a.......", "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are"),
-    EXAMPLE("huge.ppm", "P6 1000000000 1 255 abc", "1000000000 x 1 pixels are above the limit of 178956970"),
+    EXAMPLE("gif.webp", "GIF89a.......",
+            "GIF is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are"),
+    EXAMPLE("huge.ppm", "P6 1000000000 1 255 abc",
+            "1000000000 x 1 pixels are above the limit of 178956970"),
 };
 enum { N_EXAMPLES = sizeof examples / sizeof *examples, N_DAMAGED = 5 };
 
@@ -110,8 +112,8 @@ static void export_all(const char *spec, const char *workers, const char *policy
 {
     struct mr_run run = {0};
 
-    mr_run_command(&run, "export", spec, "--transform", "train:6", "--batch-size", "4", "--workers", workers,
-                   "--on-error", policy, "--out", out, NULL);
+    mr_run_command(&run, "export", spec, "--transform", "train:6", "--batch-size", "4", "--workers",
+                   workers, "--on-error", policy, "--out", out, NULL);
     if (run.status != 0)
         fail_msg("%s", run.err);
     mr_run_free(&run);
@@ -119,7 +121,8 @@ static void export_all(const char *spec, const char *workers, const char *policy
 
 static void packs_have_the_same_pixels_and_the_same_damage(void **state)
 {
-    static const char *const encodings[] = {"dct", "jpeg", "raw"}, *const policies[] = {"skip", "zero"};
+    static const char *const encodings[] = {"dct", "jpeg", "raw"}, *const policies[] = {"skip",
+                                                                                        "zero"};
     struct mr_run run = {0};
     char pack[20], spec[30];
 
@@ -150,9 +153,11 @@ static void the_first_damage_ends_an_epoch_by_default(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "export", "mix", "--no-shuffle", "--transform", "eval:6:6", "--out", "x.npy", NULL);
+    mr_run_command(&run, "export", "mix", "--no-shuffle", "--transform", "eval:6:6", "--out",
+                   "x.npy", NULL);
     assert_int_equal(run.status, 1);
-    assert_words(run.err, "mix/class/cut.bmp (index 3): BMP: 3 bytes of pixels where 14 are needed");
+    assert_words(run.err,
+                 "mix/class/cut.bmp (index 3): BMP: 3 bytes of pixels where 14 are needed");
     assert_false(mr_run_exists("x.npy"));
     mr_run_free(&run);
 }
@@ -162,7 +167,8 @@ static void preview_shows_what_is_good(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "preview", "mix", "--batch-size", "14", "--on-error", "skip", "--out", "sheet.png", NULL);
+    mr_run_command(&run, "preview", "mix", "--batch-size", "14", "--on-error", "skip", "--out",
+                   "sheet.png", NULL);
     if (run.status != 0 && strstr(run.err, "no libgd") == NULL)
         fail_msg("%s", run.err);
     mr_run_free(&run);

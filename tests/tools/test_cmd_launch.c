@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `millrace launch`: its options, statuses and messages. tests/dist/launch/test_launch*.c test the launching itself. */
+/*
+ * `millrace launch`: its options, statuses and messages. tests/dist/launch/test_launch*.c test the
+ * launching itself.
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,13 +20,14 @@ static void program_runs_as_ranks(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "launch", "--nproc", "2", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE, $0 $1", "--nproc", "7",
-                   NULL);
+    mr_run_command(&run, "launch", "--nproc", "2", "--", "sh", "-c",
+                   "echo $RANK of $WORLD_SIZE, $0 $1", "--nproc", "7", NULL);
     assert_int_equal(run.status, 0);
     assert_words(run.out, "0: 0 of 2, --nproc 7\n");
     assert_words(run.out, "1: 1 of 2, --nproc 7\n");
     assert_string_equal(run.err, "");
-    mr_run_command(&run, "launch", "--nproc", "1", "--no-prefix", "sh", "-c", "echo $0", "--nproc", NULL);
+    mr_run_command(&run, "launch", "--nproc", "1", "--no-prefix", "sh", "-c", "echo $0", "--nproc",
+                   NULL);
     assert_int_equal(run.status, 0);
     assert_string_equal(run.out, "--nproc\n");
     mr_run_free(&run);
@@ -34,8 +38,9 @@ static void options_reach_the_ranks(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "launch", "--nproc=2", "--nnodes=2", "--node-rank=1", "--rendezvous=node0:29500",
-                   "--log-dir=logs", "--", "sh", "-c", "echo $RANK $GROUP_RANK $MASTER_ADDR:$MASTER_PORT", NULL);
+    mr_run_command(&run, "launch", "--nproc=2", "--nnodes=2", "--node-rank=1",
+                   "--rendezvous=node0:29500", "--log-dir=logs", "--", "sh", "-c",
+                   "echo $RANK $GROUP_RANK $MASTER_ADDR:$MASTER_PORT", NULL);
     assert_int_equal(run.status, 0);
     assert_string_equal(run.out, "");
     char *log = mr_run_read_file("logs/rank-3.log", NULL);
@@ -52,7 +57,8 @@ static void exit_status_is_that_of_the_first_that_failed(void **state)
         const char *words;
     } cases[] = {
         {"[ $RANK = 1 ] && exit 3; sleep 60", 3, " exited with status 3; the others were ended\n"},
-        {"[ $RANK = 1 ] && kill -SEGV $$; sleep 60", 139, " was killed by SIGSEGV; the others were ended\n"},
+        {"[ $RANK = 1 ] && kill -SEGV $$; sleep 60", 139,
+         " was killed by SIGSEGV; the others were ended\n"},
     };
     struct mr_run run = {0};
 
@@ -78,15 +84,16 @@ static void exit_status_is_that_of_the_first_that_failed(void **state)
 
 static void signal_is_passed_on(void **state)
 {
-    const char *const args[] = {"launch",
-                                "--nproc",
-                                "2",
-                                "--",
-                                "sh",
-                                "-c",
-                                "trap 'echo saved; exit 0' TERM; touch ready.$RANK; sleep 60 & while [ ! -e ready.0 ] "
-                                "|| [ ! -e ready.1 ]; do sleep 0.02; done; touch ready; wait",
-                                NULL};
+    const char *const args[] = {
+        "launch",
+        "--nproc",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo saved; exit 0' TERM; touch ready.$RANK; sleep 60 & while [ ! -e ready.0 ] "
+        "|| [ ! -e ready.1 ]; do sleep 0.02; done; touch ready; wait",
+        NULL};
     struct mr_run run = {0};
 
     (void)state;
@@ -110,13 +117,17 @@ static void help_says_what_signals_do(void **state)
     mr_run_free(&run);
 }
 
-/* A program that writes too large a file is to be ended by SIGXFSZ as everywhere, though this command ignores it. */
+/*
+ * A program that writes too large a file is to be ended by SIGXFSZ as everywhere, though this
+ * command ignores it.
+ */
 static void program_has_the_usual_signals(void **state)
 {
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "launch", "--nproc", "1", "--", "grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status", NULL);
+    mr_run_command(&run, "launch", "--nproc", "1", "--", "grep", "-E", "^Sig(Ign|Blk)",
+                   "/proc/self/status", NULL);
     assert_int_equal(run.status, 0);
     assert_words(run.out, "0: SigBlk:\t0000000000000000\n");
     assert_words(run.out, "0: SigIgn:\t0000000000000000\n");
@@ -136,7 +147,8 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"launch", "--nproc", "0", "true"}, "--nproc: '0' is not a number from 1 to 256"},
         {{"launch", "--nproc", "gpus", "true"}, "--nproc: 'gpus'"},
         {{"launch", "--nproc", "1", "--nnodes", "2", "true"}, "--rendezvous is missing"},
-        {{"launch", "--nproc", "1", "--node-rank", "1", "true"}, "--node-rank 1 is not below --nnodes 1"},
+        {{"launch", "--nproc", "1", "--node-rank", "1", "true"},
+         "--node-rank 1 is not below --nnodes 1"},
         {{"launch", "--nproc", "1", "--rendezvous", "here", "true"}, "'here' is not HOST:PORT"},
         {{"launch", "--polish", "true"}, "--polish"},
         {{"launch", "--nproc", "1", ""}, "argv names no program"},

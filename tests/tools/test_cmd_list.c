@@ -119,8 +119,8 @@ static void an_image_that_is_damaged_after_its_header_counts_and_check_is_named(
     mr_run_command(&run, "list", "cut", NULL);
     assert_int_equal(run.status, 0);
     assert_words(run.out, "jpeg            2\n");
-    assert_words(run.out,
-                 "\nonly headers were read: images that are damaged after them count; millrace check decodes all\n");
+    assert_words(run.out, "\nonly headers were read: images that are damaged after them count; "
+                          "millrace check decodes all\n");
     mr_run_command(&run, "check", "cut", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.out, "1 of 2 samples damaged");
@@ -168,7 +168,8 @@ static void many_classes_are_shortened_unless_asked_for(void **state)
     mr_run_make_images("more", 21, 1);
     mr_run_command(&run, "list", "--data", "more", "--no-inspect", NULL);
     assert_int_equal(run.status, 0);
-    assert_words(run.out, "     9        1  class_17\n   ... 8 more; --classes prints all\n    18        1  class_7\n");
+    assert_words(run.out, "     9        1  class_17\n   ... 8 more; --classes prints all\n    18  "
+                          "      1  class_7\n");
     assert_words(run.out, "    20        1  class_9\n");
     mr_run_command(&run, "list", "--data", "more", "--no-inspect", "--classes", NULL);
     assert_null(strstr(run.out, "..."));
@@ -182,7 +183,8 @@ static void saved_list_lists_the_same(void **state)
 
     (void)state;
     mr_run_command(&folder, "list", "--data", "photos", NULL);
-    mr_run_command(&list, "list", "--data", "photos", "--no-inspect", "--save", "photos.list", NULL);
+    mr_run_command(&list, "list", "--data", "photos", "--no-inspect", "--save", "photos.list",
+                   NULL);
     assert_int_equal(list.status, 0);
     mr_run_command(&list, "list", "--data", "list:photos.list", NULL);
     assert_int_equal(list.status, 0);
@@ -194,7 +196,8 @@ static void saved_list_lists_the_same(void **state)
 /* Wherever the signal comes: before, during or after the writing. */
 static void interrupted_save_leaves_no_temporary_file(void **state)
 {
-    const char *const args[] = {"list", "--no-inspect", "--data", "list:long.list", "--save", "again.list", NULL};
+    const char *const args[] = {"list",   "--no-inspect", "--data", "list:long.list",
+                                "--save", "again.list",   NULL};
     struct mr_run run = {0};
     FILE *list = fopen("long.list", "w");
 
@@ -220,7 +223,8 @@ static void records_have_no_names_and_no_list(void **state)
     for (int i = 0; i < 4; i++)
         bytes[10 * i] = (char)(i / 3);
     mr_run_write_file("r.bin", bytes, sizeof bytes);
-    mr_run_command(&run, "list", "--data", "records:r.bin?bytes=9&header=0&stride=10&label_off=0&label_bytes=1", NULL);
+    mr_run_command(&run, "list", "--data",
+                   "records:r.bin?bytes=9&header=0&stride=10&label_off=0&label_bytes=1", NULL);
     if (run.status == 0)
         assert_words(run.out, "raw             4\n");
     else

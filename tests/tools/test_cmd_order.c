@@ -33,8 +33,8 @@ static int64_t get_number(const json_t *row, const char *key)
 }
 
 /*
- * Read "17\n18\n..." to the last byte. Returns the number of lines. Each becomes a string of its own, since strtoll()
- * looks for the end of all of it where AddressSanitizer checks strings.
+ * Read "17\n18\n..." to the last byte. Returns the number of lines. Each becomes a string of its
+ * own, since strtoll() looks for the end of all of it where AddressSanitizer checks strings.
  */
 static int64_t read_lines(const struct mr_run *run, uint32_t *crc_out)
 {
@@ -80,7 +80,8 @@ static void check_case(const json_t *row)
     run.out = mr_run_read_file(".stdout", &run.out_len);
     assert_int_equal(run.status, 0);
     assert_int_equal(read_lines(&run, &crc), get_number(row, "count"));
-    assert_int_equal(crc, strtoul(json_string_value(json_object_get(row, "crc32_int64le")), NULL, 16));
+    assert_int_equal(crc,
+                     strtoul(json_string_value(json_object_get(row, "crc32_int64le")), NULL, 16));
     mr_run_free(&run);
 }
 
@@ -147,12 +148,16 @@ static void an_order_of_nothing_says_why(void **state)
     mr_run_command(&run, "order", "--samples", "100", "--repeat", "3", NULL);
     assert_int_equal(run.status, 0);
     assert_int_equal(run.out_len, 0);
-    assert_string_equal(run.err, "millrace order: no index: of 100 samples --repeat takes multiples of 256, which are "
-                                 "too few for --world-size 1; --repeat-form timm takes fewer, too\n");
+    assert_string_equal(
+        run.err,
+        "millrace order: no index: of 100 samples --repeat takes multiples of 256, which are "
+        "too few for --world-size 1; --repeat-form timm takes fewer, too\n");
     mr_run_command(&run, "order", "--samples", "3", "--world-size", "4", "--tail", "drop", NULL);
     assert_int_equal(run.status, 0);
-    assert_string_equal(run.err, "millrace order: no index: 3 samples are fewer than --world-size 4, and --tail drop "
-                                 "leaves them out\n");
+    assert_string_equal(
+        run.err,
+        "millrace order: no index: 3 samples are fewer than --world-size 4, and --tail drop "
+        "leaves them out\n");
     mr_run_free(&run);
 }
 

@@ -29,7 +29,8 @@ static int set_up(void **state)
     mr_run_enter_folder(state);
     mr_run_make_images("photos", N_CLASSES, N_IMAGES);
     mr_run_make_images("mixed", 1, 2);
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 30, .height = 20, .colour_type = 2});
     mr_test_image_save(&png, "mixed/class_0/a.png");
     mr_test_image_free(&png);
     mr_run_write_file("mixed/class_0/text.jpg", "hello, world", 12);
@@ -66,7 +67,8 @@ static void pack_of_files_is_checked_and_gives_them_back(void **state)
     char a[64], b[64];
 
     (void)state;
-    mr_run_command(&run, "pack", "--encoding", "jpeg", "--workers", "2", "imagefolder:photos", "pack", NULL);
+    mr_run_command(&run, "pack", "--encoding", "jpeg", "--workers", "2", "imagefolder:photos",
+                   "pack", NULL);
     assert_status(&run, 0);
     assert_words(run.out, "pack: 120 samples: jpeg 120 (120 with marks)\n");
     assert_words(run.out, "samples/s\n"); /* nothing kept, nothing damaged */
@@ -97,22 +99,22 @@ static void packs_export_as_their_folder_does(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:32", "--seed", "3", "--workers", "1",
-                   "--out", "folder.npy", NULL);
+    mr_run_command(&run, "export", "--data", "photos", "--transform", "train:32", "--seed", "3",
+                   "--workers", "1", "--out", "folder.npy", NULL);
     assert_status(&run, 0);
     for (int i = 0; i < 4; i++) {
         char out[16], spec[24];
         snprintf(out, sizeof out, "as%d", i);
         snprintf(spec, sizeof spec, "pack:as%d", i);
-        mr_run_command(&run, "pack", "photos", out, "--encoding", encodings[i], "--align", "--shard-size", "1m",
-                       i == 3 ? "--no-index" : NULL, NULL);
+        mr_run_command(&run, "pack", "photos", out, "--encoding", encodings[i], "--align",
+                       "--shard-size", "1m", i == 3 ? "--no-index" : NULL, NULL);
         assert_status(&run, 0);
         if (i == 2)
             assert_words(run.out, "as2: 120 samples: jpeg 120 (120 with marks)\n");
         else
             assert_null(strstr(run.out, "marks"));
-        mr_run_command(&run, "export", "--data", spec, "--transform", "train:32", "--seed", "3", "--workers", "1",
-                       "--out", "pack.npy", NULL);
+        mr_run_command(&run, "export", "--data", spec, "--transform", "train:32", "--seed", "3",
+                       "--workers", "1", "--out", "pack.npy", NULL);
         assert_status(&run, 0);
         mr_run_assert_same_files("folder.npy", "pack.npy");
         mr_run_assert_same_files("folder.labels.npy", "pack.labels.npy");
@@ -138,8 +140,8 @@ static void damaged_and_kept_samples_are_named_and_packed(void **state)
     assert_words(run.out, "mixed-pack/shard-00000 (class_0/short.jpg, index 3): ");
     assert_words(run.out, "mixed-pack/shard-00000 (class_0/text.jpg, index 4): ");
     assert_words(run.out, "mixed-pack: 2 of 5 samples damaged, ");
-    mr_run_command(&run, "export", "--data", "pack:mixed-pack", "--on-error", "zero", "--workers", "0", "--out",
-                   "mixed.npy", NULL);
+    mr_run_command(&run, "export", "--data", "pack:mixed-pack", "--on-error", "zero", "--workers",
+                   "0", "--out", "mixed.npy", NULL);
     assert_status(&run, 0);
     assert_words(run.err, "mixed-pack/shard-00000 (class_0/text.jpg, index 4): ");
     if (strstr(run.err, "(index 4)") != NULL)
@@ -163,7 +165,8 @@ static void files_made_anew_get_an_ending_that_fits(void **state)
         char pack[16], out[16], path[64];
         snprintf(pack, sizeof pack, "anew%d", i);
         snprintf(out, sizeof out, "out%d", i);
-        mr_run_command(&run, "pack", "mixed", pack, "--encoding", encodings[i], "--max-side", "16", NULL);
+        mr_run_command(&run, "pack", "mixed", pack, "--encoding", encodings[i], "--max-side", "16",
+                       NULL);
         assert_status(&run, 0);
         mr_run_command(&run, "unpack", pack, out, NULL);
         assert_status(&run, 0);
@@ -281,7 +284,8 @@ static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
     for (int k = 0; k < 4; k++) {
         char out[16], whole[16], index[32];
         int number = signals[k % 2];
-        const char *const args[] = {"pack", "photos", out, "--encoding", encodings[k / 2], "--workers", "1", NULL};
+        const char *const args[] = {"pack",           "photos",    out, "--encoding",
+                                    encodings[k / 2], "--workers", "1", NULL};
         snprintf(out, sizeof out, "pieces%d", k);
         snprintf(whole, sizeof whole, "whole%d", k / 2);
         snprintf(index, sizeof index, "%s/index", out);
@@ -294,9 +298,13 @@ static void interrupted_pack_goes_on_to_the_same_bytes(void **state)
             if (run.status != 0)
                 assert_status(&run, 128 + number);
             n_signals += run.status != 0;
-            /* Else it came before or after the work; a leak checker that it meets there has words of its own. */
+            /*
+             * Else it came before or after the work; a leak checker that it meets there has words
+             * of its own.
+             */
             if (strncmp(run.err, "millrace", 8) == 0)
-                assert_string_equal(run.err, "millrace pack: interrupted; the same command continues it\n");
+                assert_string_equal(run.err,
+                                    "millrace pack: interrupted; the same command continues it\n");
         }
         assert_same_packs(whole, out);
     }
@@ -354,7 +362,8 @@ static void other_options_and_complete_packs_are_refused(void **state)
     }
     mr_run_command(&run, "pack", "photos", "begun", "--encoding", "raw", NULL);
     assert_status(&run, 2);
-    assert_words(run.err, "begun holds a complete pack of another dataset, or made with other options");
+    assert_words(run.err,
+                 "begun holds a complete pack of another dataset, or made with other options");
     mr_run_free(&run);
 }
 
@@ -386,8 +395,8 @@ static void shuffled_pack_says_so_by_its_seed(void **state)
     (void)state;
     mr_run_command(&run, "pack", "photos", "s0", "--arrange", "shuffle", NULL);
     assert_status(&run, 0);
-    mr_run_command(&run, "pack", "photos", "s0b", "--arrange", "shuffle", "--seed", "0", "--workers", "4", "--jpeg",
-                   "stock", NULL);
+    mr_run_command(&run, "pack", "photos", "s0b", "--arrange", "shuffle", "--seed", "0",
+                   "--workers", "4", "--jpeg", "stock", NULL);
     assert_status(&run, 0);
     assert_same_packs("s0", "s0b");
     mr_run_command(&run, "pack", "photos", "s1", "--arrange", "shuffle", "--seed", "1", NULL);

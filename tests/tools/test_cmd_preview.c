@@ -49,8 +49,8 @@ static void expect_sheet(const char *transform, unsigned n_lines)
     unsigned width, height, row = 128 + 13 + n_lines * 13 + 8;
     char line[64];
 
-    mr_run_command(&run, "preview", "--data", "photos", "--transform", transform, "--workers", "0", "--out",
-                   "sheet.png", NULL);
+    mr_run_command(&run, "preview", "--data", "photos", "--transform", transform, "--workers", "0",
+                   "--out", "sheet.png", NULL);
     if (run.status != 0)
         fail_msg("exits with %d: %s", run.status, run.err);
     read_png_size("sheet.png", &width, &height);
@@ -70,7 +70,9 @@ static void sheet_holds_every_tile_with_its_calls(void **state)
     expect_sheet("resize(128:128)", 1); /* resize 128:128 */
     expect_sheet("train:128", 2);       /* resized_crop 37x28+1+0, hflip: 21 characters fit */
     expect_sheet("resize(128:128)+invert(1)+equalize(1)+posterize(2,1)", 3);
-    expect_sheet("resize(128:128)+color_jitter(1,1,1,0.5)+color_jitter(1,1,1,0.5)+color_jitter(1,1,1,0.5)", 6);
+    expect_sheet(
+        "resize(128:128)+color_jitter(1,1,1,0.5)+color_jitter(1,1,1,0.5)+color_jitter(1,1,1,0.5)",
+        6);
 }
 
 static void small_pictures_are_enlarged_and_holes_drawn(void **state)
@@ -81,8 +83,8 @@ static void small_pictures_are_enlarged_and_holes_drawn(void **state)
     (void)state;
     mr_run_make_images("holes", 1, 1);
     mr_run_write_file("holes/class_0/bad.jpg", "no", 2);
-    mr_run_command(&run, "preview", "--data", "holes", "--transform", "train:32", "--workers", "0", "--on-error",
-                   "zero", "--out", "small.png", NULL);
+    mr_run_command(&run, "preview", "--data", "holes", "--transform", "train:32", "--workers", "0",
+                   "--on-error", "zero", "--out", "small.png", NULL);
     assert_int_equal(run.status, 0);
     read_png_size("small.png", &width, &height);
     assert_true(width >= 8 + 2 * (128 + 8) || height >= 8 + 2 * (128 + 13 + 13 + 8));
@@ -106,7 +108,8 @@ static void floats_are_refused(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "preview", "--data", "photos", "--dtype", "f32", "--out", "floats.png", NULL);
+    mr_run_command(&run, "preview", "--data", "photos", "--dtype", "f32", "--out", "floats.png",
+                   NULL);
     assert_int_equal(run.status, 2);
     assert_words(run.err, "f32");
     assert_false(mr_run_exists("floats.png"));
@@ -119,7 +122,8 @@ static void records_that_are_no_pictures_are_refused(void **state)
 
     (void)state;
     mr_run_write_file("r.bin", "0123456789", 10);
-    mr_run_command(&run, "preview", "--data", "records:r.bin?bytes=5", "--workers", "0", "--out", "r.png", NULL);
+    mr_run_command(&run, "preview", "--data", "records:r.bin?bytes=5", "--workers", "0", "--out",
+                   "r.png", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.err, "no pictures");
     assert_false(mr_run_exists("r.png"));

@@ -36,7 +36,8 @@ static void size_dtype_and_layout_are_taken(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "transform", "resize(50)", "--size", "300x100", "--dtype", "F16", "--layout", "nhwc", NULL);
+    mr_run_command(&run, "transform", "resize(50)", "--size", "300x100", "--dtype", "F16",
+                   "--layout", "nhwc", NULL);
     assert_int_equal(run.status, 0);
     assert_words(run.out, "sample: f16 nhwc 50x150x3, 45000 bytes\n");
     assert_words(run.out, "of an image of 300x100");
@@ -48,24 +49,27 @@ static void calls_of_a_sample_are_printed(void **state)
     struct mr_run run = {0};
 
     (void)state;
-    mr_run_command(&run, "transform", "resize(50)+posterize(4,1)+hflip(1)", "--size", "60x100", "--index", "7",
-                   "--epoch", "3", "--seed", "18446744073709551615", NULL);
+    mr_run_command(&run, "transform", "resize(50)+posterize(4,1)+hflip(1)", "--size", "60x100",
+                   "--index", "7", "--epoch", "3", "--seed", "18446744073709551615", NULL);
     assert_int_equal(run.status, 0);
     assert_words(run.out, "\n\nindex 7 of epoch 3 with seed 18446744073709551615:\n"
                           "  resize(size=83:50,interpolation=bilinear)\n"
                           "  posterize(bits=4)\n"
                           "  hflip\n");
-    mr_run_command(&run, "transform", "hflip(1)+random_erasing(1)", "--dtype", "f32", "--index", "0", NULL);
+    mr_run_command(&run, "transform", "hflip(1)+random_erasing(1)", "--dtype", "f32", "--index",
+                   "0", NULL);
     const char *calls = strstr(run.out, "\n  hflip\n");
     int box[4];
     assert_non_null(calls);
-    assert_int_equal(sscanf(calls, " hflip erase %dx%d+%d+%d", &box[0], &box[1], &box[2], &box[3]), 4);
+    assert_int_equal(sscanf(calls, " hflip erase %dx%d+%d+%d", &box[0], &box[1], &box[2], &box[3]),
+                     4);
     mr_run_command(&run, "transform", "none", "--index", "0", NULL);
     assert_words(run.out, "\nindex 0 of epoch 0 with seed 0:\n  nothing\n");
     mr_run_free(&run);
 }
 
-static void expect_failure(int status, const char *words, const char *text, const char *option, const char *value)
+static void expect_failure(int status, const char *words, const char *text, const char *option,
+                           const char *value)
 {
     struct mr_run run = {0};
 
@@ -80,12 +84,16 @@ static void errors_name_the_place(void **state)
 {
     (void)state;
     expect_failure(2,
-                   "transform \"train:224+posterze(4)\", character 11: no operation has this name (did you mean "
+                   "transform \"train:224+posterze(4)\", character 11: no operation has this name "
+                   "(did you mean "
                    "'posterize'?)",
                    "train:224+posterze(4)", NULL, NULL);
-    expect_failure(2, "normalize cannot be applied: dtype is u8", "normalize(mean=0,std=1)", NULL, NULL);
-    expect_failure(1, "crop 32x32 is larger than the image 20x40", "random_crop(32)", "--size", "20x40");
-    expect_failure(2, "--size: '20' is not WIDTHxHEIGHT, each from 1 to 65535", "none", "--size", "20");
+    expect_failure(2, "normalize cannot be applied: dtype is u8", "normalize(mean=0,std=1)", NULL,
+                   NULL);
+    expect_failure(1, "crop 32x32 is larger than the image 20x40", "random_crop(32)", "--size",
+                   "20x40");
+    expect_failure(2, "--size: '20' is not WIDTHxHEIGHT, each from 1 to 65535", "none", "--size",
+                   "20");
     expect_failure(2, "--size: '20x65536' is not", "none", "--size", "20x65536");
     expect_failure(2, "TEXT is missing", "--size", "20x20", NULL);
     expect_failure(2, "'hflip' is one argument too many", "none", "hflip", NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `millrace tune`, with storage and consumers that are slow on purpose: the picked number, the reason, the last line
- * and the JSON. test_tune_pick.c tests the decisions themselves.
+ * `millrace tune`, with storage and consumers that are slow on purpose: the picked number, the
+ * reason, the last line and the JSON. test_tune_pick.c tests the decisions themselves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,8 +60,8 @@ static void cpus_that_are_busy_are_called_decode_bound(void **state)
     json_t *all;
 
     (void)state;
-    mr_run_command(&run, "tune", "--data", "photos", "--workers", "1,0,1", "--seconds", "0.3", "--batch-size", "4",
-                   "--json", "decode.json", NULL);
+    mr_run_command(&run, "tune", "--data", "photos", "--workers", "1,0,1", "--seconds", "0.3",
+                   "--batch-size", "4", "--json", "decode.json", NULL);
     assert_ends_with(&run, "workers ", "; decode-bound: 1 worker work");
     assert_string_equal(run.err, "");
     const json_t *answer = load_answer("decode.json", &all);
@@ -81,7 +81,10 @@ static void cpus_that_are_busy_are_called_decode_bound(void **state)
     mr_run_free(&run);
 }
 
-/* On a loaded machine a pause of 300 ms is nothing unusual; it must not decide which number of workers is the best. */
+/*
+ * On a loaded machine a pause of 300 ms is nothing unusual; it must not decide which number of
+ * workers is the best.
+ */
 static void waiting_for_storage_is_called_read_bound(void **state)
 {
     struct mr_run run = {0};
@@ -89,8 +92,9 @@ static void waiting_for_storage_is_called_read_bound(void **state)
 
     (void)state;
     setenv("MR_TEST_READ_MS", "60", 1);
-    mr_run_command(&run, "tune", "--data", "photos", "--transform", "train:32", "--max-workers", "2", "--seconds",
-                   "0.6", "--batch-size", "2", "--start", "thread", "--reader", "pread", "--json", "read.json", NULL);
+    mr_run_command(&run, "tune", "--data", "photos", "--transform", "train:32", "--max-workers",
+                   "2", "--seconds", "0.6", "--batch-size", "2", "--start", "thread", "--reader",
+                   "pread", "--json", "read.json", NULL);
     unsetenv("MR_TEST_READ_MS");
     assert_ends_with(&run, "workers 2: ", "the best; read-bound: 2 workers wait for bytes");
     assert_words(last_line(&run), "more workers may be faster: --max-workers");
@@ -102,15 +106,19 @@ static void waiting_for_storage_is_called_read_bound(void **state)
     mr_run_free(&run);
 }
 
-/* On a loaded machine two workers may be 3 % better; which of them suffices is test_tune_pick's to say. */
+/*
+ * On a loaded machine two workers may be 3 % better; which of them suffices is test_tune_pick's to
+ * say.
+ */
 static void slow_consumer_is_called_so(void **state)
 {
     struct mr_run run = {0};
     json_t *all;
 
     (void)state;
-    mr_run_command(&run, "tune", "--data", "photos", "--transform", "train:32", "--workers", "1,2", "--seconds", "0.5",
-                   "--batch-size", "4", "--step", "150", "--json", "step.json", NULL);
+    mr_run_command(&run, "tune", "--data", "photos", "--transform", "train:32", "--workers", "1,2",
+                   "--seconds", "0.5", "--batch-size", "4", "--step", "150", "--json", "step.json",
+                   NULL);
     assert_ends_with(&run, "workers ", "; consumer-bound: the consumer waits for 2 workers");
     const json_t *answer = load_answer("step.json", &all);
     assert_true(json_number_value(json_object_get(answer, "of_best")) >= 0.97);
@@ -128,7 +136,8 @@ static void damaged_sample_is_an_error_of_the_data(void **state)
     (void)state;
     mr_run_make_images("damaged", 1, 8);
     mr_run_write_file("damaged/class_0/0.jpg", "\xff\xd8\xff\xdb no image", 13);
-    mr_run_command(&run, "tune", "--data", "damaged", "--workers", "1", "--seconds", "0.05", "--batch-size", "4", NULL);
+    mr_run_command(&run, "tune", "--data", "damaged", "--workers", "1", "--seconds", "0.05",
+                   "--batch-size", "4", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.err, "damaged/class_0/0.jpg");
     mr_run_free(&run);

@@ -78,9 +78,9 @@ static void manual_names_every_option(void **state)
 
 static void manual_names_every_key_of_a_spec(void **state)
 {
-    static const char *const keys[] = {"?split=",     "?label=",       "?bytes=",       "*header*",
-                                       "*stride*",    "*dtype*",       "*shape*",       "*layout*",
-                                       "*label_off*", "*label_bytes*", "*label_dtype*", "*label_shape*"};
+    static const char *const keys[] = {
+        "?split=", "?label=",  "?bytes=",     "*header*",      "*stride*",      "*dtype*",
+        "*shape*", "*layout*", "*label_off*", "*label_bytes*", "*label_dtype*", "*label_shape*"};
     (void)state;
     if (!mr_run_exists(MR_TEST_MANUAL))
         skip();
@@ -93,7 +93,8 @@ static void manual_names_every_key_of_a_spec(void **state)
 /* Each option that takes a value says what holds without it; these hold nothing then. */
 static void help_states_defaults(void **state)
 {
-    static const char *const without[] = {"--explain=", "--repeat=", "--soft-labels=", "--weights="};
+    static const char *const without[] = {
+        "--explain=", "--repeat=", "--soft-labels=", "--weights="};
     struct mr_run run = {0};
     unsigned n_stated = 0;
 
@@ -204,8 +205,10 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"polish"}, "'polish' is not a command"},
         {{"help", "polish"}, "'polish' is not a command"},
         {{"bnech", "photos"}, "'bnech' is not a command; did you mean 'bench'?"},
-        {{"bench", "--bacth-size", "8", "x"}, "--bacth-size is not an option; did you mean --batch-size?"},
-        {{"launch", "--npro=2", "--node-ramk=1", "x"}, "--node-ramk is not an option; did you mean --node-rank?"},
+        {{"bench", "--bacth-size", "8", "x"},
+         "--bacth-size is not an option; did you mean --batch-size?"},
+        {{"launch", "--npro=2", "--node-ramk=1", "x"},
+         "--node-ramk is not an option; did you mean --node-rank?"},
         {{"bench", "empty", "more"}, "'more' is one argument too many"},
         {{"list", "--data", "empty", "more"}, "'more' is one argument too many"},
         {{"list", "records:x?bites=3"}, "did you mean 'bytes'?"},
@@ -214,26 +217,33 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"order"}, "--samples is missing"},
         {{"order", "--samples", "10x"}, "--samples: '10x' is not a number from 0 to 1099511627776"},
         {{"order", "--samples", "-1"}, "--samples: '-1' is not a number"},
-        {{"order", "--samples", "10", "--world-size", "0"}, "--world-size: '0' is not a number from 1"},
+        {{"order", "--samples", "10", "--world-size", "0"},
+         "--world-size: '0' is not a number from 1"},
         {{"order", "--samples", "10", "--rank", "1"}, "rank 1"},
-        {{"order", "--samples", "10", "--tail", "round"}, "--tail: 'round' is none of pad, drop, exact"},
-        {{"order", "--samples", "10", "--seed", "18446744073709551616"}, "--seed: '18446744073709551616'"},
+        {{"order", "--samples", "10", "--tail", "round"},
+         "--tail: 'round' is none of pad, drop, exact"},
+        {{"order", "--samples", "10", "--seed", "18446744073709551616"},
+         "--seed: '18446744073709551616'"},
         {{"order", "--samples", "10", "left"}, "'left' is not an option"},
         {{"order", "--polish"}, "--polish"},
         {{"export", "--out", "x.npy"}, "--data is missing"},
         {{"export", "--data", "x"}, "--out is missing"},
-        {{"export", "--data", "x", "--out", "x.png"}, "--out: 'x.png' is not a name that ends in .npy"},
+        {{"export", "--data", "x", "--out", "x.png"},
+         "--out: 'x.png' is not a name that ends in .npy"},
         {{"export", "--data", "x", "--out", "x.npy", "--workers", "x"},
          "--workers: 'x' is not a number from 0 to 1024"},
         {{"export", "--data", "x", "--out", "x.npy", "--workers", "1,2"}, "--workers: '1,2'"},
         {{"export", "--data", "x", "--out", "x.npy", "--batch-size", "70000"}, "70000"},
         {{"export", "--data", "x", "--out", "x.npy", "--dtype", "u9"}, "--dtype: 'u9'"},
-        {{"export", "--data", "x", "--out", "x.npy", "--mean", "0.5"}, "--mean and --std belong together"},
+        {{"export", "--data", "x", "--out", "x.npy", "--mean", "0.5"},
+         "--mean and --std belong together"},
         {{"export", "--data", "x", "--out", "x.npy", "--std", "0.5,0,0.5"}, "--std: '0.5,0,0.5'"},
         {{"export", "--data", "x", "--out", "x.npy", "--mean", "nan"}, "--mean: 'nan'"},
         {{"export", "--data", "empty", "--out", "x.npy", "--transform", "melt:3"}, "melt"},
-        {{"preview", "--data", "x", "--out", "x.jpg"}, "--out: 'x.jpg' is not a name that ends in .png"},
-        {{"bench", "--data", "x", "--plot", "x.svg"}, "--plot: 'x.svg' is not a name that ends in .png"},
+        {{"preview", "--data", "x", "--out", "x.jpg"},
+         "--out: 'x.jpg' is not a name that ends in .png"},
+        {{"bench", "--data", "x", "--plot", "x.svg"},
+         "--plot: 'x.svg' is not a name that ends in .png"},
         {{"list", "--data", "list:x?labels=u8"}, "list has no key 'labels'"},
         {{"list", "--data", "records:x?bytes=ten"}, "bytes 'ten'"},
         {{"export", "--data", "empty", "--out", "x.npy", "--affinity", "1023"},
@@ -246,19 +256,24 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
         {{"pack"}, "SRC is missing"},
         {{"pack", "empty"}, "OUT is missing"},
         {{"pack", "empty", "out", "more"}, "'more' is one argument too many"},
-        {{"pack", "empty", "out", "--encoding", "gif"}, "--encoding: 'gif' is none of dct, jpeg, raw"},
-        {{"pack", "empty", "out", "--shard-size", "1X"}, "--shard-size: '1X' is not a number of bytes"},
+        {{"pack", "empty", "out", "--encoding", "gif"},
+         "--encoding: 'gif' is none of dct, jpeg, raw"},
+        {{"pack", "empty", "out", "--shard-size", "1X"},
+         "--shard-size: '1X' is not a number of bytes"},
         {{"pack", "empty", "out", "--shard-size", "1023K"}, "--shard-size: '1023K'"},
         {{"pack", "empty", "out", "--shard-size", "99999999T"}, "--shard-size: '99999999T'"},
         {{"pack", "empty", "out", "--jpeg", "own"}, "--jpeg: 'own' is none of auto, stock"},
         {{"check", "empty", "--jpeg", "own"}, "--jpeg: 'own' is none of auto, stock"},
-        {{"pack", "empty", "out", "--quality", "101"}, "--quality: '101' is not a number from 1 to 100"},
+        {{"pack", "empty", "out", "--quality", "101"},
+         "--quality: '101' is not a number from 1 to 100"},
         {{"pack", "empty", "out", "--seed", "1"}, "--seed needs --arrange shuffle"},
-        {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"}, "max_side and resize exclude each other"},
+        {{"pack", "empty", "out", "--max-side", "9", "--resize", "9"},
+         "max_side and resize exclude each other"},
         {{"check"}, "PATH is missing"},
         {{"check", "a", "b"}, "'b' is one argument too many"},
         {{"unpack", "a"}, "DIR is missing"},
-        {{"unpack", "empty", "out"}, "empty is not a pack: it has no index that millrace pack has written"},
+        {{"unpack", "empty", "out"},
+         "empty is not a pack: it has no index that millrace pack has written"},
         {{"unpack", "empty/class_0/0.jpg", "out"}, "empty/class_0/0.jpg is not a pack"},
         {{"unpack", "imagefolder:empty", "out"}, "/empty is not a pack"},
     };
@@ -279,8 +294,9 @@ static void wrong_calls_exit_2_and_name_what_is_wrong(void **state)
 
 static void what_is_not_there_exits_1_and_is_named(void **state)
 {
-    static const char *const specs[] = {"imagefolder:nowhere", "nowhere",      "imagefoldr:nowhere",
-                                        "cifar10:nowhere",     "list:nowhere", "records:nowhere?bytes=4"};
+    static const char *const specs[] = {"imagefolder:nowhere", "nowhere",
+                                        "imagefoldr:nowhere",  "cifar10:nowhere",
+                                        "list:nowhere",        "records:nowhere?bytes=4"};
     struct mr_run run = {0};
 
     (void)state;
@@ -296,8 +312,8 @@ static void what_is_not_there_exits_1_and_is_named(void **state)
 /* What is wrong with files and folders is no wrong call. */
 static void bad_data_exit_1_and_are_named(void **state)
 {
-    static const char *const specs[] = {"hollow", "hollow/class", "list:bad.list", "list:empty.list",
-                                        "records:bad.list?bytes=1000"};
+    static const char *const specs[] = {"hollow", "hollow/class", "list:bad.list",
+                                        "list:empty.list", "records:bad.list?bytes=1000"};
     struct mr_run run = {0};
 
     (void)state;
@@ -309,12 +325,16 @@ static void bad_data_exit_1_and_are_named(void **state)
         mr_run_command(&run, "list", "--data", specs[i], NULL);
         if (run.status != 1)
             fail_msg("%s exits with %d: %s", specs[i], run.status, run.err);
-        assert_words(run.err, strncmp(specs[i], "hollow", 6) == 0 ? specs[i] : i == 3 ? "empty.list" : "bad.list");
+        assert_words(run.err, strncmp(specs[i], "hollow", 6) == 0 ? specs[i]
+                              : i == 3                            ? "empty.list"
+                                                                  : "bad.list");
     }
-    mr_run_command(&run, "export", "--data", "hollow", "--allow-empty-classes", "--out", "hollow.npy", NULL);
+    mr_run_command(&run, "export", "--data", "hollow", "--allow-empty-classes", "--out",
+                   "hollow.npy", NULL);
     assert_int_equal(run.status, 1);
     assert_words(run.err, "hollow holds no sample");
-    mr_run_command(&run, "list", "--data", "hollow", "--allow-empty-classes", "--save", "hollow.list", NULL);
+    mr_run_command(&run, "list", "--data", "hollow", "--allow-empty-classes", "--save",
+                   "hollow.list", NULL);
     assert_int_equal(run.status, 1);
     assert_false(mr_run_exists("hollow.list"));
     mr_run_free(&run);

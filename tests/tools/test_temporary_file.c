@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several files that belong together get their names, or none does; a killed process leaves nothing. All of it on file
- * systems that know files without a name, and on others, for which the linker leads open() here.
+ * Several files that belong together get their names, or none does; a killed process leaves
+ * nothing. All of it on file systems that know files without a name, and on others, for which the
+ * linker leads open() here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,8 @@ int __wrap_open(const char *path, int flags, mode_t mode)
         errno = EOPNOTSUPP;
         return -1;
     }
-    if ((flags & O_TMPFILE) == O_DIRECTORY) /* to be synced, which takes time: a kill now must leave nothing */
+    /* to be synced, which takes time: a kill now must leave nothing */
+    if ((flags & O_TMPFILE) == O_DIRECTORY)
         assert_int_equal(mr_run_count_entries(".old"), 0);
     return __real_open(path, flags, mode);
 }
@@ -170,9 +172,12 @@ static void a_check_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH_WAYS(all_get_their_names),    BOTH_WAYS(one_that_cannot_be_renamed_leaves_all_as_before),
-        BOTH_WAYS(a_file_is_replaced),     BOTH_WAYS(its_mode_follows_the_umask),
-        BOTH_WAYS(a_check_leaves_nothing), cmocka_unit_test_setup(a_killed_process_leaves_nothing, open_unnamed),
+        BOTH_WAYS(all_get_their_names),
+        BOTH_WAYS(one_that_cannot_be_renamed_leaves_all_as_before),
+        BOTH_WAYS(a_file_is_replaced),
+        BOTH_WAYS(its_mode_follows_the_umask),
+        BOTH_WAYS(a_check_leaves_nothing),
+        cmocka_unit_test_setup(a_killed_process_leaves_nothing, open_unnamed),
     };
 
     return cmocka_run_group_tests(tests, mr_run_enter_folder, mr_run_leave_folder);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which number `millrace tune` picks and what it calls the bound, from figures that the test makes up. */
+/*
+ * Which number `millrace tune` picks and what it calls the bound, from figures that the test makes
+ * up.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +18,8 @@ static struct mr_tune_count count_of(uint32_t workers, const double *img_s, uint
 {
     struct mr_tune_count count = {.workers = workers, .close = true};
     for (uint32_t r = 0; r < n_rounds; r++)
-        mr_tune_pick_add(&count, &(struct mr_bench_row){.img_s = img_s[r], .shares = {.cpu = 0.9, .consumer = 1}});
+        mr_tune_pick_add(&count, &(struct mr_bench_row){.img_s = img_s[r],
+                                                        .shares = {.cpu = 0.9, .consumer = 1}});
     return count;
 }
 
@@ -44,8 +48,8 @@ static void steps_rise_by_half_a_power_and_end_at_the_most(void **state)
 static void smallest_within_three_per_cent_is_picked(void **state)
 {
     const double slow[] = {960, 961, 959}, near[] = {975, 974, 976}, best[] = {1000, 1001, 999};
-    struct mr_tune_count counts[] = {count_of(1, slow, 3), count_of(2, near, 3), count_of(4, best, 3),
-                                     count_of(8, near, 3)};
+    struct mr_tune_count counts[] = {count_of(1, slow, 3), count_of(2, near, 3),
+                                     count_of(4, best, 3), count_of(8, near, 3)};
     struct mr_tune_answer answer;
 
     (void)state;
@@ -71,8 +75,10 @@ static void minute_that_is_slow_for_all_changes_nothing(void **state)
 
 static void ratios_on_both_sides_of_the_bound_ask_for_another_round(void **state)
 {
-    const double small[] = {960, 980, 985}, large[] = {1000, 1000, 1000}, beyond[] = {900, 1100, 900};
-    struct mr_tune_count counts[] = {count_of(1, small, 3), count_of(2, large, 3), count_of(3, beyond, 3)};
+    const double small[] = {960, 980, 985}, large[] = {1000, 1000, 1000},
+                 beyond[] = {900, 1100, 900};
+    struct mr_tune_count counts[] = {count_of(1, small, 3), count_of(2, large, 3),
+                                     count_of(3, beyond, 3)};
     struct mr_tune_answer answer;
 
     (void)state;
@@ -84,10 +90,14 @@ static void ratios_on_both_sides_of_the_bound_ask_for_another_round(void **state
     assert_int_equal(counts[answer.pick].workers, 1);
 }
 
-/* As it was reported: medians of the images per second said 0 workers, the ratios printed beside them up to 112 %. */
+/*
+ * As it was reported: medians of the images per second said 0 workers, the ratios printed beside
+ * them up to 112 %.
+ */
 static void best_is_the_one_with_the_highest_ratio(void **state)
 {
-    const double rates[][3] = {{1000, 500, 900}, {1080, 540, 880}, {1060, 530, 880}, {1120, 560, 880}};
+    const double rates[][3] = {
+        {1000, 500, 900}, {1080, 540, 880}, {1060, 530, 880}, {1120, 560, 880}};
     struct mr_tune_count counts[4];
     struct mr_tune_answer answer;
 
@@ -103,7 +113,9 @@ static void best_is_the_one_with_the_highest_ratio(void **state)
         assert_true(counts[i].ratio < 1 && counts[i].in_noise); /* as the third round shows */
 }
 
-/* Whatever was measured: nothing is above the best, and the answer is the smallest above the bound. */
+/*
+ * Whatever was measured: nothing is above the best, and the answer is the smallest above the bound.
+ */
 static void no_ratio_is_above_the_best(void **state)
 {
     uint32_t random = 1;
@@ -128,7 +140,8 @@ static void no_ratio_is_above_the_best(void **state)
     }
 }
 
-static void expect_lines(struct mr_tune_count *counts, size_t n, const char *const *rows, const char *last)
+static void expect_lines(struct mr_tune_count *counts, size_t n, const char *const *rows,
+                         const char *last)
 {
     struct mr_tune_answer answer;
     char line[MR_TUNE_LINE];
@@ -152,31 +165,35 @@ static void lines_say_what_is_within_the_noise(void **state)
 
     (void)state;
     counts[0] = count_of(0, low, 3), counts[1] = count_of(2, best, 3);
-    expect_lines(counts, 2,
-                 (const char *const[]){"      0       50.0 %   0.500    0.500       3",
-                                       "      2      100.0 %   1.000    1.000       3"},
-                 "workers 2: 1000.0 img/s, the best; decode-bound: 2 workers work 90 % of the time");
+    expect_lines(
+        counts, 2,
+        (const char *const[]){"      0       50.0 %   0.500    0.500       3",
+                              "      2      100.0 %   1.000    1.000       3"},
+        "workers 2: 1000.0 img/s, the best; decode-bound: 2 workers work 90 % of the time");
     counts[0] = count_of(1, steady, 3);
     expect_lines(counts, 2,
                  (const char *const[]){"      1       98.0 %   0.980    0.980       3",
                                        "      2      100.0 %   1.000    1.000       3"},
                  "workers 1: 980.0 img/s, 98.0 % of the best (2 workers); decode-bound: ");
     counts[0] = count_of(1, even, 3);
-    expect_lines(counts, 2,
-                 (const char *const[]){"      1       99.6 %   0.993    0.998       3  within the noise",
-                                       "      2      100.0 %   0.998    1.003       3"},
-                 "workers 1: 996.0 img/s, 99.6 % of the best (2 workers), within the noise; decode-bound: ");
+    expect_lines(
+        counts, 2,
+        (const char *const[]){"      1       99.6 %   0.993    0.998       3  within the noise",
+                              "      2      100.0 %   0.998    1.003       3"},
+        "workers 1: 996.0 img/s, 99.6 % of the best (2 workers), within the noise; decode-bound: ");
     counts[0] = count_of(1, close, 3);
-    expect_lines(counts, 2,
-                 (const char *const[]){"      1       96.0 %   0.960    0.985       3  within the noise",
-                                       "      2      100.0 %   0.975    1.000       3"},
-                 "workers 2: 1000.0 img/s, the best, but others are within the noise; decode-bound: ");
+    expect_lines(
+        counts, 2,
+        (const char *const[]){"      1       96.0 %   0.960    0.985       3  within the noise",
+                              "      2      100.0 %   0.975    1.000       3"},
+        "workers 2: 1000.0 img/s, the best, but others are within the noise; decode-bound: ");
 }
 
 static void numbers_far_from_the_best_of_every_round_are_left(void **state)
 {
     const double far[] = {100, 120}, moody[] = {50, 190}, best[] = {200, 200};
-    struct mr_tune_count counts[] = {count_of(0, far, 2), count_of(1, moody, 2), count_of(2, best, 2)};
+    struct mr_tune_count counts[] = {count_of(0, far, 2), count_of(1, moody, 2),
+                                     count_of(2, best, 2)};
 
     (void)state;
     assert_int_equal(mr_tune_pick_close(counts, 3), 2);
@@ -185,8 +202,8 @@ static void numbers_far_from_the_best_of_every_round_are_left(void **state)
     assert_true(counts[2].close);
 }
 
-static struct mr_tune_answer explain_counts(struct mr_tune_count *counts, size_t n, struct mr_bench_shares shares,
-                                            uint32_t n_cpus)
+static struct mr_tune_answer explain_counts(struct mr_tune_count *counts, size_t n,
+                                            struct mr_bench_shares shares, uint32_t n_cpus)
 {
     const double rising[][3] = {{500, 500, 500}, {1000, 1000, 1000}};
     struct mr_tune_answer answer;
@@ -211,10 +228,18 @@ static void bound_is_named_by_where_the_time_went(void **state)
         enum mr_tune_reason reason;
         const char *words;
     } cases[] = {
-        {{.cpu = 0.97, .read = 0.03, .consumer = 0.98}, MR_TUNE_DECODE, "2 workers work 97 % of the time"},
-        {{.cpu = 0.3, .queue = 0.4, .read = 0.3, .consumer = 0.98}, MR_TUNE_DECODE, "wait 40 % for a CPU"},
-        {{.cpu = 0.2, .read = 0.8, .consumer = 0.98}, MR_TUNE_READ, "2 workers wait for bytes 80 % of the time"},
-        {{.cpu = 0.2, .slot = 0.8, .consumer = 0.03}, MR_TUNE_CONSUMER, "the consumer waits for 2 workers 3 %"},
+        {{.cpu = 0.97, .read = 0.03, .consumer = 0.98},
+         MR_TUNE_DECODE,
+         "2 workers work 97 % of the time"},
+        {{.cpu = 0.3, .queue = 0.4, .read = 0.3, .consumer = 0.98},
+         MR_TUNE_DECODE,
+         "wait 40 % for a CPU"},
+        {{.cpu = 0.2, .read = 0.8, .consumer = 0.98},
+         MR_TUNE_READ,
+         "2 workers wait for bytes 80 % of the time"},
+        {{.cpu = 0.2, .slot = 0.8, .consumer = 0.03},
+         MR_TUNE_CONSUMER,
+         "the consumer waits for 2 workers 3 %"},
     };
     struct mr_tune_count counts[2];
 
@@ -228,7 +253,8 @@ static void bound_is_named_by_where_the_time_went(void **state)
 
 static void more_workers_are_suggested_only_where_they_may_help(void **state)
 {
-    const struct mr_bench_shares computing = {.cpu = 1, .consumer = 1}, reading = {.read = 1, .consumer = 1};
+    const struct mr_bench_shares computing = {.cpu = 1, .consumer = 1},
+                                 reading = {.read = 1, .consumer = 1};
     const struct mr_bench_shares fed = {.slot = 1};
     struct mr_tune_count counts[2];
 
@@ -239,7 +265,8 @@ static void more_workers_are_suggested_only_where_they_may_help(void **state)
     assert_null(strstr(explain_counts(counts, 2, fed, 8).why, "--max-workers"));
 
     struct mr_tune_answer answer = explain_counts(counts, 2, reading, 2);
-    memcpy(counts[0].img_s, counts[1].img_s, sizeof counts[0].img_s); /* the second worker brought nothing */
+    /* the second worker brought nothing */
+    memcpy(counts[0].img_s, counts[1].img_s, sizeof counts[0].img_s);
     mr_tune_pick_choose(counts, 2, &answer);
     mr_tune_pick_explain(&answer, 2);
     assert_int_equal(counts[answer.pick].workers, 1);

@@ -32,7 +32,8 @@ static void lines_end_between_calls(void **state)
     expect("hflip", 10, "[hflip]");
     expect("hflip, vflip", 12, "[hflip, vflip]");
     expect("hflip, vflip", 11, "[hflip,][vflip]");
-    expect("crop 9x8+2+1, hflip, rotate -13.5, invert", 20, "[crop 9x8+2+1, hflip,][rotate -13.5, invert]");
+    expect("crop 9x8+2+1, hflip, rotate -13.5, invert", 20,
+           "[crop 9x8+2+1, hflip,][rotate -13.5, invert]");
 }
 
 static void long_calls_are_broken_at_blanks_and_long_words_anywhere(void **state)

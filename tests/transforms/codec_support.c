@@ -37,7 +37,8 @@ void codec_expect_damaged(struct mr_codec *codec, const void *bytes, size_t len,
     assert_string_equal(error.text, text);
 }
 
-static mr_status read_box(struct mr_codec *codec, const struct codec_box *box, uint8_t *out, mr_error *error)
+static mr_status read_box(struct mr_codec *codec, const struct codec_box *box, uint8_t *out,
+                          mr_error *error)
 {
     const uint8_t *rows[16];
     uint32_t per_call = 1 + (box->x + box->y + box->width + box->height) % 16;
@@ -56,8 +57,9 @@ static mr_status read_box(struct mr_codec *codec, const struct codec_box *box, u
     return status;
 }
 
-mr_status codec_decode(struct mr_codec *codec, const uint8_t *bytes, size_t len, const struct codec_box *box,
-                       struct mr_image_head *head_out, uint8_t **pixels_out, mr_error *error)
+mr_status codec_decode(struct mr_codec *codec, const uint8_t *bytes, size_t len,
+                       const struct codec_box *box, struct mr_image_head *head_out,
+                       uint8_t **pixels_out, mr_error *error)
 {
     struct mr_image_head head;
     *pixels_out = NULL;
@@ -79,7 +81,8 @@ mr_status codec_decode(struct mr_codec *codec, const uint8_t *bytes, size_t len,
     return status;
 }
 
-bool codec_box_equals(const uint8_t *full, uint32_t full_width, const struct codec_box *box, const uint8_t *pixels)
+bool codec_box_equals(const uint8_t *full, uint32_t full_width, const struct codec_box *box,
+                      const uint8_t *pixels)
 {
     size_t stride = (size_t)box->width * 3;
     for (uint32_t y = 0; y < box->height; y++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the codec's tests share: decoding a box into memory and comparing it with the same box of a full picture. */
+/*
+ * What the codec's tests share: decoding a box into memory and comparing it with the same box of a
+ * full picture.
+ */
 #ifndef TESTS_TRANSFORMS_CODEC_SUPPORT_H
 #define TESTS_TRANSFORMS_CODEC_SUPPORT_H
 
@@ -19,16 +22,21 @@ int codec_tear_down(void **state);
 void codec_expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text);
 
 /*
- * Open, decode the box (NULL: everything) and close. On MR_OK *pixels_out has the box, to be freed; otherwise NULL.
- * rows_per_call varies with the box, so that all sizes of calls are used.
+ * Open, decode the box (NULL: everything) and close. On MR_OK *pixels_out has the box, to be freed;
+ * otherwise NULL. rows_per_call varies with the box, so that all sizes of calls are used.
  */
-mr_status codec_decode(struct mr_codec *codec, const uint8_t *bytes, size_t len, const struct codec_box *box,
-                       struct mr_image_head *head_out, uint8_t **pixels_out, mr_error *error);
+mr_status codec_decode(struct mr_codec *codec, const uint8_t *bytes, size_t len,
+                       const struct codec_box *box, struct mr_image_head *head_out,
+                       uint8_t **pixels_out, mr_error *error);
 
 /* True when box of a full picture of the given width equals pixels. */
-bool codec_box_equals(const uint8_t *full, uint32_t full_width, const struct codec_box *box, const uint8_t *pixels);
+bool codec_box_equals(const uint8_t *full, uint32_t full_width, const struct codec_box *box,
+                      const uint8_t *pixels);
 
-/* A box inside width x height; the n-th of a fixed series that starts with corners, edges and single pixels. */
+/*
+ * A box inside width x height; the n-th of a fixed series that starts with corners, edges and
+ * single pixels.
+ */
 struct codec_box codec_box_at(uint32_t n, uint32_t width, uint32_t height);
 
 #endif

@@ -39,8 +39,10 @@ void guarded_free(struct guarded *guarded)
     for (const uint8_t *b = guarded->map + page; b < guarded->at; b++)
         if (*b != FILL)
             fail_msg("byte %td before the memory was written", guarded->at - b);
-    for (const uint8_t *b = guarded->at + guarded->len; b < guarded->map + guarded->map_len - page; b++)
+    for (const uint8_t *b = guarded->at + guarded->len; b < guarded->map + guarded->map_len - page;
+         b++)
         if (*b != FILL)
-            fail_msg("byte %td behind the memory was written", b - guarded->at - (ptrdiff_t)guarded->len);
+            fail_msg("byte %td behind the memory was written",
+                     b - guarded->at - (ptrdiff_t)guarded->len);
     assert_int_equal(munmap(guarded->map, guarded->map_len), 0);
 }

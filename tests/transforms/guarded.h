@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory between pages that nobody may touch: a read or a write beyond one of its ends is a fault at once. */
+/*
+ * Memory between pages that nobody may touch: a read or a write beyond one of its ends is a fault
+ * at once.
+ */
 #ifndef TESTS_TRANSFORMS_GUARDED_H
 #define TESTS_TRANSFORMS_GUARDED_H
 
@@ -15,8 +18,8 @@ struct guarded {
 };
 
 /*
- * align is a power of two, up to a page. At the end (but for less than align bytes) or the start of the pages between;
- * what is left of them is 0xa5 as well.
+ * align is a power of two, up to a page. At the end (but for less than align bytes) or the start of
+ * the pages between; what is left of them is 0xa5 as well.
  */
 struct guarded guarded_make(size_t len, size_t align, bool at_end);
 /* The same bytes. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes RGB from quantised coefficients in 32-bit integers. Arithmetic is on eight numbers at a time, by the
- * compiler's vectors, or in loops over whole rows that it vectorises; both are compiled twice, the second time for
- * AVX2.
+ * Computes RGB from quantised coefficients in 32-bit integers. Arithmetic is on eight numbers at a
+ * time, by the compiler's vectors, or in loops over whole rows that it vectorises; both are
+ * compiled twice, the second time for AVX2.
  *
- * Invariant: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed. libjpeg-turbo
- * upsamples a component of one or two columns by repeating, and treats h1v2 as fancy however narrow it is.
+ * Invariant: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed.
+ * libjpeg-turbo upsamples a component of one or two columns by repeating, and treats h1v2 as fancy
+ * however narrow it is.
  */
 #include "tests/transforms/jpeg_integer.h"
 
@@ -40,7 +41,10 @@ struct mr_jpeg_integer_ops {
 
 /* ---- The inverse DCT ---- */
 
-/* jidctint.c's islow in one dimension, over the index of m; its constants have 13 bits behind the point. */
+/*
+ * jidctint.c's islow in one dimension, over the index of m; its constants have 13 bits behind the
+ * point.
+ */
 INLINE void transform_pass(lanes m[8], uint32_t bias, int shift)
 {
     lanes z1 = (m[2] + m[6]) * 4433u;
@@ -154,9 +158,10 @@ INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *
 }
 
 /*
- * Vectors of 16 bits make the same samples of a block whose dequantised coefficients add up to no more than this. The
- * first pass multiplies their sum by at most 4 x 1.388 (1.388 is sqrt(2) cos(pi / 16)), so neither what it hands on
- * nor a sum of two of these exceeds 31700, and the second pass descales more than it multiplies.
+ * Vectors of 16 bits make the same samples of a block whose dequantised coefficients add up to no
+ * more than this. The first pass multiplies their sum by at most 4 x 1.388 (1.388 is sqrt(2) cos(pi
+ * / 16)), so neither what it hands on nor a sum of two of these exceeds 31700, and the second pass
+ * descales more than it multiplies.
  */
 #define SMALL 5700
 
@@ -198,8 +203,9 @@ INLINE void make_factors(const uint16_t quant[64], struct factors *factors)
 }
 
 /* The blocks of one component inside the image; mcu: its first block of the first MCU. */
-INLINE void make_component(struct mr_jpeg_integer *decoder, uint32_t c, uint32_t row, uint32_t column, uint32_t n_mcus,
-                           const int16_t (*mcu)[64], uint8_t *const *samples)
+INLINE void make_component(struct mr_jpeg_integer *decoder, uint32_t c, uint32_t row,
+                           uint32_t column, uint32_t n_mcus, const int16_t (*mcu)[64],
+                           uint8_t *const *samples)
 {
     const struct mr_jpeg_integer_plane *plane = &decoder->planes[c];
     const uint32_t h = decoder->template->h[c], v = decoder->template->v[c];
@@ -218,8 +224,8 @@ INLINE void make_component(struct mr_jpeg_integer *decoder, uint32_t c, uint32_t
         }
 }
 
-INLINE void make_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                        const int16_t (*blocks)[64], uint8_t **const *samples)
+INLINE void make_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column,
+                        uint32_t n_mcus, const int16_t (*blocks)[64], uint8_t **const *samples)
 {
     const struct mr_packed_template *template = decoder->template;
     for (uint32_t c = 0; c < template->n_components; c++) {
@@ -230,22 +236,30 @@ INLINE void make_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t 
 
 /* ---- Upsampling ---- */
 
-/* Each sample becomes two, three parts of it and one of its left or right neighbour; the edge is its own neighbour. */
-INLINE void widen_row(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_t bias_right, int shift,
-                      uint8_t *restrict out)
+/*
+ * Each sample becomes two, three parts of it and one of its left or right neighbour; the edge is
+ * its own neighbour.
+ */
+INLINE void widen_row(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_t bias_right,
+                      int shift, uint8_t *restrict out)
 {
     in[-1] = in[0];
     in[n] = in[n - 1];
     for (uint32_t i = 0; i < n; i++) {
-        uint16_t left = (uint16_t)(3u * in[i] + in[(ptrdiff_t)i - 1] + bias_left); /* at most 4088 */
+        /* at most 4088 */
+        uint16_t left = (uint16_t)(3u * in[i] + in[(ptrdiff_t)i - 1] + bias_left);
         uint16_t right = (uint16_t)(3u * in[i] + in[i + 1] + bias_right);
         out[2 * (size_t)i] = (uint8_t)(left >> shift);
         out[2 * (size_t)i + 1] = (uint8_t)(right >> shift);
     }
 }
 
-/* Row of samples that is nearest to row y of pixels, of two to a sample, and the one that is next to it. */
-INLINE void find_rows(const struct mr_jpeg_integer_plane *plane, uint32_t y, const uint8_t **near, const uint8_t **far)
+/*
+ * Row of samples that is nearest to row y of pixels, of two to a sample, and the one that is next
+ * to it.
+ */
+INLINE void find_rows(const struct mr_jpeg_integer_plane *plane, uint32_t y, const uint8_t **near,
+                      const uint8_t **far)
 {
     uint32_t j = y / 2, last = plane->height - 1;
     uint32_t other = y % 2 ? (j < last ? j + 1 : last) : (j > 0 ? j - 1 : 0);
@@ -253,7 +267,8 @@ INLINE void find_rows(const struct mr_jpeg_integer_plane *plane, uint32_t y, con
     *far = plane->at + other * plane->stride;
 }
 
-INLINE const uint8_t *line_h2v1(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+INLINE const uint8_t *line_h2v1(const struct mr_jpeg_integer_plane *plane, uint32_t y,
+                                uint16_t *sums, uint8_t *out)
 {
     const uint8_t *row = plane->at + y * plane->stride;
     for (uint32_t i = 0; i < plane->width; i++)
@@ -262,7 +277,8 @@ INLINE const uint8_t *line_h2v1(const struct mr_jpeg_integer_plane *plane, uint3
     return out;
 }
 
-INLINE const uint8_t *line_h2v2(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+INLINE const uint8_t *line_h2v2(const struct mr_jpeg_integer_plane *plane, uint32_t y,
+                                uint16_t *sums, uint8_t *out)
 {
     const uint8_t *near, *far;
     find_rows(plane, y, &near, &far);
@@ -272,7 +288,8 @@ INLINE const uint8_t *line_h2v2(const struct mr_jpeg_integer_plane *plane, uint3
     return out;
 }
 
-INLINE const uint8_t *line_h1v2(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint8_t *restrict out)
+INLINE const uint8_t *line_h1v2(const struct mr_jpeg_integer_plane *plane, uint32_t y,
+                                uint8_t *restrict out)
 {
     const uint8_t *near, *far;
     uint32_t bias = y % 2 ? 2 : 1;
@@ -282,7 +299,8 @@ INLINE const uint8_t *line_h1v2(const struct mr_jpeg_integer_plane *plane, uint3
     return out;
 }
 
-INLINE const uint8_t *line_repeated(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint8_t *out)
+INLINE const uint8_t *line_repeated(const struct mr_jpeg_integer_plane *plane, uint32_t y,
+                                    uint8_t *out)
 {
     const uint8_t *row = plane->at + y / plane->vertical * plane->stride;
     if (plane->horizontal == 1)
@@ -293,7 +311,8 @@ INLINE const uint8_t *line_repeated(const struct mr_jpeg_integer_plane *plane, u
 }
 
 /* A component's row y at the width of the image. */
-INLINE const uint8_t *make_line(const struct mr_jpeg_integer_plane *plane, uint32_t y, uint16_t *sums, uint8_t *out)
+INLINE const uint8_t *make_line(const struct mr_jpeg_integer_plane *plane, uint32_t y,
+                                uint16_t *sums, uint8_t *out)
 {
     bool wide = plane->horizontal == 2 && plane->width > 2;
     if (wide && plane->vertical == 1)
@@ -316,7 +335,8 @@ INLINE uint8_t clamp_u8(int16_t value)
 }
 
 /* Three rows of one colour each to pixels. */
-INLINE void interleave_rows(const uint8_t *a, const uint8_t *b, const uint8_t *c, uint32_t n, uint8_t *restrict out)
+INLINE void interleave_rows(const uint8_t *a, const uint8_t *b, const uint8_t *c, uint32_t n,
+                            uint8_t *restrict out)
 {
     for (uint32_t i = 0; i < n; i++) {
         out[3 * (size_t)i] = a[i];
@@ -332,9 +352,13 @@ INLINE int16_t scale_high(int16_t value, int16_t factor)
     return (int16_t)(((int16_t)(twice * factor >> 16) + 1) >> 1);
 }
 
-/* jdcolor.c's tables, as what they are made of: 1.402 is 65536 + 26345 parts of 65536, 1.772 is 2 * 65536 - 14942. */
-INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb, const uint8_t *restrict cr, uint32_t n,
-                        uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b)
+/*
+ * jdcolor.c's tables, as what they are made of: 1.402 is 65536 + 26345 parts of 65536, 1.772 is 2 *
+ * 65536 - 14942.
+ */
+INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb,
+                        const uint8_t *restrict cr, uint32_t n, uint8_t *restrict r,
+                        uint8_t *restrict g, uint8_t *restrict b)
 {
     for (uint32_t i = 0; i < n; i++) {
         int16_t blue = (int16_t)(cb[i] - 128), red = (int16_t)(cr[i] - 128);
@@ -346,7 +370,10 @@ INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb, c
 
 INLINE const uint8_t *make_row(struct mr_jpeg_integer *decoder, uint32_t y)
 {
-    /* lines: one of each component, one of each colour, RGB (three of them), sums (two), each between its edges. */
+    /*
+     * lines: one of each component, one of each colour, RGB (three of them), sums (two), each
+     * between its edges.
+     */
     uint8_t *lines = (uint8_t *)decoder->lines.memory + EDGE;
     const uint8_t *rows[MR_JPEG_INTEGER_COMPONENTS];
     uint8_t *out = lines + 6 * decoder->line_bytes;
@@ -356,7 +383,8 @@ INLINE const uint8_t *make_row(struct mr_jpeg_integer *decoder, uint32_t y)
     for (uint32_t c = 1; c < n; c++)
         rows[c] = make_line(&decoder->planes[c], y, sums, lines + c * decoder->line_bytes);
     if (decoder->template->colour == MR_PACKED_YCC) {
-        uint8_t *r = lines + 3 * decoder->line_bytes, *g = r + decoder->line_bytes, *b = g + decoder->line_bytes;
+        uint8_t *r = lines + 3 * decoder->line_bytes, *g = r + decoder->line_bytes,
+                *b = g + decoder->line_bytes;
         convert_ycc(rows[0], rows[1], rows[2], decoder->width, r, g, b);
         interleave_rows(r, g, b, decoder->width, out);
     } else {
@@ -367,8 +395,8 @@ INLINE const uint8_t *make_row(struct mr_jpeg_integer *decoder, uint32_t y)
 
 /* ---- The same for AVX2 ---- */
 
-static void make_blocks_c(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                          const int16_t (*blocks)[64], uint8_t **const *samples)
+static void make_blocks_c(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column,
+                          uint32_t n_mcus, const int16_t (*blocks)[64], uint8_t **const *samples)
 {
     make_blocks(decoder, row, column, n_mcus, blocks, samples);
 }
@@ -382,19 +410,21 @@ static const struct mr_jpeg_integer_ops c_loops = {.blocks = make_blocks_c, .row
 
 #if defined(__x86_64__)
 
-__attribute__((target("avx2"))) static void make_blocks_avx2(struct mr_jpeg_integer *decoder, uint32_t row,
-                                                             uint32_t column, uint32_t n_mcus,
-                                                             const int16_t (*blocks)[64], uint8_t **const *samples)
+__attribute__((target("avx2"))) static void
+make_blocks_avx2(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
+                 const int16_t (*blocks)[64], uint8_t **const *samples)
 {
     make_blocks(decoder, row, column, n_mcus, blocks, samples);
 }
 
-__attribute__((target("avx2"))) static const uint8_t *make_row_avx2(struct mr_jpeg_integer *decoder, uint32_t y)
+__attribute__((target("avx2"))) static const uint8_t *make_row_avx2(struct mr_jpeg_integer *decoder,
+                                                                    uint32_t y)
 {
     return make_row(decoder, y);
 }
 
-static const struct mr_jpeg_integer_ops avx2_loops = {.blocks = make_blocks_avx2, .row = make_row_avx2};
+static const struct mr_jpeg_integer_ops avx2_loops = {.blocks = make_blocks_avx2,
+                                                      .row = make_row_avx2};
 
 static const struct mr_jpeg_integer_ops *best_loops(void)
 {
@@ -423,10 +453,12 @@ static uint32_t max_factor(const uint8_t *factors, uint32_t n)
 bool mr_jpeg_integer_covers(const struct mr_packed_template *template)
 {
     uint32_t n = template->n_components;
-    if (template->colour != MR_PACKED_GREY && template->colour != MR_PACKED_RGB && template->colour != MR_PACKED_YCC)
+    if (template->colour != MR_PACKED_GREY && template->colour != MR_PACKED_RGB &&
+        template->colour != MR_PACKED_YCC)
         return false;
     for (uint32_t c = 0; c < n; c++)
-        if (max_factor(template->h, n) % template->h[c] != 0 || max_factor(template->v, n) % template->v[c] != 0)
+        if (max_factor(template->h, n) % template->h[c] != 0 ||
+            max_factor(template->v, n) % template->v[c] != 0)
             return false;
     return n <= MR_JPEG_INTEGER_COMPONENTS;
 }
@@ -451,7 +483,8 @@ static size_t set_plane(struct mr_jpeg_integer *decoder, uint32_t c)
     return plane->stride * decoder->layout.n_rows * 8 * v;
 }
 
-mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr_packed_image *image, mr_error *error)
+mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder,
+                                const struct mr_packed_image *image, mr_error *error)
 {
     size_t offsets[MR_JPEG_INTEGER_COMPONENTS], total = 0;
     decoder->template = image->template;
@@ -464,7 +497,8 @@ mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr
         offsets[c] = total;
         total += set_plane(decoder, c);
     }
-    decoder->line_bytes = mr_align_up((size_t)decoder->layout.n_columns * decoder->layout.mcu_width + EDGE, EDGE);
+    decoder->line_bytes =
+        mr_align_up((size_t)decoder->layout.n_columns * decoder->layout.mcu_width + EDGE, EDGE);
     mr_status status = mr_scratch_reserve(&decoder->samples, total, 1, error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&decoder->lines, 11 * decoder->line_bytes + 4 * EDGE, 1, error);
@@ -475,8 +509,8 @@ mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr
     return MR_OK;
 }
 
-void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                            const int16_t (*blocks)[64], uint8_t **const *samples)
+void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column,
+                            uint32_t n_mcus, const int16_t (*blocks)[64], uint8_t **const *samples)
 {
     decoder->loops->blocks(decoder, row, column, n_mcus, blocks, samples);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From quantised coefficients to RGB in 32-bit integer arithmetic: jidctint.c's inverse DCT, libjpeg-turbo's fancy
- * upsampling, its colour tables: an oracle for the pixels of packs. A decoder on a GPU would compute exactly this.
+ * From quantised coefficients to RGB in 32-bit integer arithmetic: jidctint.c's inverse DCT,
+ * libjpeg-turbo's fancy upsampling, its colour tables: an oracle for the pixels of packs. A decoder
+ * on a GPU would compute exactly this.
  */
 #ifndef TESTS_TRANSFORMS_JPEG_INTEGER_H
 #define TESTS_TRANSFORMS_JPEG_INTEGER_H
@@ -42,15 +43,17 @@ bool mr_jpeg_integer_covers(const struct mr_packed_template *template);
 void mr_jpeg_integer_fini(struct mr_jpeg_integer *decoder);
 
 /* Start an image of a template that is covered; template must stay until the last row. */
-mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder, const struct mr_packed_image *image, mr_error *error);
+mr_status mr_jpeg_integer_begin(struct mr_jpeg_integer *decoder,
+                                const struct mr_packed_image *image, mr_error *error);
 
 /*
- * The blocks of n_mcus MCUs of a row of MCUs, from column on. samples: NULL, or what vectors of 16 bits (the kernels'
- * idct_blocks, libjpeg-turbo's) made of the row's blocks inside the image: samples[c][y] is row y of component c. They
- * are copied where they cannot differ from the integers'.
+ * The blocks of n_mcus MCUs of a row of MCUs, from column on. samples: NULL, or what vectors of 16
+ * bits (the kernels' idct_blocks, libjpeg-turbo's) made of the row's blocks inside the image:
+ * samples[c][y] is row y of component c. They are copied where they cannot differ from the
+ * integers'.
  */
-void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column, uint32_t n_mcus,
-                            const int16_t (*blocks)[64], uint8_t **const *samples);
+void mr_jpeg_integer_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t column,
+                            uint32_t n_mcus, const int16_t (*blocks)[64], uint8_t **const *samples);
 
 /* Once all blocks are there: row y, RGB, valid until the next call. */
 const uint8_t *mr_jpeg_integer_row(struct mr_jpeg_integer *decoder, uint32_t y);

@@ -43,8 +43,9 @@ static uint8_t value_at(const char *kind, uint32_t x, uint32_t y, uint32_t c, ui
     if (strcmp(kind, "saturated") == 0)
         return (uint8_t)(255 * (noise & 1));
     if (strcmp(kind, "photograph") == 0) {
-        uint32_t smooth =
-            (make_wave(x + 2 * y, 90) * (3 - c) + make_wave(x + 31 * c, 37) + make_wave(y + 11 * c, 53) * (c + 1)) / 5;
+        uint32_t smooth = (make_wave(x + 2 * y, 90) * (3 - c) + make_wave(x + 31 * c, 37) +
+                           make_wave(y + 11 * c, 53) * (c + 1)) /
+                          5;
         return (uint8_t)clip_byte((int)(smooth + noise % 17) - 8);
     }
     return (uint8_t)(noise % 97 == 0 ? noise >> 8 : 70 + 60 * c);
@@ -60,6 +61,7 @@ struct mr_image kind_image_make(const char *kind, const uint32_t size[2], uint32
     for (uint32_t y = 0; y < size[1]; y++)
         for (uint32_t x = 0; x < size[0]; x++)
             for (uint32_t c = 0; c < n_channels; c++)
-                image.pixels[y * image.stride + x * n_channels + c] = value_at(kind, x, y, c, size[0]);
+                image.pixels[y * image.stride + x * n_channels + c] =
+                    value_at(kind, x, y, c, size[0]);
     return image;
 }

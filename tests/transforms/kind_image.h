@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of tests/data/make_image_calls.py: photograph-like, flat, noise, and so on, in sizes from 1 x 1 on. */
+/*
+ * The images of tests/data/make_image_calls.py: photograph-like, flat, noise, and so on, in sizes
+ * from 1 x 1 on.
+ */
 #ifndef TESTS_TRANSFORMS_KIND_IMAGE_H
 #define TESTS_TRANSFORMS_KIND_IMAGE_H
 

@@ -21,7 +21,8 @@ void *marked_box_make(const struct mr_kernel_ops *kernels)
     return state;
 }
 
-static mr_status read_rows(void *state, const struct scan_box *box, uint8_t *pixels, mr_error *error)
+static mr_status read_rows(void *state, const struct scan_box *box, uint8_t *pixels,
+                           mr_error *error)
 {
     const uint8_t *rows[MR_CODEC_ROWS];
     uint32_t most = 1 + (box->x + box->width + box->height) % MR_CODEC_ROWS, y = 0;
@@ -38,8 +39,9 @@ static mr_status read_rows(void *state, const struct scan_box *box, uint8_t *pix
     return status;
 }
 
-mr_status marked_box_decode_part(void *state, const struct mr_packed_image *image, const uint8_t *file, uint64_t offset,
-                                 uint64_t len, const struct scan_box *box, uint8_t *pixels, mr_error *error)
+mr_status marked_box_decode_part(void *state, const struct mr_packed_image *image,
+                                 const uint8_t *file, uint64_t offset, uint64_t len,
+                                 const struct scan_box *box, uint8_t *pixels, mr_error *error)
 {
     struct mr_image_head head;
     uint8_t *bytes = malloc((size_t)len + SLACK);
@@ -59,17 +61,20 @@ mr_status marked_box_decode_part(void *state, const struct mr_packed_image *imag
 mr_status marked_box_decode(void *state, const struct mr_packed_image *image, const uint8_t *file,
                             const struct scan_box *box, uint8_t *pixels, mr_error *error)
 {
-    const struct mr_box need = {.x = box->x, .y = box->y, .width = box->width, .height = box->height};
+    const struct mr_box need = {
+        .x = box->x, .y = box->y, .width = box->width, .height = box->height};
     uint64_t offset, len;
     mr_packed_range(image, need, &offset, &len);
     return marked_box_decode_part(state, image, file, offset, len, box, pixels, error);
 }
 
-bool marked_box_equals(const uint8_t *full, uint32_t full_width, const struct scan_box *box, const uint8_t *pixels)
+bool marked_box_equals(const uint8_t *full, uint32_t full_width, const struct scan_box *box,
+                       const uint8_t *pixels)
 {
     size_t stride = (size_t)box->width * 3;
     for (uint32_t y = 0; y < box->height; y++)
-        if (memcmp(full + ((size_t)(box->y + y) * full_width + box->x) * 3, pixels + y * stride, stride) != 0)
+        if (memcmp(full + ((size_t)(box->y + y) * full_width + box->x) * 3, pixels + y * stride,
+                   stride) != 0)
             return false;
     return true;
 }

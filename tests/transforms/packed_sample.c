@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes samples of packs from JPEGs. libjpeg keeps blocks by component, padded to whole MCUs; a tile has them MCU by
- * MCU.
+ * Makes samples of packs from JPEGs. libjpeg keeps blocks by component, padded to whole MCUs; a
+ * tile has them MCU by MCU.
  */
 #include "tests/transforms/packed_sample.h"
 
@@ -36,7 +36,8 @@ static uint8_t colour_of(J_COLOR_SPACE space)
     }
 }
 
-static bool make_template(const struct jpeg_decompress_struct *cinfo, struct mr_packed_template *template)
+static bool make_template(const struct jpeg_decompress_struct *cinfo,
+                          struct mr_packed_template *template)
 {
     uint32_t n_blocks = 0;
     memset(template, 0, sizeof *template);
@@ -55,18 +56,20 @@ static bool make_template(const struct jpeg_decompress_struct *cinfo, struct mr_
 
 /* The blocks of one MCU. */
 static void gather_blocks(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays,
-                          const struct mr_packed_template *template, uint32_t row, uint32_t column, int16_t (*out)[64])
+                          const struct mr_packed_template *template, uint32_t row, uint32_t column,
+                          int16_t (*out)[64])
 {
     for (int c = 0; c < cinfo->num_components; c++)
         for (uint32_t y = 0; y < template->v[c]; y++) {
-            JBLOCKARRAY blocks =
-                cinfo->mem->access_virt_barray((j_common_ptr)cinfo, arrays[c], row * template->v[c] + y, 1, FALSE);
+            JBLOCKARRAY blocks = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, arrays[c],
+                                                                row * template->v[c] + y, 1, FALSE);
             for (uint32_t x = 0; x < template->h[c]; x++, out++)
                 memcpy(*out, blocks[0][column * template->h[c] + x], sizeof *out);
         }
 }
 
-static void encode_rows(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays, struct packed_sample *sample)
+static void encode_rows(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays,
+                        struct packed_sample *sample)
 {
     struct mr_packed_layout layout;
     int16_t blocks[MR_TILE_MAX_BLOCKS][64];
@@ -77,10 +80,12 @@ static void encode_rows(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *
     for (uint32_t row = 0; row < layout.n_rows; row++) {
         uint8_t *size = at;
         at += 2 * (size_t)layout.n_tiles;
-        for (uint32_t first = 0; first < layout.n_columns; first += MR_PACKED_TILE_MCUS, size += 2) {
+        for (uint32_t first = 0; first < layout.n_columns;
+             first += MR_PACKED_TILE_MCUS, size += 2) {
             uint32_t n = 0;
             for (; n < MR_PACKED_TILE_MCUS && first + n < layout.n_columns; n++)
-                gather_blocks(cinfo, arrays, &sample->template, row, first + n, blocks + n * layout.n_blocks);
+                gather_blocks(cinfo, arrays, &sample->template, row, first + n,
+                              blocks + n * layout.n_blocks);
             n *= layout.n_blocks;
             const int16_t(*in)[64] = (const int16_t(*)[64])blocks;
             size_t len = mr_tile_encode_dct(in, n, at);
@@ -96,7 +101,8 @@ static void encode_rows(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *
     memset(at, 0xff, MR_TILE_SLACK);
 }
 
-static jvirt_barray_ptr *read_coefficients(struct jpeg_decompress_struct *cinfo, struct jpeg_error_mgr *errors,
+static jvirt_barray_ptr *read_coefficients(struct jpeg_decompress_struct *cinfo,
+                                           struct jpeg_error_mgr *errors,
                                            const struct mr_test_image *jpeg)
 {
     cinfo->err = jpeg_std_error(errors);
@@ -133,11 +139,12 @@ static void copy_bytes(const void *bytes, size_t len, struct packed_sample *samp
     sample->image.len = len;
 }
 
-void packed_sample_raw(const uint8_t *pixels, uint32_t width, uint32_t height, struct packed_sample *sample_out)
+void packed_sample_raw(const uint8_t *pixels, uint32_t width, uint32_t height,
+                       struct packed_sample *sample_out)
 {
     memset(sample_out, 0, sizeof *sample_out);
-    sample_out->image =
-        (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = width, .height = height, .orientation = 1};
+    sample_out->image = (struct mr_packed_image){
+        .encoding = MR_PACKED_RAW, .width = width, .height = height, .orientation = 1};
     copy_bytes(pixels, (size_t)width * height * 3, sample_out);
 }
 
@@ -192,21 +199,24 @@ static uint64_t draw_number(uint64_t *state)
 }
 
 /*
- * One of eight coefficients becomes anything, by sizes rather than by values. A DC gets 14 bits, since its difference
- * from another one must have 15.
+ * One of eight coefficients becomes anything, by sizes rather than by values. A DC gets 14 bits,
+ * since its difference from another one must have 15.
  */
-static void disturb_blocks(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays, uint64_t *random)
+static void disturb_blocks(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays,
+                           uint64_t *random)
 {
     for (int c = 0; c < cinfo->num_components; c++) {
         const jpeg_component_info *component = &cinfo->comp_info[c];
         for (JDIMENSION y = 0; y < component->height_in_blocks; y++) {
-            JBLOCKARRAY blocks = cinfo->mem->access_virt_barray((j_common_ptr)cinfo, arrays[c], y, 1, TRUE);
+            JBLOCKARRAY blocks =
+                cinfo->mem->access_virt_barray((j_common_ptr)cinfo, arrays[c], y, 1, TRUE);
             for (size_t i = 0; i < (size_t)component->width_in_blocks * DCTSIZE2; i++) {
                 int value = (int)(draw_number(random) & 0x7fff) >> draw_number(random) % 15;
                 if (i % DCTSIZE2 == 0)
                     value /= 2;
                 if (draw_number(random) % 8 == 0)
-                    blocks[0][i / DCTSIZE2][i % DCTSIZE2] = (JCOEF)(draw_number(random) % 2 ? -value : value);
+                    blocks[0][i / DCTSIZE2][i % DCTSIZE2] =
+                        (JCOEF)(draw_number(random) % 2 ? -value : value);
             }
         }
     }
@@ -227,7 +237,8 @@ struct mr_test_image packed_sample_extreme(const struct mr_test_image *jpeg, uin
     jpeg_copy_critical_parameters(&in, &out);
     for (int t = 0; t < NUM_QUANT_TBLS; t++)
         for (int i = 0; out.quant_tbl_ptrs[t] && i < DCTSIZE2; i++)
-            out.quant_tbl_ptrs[t]->quantval[i] = (UINT16)(1 + (draw_number(&seed) % 0xffff >> draw_number(&seed) % 16));
+            out.quant_tbl_ptrs[t]->quantval[i] =
+                (UINT16)(1 + (draw_number(&seed) % 0xffff >> draw_number(&seed) % 16));
     out.arith_code = TRUE;
     jpeg_write_coefficients(&out, arrays);
     jpeg_finish_compress(&out);
@@ -242,5 +253,6 @@ int packed_sample_cannot_run(void)
     if (mr_packed_selftest_check(&why_not) == MR_OK)
         return 0;
     printf("%s\n", why_not.text);
-    return LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && LIBJPEG_TURBO_VERSION_NUMBER < 4000000 ? 1 : 77;
+    return LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && LIBJPEG_TURBO_VERSION_NUMBER < 4000000 ? 1
+                                                                                             : 77;
 }

@@ -45,7 +45,8 @@ uint64_t reference_below(uint64_t *state, uint64_t n)
 uint64_t reference_seed(void)
 {
     const char *given = getenv("MR_TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)clock();
+    uint64_t seed =
+        given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000003u + (uint64_t)clock();
     printf("seed: MR_TEST_SEED=%llu\n", (unsigned long long)seed);
     return seed;
 }
@@ -65,7 +66,8 @@ struct image image_synthetic(int64_t width, int64_t height)
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++)
             for (int c = 0; c < 3; c++)
-                image.pixels[3 * (y * width + x) + c] = (uint8_t)((7 * x + 13 * y + 29 * c) ^ ((x * y) >> 3));
+                image.pixels[3 * (y * width + x) + c] =
+                    (uint8_t)((7 * x + 13 * y + 29 * c) ^ ((x * y) >> 3));
     return image;
 }
 
@@ -92,7 +94,8 @@ void reference_crop(struct image *image, int64_t x, int64_t y, int64_t width, in
     for (int64_t j = 0; j < height; j++)
         for (int64_t i = 0; i < width; i++)
             if (x + i >= 0 && x + i < image->width && y + j >= 0 && y + j < image->height)
-                memcpy(pixel_at(&out, i, j), pixel_at(image, x + i, y + j), (size_t)image->channels);
+                memcpy(pixel_at(&out, i, j), pixel_at(image, x + i, y + j),
+                       (size_t)image->channels);
     replace_image(image, out);
 }
 
@@ -127,7 +130,9 @@ static double filter_at(enum mr_interpolation interpolation, double x)
     return interpolation == MR_BILINEAR && x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* Taps of each output of one direction: weight x of output xx is weights[xx * in + x], from first[xx] to end[xx] - 1.
+/*
+ * Taps of each output of one direction: weight x of output xx is weights[xx * in + x], from
+ * first[xx] to end[xx] - 1. /
  */
 struct taps {
     int64_t in, out;
@@ -168,7 +173,8 @@ static void fill_filter(struct taps *t, enum mr_interpolation interpolation)
     const double support_of[] = {[MR_BILINEAR] = 1.0, [MR_BOX] = 0.5,     [MR_HAMMING] = 1.0,
                                  [MR_BICUBIC] = 2.0,  [MR_LANCZOS] = 3.0, [MR_NEAREST] = 0.0};
     double scale = (double)t->in / (double)t->out;
-    double filterscale = scale < 1.0 ? 1.0 : scale, support = support_of[interpolation] * filterscale;
+    double filterscale = scale < 1.0 ? 1.0 : scale,
+           support = support_of[interpolation] * filterscale;
     double *k = calloc((size_t)t->in, sizeof *k);
     for (int64_t xx = 0; xx < t->out; xx++) {
         double center = ((double)xx + 0.5) * scale, ww = 0.0, ss = 1.0 / filterscale;
@@ -178,7 +184,8 @@ static void fill_filter(struct taps *t, enum mr_interpolation interpolation)
         if (xmax > t->in)
             xmax = t->in;
         for (int64_t x = xmin; x < xmax; x++) {
-            k[x] = filter_at(interpolation, ((double)(x - xmin) + (double)xmin - center + 0.5) * ss);
+            k[x] =
+                filter_at(interpolation, ((double)(x - xmin) + (double)xmin - center + 0.5) * ss);
             ww += k[x];
         }
         for (int64_t x = xmin; x < xmax; x++) {
@@ -203,10 +210,12 @@ static void resize_line(const struct taps *t, const uint8_t *in, uint8_t *out, i
     }
 }
 
-static void resize_side(struct image *image, int64_t size, bool columns, enum mr_interpolation interpolation)
+static void resize_side(struct image *image, int64_t size, bool columns,
+                        enum mr_interpolation interpolation)
 {
     int n = image->channels;
-    int64_t before = columns ? image->height : image->width, lines = columns ? image->width : image->height;
+    int64_t before = columns ? image->height : image->width,
+            lines = columns ? image->width : image->height;
     if (size == before)
         return;
     struct taps taps = make_taps(before, size);
@@ -226,7 +235,8 @@ static void resize_side(struct image *image, int64_t size, bool columns, enum mr
 }
 
 /* Pillow 13's order of the passes. */
-void reference_resize(struct image *image, int64_t width, int64_t height, enum mr_interpolation interpolation)
+void reference_resize(struct image *image, int64_t width, int64_t height,
+                      enum mr_interpolation interpolation)
 {
     int64_t less = image->height - height;
     if (less > 0 && less > 2 * (image->width - width)) {
@@ -243,7 +253,8 @@ void reference_hflip(struct image *image)
     struct image out = image_make(image->width, image->height, image->channels);
     for (int64_t y = 0; y < image->height; y++)
         for (int64_t x = 0; x < image->width; x++)
-            memcpy(pixel_at(&out, image->width - 1 - x, y), pixel_at(image, x, y), (size_t)image->channels);
+            memcpy(pixel_at(&out, image->width - 1 - x, y), pixel_at(image, x, y),
+                   (size_t)image->channels);
     replace_image(image, out);
 }
 
@@ -261,9 +272,11 @@ static void random_resized_crop(struct image *image, const struct mr_op *op, str
     double area = (double)(image->height * image->width);
     float lo = logf((float)op->ratio[0]), hi = logf((float)op->ratio[1]);
     for (int i = 0; i < 10; i++) {
-        double target = area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]);
+        double target =
+            area * (double)mr_rng_uniform(rng, (float)op->scale[0], (float)op->scale[1]);
         double aspect = (double)expf(mr_rng_uniform(rng, lo, hi));
-        int64_t w = (int64_t)nearbyint(sqrt(target * aspect)), h = (int64_t)nearbyint(sqrt(target / aspect));
+        int64_t w = (int64_t)nearbyint(sqrt(target * aspect)),
+                h = (int64_t)nearbyint(sqrt(target / aspect));
         if (0 < w && w <= image->width && 0 < h && h <= image->height) {
             int64_t top = mr_rng_below(rng, (uint32_t)(image->height - h + 1));
             int64_t left = mr_rng_below(rng, (uint32_t)(image->width - w + 1));
@@ -289,9 +302,11 @@ static int64_t floor_half(int64_t n)
 
 static void center_crop(struct image *image, int64_t w, int64_t h)
 {
-    int64_t dx = w > image->width ? w - image->width : 0, dy = h > image->height ? h - image->height : 0;
+    int64_t dx = w > image->width ? w - image->width : 0,
+            dy = h > image->height ? h - image->height : 0;
     if (dx || dy)
-        reference_crop(image, -floor_half(dx), -floor_half(dy), image->width + dx, image->height + dy);
+        reference_crop(image, -floor_half(dx), -floor_half(dy), image->width + dx,
+                       image->height + dy);
     int64_t top = (int64_t)nearbyint((double)(image->height - h) / 2.0);
     int64_t left = (int64_t)nearbyint((double)(image->width - w) / 2.0);
     reference_crop(image, left, top, w, h);
@@ -385,7 +400,8 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
 }
 
 /* The image operation ops[i] of a plan on a whole image, one call at a time. */
-static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t i, const struct mr_rng *rng)
+static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t i,
+                         const struct mr_rng *rng)
 {
     const struct mr_op to_rgb = {.kind = MR_OP_RGB};
     struct mr_image_calls *calls = calloc(1, sizeof *calls);
@@ -403,18 +419,21 @@ static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t 
         image->channels = (int)one.n_channels;
         free(spare);
     }
-    if (ops[i].kind == MR_OP_IMAGE && mr_image_ops[ops[i].image_op].sets_channels && ops[i].args[0] == 3.0)
+    if (ops[i].kind == MR_OP_IMAGE && mr_image_ops[ops[i].image_op].sets_channels &&
+        ops[i].args[0] == 3.0)
         reference_op(image, &to_rgb, NULL);
     free(calls);
 }
 
-bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan, struct mr_rng *rng)
+bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan,
+                   struct mr_rng *rng)
 {
     bool possible = true;
     uint32_t in_plan = 0;
     for (uint32_t i = 0; i < t->n_ops && possible; i = mr_image_params_skip(t->ops, i)) {
         uint32_t kind = t->ops[i].kind;
-        if (kind == MR_OP_EXIF || kind == MR_OP_NORMALIZE || kind == MR_OP_RGB || kind == MR_OP_RANDOM_ERASING) {
+        if (kind == MR_OP_EXIF || kind == MR_OP_NORMALIZE || kind == MR_OP_RGB ||
+            kind == MR_OP_RANDOM_ERASING) {
             reference_op(image, &t->ops[i], rng);
             continue;
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slow references that the room's code is held against: whole images, one operation at a time, double loops, written
- * from torchvision's and Pillow's definitions and sharing nothing with the code but the draws of base/rng.h.
+ * Slow references that the room's code is held against: whole images, one operation at a time,
+ * double loops, written from torchvision's and Pillow's definitions and sharing nothing with the
+ * code but the draws of base/rng.h.
  */
 #ifndef TESTS_TRANSFORMS_REFERENCE_H
 #define TESTS_TRANSFORMS_REFERENCE_H
@@ -26,17 +27,20 @@ bool image_equal(const struct image *a, const struct image *b);
 
 /* Each replaces *image. Boxes may stick out: zeros. */
 void reference_crop(struct image *image, int64_t x, int64_t y, int64_t width, int64_t height);
-void reference_resize(struct image *image, int64_t width, int64_t height, enum mr_interpolation interpolation);
+void reference_resize(struct image *image, int64_t width, int64_t height,
+                      enum mr_interpolation interpolation);
 void reference_hflip(struct image *image);
 void reference_vflip(struct image *image);
 /* One operation with its draws, as torchvision's module would run it; false where it raises. */
 bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rng);
 
 /*
- * All of them, as the plan of the transform should run them; false where one raises. Image operations are the room's
- * own (test_image_calls.c has Pillow's bytes), one call at a time in plain C: this is about what stands between them.
+ * All of them, as the plan of the transform should run them; false where one raises. Image
+ * operations are the room's own (test_image_calls.c has Pillow's bytes), one call at a time in
+ * plain C: this is about what stands between them.
  */
-bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan, struct mr_rng *rng);
+bool reference_run(struct image *image, const mr_transform *t, const struct mr_plan *plan,
+                   struct mr_rng *rng);
 
 /* splitmix64 */
 uint64_t reference_random(uint64_t *state);

@@ -25,11 +25,13 @@ static void *make_state(const struct mr_codec_limits *limits)
     return state;
 }
 
-void scan_pair_init(struct scan_pair *pair, const struct mr_codec_limits *limits, const struct mr_kernel_ops *kernels)
+void scan_pair_init(struct scan_pair *pair, const struct mr_codec_limits *limits,
+                    const struct mr_kernel_ops *kernels)
 {
     enum mr_codec_jpeg_decoder decoder = mr_packed_selftest_decoder();
     *pair = (struct scan_pair){.stock = make_state(limits), .own = make_state(limits)};
-    mr_codec_jpeg_use(pair->own, decoder == MR_CODEC_JPEG_STOCK ? MR_CODEC_JPEG_OWN_SCAN : decoder, kernels);
+    mr_codec_jpeg_use(pair->own, decoder == MR_CODEC_JPEG_STOCK ? MR_CODEC_JPEG_OWN_SCAN : decoder,
+                      kernels);
 }
 
 void scan_pair_fini(struct scan_pair *pair)
@@ -44,7 +46,8 @@ static void read_rows(void *state, const struct scan_box *box, struct seen *seen
     const uint8_t *rows[MR_CODEC_ROWS];
     uint32_t most = 1 + (box->x + box->width + box->height) % MR_CODEC_ROWS;
     size_t stride = (size_t)box->width * 3;
-    seen->status = mr_codec_jpeg.begin(state, box->x, box->y, box->width, box->height, &seen->error);
+    seen->status =
+        mr_codec_jpeg.begin(state, box->x, box->y, box->width, box->height, &seen->error);
     while (seen->status == MR_OK && seen->n_rows < box->height) {
         uint32_t n = 0;
         seen->status = mr_codec_jpeg.rows(state, rows, most, &n, &seen->error);
@@ -54,7 +57,8 @@ static void read_rows(void *state, const struct scan_box *box, struct seen *seen
     seen->n_warnings = mr_codec_jpeg.close(state);
 }
 
-static void decode(void *state, const uint8_t *bytes, size_t len, const struct scan_box *box, struct seen *seen)
+static void decode(void *state, const uint8_t *bytes, size_t len, const struct scan_box *box,
+                   struct seen *seen)
 {
     memset(seen, 0, sizeof *seen);
     seen->status = mr_codec_jpeg.open(state, bytes, len, &seen->head, &seen->error);
@@ -68,7 +72,8 @@ static void decode(void *state, const uint8_t *bytes, size_t len, const struct s
     read_rows(state, box, seen);
 }
 
-static const char *find_difference(const struct seen *a, const struct seen *b, const struct scan_box *box)
+static const char *find_difference(const struct seen *a, const struct seen *b,
+                                   const struct scan_box *box)
 {
     uint32_t width = box ? box->width : a->head.width;
     if (a->status != b->status)
@@ -86,7 +91,8 @@ static const char *find_difference(const struct seen *a, const struct seen *b, c
     return NULL;
 }
 
-const char *scan_pair_compare(struct scan_pair *pair, const uint8_t *bytes, size_t len, const struct scan_box *box)
+const char *scan_pair_compare(struct scan_pair *pair, const uint8_t *bytes, size_t len,
+                              const struct scan_box *box)
 {
     struct seen stock, own;
     decode(pair->stock, bytes, len, box, &stock);

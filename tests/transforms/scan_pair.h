@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One JPEG by libjpeg alone and by our decoder of scans: pixels, statuses, words and warnings must be the same. */
+/*
+ * One JPEG by libjpeg alone and by our decoder of scans: pixels, statuses, words and warnings must
+ * be the same.
+ */
 #ifndef TESTS_TRANSFORMS_SCAN_PAIR_H
 #define TESTS_TRANSFORMS_SCAN_PAIR_H
 
@@ -21,11 +24,13 @@ struct scan_pair {
     uint32_t n_own;      /* of them without a look back at libjpeg */
 };
 
-void scan_pair_init(struct scan_pair *pair, const struct mr_codec_limits *limits, const struct mr_kernel_ops *kernels);
+void scan_pair_init(struct scan_pair *pair, const struct mr_codec_limits *limits,
+                    const struct mr_kernel_ops *kernels);
 void scan_pair_fini(struct scan_pair *pair);
 
 /* Decode a box in both ways; NULL: everything. Returns NULL, or what differs. */
-const char *scan_pair_compare(struct scan_pair *pair, const uint8_t *bytes, size_t len, const struct scan_box *box);
+const char *scan_pair_compare(struct scan_pair *pair, const uint8_t *bytes, size_t len,
+                              const struct scan_box *box);
 
 /* A box inside width x height that depends on number. */
 struct scan_box scan_pair_box(uint32_t number, uint32_t width, uint32_t height);

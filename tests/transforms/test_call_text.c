@@ -13,8 +13,8 @@
 static const struct mr_image color = {.width = 40, .height = 30, .n_channels = 3};
 static const struct mr_image gray = {.width = 40, .height = 30, .n_channels = 1};
 
-static void check_text(const struct mr_call_text *call, const struct mr_image *image, const char *want_json,
-                       const char *want_words)
+static void check_text(const struct mr_call_text *call, const struct mr_image *image,
+                       const char *want_json, const char *want_words)
 {
     char text[400];
     struct mr_text_writer w;
@@ -28,8 +28,8 @@ static void check_text(const struct mr_call_text *call, const struct mr_image *i
     assert_string_equal(text, want_words);
 }
 
-static void check_call(enum mr_image_call_kind kind, double first, double second, const char *want_json,
-                       const char *want_words)
+static void check_call(enum mr_image_call_kind kind, double first, double second,
+                       const char *want_json, const char *want_words)
 {
     const struct mr_image_call call = {.kind = kind, .args = {first, second}};
     const struct mr_call_text text = mr_call_text_of(&call);
@@ -41,7 +41,8 @@ static void calls_have_the_keywords_of_torchvision(void **state)
     (void)state;
     check_call(MR_CALL_INVERT, 0, 0, "[\"invert\",{}]", "invert");
     check_call(MR_CALL_POSTERIZE, 4, 0, "[\"posterize\",{\"bits\":4}]", "posterize(bits=4)");
-    check_call(MR_CALL_SOLARIZE, 128, 0, "[\"solarize\",{\"threshold\":128.0}]", "solarize(threshold=128)");
+    check_call(MR_CALL_SOLARIZE, 128, 0, "[\"solarize\",{\"threshold\":128.0}]",
+               "solarize(threshold=128)");
     check_call(MR_CALL_AUTOCONTRAST, 0, 0, "[\"autocontrast\",{}]", "autocontrast");
     check_call(MR_CALL_EQUALIZE, 0, 0, "[\"equalize\",{}]", "equalize");
     check_call(MR_CALL_GRAYSCALE, 3, 0, "[\"rgb_to_grayscale\",{\"num_output_channels\":3}]",
@@ -53,10 +54,12 @@ static void calls_have_the_keywords_of_torchvision(void **state)
                "adjust_contrast(contrast_factor=1.5)");
     check_call(MR_CALL_SATURATION, 0, 0, "[\"adjust_saturation\",{\"saturation_factor\":0.0}]",
                "adjust_saturation(saturation_factor=0)");
-    check_call(MR_CALL_HUE, -0.25, 0, "[\"adjust_hue\",{\"hue_factor\":-0.25}]", "adjust_hue(hue_factor=-0.25)");
+    check_call(MR_CALL_HUE, -0.25, 0, "[\"adjust_hue\",{\"hue_factor\":-0.25}]",
+               "adjust_hue(hue_factor=-0.25)");
     check_call(MR_CALL_SHARPNESS, 2, 0, "[\"adjust_sharpness\",{\"sharpness_factor\":2.0}]",
                "adjust_sharpness(sharpness_factor=2)");
-    check_call(MR_CALL_GAUSSIAN_BLUR, 23, 0.5, "[\"gaussian_blur\",{\"kernel_size\":23,\"sigma\":0.5}]",
+    check_call(MR_CALL_GAUSSIAN_BLUR, 23, 0.5,
+               "[\"gaussian_blur\",{\"kernel_size\":23,\"sigma\":0.5}]",
                "gaussian_blur(kernel_size=23,sigma=0.5)");
     check_call(MR_CALL_PIL_GAUSSIAN_BLUR, 1.25, 0, "[\"PIL.GaussianBlur\",{\"radius\":1.25}]",
                "PIL.GaussianBlur(radius=1.25)");
@@ -77,16 +80,19 @@ static void every_kind_of_argument_is_written(void **state)
     };
     double args[] = {1, -0.5, MR_BICUBIC, 1, 2, 3, NAN, NAN, 1};
     const struct mr_call_text call = {.name = "PIL.transform", .keywords = keywords, .args = args};
-    check_text(&call, &color,
-               "[\"PIL.transform\",{\"size\":[40,30],\"method\":2,\"data\":[1.0,-0.5],\"resample\":3,"
-               "\"fillcolor\":[1,2,3],\"padding_mode\":\"reflect\"}]",
-               "PIL.transform(size=40:30,method=2,data=1:-0.5,resample=bicubic,fillcolor=1:2:3,padding_mode=reflect)");
+    check_text(
+        &call, &color,
+        "[\"PIL.transform\",{\"size\":[40,30],\"method\":2,\"data\":[1.0,-0.5],\"resample\":3,"
+        "\"fillcolor\":[1,2,3],\"padding_mode\":\"reflect\"}]",
+        "PIL.transform(size=40:30,method=2,data=1:-0.5,resample=bicubic,fillcolor=1:2:3,padding_"
+        "mode=reflect)");
     args[6] = -7, args[7] = 8;
-    check_text(&call, &gray,
-               "[\"PIL.transform\",{\"size\":[40,30],\"method\":2,\"data\":[1.0,-0.5],\"resample\":3,"
-               "\"fillcolor\":[1],\"center\":[-7,8],\"padding_mode\":\"reflect\"}]",
-               "PIL.transform(size=40:30,method=2,data=1:-0.5,resample=bicubic,fillcolor=1,center=-7:8,"
-               "padding_mode=reflect)");
+    check_text(
+        &call, &gray,
+        "[\"PIL.transform\",{\"size\":[40,30],\"method\":2,\"data\":[1.0,-0.5],\"resample\":3,"
+        "\"fillcolor\":[1],\"center\":[-7,8],\"padding_mode\":\"reflect\"}]",
+        "PIL.transform(size=40:30,method=2,data=1:-0.5,resample=bicubic,fillcolor=1,center=-7:8,"
+        "padding_mode=reflect)");
 }
 
 static void check_brief(const struct mr_call_text *call, const char *want)
@@ -102,11 +108,12 @@ static void check_brief(const struct mr_call_text *call, const char *want)
 static void brief_calls_have_numbers_and_boxes(void **state)
 {
     (void)state;
-    static const struct mr_image_arg box[MR_CALL_MAX_NAMED] = {{.name = "top", .kind = MR_ARG_INTEGER},
-                                                               {.name = "left", .kind = MR_ARG_INTEGER},
-                                                               {.name = "height", .kind = MR_ARG_INTEGER},
-                                                               {.name = "width", .kind = MR_ARG_INTEGER},
-                                                               {.name = "size", .kind = MR_ARG_INTEGER, .n = 2}};
+    static const struct mr_image_arg box[MR_CALL_MAX_NAMED] = {
+        {.name = "top", .kind = MR_ARG_INTEGER},
+        {.name = "left", .kind = MR_ARG_INTEGER},
+        {.name = "height", .kind = MR_ARG_INTEGER},
+        {.name = "width", .kind = MR_ARG_INTEGER},
+        {.name = "size", .kind = MR_ARG_INTEGER, .n = 2}};
     const double values[] = {1, -2, 80, 90, 224, 224};
     const struct mr_call_text crop = {.name = "resized_crop", .keywords = box, .args = values};
     check_brief(&crop, "resized_crop 90x80-2+1");
@@ -118,8 +125,12 @@ static void brief_calls_have_numbers_and_boxes(void **state)
         {.kind = MR_CALL_AFFINE, .args = {0, -3, 4, 1, 0.5, 0, MR_NEAREST, 0, 0, 0, 7, 8}},
         {.kind = MR_CALL_PERSPECTIVE, .args = {1, 0, 0, 0, 1, 0, 0, 0, MR_BILINEAR}},
     };
-    static const char *const want[] = {
-        "equalize", "hue -0.25", "gaussian_blur 23 0.7", "rotate -13.5", "affine 0 -3:4 1 0.5:0 7:8", "PIL.transform"};
+    static const char *const want[] = {"equalize",
+                                       "hue -0.25",
+                                       "gaussian_blur 23 0.7",
+                                       "rotate -13.5",
+                                       "affine 0 -3:4 1 0.5:0 7:8",
+                                       "PIL.transform"};
     for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const struct mr_call_text text = mr_call_text_of(&calls[i]);
         check_brief(&text, want[i]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BMPs that end early, in runs and in rows, and what they may cost. tests/data/formats.json has the good ones. */
+/*
+ * BMPs that end early, in runs and in rows, and what they may cost. tests/data/formats.json has the
+ * good ones.
+ */
 #include "tests/transforms/codec_support.h"
 
 #include <setjmp.h>
@@ -12,11 +15,14 @@
 
 enum { HEADERS = 54, PALETTE = 4, MAX_DATA = 32 };
 
-/* With a palette of one colour, black, and data_len bytes of pixels, in memory of just its length. */
-static struct mr_test_image make_bmp(uint8_t bits, uint8_t compression, uint8_t width, uint8_t height, const void *data,
-                                     size_t data_len)
+/*
+ * With a palette of one colour, black, and data_len bytes of pixels, in memory of just its length.
+ */
+static struct mr_test_image make_bmp(uint8_t bits, uint8_t compression, uint8_t width,
+                                     uint8_t height, const void *data, size_t data_len)
 {
-    struct mr_test_image image = {calloc(1, HEADERS + PALETTE + data_len), HEADERS + PALETTE + data_len};
+    struct mr_test_image image = {calloc(1, HEADERS + PALETTE + data_len),
+                                  HEADERS + PALETTE + data_len};
     assert_non_null(image.bytes);
     memcpy(image.bytes, "BM", 2);
     image.bytes[10] = HEADERS + PALETTE;
@@ -65,8 +71,8 @@ static void runs_that_end_early_are_damaged(void **state)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         check(*state,
-              make_bmp(files[i].bits, files[i].bits == 8 ? 1 : 2, files[i].width, files[i].height, files[i].data,
-                       files[i].len),
+              make_bmp(files[i].bits, files[i].bits == 8 ? 1 : 2, files[i].width, files[i].height,
+                       files[i].data, files[i].len),
               files[i].text);
 }
 
@@ -86,10 +92,14 @@ static void expect_over_limit(uint8_t compression, uint64_t need)
 {
     char text[100];
     struct mr_codec *codec;
-    snprintf(text, sizeof text, "decoding needs %d bytes of memory, above the limit of %d", (int)need, (int)need - 1);
+    snprintf(text, sizeof text, "decoding needs %d bytes of memory, above the limit of %d",
+             (int)need, (int)need - 1);
     for (uint64_t limit = need - 1; limit <= need; limit++) {
-        assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL), MR_OK);
-        check(codec, make_bmp(8, compression, 3, 2, "\3\1\0\0\3\1\0\0", 8), limit < need ? text : NULL);
+        assert_int_equal(
+            mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL),
+            MR_OK);
+        check(codec, make_bmp(8, compression, 3, 2, "\3\1\0\0\3\1\0\0", 8),
+              limit < need ? text : NULL);
         mr_codec_destroy(codec);
     }
 }

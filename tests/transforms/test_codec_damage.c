@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that end early or hold wrong bits: either the pixels are those of the whole file or the image is damaged, and
- * the codec is as good as new afterwards.
+ * Files that end early or hold wrong bits: either the pixels are those of the whole file or the
+ * image is damaged, and the codec is as good as new afterwards.
  */
 #include "tests/transforms/codec_support.h"
 
@@ -56,11 +56,12 @@ static int make_fixture(void **state)
         subject->name = names[i];
         if (i < PNG_FROM) {
             subject->image = mr_test_jpeg(&jpegs[i]);
-            subject->full =
-                mr_test_jpeg_pixels(subject->image.bytes, subject->image.len, &subject->width, &subject->height);
+            subject->full = mr_test_jpeg_pixels(subject->image.bytes, subject->image.len,
+                                                &subject->width, &subject->height);
             continue;
         }
-        struct mr_test_png png = {.width = 60, .height = 50, .colour_type = 2, .interlaced = i > PNG_FROM};
+        struct mr_test_png png = {
+            .width = 60, .height = 50, .colour_type = 2, .interlaced = i > PNG_FROM};
         subject->image = mr_test_png(&png);
         subject->full = mr_test_png_pixels(&png);
         subject->width = png.width;
@@ -100,8 +101,8 @@ static mr_status decode_part(struct mr_codec *codec, const struct subject *subje
     uint8_t *pixels;
     mr_status status = codec_decode(codec, bytes, len, box, NULL, &pixels, error);
     if (status == MR_OK && !codec_box_equals(subject->full, subject->width, box, pixels))
-        fail_msg("%s: box %u,%u %ux%u of the first %zu of %zu bytes differs", subject->name, box->x, box->y, box->width,
-                 box->height, len, subject->image.len);
+        fail_msg("%s: box %u,%u %ux%u of the first %zu of %zu bytes differs", subject->name, box->x,
+                 box->y, box->width, box->height, len, subject->image.len);
     if (status != MR_OK)
         assert_int_equal(status, MR_ERR_DAMAGED);
     free(pixels);
@@ -114,8 +115,10 @@ static void a_truncated_file_gives_right_rows_or_is_damaged(void **state)
     struct fixture *fixture = *state;
     for (int i = 0; i < N_SUBJECTS; i++) {
         const struct subject *subject = &fixture->subjects[i];
-        struct codec_box boxes[] = {
-            {0, 0, subject->width, subject->height}, {5, 0, 40, 9}, {20, 20, 7, 11}, {0, subject->height - 1, 1, 1}};
+        struct codec_box boxes[] = {{0, 0, subject->width, subject->height},
+                                    {5, 0, 40, 9},
+                                    {20, 20, 7, 11},
+                                    {0, subject->height - 1, 1, 1}};
         for (size_t len = 0; len < subject->image.len; len += 29) {
             for (size_t k = 0; k < sizeof boxes / sizeof boxes[0]; k++)
                 decode_part(fixture->codec, subject, len, &boxes[k], NULL);
@@ -134,7 +137,8 @@ static void a_file_cut_in_the_middle_is_damaged_below_and_good_above(void **stat
         size_t len = subject->image.len * 2 / 3;
         if (decode_part(fixture->codec, subject, len, &top, &error) != MR_OK)
             fail_msg("%s: %s", subject->name, error.text);
-        assert_int_equal(decode_part(fixture->codec, subject, len, &bottom, &error), MR_ERR_DAMAGED);
+        assert_int_equal(decode_part(fixture->codec, subject, len, &bottom, &error),
+                         MR_ERR_DAMAGED);
         assert_string_equal(error.text, "Premature end of JPEG file");
     }
 }
@@ -188,7 +192,8 @@ static void an_early_end_marker_is_the_end_of_the_data(void **state)
         uint8_t *pixels;
         mr_error error;
         memcpy(bytes + len, "\xff\xd9", 2);
-        assert_int_equal(codec_decode(fixture->codec, bytes, len + 2, NULL, NULL, &pixels, &error), MR_ERR_DAMAGED);
+        assert_int_equal(codec_decode(fixture->codec, bytes, len + 2, NULL, NULL, &pixels, &error),
+                         MR_ERR_DAMAGED);
         assert_int_not_equal(error.text[0], 0);
         free(bytes);
     }
@@ -206,16 +211,19 @@ static void wrong_bits_never_harm_the_codec(void **state)
             uint8_t *pixels;
             for (int k = 0; k <= round % 3; k++) {
                 random = random * 1664525u + 1013904223u;
-                size_t limit = round % 2 ? subject->image.len : 700; /* every other time in the headers */
+                /* every other time in the headers */
+                size_t limit = round % 2 ? subject->image.len : 700;
                 bytes[(random >> 8) % (limit < subject->image.len ? limit : subject->image.len)] ^=
                     1u << (random >> 5) % 8;
             }
-            mr_status status = codec_decode(fixture->codec, bytes, subject->image.len, NULL, NULL, &pixels, NULL);
+            mr_status status =
+                codec_decode(fixture->codec, bytes, subject->image.len, NULL, NULL, &pixels, NULL);
             assert_true(status == MR_OK || status == MR_ERR_DAMAGED);
             free(pixels);
             free(bytes);
             if (round % 10 == 0)
-                assert_int_equal(decode_part(fixture->codec, subject, subject->image.len, &good, NULL), MR_OK);
+                assert_int_equal(
+                    decode_part(fixture->codec, subject, subject->image.len, &good, NULL), MR_OK);
         }
     }
 }
@@ -230,7 +238,8 @@ static void wrong_bits_that_decode_are_counted(void **state)
     size_t at = subject->image.len / 2;
     while (bytes[at] != 0xff || (bytes[at + 1] & 0xf8) != 0xd0)
         at++;
-    bytes[at + 1] = 0xd0 | ((bytes[at + 1] + 1) & 7); /* a restart marker out of order: libjpeg goes on */
+    /* a restart marker out of order: libjpeg goes on */
+    bytes[at + 1] = 0xd0 | ((bytes[at + 1] + 1) & 7);
     assert_int_equal(mr_codec_open(fixture->codec, bytes, subject->image.len, &head, NULL), MR_OK);
     assert_int_equal(mr_codec_begin(fixture->codec, 0, 0, head.width, head.height, NULL), MR_OK);
     mr_status status = MR_OK;
@@ -255,9 +264,11 @@ static void tables_of_one_image_do_not_serve_the_next(void **state)
             if (bytes[i] == 0xff && bytes[i + 1] == marker)
                 bytes[i + 1] = 0xfe; /* a comment */
         }
-        assert_int_equal(decode_part(fixture->codec, subject, subject->image.len, &all, NULL), MR_OK);
-        assert_int_equal(codec_decode(fixture->codec, bytes, subject->image.len, NULL, NULL, &pixels, &error),
-                         MR_ERR_DAMAGED);
+        assert_int_equal(decode_part(fixture->codec, subject, subject->image.len, &all, NULL),
+                         MR_OK);
+        assert_int_equal(
+            codec_decode(fixture->codec, bytes, subject->image.len, NULL, NULL, &pixels, &error),
+            MR_ERR_DAMAGED);
         assert_non_null(strstr(error.text, "was not defined"));
         free(bytes);
     }
@@ -273,7 +284,8 @@ static void an_image_may_be_left_at_any_point(void **state)
         const struct subject *subject = &fixture->subjects[i];
         struct codec_box all = {0, 0, subject->width, subject->height};
         for (int steps = 0; steps < 4; steps++) {
-            assert_int_equal(mr_codec_open(fixture->codec, subject->image.bytes, subject->image.len, &head, NULL),
+            assert_int_equal(mr_codec_open(fixture->codec, subject->image.bytes, subject->image.len,
+                                           &head, NULL),
                              MR_OK);
             if (steps > 0)
                 assert_int_equal(mr_codec_begin(fixture->codec, 3, 4, 10, 30, NULL), MR_OK);
@@ -281,7 +293,8 @@ static void an_image_may_be_left_at_any_point(void **state)
                 assert_int_equal(mr_codec_rows(fixture->codec, &row, 1, &n, NULL), MR_OK);
             assert_int_equal(mr_codec_close(fixture->codec), 0);
         }
-        assert_int_equal(decode_part(fixture->codec, subject, subject->image.len, &all, NULL), MR_OK);
+        assert_int_equal(decode_part(fixture->codec, subject, subject->image.len, &all, NULL),
+                         MR_OK);
     }
 }
 
@@ -292,7 +305,8 @@ static void a_codec_may_be_destroyed_with_an_image_open(void **state)
         const struct subject *subject = &fixture->subjects[i];
         struct mr_codec *codec = codec_make();
         struct mr_image_head head;
-        assert_int_equal(mr_codec_open(codec, subject->image.bytes, subject->image.len, &head, NULL), MR_OK);
+        assert_int_equal(
+            mr_codec_open(codec, subject->image.bytes, subject->image.len, &head, NULL), MR_OK);
         assert_int_equal(mr_codec_begin(codec, 0, 0, 1, 1, NULL), MR_OK);
         mr_codec_destroy(codec);
     }

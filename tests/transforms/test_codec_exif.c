@@ -58,7 +58,8 @@ static void values_out_of_range_count_as_none(void **state)
         char block[sizeof big];
         memcpy(block, big, sizeof big);
         block[8 + 2 + 12 + 9] = (char)value;
-        assert_int_equal(orientation_of(block, sizeof big - 1), value >= 1 && value <= 8 ? (uint32_t)value : 1);
+        assert_int_equal(orientation_of(block, sizeof big - 1),
+                         value >= 1 && value <= 8 ? (uint32_t)value : 1);
     }
 }
 

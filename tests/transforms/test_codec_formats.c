@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats beside JPEG and PNG: Pillow's pixels of every file of tests/data/formats.json, whole and in parts. */
+/*
+ * Formats beside JPEG and PNG: Pillow's pixels of every file of tests/data/formats.json, whole and
+ * in parts.
+ */
 #include "tests/support/format_corpus.h"
 #include "tests/transforms/codec_support.h"
 
@@ -21,7 +24,8 @@ static uint8_t *decode_whole(struct mr_codec *codec, const struct mr_format_exam
     struct mr_image_head head;
     uint8_t *pixels;
     mr_error error;
-    if (codec_decode(codec, example->file.bytes, example->file.len, NULL, &head, &pixels, &error) != MR_OK)
+    if (codec_decode(codec, example->file.bytes, example->file.len, NULL, &head, &pixels, &error) !=
+        MR_OK)
         fail_msg("%s: %s", example->name, error.text);
     assert_int_equal(head.width, example->width);
     assert_int_equal(head.height, example->height);
@@ -53,10 +57,12 @@ static void parts_are_those_of_the_whole(void **state)
         mr_error error;
         for (uint32_t k = 0; k < N_BOXES; k++) {
             struct codec_box box = codec_box_at(k, example->width, example->height);
-            if (codec_decode(*state, example->file.bytes, example->file.len, &box, NULL, &pixels, &error) != MR_OK)
+            if (codec_decode(*state, example->file.bytes, example->file.len, &box, NULL, &pixels,
+                             &error) != MR_OK)
                 fail_msg("%s: %s", example->name, error.text);
             if (!codec_box_equals(whole, example->width, &box, pixels))
-                fail_msg("%s: box %u,%u %ux%u differs", example->name, box.x, box.y, box.width, box.height);
+                fail_msg("%s: box %u,%u %ux%u differs", example->name, box.x, box.y, box.width,
+                         box.height);
             free(pixels);
         }
         free(whole);
@@ -75,7 +81,8 @@ static void files_cut_short_are_damaged(void **state)
             memcpy(cut, file->bytes, len);
             mr_status status = codec_decode(*state, cut, len, NULL, NULL, &pixels, &error);
             if (status == MR_OK) {
-                uint32_t crc = (uint32_t)crc32(0, pixels, examples[i].width * examples[i].height * 3);
+                uint32_t crc =
+                    (uint32_t)crc32(0, pixels, examples[i].width * examples[i].height * 3);
                 assert_int_equal(crc, examples[i].crc);
                 n_good++;
             } else {

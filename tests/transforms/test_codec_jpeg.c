@@ -15,20 +15,29 @@
 #define N_LAYOUTS 22
 
 static const uint8_t layouts[N_LAYOUTS][3][2] = {
-    {{1, 1}, {1, 1}, {1, 1}},                           /* 4:4:4 */
-    {{2, 1}, {1, 1}, {1, 1}},                           /* 4:2:2 */
-    {{2, 2}, {1, 1}, {1, 1}},                           /* 4:2:0 */
-    {{1, 2}, {1, 1}, {1, 1}},                           /* 4:4:0 */
-    {{4, 1}, {1, 1}, {1, 1}},                           /* 4:1:1 */
-    {{4, 2}, {1, 1}, {1, 1}},                           /* 4:1:0 */
-    {{1, 4}, {1, 1}, {1, 1}},                           /* 4:4:1 */
-    {{2, 4}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {2, 1}}, /* 4:4:0 in four blocks */
-    {{2, 2}, {1, 2}, {1, 2}},                           /* 4:2:2 in four blocks */
-    {{2, 1}, {2, 1}, {1, 1}},                           /* one of two chroma components cut */
-    {{2, 2}, {1, 1}, {2, 2}}, {{1, 1}, {2, 1}, {1, 1}}, /* luma coarser than chroma */
-    {{1, 1}, {2, 2}, {2, 2}}, {{3, 1}, {1, 1}, {1, 1}}, {{1, 3}, {1, 1}, {1, 1}}, {{3, 2}, {1, 1}, {1, 1}},
-    {{4, 1}, {2, 1}, {1, 1}}, {{1, 4}, {1, 2}, {1, 1}}, {{2, 1}, {2, 1}, {2, 1}}, /* nothing cut, odd factors */
-    {{4, 1}, {4, 1}, {1, 1}}, {{2, 2}, {2, 1}, {1, 2}},
+    {{1, 1}, {1, 1}, {1, 1}}, /* 4:4:4 */
+    {{2, 1}, {1, 1}, {1, 1}}, /* 4:2:2 */
+    {{2, 2}, {1, 1}, {1, 1}}, /* 4:2:0 */
+    {{1, 2}, {1, 1}, {1, 1}}, /* 4:4:0 */
+    {{4, 1}, {1, 1}, {1, 1}}, /* 4:1:1 */
+    {{4, 2}, {1, 1}, {1, 1}}, /* 4:1:0 */
+    {{1, 4}, {1, 1}, {1, 1}}, /* 4:4:1 */
+    {{2, 4}, {1, 1}, {1, 1}},
+    {{2, 2}, {2, 1}, {2, 1}}, /* 4:4:0 in four blocks */
+    {{2, 2}, {1, 2}, {1, 2}}, /* 4:2:2 in four blocks */
+    {{2, 1}, {2, 1}, {1, 1}}, /* one of two chroma components cut */
+    {{2, 2}, {1, 1}, {2, 2}},
+    {{1, 1}, {2, 1}, {1, 1}}, /* luma coarser than chroma */
+    {{1, 1}, {2, 2}, {2, 2}},
+    {{3, 1}, {1, 1}, {1, 1}},
+    {{1, 3}, {1, 1}, {1, 1}},
+    {{3, 2}, {1, 1}, {1, 1}},
+    /* nothing cut, odd factors */
+    {{4, 1}, {2, 1}, {1, 1}},
+    {{1, 4}, {1, 2}, {1, 1}},
+    {{2, 1}, {2, 1}, {2, 1}},
+    {{4, 1}, {4, 1}, {1, 1}},
+    {{2, 2}, {2, 1}, {1, 2}},
 };
 
 enum { BASELINE, PROGRESSIVE, RESTART, ONE_SCAN_EACH, ARITHMETIC, N_MODES };
@@ -45,8 +54,8 @@ static void set_mode(struct mr_test_jpeg *options, int mode)
     options->arithmetic = mode == ARITHMETIC;
 }
 
-static void check_boxes(struct mr_codec *codec, const struct mr_test_image *image, uint32_t seed, uint32_t n_boxes,
-                        const char *what)
+static void check_boxes(struct mr_codec *codec, const struct mr_test_image *image, uint32_t seed,
+                        uint32_t n_boxes, const char *what)
 {
     uint32_t width, height;
     uint8_t *full = mr_test_jpeg_pixels(image->bytes, image->len, &width, &height);
@@ -60,14 +69,15 @@ static void check_boxes(struct mr_codec *codec, const struct mr_test_image *imag
         assert_int_equal(head.width, width);
         assert_int_equal(head.height, height);
         if (!codec_box_equals(full, width, &box, pixels))
-            fail_msg("%s, %ux%u seed %u: box %u,%u %ux%u differs", what, width, height, seed, box.x, box.y, box.width,
-                     box.height);
+            fail_msg("%s, %ux%u seed %u: box %u,%u %ux%u differs", what, width, height, seed, box.x,
+                     box.y, box.width, box.height);
         free(pixels);
     }
     free(full);
 }
 
-static void check_crops(struct mr_codec *codec, const struct mr_test_jpeg *options, uint32_t n_boxes, const char *what)
+static void check_crops(struct mr_codec *codec, const struct mr_test_jpeg *options,
+                        uint32_t n_boxes, const char *what)
 {
     struct mr_test_image image = mr_test_jpeg(options);
     check_boxes(codec, &image, options->seed, n_boxes, what);
@@ -81,7 +91,8 @@ static void crops_equal_the_full_decode_in_every_layout(void **state)
     for (int layout = 0; layout < N_LAYOUTS; layout++) {
         for (int mode = 0; mode < N_MODES; mode++) {
             for (size_t i = 0; i < N_SIZES; i++) {
-                struct mr_test_jpeg options = {.width = sizes[i][0], .height = sizes[i][1], .seed = seed++};
+                struct mr_test_jpeg options = {
+                    .width = sizes[i][0], .height = sizes[i][1], .seed = seed++};
                 char what[64];
                 memcpy(options.sampling, layouts[layout], sizeof layouts[layout]);
                 set_mode(&options, mode);
@@ -100,9 +111,11 @@ static void crops_equal_the_full_decode_in_every_colour_space(void **state)
     for (int colour = MR_TEST_YCC; colour <= MR_TEST_YCCK; colour++) {
         for (int mode = 0; mode < N_MODES; mode++) {
             for (size_t i = 0; i < N_SIZES; i++) {
-                struct mr_test_jpeg options = {.width = sizes[i][0], .height = sizes[i][1], .colour = colour};
+                struct mr_test_jpeg options = {
+                    .width = sizes[i][0], .height = sizes[i][1], .colour = colour};
                 options.seed = seed++;
-                if (colour == MR_TEST_GREY && seed % 2) /* a lone component's factors must not matter */
+                /* a lone component's factors must not matter */
+                if (colour == MR_TEST_GREY && seed % 2)
                     memcpy(options.sampling, layouts[2], sizeof layouts[2]);
                 if (colour >= MR_TEST_CMYK && seed % 2)
                     memcpy(options.sampling, (uint8_t[4][2]){{2, 2}, {1, 1}, {1, 1}, {2, 2}}, 8);
@@ -113,7 +126,10 @@ static void crops_equal_the_full_decode_in_every_colour_space(void **state)
     }
 }
 
-/* Ends the image properly before its n-th scan: bits of its coefficients are then missing, and libjpeg smooths. */
+/*
+ * Ends the image properly before its n-th scan: bits of its coefficients are then missing, and
+ * libjpeg smooths.
+ */
 static void end_before_scan(struct mr_test_image *image, int n)
 {
     for (size_t i = 0; i + 1 < image->len; i++) {
@@ -130,7 +146,8 @@ static void crops_equal_the_full_decode_where_scans_were_left_out(void **state)
 {
     for (int layout = 0; layout < 4; layout++) {
         for (int n_scans = 1; n_scans < 9; n_scans++) {
-            struct mr_test_jpeg options = {.width = 99, .height = 77, .progressive = true, .quality = 30};
+            struct mr_test_jpeg options = {
+                .width = 99, .height = 77, .progressive = true, .quality = 30};
             char what[64];
             memcpy(options.sampling, layouts[layout], sizeof layouts[layout]);
             struct mr_test_image image = mr_test_jpeg(&options);
@@ -146,7 +163,8 @@ static void thin_pictures_decode(void **state)
 {
     check_crops(*state, &(struct mr_test_jpeg){.width = 1, .height = 5000}, 20, "1x5000");
     check_crops(*state, &(struct mr_test_jpeg){.width = 5000, .height = 1}, 20, "5000x1");
-    check_crops(*state, &(struct mr_test_jpeg){.width = 2, .height = 3000, .progressive = true}, 20, "2x3000");
+    check_crops(*state, &(struct mr_test_jpeg){.width = 2, .height = 3000, .progressive = true}, 20,
+                "2x3000");
 }
 
 static void every_single_pixel_of_a_420_picture_is_exact(void **state)
@@ -157,7 +175,8 @@ static void every_single_pixel_of_a_420_picture_is_exact(void **state)
     for (uint32_t i = 0; i < width * height; i++) {
         struct codec_box box = {i % width, i / width, 1, 1};
         uint8_t *pixel;
-        assert_int_equal(codec_decode(*state, image.bytes, image.len, &box, NULL, &pixel, NULL), MR_OK);
+        assert_int_equal(codec_decode(*state, image.bytes, image.len, &box, NULL, &pixel, NULL),
+                         MR_OK);
         assert_memory_equal(pixel, full + (size_t)i * 3, 3);
         free(pixel);
     }
@@ -170,7 +189,8 @@ static void grey_is_repeated(void **state)
     struct mr_test_image image =
         mr_test_jpeg(&(struct mr_test_jpeg){.width = 30, .height = 20, .colour = MR_TEST_GREY});
     uint8_t *pixels;
-    assert_int_equal(codec_decode(*state, image.bytes, image.len, NULL, NULL, &pixels, NULL), MR_OK);
+    assert_int_equal(codec_decode(*state, image.bytes, image.len, NULL, NULL, &pixels, NULL),
+                     MR_OK);
     for (size_t i = 0; i < 30 * 20; i++) {
         assert_int_equal(pixels[3 * i], pixels[3 * i + 1]);
         assert_int_equal(pixels[3 * i], pixels[3 * i + 2]);
@@ -182,8 +202,8 @@ static void grey_is_repeated(void **state)
 static void orientation_comes_from_exif(void **state)
 {
     for (uint32_t orientation = 0; orientation <= 8; orientation++) {
-        struct mr_test_image image =
-            mr_test_jpeg(&(struct mr_test_jpeg){.width = 8, .height = 8, .orientation = orientation});
+        struct mr_test_image image = mr_test_jpeg(
+            &(struct mr_test_jpeg){.width = 8, .height = 8, .orientation = orientation});
         struct mr_image_head head;
         assert_int_equal(mr_codec_open(*state, image.bytes, image.len, &head, NULL), MR_OK);
         assert_int_equal(head.orientation, orientation ? orientation : 1);
@@ -195,10 +215,16 @@ static void orientation_comes_from_exif(void **state)
 static void one_codec_reads_kinds_in_turn(void **state)
 {
     for (uint32_t round = 0; round < 3; round++) {
-        check_crops(*state, &(struct mr_test_jpeg){.width = 300, .height = 200, .seed = round}, 3, "large");
-        check_crops(*state, &(struct mr_test_jpeg){.width = 9, .height = 9, .progressive = true}, 3, "progressive");
-        check_crops(*state, &(struct mr_test_jpeg){.width = 40, .height = 9, .colour = MR_TEST_CMYK}, 3, "cmyk");
-        check_crops(*state, &(struct mr_test_jpeg){.width = 20, .height = 50, .colour = MR_TEST_GREY}, 3, "grey");
+        check_crops(*state, &(struct mr_test_jpeg){.width = 300, .height = 200, .seed = round}, 3,
+                    "large");
+        check_crops(*state, &(struct mr_test_jpeg){.width = 9, .height = 9, .progressive = true}, 3,
+                    "progressive");
+        check_crops(*state,
+                    &(struct mr_test_jpeg){.width = 40, .height = 9, .colour = MR_TEST_CMYK}, 3,
+                    "cmyk");
+        check_crops(*state,
+                    &(struct mr_test_jpeg){.width = 20, .height = 50, .colour = MR_TEST_GREY}, 3,
+                    "grey");
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JPEGs by their marks: boxes of good files are libjpeg's pixels, from the bytes of their rows alone and with every set
- * of loops; and which files have marks at all.
+ * JPEGs by their marks: boxes of good files are libjpeg's pixels, from the bytes of their rows
+ * alone and with every set of loops; and which files have marks at all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,8 @@ static struct scan_box box_at(uint32_t i, uint32_t width, uint32_t height)
     return scan_pair_box(i * 31 + width, width, height);
 }
 
-static void check_good(void *state, const struct mr_test_image *image, uint32_t n_boxes, const char *what)
+static void check_good(void *state, const struct mr_test_image *image, uint32_t n_boxes,
+                       const char *what)
 {
     struct packed_sample sample;
     uint32_t width, height;
@@ -73,9 +74,10 @@ static void with_all_kernels(check_with *check)
 }
 
 static const uint8_t layouts[][3][2] = {
-    {{1, 1}, {1, 1}, {1, 1}}, {{2, 1}, {1, 1}, {1, 1}}, {{2, 2}, {1, 1}, {1, 1}}, {{1, 2}, {1, 1}, {1, 1}},
-    {{4, 1}, {1, 1}, {1, 1}}, {{1, 4}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {2, 1}}, {{1, 1}, {2, 2}, {2, 2}},
-    {{3, 2}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {1, 2}},
+    {{1, 1}, {1, 1}, {1, 1}}, {{2, 1}, {1, 1}, {1, 1}}, {{2, 2}, {1, 1}, {1, 1}},
+    {{1, 2}, {1, 1}, {1, 1}}, {{4, 1}, {1, 1}, {1, 1}}, {{1, 4}, {1, 1}, {1, 1}},
+    {{2, 2}, {2, 1}, {2, 1}}, {{1, 1}, {2, 2}, {2, 2}}, {{3, 2}, {1, 1}, {1, 1}},
+    {{2, 2}, {2, 1}, {1, 2}},
 };
 #define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
 
@@ -88,8 +90,11 @@ static void check_encoded(void *state)
 {
     for (uint32_t i = 0, n = 0; i < N_LAYOUTS; i++)
         for (uint32_t k = 0; k < N_SIZES; k++, n++) {
-            struct mr_test_jpeg options = {
-                .width = sizes[k][0], .height = sizes[k][1], .seed = n, .restart = n % 20, .optimised = n % 2};
+            struct mr_test_jpeg options = {.width = sizes[k][0],
+                                           .height = sizes[k][1],
+                                           .seed = n,
+                                           .restart = n % 20,
+                                           .optimised = n % 2};
             char what[64];
             memcpy(options.sampling, layouts[i], sizeof layouts[i]);
             struct mr_test_image image = mr_test_jpeg(&options);
@@ -108,7 +113,8 @@ static void boxes_equal_libjpegs_in_every_layout(void **state)
 static void check_colours(void *state)
 {
     for (int colour = MR_TEST_YCC; colour <= MR_TEST_YCCK; colour++) {
-        struct mr_test_jpeg options = {.width = 170, .height = 51, .colour = colour, .restart = (uint32_t)colour * 2};
+        struct mr_test_jpeg options = {
+            .width = 170, .height = 51, .colour = colour, .restart = (uint32_t)colour * 2};
         struct mr_test_image image = mr_test_jpeg(&options);
         check_good(state, &image, 14, "colours");
         mr_test_image_free(&image);
@@ -124,7 +130,8 @@ static void boxes_equal_libjpegs_in_every_colour_space(void **state)
 static void check_written(void *state)
 {
     for (uint32_t i = 0; i < 54; i++) {
-        struct mr_test_scan options = {.width = 16 + i * 5, .height = 90 - i, .seed = i + 1, .code = i % 3};
+        struct mr_test_scan options = {
+            .width = 16 + i * 5, .height = 90 - i, .seed = i + 1, .code = i % 3};
         options.n_components = i / 3 % 3 == 0 ? 1 : i / 3 % 3 == 1 ? 3 : 4;
         options.restart = i / 9 % 2 ? i % 7 : 0;
         options.dc_only = i % 11 == 10;
@@ -163,7 +170,8 @@ static void rows_that_are_longer_than_the_window_move_it_on(void **state)
 /* The header. */
 
 /* A copy with bytes put in at a place. */
-static struct mr_test_image insert(const struct mr_test_image *image, size_t at, const void *bytes, size_t n)
+static struct mr_test_image insert(const struct mr_test_image *image, size_t at, const void *bytes,
+                                   size_t n)
 {
     struct mr_test_image made = {malloc(image->len + n), image->len + n};
     assert_non_null(made.bytes);
@@ -191,7 +199,8 @@ static void the_header_is_kept_without_what_decoding_does_not_need(void **state)
         check_good(codec, &all[i], 6, "more header");
         assert_true(packed_sample_marked(&all[i], &sample));
         assert_int_equal(sample.image.orientation, 6);
-        assert_int_equal(sample.image.rows[0], mr_test_scan_start(&image) + (all[i].len - image.len));
+        assert_int_equal(sample.image.rows[0],
+                         mr_test_scan_start(&image) + (all[i].len - image.len));
         assert_true(mr_jpeg_marks_parse(sample.marks, sample.image.marks_len, &marks));
         assert_in_range(marks.head_len, 500, 700);
         packed_sample_free(&sample);
@@ -249,7 +258,8 @@ static void each_row_begins_with_a_mark(void **state)
     (void)state;
     struct packed_sample sample;
     struct mr_jpeg_marks marks;
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 500, .height = 375, .quality = 95});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 500, .height = 375, .quality = 95});
     assert_true(packed_sample_marked(&image, &sample));
     assert_true(mr_jpeg_marks_parse(sample.marks, sample.image.marks_len, &marks));
     assert_int_equal(marks.n_marks, 24 * 2); /* rows of 32 MCUs */
@@ -280,9 +290,12 @@ static void other_files_have_no_marks(void **state)
         struct mr_test_jpeg options;
         const char *text;
     } others[] = {
-        {{.width = 50, .height = 40, .progressive = true}, "no marks for a JPEG: it has several scans"},
-        {{.width = 50, .height = 40, .one_scan_each = true}, "no marks for a JPEG: it has several scans"},
-        {{.width = 50, .height = 40, .arithmetic = true}, "no marks for a JPEG: it is not baseline"},
+        {{.width = 50, .height = 40, .progressive = true},
+         "no marks for a JPEG: it has several scans"},
+        {{.width = 50, .height = 40, .one_scan_each = true},
+         "no marks for a JPEG: it has several scans"},
+        {{.width = 50, .height = 40, .arithmetic = true},
+         "no marks for a JPEG: it is not baseline"},
         {{.width = 50, .height = 40, .colour = MR_TEST_GREY, .sampling = {{2, 2}}},
          "no marks for a JPEG: it is not baseline"},
     };
@@ -294,7 +307,8 @@ static void other_files_have_no_marks(void **state)
         expect_none(codec, &image, others[i].text);
         mr_test_image_free(&image);
     }
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 9, .height = 9, .colour_type = 2});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 9, .height = 9, .colour_type = 2});
     expect_none(codec, &png, "no marks: the file is no JPEG");
     expect_none(codec, &(struct mr_test_image){png.bytes, 0}, "no marks: the file is no JPEG");
     mr_test_image_free(&png);
@@ -308,23 +322,27 @@ static void odd_files_have_no_marks(void **state)
     struct mr_packed_image made;
     mr_error error;
     assert_int_equal(mr_codec_create(&zeros, &codec, NULL), MR_OK);
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .restart = 4});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = 90, .height = 70, .restart = 4});
     size_t start = mr_test_scan_start(&image);
     for (size_t cut = 3; cut < image.len - start; cut += 29)
         expect_none(codec, &(struct mr_test_image){image.bytes, image.len - cut},
-                    image.len - start - cut >= 6 * 30 * 2 / 8 ? "no marks for a JPEG: its scan is odd"
-                                                              : "no marks for a JPEG: its scan is too short");
+                    image.len - start - cut >= 6 * 30 * 2 / 8
+                        ? "no marks for a JPEG: its scan is odd"
+                        : "no marks for a JPEG: its scan is too short");
     struct mr_test_image garbage = insert(&image, 20, "\0", 1);
     expect_none(codec, &garbage, "no marks for a JPEG: libjpeg warns of its header");
     mr_test_image_free(&garbage);
     garbage = insert(&image, 20, "\xff\xd0", 2);
     expect_none(codec, &garbage, "no marks for a JPEG: its header is no encoder's");
     mr_test_image_free(&garbage);
-    garbage = mr_test_scan(&(struct mr_test_scan){.width = 90, .height = 70, .n_components = 3, .dc_grows = true});
+    garbage = mr_test_scan(
+        &(struct mr_test_scan){.width = 90, .height = 70, .n_components = 3, .dc_grows = true});
     expect_none(codec, &garbage, "no marks for a JPEG: its scan is odd");
     mr_test_image_free(&garbage);
     for (size_t n = 3; n < start; n += 17)
-        assert_int_equal(mark(codec, &(struct mr_test_image){image.bytes, n}, &error), MR_ERR_DAMAGED);
+        assert_int_equal(mark(codec, &(struct mr_test_image){image.bytes, n}, &error),
+                         MR_ERR_DAMAGED);
     assert_int_equal(mr_codec_mark(codec, image.bytes, image.len, &made, NULL), MR_OK);
     assert_int_equal(made.encoding, MR_PACKED_MARKED);
     mr_codec_use_stock_jpeg(codec);
@@ -343,8 +361,8 @@ static void the_same_file_has_the_same_marks(void **state)
     assert_int_equal(mr_codec_create(&zeros, &codec, NULL), MR_OK);
     assert_true(mr_codec_reads_marks(codec));
     for (uint32_t i = 0; i < 6; i++) {
-        struct mr_test_image image =
-            mr_test_jpeg(&(struct mr_test_jpeg){.width = 300 - 40 * i, .height = 70, .restart = i, .optimised = i % 2});
+        struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){
+            .width = 300 - 40 * i, .height = 70, .restart = i, .optimised = i % 2});
         assert_true(packed_sample_marked(&image, &sample));
         assert_int_equal(mr_codec_mark(codec, image.bytes, image.len, &made, NULL), MR_OK);
         assert_int_equal(made.marks_len, sample.image.marks_len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation of decoding a file is refused, alone or with all later ones, to the codecs and to their libraries. A
- * sound file is then never damaged, and never has other pixels. Some libraries crash, so children decode the files. And
- * the other way round: what a damaged file costs.
+ * Each allocation of decoding a file is refused, alone or with all later ones, to the codecs and to
+ * their libraries. A sound file is then never damaged, and never has other pixels. Some libraries
+ * crash, so children decode the files. And the other way round: what a damaged file costs.
  */
 #include "tests/support/format_corpus.h"
 #include "tests/support/allocations.h"
@@ -51,8 +51,8 @@ void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
 }
 
 /* Allocates nothing of its own. */
-static mr_status decode(struct mr_codec *codec, const struct mr_test_image *file, struct mr_image_head *head,
-                        uint8_t *out, mr_error *error)
+static mr_status decode(struct mr_codec *codec, const struct mr_test_image *file,
+                        struct mr_image_head *head, uint8_t *out, mr_error *error)
 {
     const uint8_t *rows[ROWS_OF_CALL];
     mr_status status = mr_codec_open(codec, file->bytes, file->len, head, error);
@@ -71,12 +71,13 @@ static mr_status decode(struct mr_codec *codec, const struct mr_test_image *file
 static void note_wrong(const char *words)
 {
     if (findings->n_wrong++ == 0)
-        snprintf(findings->words, sizeof findings->words, "allocation %zu: %.150s", findings->next - 1, words);
+        snprintf(findings->words, sizeof findings->words, "allocation %zu: %.150s",
+                 findings->next - 1, words);
 }
 
 /* In a child, from findings->next on. */
-static void refuse_in_turn(const struct mr_test_image *file, const struct mr_image_head *head, const uint8_t *pixels,
-                           bool onwards)
+static void refuse_in_turn(const struct mr_test_image *file, const struct mr_image_head *head,
+                           const uint8_t *pixels, bool onwards)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
     static uint8_t out[MAX_BYTES];
@@ -95,9 +96,11 @@ static void refuse_in_turn(const struct mr_test_image *file, const struct mr_ima
         findings->ended = allocations.n_met < allocations.refused;
         allocations.refused = 0;
         findings->n_refused += !findings->ended;
-        if (status != MR_OK && (status != MR_ERR_NO_MEMORY || error.status != status || !error.text[0]))
+        if (status != MR_OK &&
+            (status != MR_ERR_NO_MEMORY || error.status != status || !error.text[0]))
             note_wrong(error.text);
-        if (status == MR_OK && (memcmp(&got, head, sizeof got) != 0 || memcmp(out, pixels, len) != 0))
+        if (status == MR_OK &&
+            (memcmp(&got, head, sizeof got) != 0 || memcmp(out, pixels, len) != 0))
             note_wrong("another image");
         mr_codec_destroy(codec);
     }
@@ -105,7 +108,8 @@ static void refuse_in_turn(const struct mr_test_image *file, const struct mr_ima
 }
 
 /* Returns how often the libraries crashed. */
-static size_t sweep(const char *name, const struct mr_test_image *file, bool onwards, size_t *n_refused)
+static size_t sweep(const char *name, const struct mr_test_image *file, bool onwards,
+                    size_t *n_refused)
 {
     static uint8_t pixels[MAX_BYTES];
     struct mr_codec *codec;
@@ -129,7 +133,8 @@ static size_t sweep(const char *name, const struct mr_test_image *file, bool onw
     }
     *n_refused += findings->n_refused;
     if (findings->n_wrong > 0)
-        print_error("%s: %zu of %zu are wrong: %s\n", name, findings->n_wrong, findings->n_refused, findings->words);
+        print_error("%s: %zu of %zu are wrong: %s\n", name, findings->n_wrong, findings->n_refused,
+                    findings->words);
     return n_crashes;
 }
 
@@ -140,7 +145,8 @@ static void sweep_examples(const char *how, bool onwards)
         n_crashes += sweep(examples[i].name, &examples[i].file, onwards, &n_refused);
         n_wrong += findings->n_wrong;
     }
-    print_message("%s: %zu allocations, libraries crash at %zu\n", how, n_refused + n_crashes, n_crashes);
+    print_message("%s: %zu allocations, libraries crash at %zu\n", how, n_refused + n_crashes,
+                  n_crashes);
     assert_int_equal(n_wrong, 0);
 }
 
@@ -175,11 +181,13 @@ static void a_damaged_file_costs_at_most_twice_as_much(void **state)
         size_t n_sound = allocations.n_met;
         file.len -= 1 + file.len / 3;
         allocations = (struct allocations){0};
-        if (status == MR_OK && (status = decode(codec, &file, &head, out, &error)) == MR_ERR_DAMAGED) {
+        if (status == MR_OK &&
+            (status = decode(codec, &file, &head, out, &error)) == MR_ERR_DAMAGED) {
             n_damaged++;
-            if (allocations.n_met > 2 * n_sound + 2 || allocations.len_largest > low.max_decoder_bytes)
-                fail_msg("%s: %zu allocations instead of %zu, one of %zu bytes", examples[i].name, allocations.n_met,
-                         n_sound, allocations.len_largest);
+            if (allocations.n_met > 2 * n_sound + 2 ||
+                allocations.len_largest > low.max_decoder_bytes)
+                fail_msg("%s: %zu allocations instead of %zu, one of %zu bytes", examples[i].name,
+                         allocations.n_met, n_sound, allocations.len_largest);
         }
         mr_codec_destroy(codec);
     }
@@ -231,7 +239,8 @@ static int load_all(void **state)
     add("palette png", mr_test_png(&png));
     png = (struct mr_test_png){.width = 50, .height = 70, .colour_type = 6, .interlaced = true};
     add("interlaced png", mr_test_png(&png));
-    findings = mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    findings =
+        mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return findings == MAP_FAILED ? -1 : 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed JPEGs against a plain full decode of the JPEG: every box of every layout must be the same pixels, from no byte
- * more than mr_packed_range() names, with every set of loops. And bytes that were altered must do no more than fail.
+ * Packed JPEGs against a plain full decode of the JPEG: every box of every layout must be the same
+ * pixels, from no byte more than mr_packed_range() names, with every set of loops. And bytes that
+ * were altered must do no more than fail.
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/codec_support.h"
@@ -32,15 +33,19 @@ static const uint8_t layouts[][3][2] = {
     {{4, 1}, {1, 1}, {1, 1}}, /* 4:1:1 */
     {{4, 2}, {1, 1}, {1, 1}}, /* 4:1:0 */
     {{1, 4}, {1, 1}, {1, 1}}, /* 4:4:1 */
-    {{2, 4}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {2, 1}}, {{2, 2}, {1, 2}, {1, 2}}, {{2, 1}, {2, 1}, {1, 1}},
-    {{2, 2}, {1, 1}, {2, 2}}, {{1, 1}, {2, 1}, {1, 1}}, {{1, 1}, {2, 2}, {2, 2}}, {{3, 1}, {1, 1}, {1, 1}},
-    {{1, 3}, {1, 1}, {1, 1}}, {{3, 2}, {1, 1}, {1, 1}}, {{4, 1}, {2, 1}, {1, 1}}, {{2, 1}, {2, 1}, {2, 1}},
+    {{2, 4}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {2, 1}}, {{2, 2}, {1, 2}, {1, 2}},
+    {{2, 1}, {2, 1}, {1, 1}}, {{2, 2}, {1, 1}, {2, 2}}, {{1, 1}, {2, 1}, {1, 1}},
+    {{1, 1}, {2, 2}, {2, 2}}, {{3, 1}, {1, 1}, {1, 1}}, {{1, 3}, {1, 1}, {1, 1}},
+    {{3, 2}, {1, 1}, {1, 1}}, {{4, 1}, {2, 1}, {1, 1}}, {{2, 1}, {2, 1}, {2, 1}},
     {{2, 2}, {2, 1}, {1, 2}}, {{2, 2}, {2, 2}, {2, 2}}, /* twelve blocks to an MCU: not for packs */
 };
 #define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
 #define N_LAYOUTS_TOO_LARGE 1
 
-/* With factors of 3, the blocks of 60 columns end where libjpeg's memory for a row does, and the MCU goes on. */
+/*
+ * With factors of 3, the blocks of 60 columns end where libjpeg's memory for a row does, and the
+ * MCU goes on.
+ */
 static const uint32_t sizes[][2] = {{1, 1},  {2, 3},   {7, 9},    {16, 16},  {17, 33}, {35, 18},
                                     {66, 5}, {97, 40}, {131, 70}, {300, 33}, {60, 20}};
 #define N_SIZES (sizeof sizes / sizeof sizes[0])
@@ -48,8 +53,8 @@ static const uint32_t sizes[][2] = {{1, 1},  {2, 3},   {7, 9},    {16, 16},  {17
 static const struct mr_codec_limits zeros;
 
 /* Decode a box from just the bytes that it needs; frees nothing but what it made. */
-static mr_status decode_box(void *state, const struct packed_sample *sample, const struct codec_box *box,
-                            uint8_t *pixels, mr_error *error)
+static mr_status decode_box(void *state, const struct packed_sample *sample,
+                            const struct codec_box *box, uint8_t *pixels, mr_error *error)
 {
     const struct mr_packed_image *image = &sample->image;
     const uint8_t *rows[MR_CODEC_ROWS];
@@ -59,7 +64,8 @@ static mr_status decode_box(void *state, const struct packed_sample *sample, con
     assert_true(offset + len <= image->len);
     struct guarded bytes = guarded_copy(sample->bytes + offset, (size_t)len + MR_TILE_SLACK, true);
     memset(bytes.at + len, 0xff, MR_TILE_SLACK);
-    mr_status status = mr_codec_packed_open(state, image, bytes.at, (size_t)len, offset, &head, error);
+    mr_status status =
+        mr_codec_packed_open(state, image, bytes.at, (size_t)len, offset, &head, error);
     assert_int_equal(status, MR_OK);
     assert_int_equal(head.width, image->width);
     assert_int_equal(head.height, image->height);
@@ -67,7 +73,8 @@ static mr_status decode_box(void *state, const struct packed_sample *sample, con
     status = mr_codec_packed.begin(state, box->x, box->y, box->width, box->height, error);
     for (uint32_t y = 0; status == MR_OK && y < box->height;) {
         uint32_t n = 0;
-        status = mr_codec_packed.rows(state, rows, 1 + (box->x + box->width) % MR_CODEC_ROWS, &n, error);
+        status =
+            mr_codec_packed.rows(state, rows, 1 + (box->x + box->width) % MR_CODEC_ROWS, &n, error);
         for (uint32_t i = 0; status == MR_OK && i < n; i++, y++)
             memcpy(pixels + (size_t)y * box->width * 3, rows[i], (size_t)box->width * 3);
     }
@@ -76,8 +83,8 @@ static mr_status decode_box(void *state, const struct packed_sample *sample, con
     return status;
 }
 
-static void check_box(void *state, const struct packed_sample *sample, const uint8_t *full, const struct codec_box *box,
-                      const char *what)
+static void check_box(void *state, const struct packed_sample *sample, const uint8_t *full,
+                      const struct codec_box *box, const char *what)
 {
     const struct mr_packed_image *image = &sample->image;
     mr_error error;
@@ -85,13 +92,14 @@ static void check_box(void *state, const struct packed_sample *sample, const uin
     if (decode_box(state, sample, box, pixels, &error) != MR_OK)
         fail_msg("%s, %ux%u: %s", what, image->width, image->height, error.text);
     if (!codec_box_equals(full, image->width, box, pixels))
-        fail_msg("%s, %ux%u encoding %u: box %u,%u %ux%u differs", what, image->width, image->height, image->encoding,
-                 box->x, box->y, box->width, box->height);
+        fail_msg("%s, %ux%u encoding %u: box %u,%u %ux%u differs", what, image->width,
+                 image->height, image->encoding, box->x, box->y, box->width, box->height);
     free(pixels);
 }
 
 /* Both encodings, all sets of loops, n_boxes boxes. False where the layout is not for packs. */
-static bool check_jpeg(void *state, const struct mr_test_image *jpeg, uint32_t seed, uint32_t n_boxes, const char *what)
+static bool check_jpeg(void *state, const struct mr_test_image *jpeg, uint32_t seed,
+                       uint32_t n_boxes, const char *what)
 {
     uint32_t width, height;
     uint8_t *full = mr_test_jpeg_pixels(jpeg->bytes, jpeg->len, &width, &height);
@@ -120,7 +128,8 @@ static bool check_jpeg(void *state, const struct mr_test_image *jpeg, uint32_t s
     return fits;
 }
 
-static bool check_made(void *state, const struct mr_test_jpeg *options, uint32_t n_boxes, const char *what)
+static bool check_made(void *state, const struct mr_test_jpeg *options, uint32_t n_boxes,
+                       const char *what)
 {
     struct mr_test_image jpeg = mr_test_jpeg(options);
     bool fits = check_jpeg(state, &jpeg, options->seed, n_boxes, what);
@@ -141,11 +150,13 @@ static void boxes_equal_those_of_the_jpeg_in_every_layout(void **state)
     uint32_t seed = 1, n_too_large = 0;
     for (size_t layout = 0; layout < N_LAYOUTS; layout++) {
         for (size_t i = 0; i < N_SIZES; i++) {
-            struct mr_test_jpeg options = {.width = sizes[i][0], .height = sizes[i][1], .seed = seed++};
+            struct mr_test_jpeg options = {
+                .width = sizes[i][0], .height = sizes[i][1], .seed = seed++};
             char what[64];
             memcpy(options.sampling, layouts[layout], sizeof layouts[layout]);
             bool too_large = layout >= N_LAYOUTS - N_LAYOUTS_TOO_LARGE;
-            int mode = too_large ? ONE_SCAN_EACH : (int)((seed + layout) % N_MODES); /* all meet all in the end */
+            /* all meet all in the end */
+            int mode = too_large ? ONE_SCAN_EACH : (int)((seed + layout) % N_MODES);
             set_mode(&options, mode);
             snprintf(what, sizeof what, "layout %zu, mode %d", layout, mode);
             n_too_large += !check_made(*state, &options, 11, what);
@@ -161,9 +172,11 @@ static void boxes_equal_those_of_the_jpeg_in_every_colour_space(void **state)
     for (int colour = MR_TEST_YCC; colour <= MR_TEST_YCCK; colour++) {
         for (int mode = 0; mode < N_MODES; mode++) {
             for (size_t i = 0; i < N_SIZES; i++) {
-                struct mr_test_jpeg options = {.width = sizes[i][0], .height = sizes[i][1], .colour = colour};
+                struct mr_test_jpeg options = {
+                    .width = sizes[i][0], .height = sizes[i][1], .colour = colour};
                 options.seed = seed++;
-                if (colour == MR_TEST_GREY && seed % 2) /* a lone component's factors must not matter */
+                /* a lone component's factors must not matter */
+                if (colour == MR_TEST_GREY && seed % 2)
                     memcpy(options.sampling, layouts[2], sizeof layouts[2]);
                 if (colour >= MR_TEST_CMYK && seed % 2)
                     memcpy(options.sampling, (uint8_t[4][2]){{2, 2}, {1, 1}, {1, 1}, {2, 2}}, 8);
@@ -207,10 +220,13 @@ static void every_single_pixel_of_a_420_picture_is_exact(void **state)
 
 static void thin_pictures_decode(void **state)
 {
-    assert_true(check_made(*state, &(struct mr_test_jpeg){.width = 1, .height = 5000}, 12, "1x5000"));
-    assert_true(check_made(*state, &(struct mr_test_jpeg){.width = 5000, .height = 1}, 12, "5000x1"));
     assert_true(
-        check_made(*state, &(struct mr_test_jpeg){.width = 2, .height = 3000, .progressive = true}, 9, "2x3000"));
+        check_made(*state, &(struct mr_test_jpeg){.width = 1, .height = 5000}, 12, "1x5000"));
+    assert_true(
+        check_made(*state, &(struct mr_test_jpeg){.width = 5000, .height = 1}, 12, "5000x1"));
+    assert_true(check_made(*state,
+                           &(struct mr_test_jpeg){.width = 2, .height = 3000, .progressive = true},
+                           9, "2x3000"));
 }
 
 /* Damage. */
@@ -225,7 +241,8 @@ static void altered_bytes_fail_or_give_other_pixels_and_nothing_worse(void **sta
 {
     uint32_t random = 1, n_damaged = 0, n_other = 0;
     for (uint32_t i = 0; i < 12; i++) {
-        struct mr_test_jpeg options = {.width = 210, .height = 50, .seed = i, .quality = i % 3 ? 85 : 98};
+        struct mr_test_jpeg options = {
+            .width = 210, .height = 50, .seed = i, .quality = i % 3 ? 85 : 98};
         memcpy(options.sampling, layouts[i % 5], sizeof layouts[0]);
         struct mr_test_image jpeg = mr_test_jpeg(&options);
         struct packed_sample sample;
@@ -235,13 +252,15 @@ static void altered_bytes_fail_or_give_other_pixels_and_nothing_worse(void **sta
             struct codec_box box = codec_box_at(n % 31, options.width, options.height);
             /* Often what is easiest to break: the row's sizes, and the head of its first tile. */
             uint32_t row = draw_number(&random) % sample.image.n_rows;
-            uint32_t at = draw_number(&random) % 2 ? sample.rows[row] + draw_number(&random) % 24
-                                                   : draw_number(&random) % (uint32_t)sample.image.len;
+            uint32_t at = draw_number(&random) % 2
+                              ? sample.rows[row] + draw_number(&random) % 24
+                              : draw_number(&random) % (uint32_t)sample.image.len;
             uint8_t was = sample.bytes[at];
             mr_error error = {0};
             sample.bytes[at] = (uint8_t)draw_number(&random);
-            mr_codec_packed_use(*state,
-                                mr_kernels_find(n % MR_CPU_N) ? mr_kernels_find(n % MR_CPU_N) : mr_kernels_best());
+            mr_codec_packed_use(*state, mr_kernels_find(n % MR_CPU_N)
+                                            ? mr_kernels_find(n % MR_CPU_N)
+                                            : mr_kernels_best());
             mr_status status = decode_box(*state, &sample, &box, pixels, &error);
             sample.bytes[at] = was;
             if (status == MR_OK) {
@@ -275,14 +294,20 @@ static void a_damaged_row_is_named_and_its_neighbours_are_not_touched(void **sta
     mr_error error;
     assert_true(packed_sample_make(&jpeg, MR_PACKED_DCT, &sample));
     sample.bytes[sample.rows[3]] ^= 1; /* the size of the row's first tile */
-    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(
+        decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error),
+        MR_ERR_DAMAGED);
     assert_string_equal(error.text, "row 3 of the pack's sample is damaged");
     sample.bytes[sample.rows[3] + 1] = 0xff; /* its neighbours would begin far behind the bytes */
-    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(
+        decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error),
+        MR_ERR_DAMAGED);
     assert_string_equal(error.text, "row 3 of the pack's sample is damaged");
     check_box(*state, &sample, full, &(struct codec_box){0, 0, 300, 46}, "above");
     check_box(*state, &sample, full, &(struct codec_box){0, 66, 300, 34}, "below");
-    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){0, 0, 300, 47}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(
+        decode_box(*state, &sample, &(struct codec_box){0, 0, 300, 47}, pixels, &error),
+        MR_ERR_DAMAGED);
     packed_sample_free(&sample);
     free(pixels);
     free(full);
@@ -310,7 +335,8 @@ static void rows_that_were_not_read_are_damage(void **state)
                  {0, 0, MR_ERR_DAMAGED}};
     for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++) {
         assert_int_equal(mr_codec_packed_open(*state, &sample.image, sample.bytes + reads[i].offset,
-                                              reads[i].end - reads[i].offset, reads[i].offset, &head, NULL),
+                                              reads[i].end - reads[i].offset, reads[i].offset,
+                                              &head, NULL),
                          MR_OK);
         assert_int_equal(mr_codec_packed.begin(*state, 3, 34, 50, 28, &error), reads[i].status);
         mr_codec_packed.close(*state);
@@ -329,12 +355,16 @@ static void limits_hold_for_packed_samples_too(void **state)
     struct mr_codec *codec;
     mr_error error;
     assert_true(packed_sample_make(&jpeg, MR_PACKED_DCT, &sample));
-    assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = 1000}, &codec, NULL), MR_OK);
-    assert_error(mr_codec_open_packed(codec, &sample.image, sample.bytes, sample.image.len, 0, &head, &error),
+    assert_int_equal(
+        mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = 1000}, &codec, NULL), MR_OK);
+    assert_error(mr_codec_open_packed(codec, &sample.image, sample.bytes, sample.image.len, 0,
+                                      &head, &error),
                  MR_ERR_DAMAGED, &error, "bytes of memory, above the limit of 1000");
     mr_codec_destroy(codec);
-    assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_pixels = 15999}, &codec, NULL), MR_OK);
-    assert_int_equal(mr_codec_open_packed(codec, &sample.image, sample.bytes, sample.image.len, 0, &head, &error),
+    assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_pixels = 15999}, &codec, NULL),
+                     MR_OK);
+    assert_int_equal(mr_codec_open_packed(codec, &sample.image, sample.bytes, sample.image.len, 0,
+                                          &head, &error),
                      MR_ERR_DAMAGED);
     assert_string_equal(error.text, "400 x 40 pixels are above the limit of 15999");
     mr_codec_destroy(codec);
@@ -354,20 +384,24 @@ static void a_template_that_libjpeg_refuses_is_damage(void **state)
     sample.template.h[1] = 2;
     sample.template.v[0] = 2; /* as many rows */
     sample.template.v[1] = sample.template.v[2] = 1;
-    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){0, 0, 1, 1}, pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(decode_box(*state, &sample, &(struct codec_box){0, 0, 1, 1}, pixels, &error),
+                     MR_ERR_DAMAGED);
     assert_true(strlen(error.text) > 10);
     packed_sample_free(&sample);
     mr_test_image_free(&jpeg);
 }
 
-/* Without vectors libjpeg computes in other widths, which shows in the self-test's extreme values. */
+/*
+ * Without vectors libjpeg computes in other widths, which shows in the self-test's extreme values.
+ */
 static void the_kernels_transform_where_libjpeg_has_vectors_too(void **state)
 {
     (void)state;
 #if defined(__x86_64__) && defined(WITH_SIMD)
     const char *none = getenv("JSIMD_FORCENONE");
     bool may = mr_kernels_best()->idct_blocks != NULL;
-    assert_int_equal(may && mr_packed_selftest_own_idct(), may && !(none && strcmp(none, "1") == 0));
+    assert_int_equal(may && mr_packed_selftest_own_idct(),
+                     may && !(none && strcmp(none, "1") == 0));
 #else
     print_message("%s\n", mr_packed_selftest_own_idct() ? "by the kernels" : "by libjpeg");
 #endif

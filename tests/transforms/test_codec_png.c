@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PNG codec against the patterns that the files were made from: what must come out is known without a decoder.
+ * The PNG codec against the patterns that the files were made from: what must come out is known
+ * without a decoder.
  */
 #include "tests/transforms/codec_support.h"
 
@@ -34,9 +35,9 @@ static void check_boxes(struct mr_codec *codec, const struct mr_test_png *option
         assert_int_equal(head.width, options->width);
         assert_int_equal(head.height, options->height);
         if (!codec_box_equals(full, options->width, &box, pixels))
-            fail_msg("type %d, depth %d, interlaced %d, %ux%u: box %u,%u %ux%u differs", options->colour_type,
-                     options->depth, options->interlaced, options->width, options->height, box.x, box.y, box.width,
-                     box.height);
+            fail_msg("type %d, depth %d, interlaced %d, %ux%u: box %u,%u %ux%u differs",
+                     options->colour_type, options->depth, options->interlaced, options->width,
+                     options->height, box.x, box.y, box.width, box.height);
         free(pixels);
     }
     free(full);
@@ -48,7 +49,8 @@ static void every_colour_type_and_depth_becomes_rgb(void **state)
     for (size_t kind = 0; kind < N_KINDS; kind++) {
         for (size_t i = 0; i < N_SIZES; i++) {
             for (int form = 0; form < 4; form++) {
-                struct mr_test_png options = {.width = sizes[i][0], .height = sizes[i][1], .seed = (uint32_t)i};
+                struct mr_test_png options = {
+                    .width = sizes[i][0], .height = sizes[i][1], .seed = (uint32_t)i};
                 options.colour_type = kinds[kind][0];
                 options.depth = kinds[kind][1];
                 options.interlaced = form & 1;
@@ -62,8 +64,8 @@ static void every_colour_type_and_depth_becomes_rgb(void **state)
 static void orientation_comes_from_exif(void **state)
 {
     for (uint32_t orientation = 0; orientation <= 8; orientation++) {
-        struct mr_test_image image =
-            mr_test_png(&(struct mr_test_png){.width = 4, .height = 4, .colour_type = 2, .orientation = orientation});
+        struct mr_test_image image = mr_test_png(&(struct mr_test_png){
+            .width = 4, .height = 4, .colour_type = 2, .orientation = orientation});
         struct mr_image_head head;
         assert_int_equal(mr_codec_open(*state, image.bytes, image.len, &head, NULL), MR_OK);
         assert_int_equal(head.orientation, orientation ? orientation : 1);
@@ -94,7 +96,10 @@ static size_t chunk_len(const struct mr_test_image *image, size_t data)
     return (size_t)len[0] << 24 | (size_t)len[1] << 16 | (size_t)len[2] << 8 | len[3];
 }
 
-/* The first chunk holds more rows than the upper box, which libpng itself would give without having seen the CRC. */
+/*
+ * The first chunk holds more rows than the upper box, which libpng itself would give without having
+ * seen the CRC.
+ */
 static void a_wrong_crc_of_the_pixels_is_damage(void **state)
 {
     struct mr_test_image image = large_png();
@@ -104,8 +109,9 @@ static void a_wrong_crc_of_the_pixels_is_damage(void **state)
     mr_error error;
     image.bytes[data + chunk_len(&image, data)] ^= 1;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(codec_decode(*state, image.bytes, image.len, &boxes[i], NULL, &pixels, &error),
-                         MR_ERR_DAMAGED);
+        assert_int_equal(
+            codec_decode(*state, image.bytes, image.len, &boxes[i], NULL, &pixels, &error),
+            MR_ERR_DAMAGED);
         assert_string_equal(error.text, "IDAT: CRC error");
     }
     mr_test_image_free(&image);
@@ -117,7 +123,8 @@ static void a_flipped_bit_in_the_header_is_damage(void **state)
     uint8_t *pixels;
     mr_error error;
     image.bytes[19] ^= 4; /* the width in IHDR */
-    assert_int_equal(codec_decode(*state, image.bytes, image.len, NULL, NULL, &pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(codec_decode(*state, image.bytes, image.len, NULL, NULL, &pixels, &error),
+                     MR_ERR_DAMAGED);
     assert_string_equal(error.text, "IHDR: CRC error");
     mr_test_image_free(&image);
 }
@@ -126,14 +133,17 @@ static void rows_above_the_damage_are_good_unless_their_chunk_is_bad(void **stat
 {
     struct mr_test_image image = large_png();
     size_t data = find_idat(&image, 3);
-    uint8_t *full = mr_test_png_pixels(&(struct mr_test_png){.width = 200, .height = 200, .colour_type = 2});
+    uint8_t *full =
+        mr_test_png_pixels(&(struct mr_test_png){.width = 200, .height = 200, .colour_type = 2});
     struct codec_box top = {0, 0, 200, 3};
     uint8_t *pixels;
     image.bytes[data + 100] ^= 0x10;
-    assert_int_equal(codec_decode(*state, image.bytes, image.len, &top, NULL, &pixels, NULL), MR_OK);
+    assert_int_equal(codec_decode(*state, image.bytes, image.len, &top, NULL, &pixels, NULL),
+                     MR_OK);
     assert_true(codec_box_equals(full, 200, &top, pixels));
     free(pixels);
-    assert_int_equal(codec_decode(*state, image.bytes, image.len, NULL, NULL, &pixels, NULL), MR_ERR_DAMAGED);
+    assert_int_equal(codec_decode(*state, image.bytes, image.len, NULL, NULL, &pixels, NULL),
+                     MR_ERR_DAMAGED);
     free(full);
     mr_test_image_free(&image);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our decoder of scans against libjpeg alone: on good files the same pixels without a look back, with every set of
- * loops; on odd ones the same statuses, words, warnings and pixels.
+ * Our decoder of scans against libjpeg alone: on good files the same pixels without a look back,
+ * with every set of loops; on odd ones the same statuses, words, warnings and pixels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,13 +23,15 @@
 static const struct mr_codec_limits zeros;
 
 /* Everything, then boxes; all without a look back. */
-static void check_good(struct scan_pair *pair, const struct mr_test_image *image, uint32_t n_boxes, const char *what)
+static void check_good(struct scan_pair *pair, const struct mr_test_image *image, uint32_t n_boxes,
+                       const char *what)
 {
     uint32_t width, height;
     free(mr_test_jpeg_pixels(image->bytes, image->len, &width, &height));
     for (uint32_t i = 0; i <= n_boxes; i++) {
         struct scan_box box = scan_pair_box(i * 31 + width, width, height);
-        const char *difference = scan_pair_compare(pair, image->bytes, image->len, i == 0 ? NULL : &box);
+        const char *difference =
+            scan_pair_compare(pair, image->bytes, image->len, i == 0 ? NULL : &box);
         if (difference)
             fail_msg("%s, %ux%u, box %u: %s", what, width, height, i, difference);
         if (pair->n_own != pair->n_compared)
@@ -54,9 +56,10 @@ static void with_all_kernels(check_with *check)
 }
 
 static const uint8_t layouts[][3][2] = {
-    {{1, 1}, {1, 1}, {1, 1}}, {{2, 1}, {1, 1}, {1, 1}}, {{2, 2}, {1, 1}, {1, 1}}, {{1, 2}, {1, 1}, {1, 1}},
-    {{4, 1}, {1, 1}, {1, 1}}, {{1, 4}, {1, 1}, {1, 1}}, {{4, 2}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {2, 1}},
-    {{1, 1}, {2, 2}, {2, 2}}, {{3, 2}, {1, 1}, {1, 1}}, {{2, 1}, {2, 1}, {1, 1}}, {{2, 2}, {2, 1}, {1, 2}},
+    {{1, 1}, {1, 1}, {1, 1}}, {{2, 1}, {1, 1}, {1, 1}}, {{2, 2}, {1, 1}, {1, 1}},
+    {{1, 2}, {1, 1}, {1, 1}}, {{4, 1}, {1, 1}, {1, 1}}, {{1, 4}, {1, 1}, {1, 1}},
+    {{4, 2}, {1, 1}, {1, 1}}, {{2, 2}, {2, 1}, {2, 1}}, {{1, 1}, {2, 2}, {2, 2}},
+    {{3, 2}, {1, 1}, {1, 1}}, {{2, 1}, {2, 1}, {1, 1}}, {{2, 2}, {2, 1}, {1, 2}},
 };
 #define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
 
@@ -68,8 +71,11 @@ static void check_encoded(struct scan_pair *pair)
 {
     for (uint32_t i = 0, n = 0; i < N_LAYOUTS; i++)
         for (uint32_t k = 0; k < N_SIZES; k++, n++) {
-            struct mr_test_jpeg options = {
-                .width = sizes[k][0], .height = sizes[k][1], .seed = n, .restart = n % 9, .optimised = n % 2};
+            struct mr_test_jpeg options = {.width = sizes[k][0],
+                                           .height = sizes[k][1],
+                                           .seed = n,
+                                           .restart = n % 9,
+                                           .optimised = n % 2};
             char what[64];
             memcpy(options.sampling, layouts[i], sizeof layouts[i]);
             struct mr_test_image image = mr_test_jpeg(&options);
@@ -88,7 +94,8 @@ static void encoders_files_need_no_look_back(void **state)
 static void check_colours(struct scan_pair *pair)
 {
     for (int colour = MR_TEST_YCC; colour <= MR_TEST_YCCK; colour++) {
-        struct mr_test_jpeg options = {.width = 70, .height = 51, .colour = colour, .restart = (uint32_t)colour * 2};
+        struct mr_test_jpeg options = {
+            .width = 70, .height = 51, .colour = colour, .restart = (uint32_t)colour * 2};
         struct mr_test_image image = mr_test_jpeg(&options);
         check_good(pair, &image, 8, "colours");
         mr_test_image_free(&image);
@@ -120,7 +127,8 @@ static void scans_that_are_longer_than_the_window_move_it_on(void **state)
 static void check_written(struct scan_pair *pair)
 {
     for (uint32_t i = 0; i < 54; i++) {
-        struct mr_test_scan options = {.width = 16 + i * 5, .height = 90 - i, .seed = i + 1, .code = i % 3};
+        struct mr_test_scan options = {
+            .width = 16 + i * 5, .height = 90 - i, .seed = i + 1, .code = i % 3};
         options.n_components = i / 3 % 3 == 0 ? 1 : i / 3 % 3 == 1 ? 3 : 4;
         options.restart = i / 9 % 2 ? i % 7 : 0;
         options.dc_only = i % 11 == 10;
@@ -143,8 +151,8 @@ static void any_run_size_and_code_is_decoded(void **state)
 /* Odd files. */
 
 /* A copy with n bytes at a place taken out and others put in. */
-static struct mr_test_image edit(const struct mr_test_image *image, size_t at, size_t n_out, const void *in,
-                                 size_t n_in)
+static struct mr_test_image edit(const struct mr_test_image *image, size_t at, size_t n_out,
+                                 const void *in, size_t n_in)
 {
     struct mr_test_image made = {malloc(image->len - n_out + n_in), image->len - n_out + n_in};
     assert_non_null(made.bytes);
@@ -156,20 +164,22 @@ static struct mr_test_image edit(const struct mr_test_image *image, size_t at, s
 }
 
 /* Everything, and boxes. Returns how many were decoded without a look back. */
-static uint32_t check_same(struct scan_pair *pair, const struct mr_test_image *image, const char *what)
+static uint32_t check_same(struct scan_pair *pair, const struct mr_test_image *image,
+                           const char *what)
 {
     uint32_t before = pair->n_own;
     for (uint32_t i = 0; i < 12; i++) {
         struct scan_box box = scan_pair_box(i, 90, 70);
-        const char *difference = scan_pair_compare(pair, image->bytes, image->len, i == 0 ? NULL : &box);
+        const char *difference =
+            scan_pair_compare(pair, image->bytes, image->len, i == 0 ? NULL : &box);
         if (difference)
             fail_msg("%s, box %u: %s", what, i, difference);
     }
     return pair->n_own - before;
 }
 
-static void check_edit(struct scan_pair *pair, const struct mr_test_image *image, size_t at, size_t n_out,
-                       const void *in, size_t n_in, const char *what)
+static void check_edit(struct scan_pair *pair, const struct mr_test_image *image, size_t at,
+                       size_t n_out, const void *in, size_t n_in, const char *what)
 {
     struct mr_test_image made = edit(image, at, n_out, in, n_in);
     check_same(pair, &made, what);
@@ -178,7 +188,8 @@ static void check_edit(struct scan_pair *pair, const struct mr_test_image *image
 
 static size_t find_marker(const struct mr_test_image *image, size_t from, uint8_t marker)
 {
-    while (from + 1 < image->len && !(image->bytes[from] == 0xff && image->bytes[from + 1] == marker))
+    while (from + 1 < image->len &&
+           !(image->bytes[from] == 0xff && image->bytes[from + 1] == marker))
         from++;
     assert_true(from + 1 < image->len);
     return from;
@@ -235,8 +246,12 @@ static void check_values(struct scan_pair *pair)
     uint32_t n = check_same(pair, &image, "DC coefficients beyond 16 bits");
     assert_true(n < 12);
     mr_test_image_free(&image);
-    /* The sizes 11 and 12 of AC coefficients, and a run without an end: symbols that no encoder makes. */
-    options = (struct mr_test_scan){.width = 90, .height = 70, .n_components = 3, .code = MR_TEST_CODE_LONG};
+    /*
+     * The sizes 11 and 12 of AC coefficients, and a run without an end: symbols that no encoder
+     * makes.
+     */
+    options = (struct mr_test_scan){
+        .width = 90, .height = 70, .n_components = 3, .code = MR_TEST_CODE_LONG};
     for (uint32_t i = 0; i < 40; i++) {
         static const uint8_t symbols[] = {0x0b, 0x0c, 0x30, 0x0f, 0xff};
         options.seed = i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the codec refuses of a TIFF before libtiff takes memory or time for it, and that libtiff prints nothing. Words
- * that are libtiff's are not compared: they change with its versions.
+ * What the codec refuses of a TIFF before libtiff takes memory or time for it, and that libtiff
+ * prints nothing. Words that are libtiff's are not compared: they change with its versions.
  */
 #include "tests/transforms/codec_support.h"
 #include "transforms/formats/tiff_check.h"
@@ -27,7 +27,10 @@ struct tag {
     uint32_t value; /* or where the values are */
 };
 
-/* A big-endian file: DATA_BYTES from DATA_AT on, then the directory, of n tags and up to n_more without a meaning. */
+/*
+ * A big-endian file: DATA_BYTES from DATA_AT on, then the directory, of n tags and up to n_more
+ * without a meaning.
+ */
 struct file {
     uint8_t *bytes;
     size_t len;
@@ -48,8 +51,8 @@ static uint8_t *put_tag(uint8_t *p, const struct tag *tag)
     return p + 4;
 }
 
-static struct file make_file(const void *data, size_t len, const struct tag *tags, uint32_t n, uint32_t n_more,
-                             const struct tag *more)
+static struct file make_file(const void *data, size_t len, const struct tag *tags, uint32_t n,
+                             uint32_t n_more, const struct tag *more)
 {
     struct file file = {.len = DATA_AT + DATA_BYTES + 2 + (size_t)(n + n_more) * 12 + 4};
     file.bytes = calloc(1, file.len);
@@ -72,9 +75,11 @@ static struct file make_file(const void *data, size_t len, const struct tag *tag
 enum { WIDTH, HEIGHT, BITS, COMPRESSION, COLOURS, OFFSETS, SAMPLES, ROWS, LENGTHS, N_TAGS };
 
 static const struct tag plain[N_TAGS] = {
-    [WIDTH] = {256, LONG, 1, 16},       [HEIGHT] = {257, LONG, 1, 16},   [BITS] = {258, SHORT, 1, 8},
-    [COMPRESSION] = {259, SHORT, 1, 1}, [COLOURS] = {262, SHORT, 1, 1},  [OFFSETS] = {273, LONG, 1, DATA_AT},
-    [SAMPLES] = {277, SHORT, 1, 1},     [ROWS] = {278, LONG, 1, 262144}, [LENGTHS] = {279, LONG, 1, 1000},
+    [WIDTH] = {256, LONG, 1, 16},     [HEIGHT] = {257, LONG, 1, 16},
+    [BITS] = {258, SHORT, 1, 8},      [COMPRESSION] = {259, SHORT, 1, 1},
+    [COLOURS] = {262, SHORT, 1, 1},   [OFFSETS] = {273, LONG, 1, DATA_AT},
+    [SAMPLES] = {277, SHORT, 1, 1},   [ROWS] = {278, LONG, 1, 262144},
+    [LENGTHS] = {279, LONG, 1, 1000},
 };
 
 static mr_status decode(struct mr_codec *codec, const struct file *file, mr_error *error)
@@ -84,7 +89,8 @@ static mr_status decode(struct mr_codec *codec, const struct file *file, mr_erro
     if (status == MR_OK)
         free(pixels);
     else
-        assert_true(strncmp(error->text, "TIFF: ", 6) == 0 || strstr(error->text, "above the limit"));
+        assert_true(strncmp(error->text, "TIFF: ", 6) == 0 ||
+                    strstr(error->text, "above the limit"));
     return status;
 }
 
@@ -101,12 +107,15 @@ static void expect_damaged_file(struct mr_codec *codec, struct file file, const 
 static void directories_are_refused_by_what_is_wrong(void **state)
 {
     codec_expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
-    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10, "TIFF: the directory lies beyond the file");
+    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10,
+                         "TIFF: the directory lies beyond the file");
     codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0", 12, "TIFF: the file ends in its header");
-    codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0\0\0\0\20", 16, "TIFF: the directory lies beyond the file");
+    codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0\0\0\0\20", 16,
+                         "TIFF: the directory lies beyond the file");
     codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22,
                          "TIFF: tag 256 lies beyond the file");
-    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\16\0\0\0\1\0\0\0\0", 22, "TIFF: tag 256 has no known type");
+    codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\16\0\0\0\1\0\0\0\0", 22,
+                         "TIFF: tag 256 has no known type");
 }
 
 static void sizes_that_lie_are_refused(void **state)
@@ -157,7 +166,10 @@ static void tags_cost_no_more_than_the_file(void **state)
                         "TIFF: its tags have 5000 bytes, the file only 4242");
 }
 
-/* 64 strips of a row each, packed as nothing but empty heads; all of them are so many bytes from the start. */
+/*
+ * 64 strips of a row each, packed as nothing but empty heads; all of them are so many bytes from
+ * the start.
+ */
 static struct file make_strips(uint8_t strip_len, uint32_t height)
 {
     static const struct tag tags[N_TAGS] = {
@@ -192,23 +204,29 @@ static void strips_that_overlap_much_are_refused(void **state)
     uint8_t *type = file.bytes + 1600 + 2 + LENGTHS * 12 + 2;
     put(type, 2, SHORT);
     memset(file.bytes + DATA_AT, 3, 128);
-    codec_expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
-    /* Plain bytes may, unless their bits are turned around, for which libtiff copies a whole strip. */
-    uint8_t *compression = file.bytes + 1600 + 2 + COMPRESSION * 12, *samples = file.bytes + 1600 + 2 + SAMPLES * 12;
+    codec_expect_damaged(*state, file.bytes, file.len,
+                         "TIFF: its strips or tiles overlap too much");
+    /*
+     * Plain bytes may, unless their bits are turned around, for which libtiff copies a whole strip.
+     */
+    uint8_t *compression = file.bytes + 1600 + 2 + COMPRESSION * 12,
+            *samples = file.bytes + 1600 + 2 + SAMPLES * 12;
     put(compression + 8, 2, 1);
     assert_int_equal(mr_codec_open(*state, file.bytes, file.len, &head, &error), MR_OK);
     mr_codec_close(*state);
     put(samples, 2, 266);
     put(samples + 8, 2, 2);
-    codec_expect_damaged(*state, file.bytes, file.len, "TIFF: its strips or tiles overlap too much");
+    codec_expect_damaged(*state, file.bytes, file.len,
+                         "TIFF: its strips or tiles overlap too much");
     free(file.bytes);
 }
 
 static void pieces_are_counted(void **state)
 {
     static const struct tag tags[] = {
-        {256, LONG, 1, 13000}, {257, LONG, 1, 13000}, {258, SHORT, 1, 8}, {259, SHORT, 1, 1},      {262, SHORT, 1, 1},
-        {277, SHORT, 1, 1},    {322, LONG, 1, 16},    {323, LONG, 1, 16}, {324, LONG, 1, DATA_AT}, {325, LONG, 1, 256}};
+        {256, LONG, 1, 13000},   {257, LONG, 1, 13000}, {258, SHORT, 1, 8}, {259, SHORT, 1, 1},
+        {262, SHORT, 1, 1},      {277, SHORT, 1, 1},    {322, LONG, 1, 16}, {323, LONG, 1, 16},
+        {324, LONG, 1, DATA_AT}, {325, LONG, 1, 256}};
     expect_damaged_file(*state, make_file(NULL, 0, tags, sizeof tags / sizeof *tags, 0, NULL),
                         "TIFF: 660969 strips or tiles are above the limit of 262144");
 }
@@ -231,7 +249,8 @@ static void a_jpeg_of_several_scans_is_refused(void **state)
         mr_status status = decode(*state, &file, &error);
         assert_int_equal(status, i == 0 ? MR_OK : MR_ERR_DAMAGED);
         if (i > 0)
-            assert_string_equal(error.text, "TIFF: a JPEG of several scans or of wrong markers is not supported");
+            assert_string_equal(
+                error.text, "TIFF: a JPEG of several scans or of wrong markers is not supported");
         free(file.bytes);
         mr_test_image_free(&jpeg);
     }
@@ -241,7 +260,8 @@ static void a_jpeg_of_several_scans_is_refused(void **state)
 static void a_jpeg_with_fill_bytes_is_refused(void **state)
 {
     (void)state;
-    static const uint8_t plain_jpeg[] = "\xff\xd8\xff\xc0\0\13\10\0\1\0\1\1\1\21\0\xff\xda\0\10\1\1\0\0\77\0";
+    static const uint8_t plain_jpeg[] =
+        "\xff\xd8\xff\xc0\0\13\10\0\1\0\1\1\1\21\0\xff\xda\0\10\1\1\0\0\77\0";
     uint8_t filled[65536] = "\xff\xd8\xff\xff\xc2\0\13\10\0\1\0\1\1\1\21\0";
     assert_true(mr_tiff_check_jpeg(plain_jpeg, sizeof plain_jpeg - 1));
     memcpy(filled + 4 + 0xc200, plain_jpeg + 2, sizeof plain_jpeg - 3);
@@ -250,9 +270,13 @@ static void a_jpeg_with_fill_bytes_is_refused(void **state)
     assert_false(mr_tiff_check_jpeg(empty, sizeof empty - 1));
 }
 
-/* An xz stream of two blocks of one plain byte, with a check of 4 bytes, in which two filters are before LZMA. */
+/*
+ * An xz stream of two blocks of one plain byte, with a check of 4 bytes, in which two filters are
+ * before LZMA.
+ */
 static const uint8_t two_blocks[] = "\3757zXZ\0\0\1\0\0\0\0"
-                                    "\4\302\200\200\1\5\3\1\0\4\0\41\1\36\0\0crc4" /* both sizes; differences, x86 */
+                                    /* both sizes; differences, x86 */
+                                    "\4\302\200\200\1\5\3\1\0\4\0\41\1\36\0\0crc4"
                                     "\1\0\0x\0\0\0\0"
                                     "chck"
                                     "\2\0\41\1\36\0\0\0crc4"
@@ -260,7 +284,14 @@ static const uint8_t two_blocks[] = "\3757zXZ\0\0\1\0\0\0\0"
                                     "chck"
                                     "\0";
 
-enum { FIRST_FILTERS = 18, FIRST_SIZE = 25, FIRST_CHUNK = 32, SECOND_BLOCK = 44, SECOND_SIZE = 48, XZ_END = 68 };
+enum {
+    FIRST_FILTERS = 18,
+    FIRST_SIZE = 25,
+    FIRST_CHUNK = 32,
+    SECOND_BLOCK = 44,
+    SECOND_SIZE = 48,
+    XZ_END = 68
+};
 
 static bool check_xz_with(size_t at, uint8_t value)
 {
@@ -339,7 +370,8 @@ static struct file make_changed(const struct tag *changes)
     struct tag tags[N_TAGS + N_CHANGES];
     uint32_t n = N_TAGS, k;
     memcpy(tags, plain, sizeof plain);
-    for (const struct tag *change = changes; change < changes + N_CHANGES && change->number != 0; change++) {
+    for (const struct tag *change = changes; change < changes + N_CHANGES && change->number != 0;
+         change++) {
         for (k = 0; k < N_TAGS && tags[k].number != change->number; k++) {
         }
         tags[k < N_TAGS ? k : n++] = *change;
@@ -354,26 +386,40 @@ static struct file make_changed(const struct tag *changes)
 #define PAIR(tag, first, second) {tag, SHORT, 2, (first) << 16 | (second)}
 /* clang-format on */
 
-enum { BITS_TAG = 258, PACKED = 259, COLOURS_TAG = 262, ORIENTATION = 274, N_SAMPLES = 277, PLANAR = 284 };
+enum {
+    BITS_TAG = 258,
+    PACKED = 259,
+    COLOURS_TAG = 262,
+    ORIENTATION = 274,
+    N_SAMPLES = 277,
+    PLANAR = 284
+};
 
-/* What the libraries take beside the pixels counts: two rows of fax, windows, strips on their way to colours. */
+/*
+ * What the libraries take beside the pixels counts: two rows of fax, windows, strips on their way
+ * to colours.
+ */
 static void memory_beside_the_pixels_counts(void **state)
 {
     static const struct {
         struct tag tags[N_CHANGES];
         uint64_t need;
     } cases[] = {
-        {{{256, LONG, 1, 60000000}, {257, LONG, 1, 1}, CHANGE(BITS_TAG, 1), CHANGE(PACKED, 4)}, 1147500000},
-        {{WIDE(13000), CHANGE(PACKED, 50000), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 2)}, 1148217728},
-        {{WIDE(10000), CHANGE(PACKED, 5), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 6)}, 1400000000},
+        {{{256, LONG, 1, 60000000}, {257, LONG, 1, 1}, CHANGE(BITS_TAG, 1), CHANGE(PACKED, 4)},
+         1147500000},
+        {{WIDE(13000), CHANGE(PACKED, 50000), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 2)},
+         1148217728},
+        {{WIDE(10000), CHANGE(PACKED, 5), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 6)},
+         1400000000},
         {{WIDE(13000), CHANGE(PACKED, 5), CHANGE(ORIENTATION, 3)}, 1183000000},
-        {{WIDE(13000), CHANGE(PACKED, 5), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 2), CHANGE(PLANAR, 2),
-          CHANGE(BITS_TAG, 16)},
+        {{WIDE(13000), CHANGE(PACKED, 5), CHANGE(N_SAMPLES, 3), CHANGE(COLOURS_TAG, 2),
+          CHANGE(PLANAR, 2), CHANGE(BITS_TAG, 16)},
          1521000000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
-        snprintf(text, sizeof text, "decoding needs %llu bytes of memory, above the limit of 1073741824",
+        snprintf(text, sizeof text,
+                 "decoding needs %llu bytes of memory, above the limit of 1073741824",
                  (unsigned long long)cases[i].need);
         expect_damaged_here(*state, make_changed(cases[i].tags), text);
     }
@@ -383,7 +429,8 @@ static void limits_bind_libtiff_too(void **state)
 {
     (void)state;
     static const struct tag large = {40000, BYTE, 2500, DATA_AT};
-    static const struct tag tall[N_CHANGES] = {{256, LONG, 1, 1}, {257, LONG, 1, 1000000}, {278, LONG, 1, 1}};
+    static const struct tag tall[N_CHANGES] = {
+        {256, LONG, 1, 1}, {257, LONG, 1, 1000000}, {278, LONG, 1, 1}};
     struct mr_codec_limits limits = {.max_decoder_bytes = 23523};
     struct mr_codec *codec;
     mr_error error;
@@ -410,9 +457,11 @@ static void arrangements_without_a_meaning_are_refused(void **state)
          "TIFF: YCbCr of fewer colours than pixels is not supported without a compression"},
         {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), PAIR(530, 2, 1)},
          "TIFF: YCbCr of fewer colours than pixels is not supported without a compression"},
-        {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), PAIR(530, 1, 1), CHANGE(PACKED, 7)},
+        {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), PAIR(530, 1, 1),
+          CHANGE(PACKED, 7)},
          "TIFF: a JPEG of these samples is not supported"},
-        {{CHANGE(BITS_TAG, 16), CHANGE(PACKED, 7)}, "TIFF: a JPEG of these samples is not supported"},
+        {{CHANGE(BITS_TAG, 16), CHANGE(PACKED, 7)},
+         "TIFF: a JPEG of these samples is not supported"},
         {{CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), CHANGE(BITS_TAG, 16)},
          "TIFF: 3 samples of 16 bits in colour space 2 are not supported in this arrangement"},
         {{CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 5), PAIR(338, 0, 1)},
@@ -421,7 +470,8 @@ static void arrangements_without_a_meaning_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_damaged_file(*state, make_changed(cases[i].tags), cases[i].text);
     static const struct tag turned[N_CHANGES] = {CHANGE(ORIENTATION, 9)},
-                            zeros[N_CHANGES] = {CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 5), PAIR(338, 0, 0)};
+                            zeros[N_CHANGES] = {CHANGE(COLOURS_TAG, 2), CHANGE(N_SAMPLES, 5),
+                                                PAIR(338, 0, 0)};
     mr_error error;
     struct file file = make_changed(turned);
     assert_int_equal(decode(*state, &file, &error), MR_OK);
@@ -440,7 +490,8 @@ static void deflate_longer_than_its_rows_is_unpacked(void **state)
     struct file file = make_changed(changes);
     memset(file.bytes + DATA_AT, 'x', 307);
     memcpy(file.bytes + DATA_AT, "\x78\1\1\x2c\1\xd3\xfe", 7); /* 300 plain bytes */
-    assert_int_equal(codec_decode(*state, file.bytes, file.len, NULL, NULL, &pixels, &error), MR_OK);
+    assert_int_equal(codec_decode(*state, file.bytes, file.len, NULL, NULL, &pixels, &error),
+                     MR_OK);
     assert_int_equal(pixels[0], 'x');
     assert_int_equal(pixels[16 * 16 * 3 - 1], 'x');
     free(pixels);
@@ -470,7 +521,10 @@ static void an_old_jpeg_that_ends_early_is_damaged(void **state)
     mr_test_image_free(&jpeg);
 }
 
-/* Fax, LZW and JPEG of wrong bytes, and unknown tags, about all of which libtiff has something to say. */
+/*
+ * Fax, LZW and JPEG of wrong bytes, and unknown tags, about all of which libtiff has something to
+ * say.
+ */
 static void libtiff_prints_nothing(void **state)
 {
     static const uint16_t compressions[] = {2, 3, 4, 5, 6, 7, 8, 34925, 50000};

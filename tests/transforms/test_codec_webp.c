@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A box of a WebP is the same box of libwebp's plain decoding of the whole, for both loop filters, every way of
- * predicting and all kinds of lossless files; boxes are drawn so that each of their sides meets every phase of blocks,
- * of pairs of pixels and of the image's own edges.
+ * A box of a WebP is the same box of libwebp's plain decoding of the whole, for both loop filters,
+ * every way of predicting and all kinds of lossless files; boxes are drawn so that each of their
+ * sides meets every phase of blocks, of pairs of pixels and of the image's own edges.
  */
 #include "tests/transforms/codec_support.h"
 
@@ -30,12 +30,36 @@ struct kind {
 
 static const struct kind kinds[] = {
     {.name = "simple filter", .quality = 30, .filter_strength = 80, .segments = 1},
-    {.name = "simple filter, weak", .quality = 70, .filter_strength = 10, .sharpness = 5, .segments = 4},
-    {.name = "strong filter", .quality = 5, .filter_type = 1, .filter_strength = 100, .segments = 4, .method = 4},
-    {.name = "filter, sharp", .quality = 40, .filter_type = 1, .filter_strength = 60, .sharpness = 7, .segments = 2},
+    {.name = "simple filter, weak",
+     .quality = 70,
+     .filter_strength = 10,
+     .sharpness = 5,
+     .segments = 4},
+    {.name = "strong filter",
+     .quality = 5,
+     .filter_type = 1,
+     .filter_strength = 100,
+     .segments = 4,
+     .method = 4},
+    {.name = "filter, sharp",
+     .quality = 40,
+     .filter_type = 1,
+     .filter_strength = 60,
+     .sharpness = 7,
+     .segments = 2},
     {.name = "no filter", .quality = 50, .filter_strength = 0, .segments = 4, .method = 2},
-    {.name = "best quality, partitions", .quality = 100, .filter_type = 1, .segments = 4, .partitions = 3, .method = 6},
-    {.name = "lossy alpha", .quality = 60, .filter_type = 1, .filter_strength = 50, .segments = 4, .alpha = 1},
+    {.name = "best quality, partitions",
+     .quality = 100,
+     .filter_type = 1,
+     .segments = 4,
+     .partitions = 3,
+     .method = 6},
+    {.name = "lossy alpha",
+     .quality = 60,
+     .filter_type = 1,
+     .filter_strength = 50,
+     .segments = 4,
+     .alpha = 1},
     {.name = "lossless, fast", .lossless = 1},
     {.name = "lossless, good", .lossless = 1, .quality = 80, .method = 5},
     {.name = "lossless, near", .lossless = 1, .quality = 60, .method = 3, .near_lossless = 40},
@@ -54,9 +78,11 @@ static void fill_picture(WebPPicture *picture, const struct kind *kind)
         for (int x = 0; x < picture->width; x++) {
             uint32_t argb = 0;
             for (uint32_t c = 0; c < 4; c++) {
-                uint32_t value = mr_test_pattern(3, (uint32_t)x, (uint32_t)y, kind->n_shades ? 0 : c);
+                uint32_t value =
+                    mr_test_pattern(3, (uint32_t)x, (uint32_t)y, kind->n_shades ? 0 : c);
                 if (kind->n_shades)
-                    value = value * (uint32_t)kind->n_shades / 256 * 255 / (uint32_t)(kind->n_shades - 1);
+                    value = value * (uint32_t)kind->n_shades / 256 * 255 /
+                            (uint32_t)(kind->n_shades - 1);
                 if (c == 3 && !kind->alpha)
                     value = 255;
                 argb |= value << (c == 3 ? 24 : 16 - 8 * c);
@@ -101,7 +127,8 @@ static struct mr_test_image encode(const struct kind *kind, uint32_t width, uint
     return image;
 }
 
-static void check_boxes(struct mr_codec *codec, const struct kind *kind, uint32_t width, uint32_t height, uint32_t n)
+static void check_boxes(struct mr_codec *codec, const struct kind *kind, uint32_t width,
+                        uint32_t height, uint32_t n)
 {
     struct mr_test_image image = encode(kind, width, height);
     int full_width, full_height;
@@ -112,15 +139,16 @@ static void check_boxes(struct mr_codec *codec, const struct kind *kind, uint32_
         struct mr_image_head head;
         uint8_t *pixels;
         mr_error error;
-        if (codec_decode(codec, image.bytes, image.len, i ? &box : NULL, &head, &pixels, &error) != MR_OK)
+        if (codec_decode(codec, image.bytes, image.len, i ? &box : NULL, &head, &pixels, &error) !=
+            MR_OK)
             fail_msg("%s: %s", kind->name, error.text);
         assert_int_equal(head.width, width);
         assert_int_equal(head.height, height);
         if (i == 0)
             box = (struct codec_box){0, 0, width, height};
         if (!codec_box_equals(full, width, &box, pixels))
-            fail_msg("%s, %ux%u: box %u,%u %ux%u differs", kind->name, width, height, box.x, box.y, box.width,
-                     box.height);
+            fail_msg("%s, %ux%u: box %u,%u %ux%u differs", kind->name, width, height, box.x, box.y,
+                     box.width, box.height);
         free(pixels);
     }
     WebPFree(full);
@@ -133,15 +161,18 @@ static void boxes_are_those_of_the_whole(void **state)
     uint32_t n = asked ? (uint32_t)atoi(asked) : N_BOXES;
     for (size_t kind = 0; kind < N_KINDS; kind++) {
         for (size_t i = 0; i < N_SIZES; i++)
-            check_boxes(*state, &kinds[kind], sizes[i][0], sizes[i][1], i < 2 ? 16 : n / (i == N_SIZES - 1 ? 1 : 3));
+            check_boxes(*state, &kinds[kind], sizes[i][0], sizes[i][1],
+                        i < 2 ? 16 : n / (i == N_SIZES - 1 ? 1 : 3));
     }
 }
 
-static void expect_damaged(struct mr_codec *codec, const struct mr_test_image *image, const char *text)
+static void expect_damaged(struct mr_codec *codec, const struct mr_test_image *image,
+                           const char *text)
 {
     uint8_t *pixels;
     mr_error error;
-    assert_int_equal(codec_decode(codec, image->bytes, image->len, NULL, NULL, &pixels, &error), MR_ERR_DAMAGED);
+    assert_int_equal(codec_decode(codec, image->bytes, image->len, NULL, NULL, &pixels, &error),
+                     MR_ERR_DAMAGED);
     assert_string_equal(error.text, text);
 }
 
@@ -149,7 +180,8 @@ static void damage_has_one_line(void **state)
 {
     struct mr_test_image image = encode(&kinds[0], 64, 64);
     char text[80];
-    snprintf(text, sizeof text, "WebP: the file has %zu of its %zu bytes", image.len - 1, image.len);
+    snprintf(text, sizeof text, "WebP: the file has %zu of its %zu bytes", image.len - 1,
+             image.len);
     image.len--;
     expect_damaged(*state, &image, text);
     image.len++;
@@ -169,10 +201,13 @@ static void limits_are_kept(void **state)
     struct mr_codec *codec;
     struct mr_test_image image = encode(&kinds[7], 100, 90);
     char text[100];
-    assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_pixels = 8999}, &codec, NULL), MR_OK);
+    assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_pixels = 8999}, &codec, NULL),
+                     MR_OK);
     expect_damaged(codec, &image, "100 x 90 pixels are above the limit of 8999");
     mr_codec_destroy(codec);
-    assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = 4 << 20}, &codec, NULL), MR_OK);
+    assert_int_equal(
+        mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = 4 << 20}, &codec, NULL),
+        MR_OK);
     snprintf(text, sizeof text, "decoding needs %zu bytes of memory, above the limit of 4194304",
              (size_t)4194304 + 4 * image.len);
     expect_damaged(codec, &image, text);
@@ -189,9 +224,12 @@ static void a_lossless_image_needs_memory_for_its_codes(void **state)
     assert_in_range(image.len * 2 / 5, 200 * 200 / 16 + 100, 65536);
     for (uint64_t limit = 14719999; limit <= 14720000; limit++) {
         struct mr_image_head head;
-        assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL), MR_OK);
+        assert_int_equal(
+            mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL),
+            MR_OK);
         if (limit < 14720000)
-            expect_damaged(codec, &image, "decoding needs 14720000 bytes of memory, above the limit of 14719999");
+            expect_damaged(codec, &image,
+                           "decoding needs 14720000 bytes of memory, above the limit of 14719999");
         else
             assert_int_equal(mr_codec_open(codec, image.bytes, image.len, &head, NULL), MR_OK);
         mr_codec_destroy(codec);
@@ -235,9 +273,12 @@ static void a_frame_on_a_larger_canvas_counts_twice(void **state)
     struct mr_test_image still = encode(&kinds[0], 64, 64), image = animate(&still);
     for (uint64_t limit = 10194303; limit <= 10194304; limit++) {
         struct mr_image_head head;
-        assert_int_equal(mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL), MR_OK);
+        assert_int_equal(
+            mr_codec_create(&(struct mr_codec_limits){.max_decoder_bytes = limit}, &codec, NULL),
+            MR_OK);
         if (limit < 10194304)
-            expect_damaged(codec, &image, "decoding needs 10194304 bytes of memory, above the limit of 10194303");
+            expect_damaged(codec, &image,
+                           "decoding needs 10194304 bytes of memory, above the limit of 10194303");
         else
             assert_int_equal(mr_codec_open(codec, image.bytes, image.len, &head, NULL), MR_OK);
         mr_codec_destroy(codec);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the same torch stream come the parameters that torchvision v1 draws, in its order, for operations that draw
- * from torch's generator (tests/data/make_draws.py).
+ * From the same torch stream come the parameters that torchvision v1 draws, in its order, for
+ * operations that draw from torch's generator (tests/data/make_draws.py).
  */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
@@ -35,7 +35,8 @@ static size_t write_call(const struct mr_image_call *call, char *text, size_t si
     for (uint32_t i = 0; i < MR_CALL_MAX_NAMED && ops->args[i].name; i++) {
         for (uint32_t k = count_values(&ops->args[i]); k > 0; k--, values++) {
             if (ops->args[i].kind == MR_ARG_FILTER)
-                n += (size_t)snprintf(text + n, size - n, " %s", mr_transform_interpolations[(uint32_t)*values]);
+                n += (size_t)snprintf(text + n, size - n, " %s",
+                                      mr_transform_interpolations[(uint32_t)*values]);
             else
                 n += (size_t)snprintf(text + n, size - n, " %.12g", *values);
         }
@@ -44,7 +45,8 @@ static size_t write_call(const struct mr_image_call *call, char *text, size_t si
 }
 
 /* The crop and the flips, then a line for each call, as make_draws.py writes them. */
-static size_t write_draws(const struct mr_plan *plan, const struct mr_geometry *g, char *text, size_t size)
+static size_t write_draws(const struct mr_plan *plan, const struct mr_geometry *g, char *text,
+                          size_t size)
 {
     bool is_crop = plan->ops[0].kind == MR_OP_RANDOM_CROP;
     const struct mr_box *box = is_crop ? &g->stages[0].window : &g->crop;
@@ -53,8 +55,9 @@ static size_t write_draws(const struct mr_plan *plan, const struct mr_geometry *
         hflip ^= g->stages[i].hflip;
         vflip ^= g->stages[i].vflip;
     }
-    size_t n = (size_t)snprintf(text, size, "box %lld %lld %lld %lld %u %u\n", (long long)box->x, (long long)box->y,
-                                (long long)box->width, (long long)box->height, hflip, vflip);
+    size_t n = (size_t)snprintf(text, size, "box %lld %lld %lld %lld %u %u\n", (long long)box->x,
+                                (long long)box->y, (long long)box->width, (long long)box->height,
+                                hflip, vflip);
     for (uint32_t i = 0; i < g->calls.n && n < size; i++)
         n += write_call(&g->calls.calls[i], text + n, size - n);
     assert_true(n < size);
@@ -85,15 +88,18 @@ static void expect_draws(const struct recorded *want)
         mr_mt19937_init(&mt, seed);
         mr_rng_init_torch(&rng, &mt);
         for (uint32_t i = 0; i < want->n_images; i++) {
-            assert_int_equal(mr_geometry_make(&plan, want->width, want->height, &rng, g, NULL), MR_OK);
+            assert_int_equal(mr_geometry_make(&plan, want->width, want->height, &rng, g, NULL),
+                             MR_OK);
             size_t len = write_draws(&plan, g, text, MAX_TEXT);
             if (seed == 0 && i == 0 && strcmp(text, want->first) != 0)
-                fail_msg("%s: the first draws are\n%sinstead of\n%s", want->text, text, want->first);
+                fail_msg("%s: the first draws are\n%sinstead of\n%s", want->text, text,
+                         want->first);
             crc = crc32(crc, (const Bytef *)text, (uInt)len);
         }
     }
     if (crc != want->crc32)
-        fail_msg("%s of %ux%u: other draws than torchvision's behind the first", want->text, want->width, want->height);
+        fail_msg("%s of %ux%u: other draws than torchvision's behind the first", want->text,
+                 want->width, want->height);
     free(text);
     free(g);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random erasing: the boxes are torchvision's, what fills them is as asked for, and texts say what happens. */
+/*
+ * Random erasing: the boxes are torchvision's, what fills them is as asked for, and texts say what
+ * happens.
+ */
 #include "base/half.h"
 #include "base/normal.h"
 #include "tests/support/assert_words.h"
@@ -33,7 +36,8 @@ static void refuse_text(const char *text, const char *words)
     assert_error(mr_transform_parse(text, &transform, &error), MR_ERR_INVALID, &error, words);
 }
 
-static mr_status compile(const char *text, mr_dtype dtype, mr_layout layout, struct mr_plan *plan, mr_error *error)
+static mr_status compile(const char *text, mr_dtype dtype, mr_layout layout, struct mr_plan *plan,
+                         mr_error *error)
 {
     const struct mr_sample_kind kind = {.picture = 1,
                                         .dtype = MR_U8,
@@ -67,9 +71,9 @@ static void check_case(size_t number, const json_t *row)
     char text[TEXT];
     struct mr_mt19937 mt;
     struct mr_rng rng;
-    snprintf(text, sizeof text, "random_erasing(%.17g,%.17g:%.17g,%.17g:%.17g)", number_of(row, "p", 0),
-             number_of(row, "scale", 0), number_of(row, "scale", 1), number_of(row, "ratio", 0),
-             number_of(row, "ratio", 1));
+    snprintf(text, sizeof text, "random_erasing(%.17g,%.17g:%.17g,%.17g:%.17g)",
+             number_of(row, "p", 0), number_of(row, "scale", 0), number_of(row, "scale", 1),
+             number_of(row, "ratio", 0), number_of(row, "ratio", 1));
     struct mr_plan *plan = plan_of(text, MR_F32, MR_NCHW);
     mr_mt19937_init(&mt, (uint64_t)number_of(row, "seed", 0));
     mr_rng_init_torch(&rng, &mt);
@@ -77,10 +81,12 @@ static void check_case(size_t number, const json_t *row)
     for (size_t i = 0; i < json_array_size(boxes); i++) {
         const json_t *box = json_array_get(boxes, i);
         struct mr_erase erase;
-        mr_erase_draw(plan, (uint32_t)number_of(row, "width", 0), (uint32_t)number_of(row, "height", 0), &rng, &erase);
+        mr_erase_draw(plan, (uint32_t)number_of(row, "width", 0),
+                      (uint32_t)number_of(row, "height", 0), &rng, &erase);
         if (erase.n != (json_is_array(box) ? 1u : 0u))
             fail_msg("case %zu, image %zu: %u boxes", number, i, erase.n);
-        const int32_t got[4] = {erase.boxes[0].i, erase.boxes[0].j, erase.boxes[0].h, erase.boxes[0].w};
+        const int32_t got[4] = {erase.boxes[0].i, erase.boxes[0].j, erase.boxes[0].h,
+                                erase.boxes[0].w};
         for (size_t k = 0; erase.n && k < 4; k++)
             if (got[k] != json_integer_value(json_array_get(box, k)))
                 fail_msg("case %zu, image %zu: number %zu of the box is %d", number, i, k, got[k]);
@@ -108,12 +114,13 @@ static void normal_numbers_have_the_quantiles(void **state)
     static const struct {
         uint32_t word;
         double value;
-    } known[] = {{0x7fffffff, 0.0},         {0x40000000, 0.67448975}, {0x10000000, 1.53412054}, {0x00100000, 3.4871041},
-                 {0xc0000000, -0.67448975}, {0, 5.41998317},          {0x80000000, -5.41998317}};
+    } known[] = {{0x7fffffff, 0.0},        {0x40000000, 0.67448975},  {0x10000000, 1.53412054},
+                 {0x00100000, 3.4871041},  {0xc0000000, -0.67448975}, {0, 5.41998317},
+                 {0x80000000, -5.41998317}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (fabs((double)mr_normal_of(mr_normal_nodes, known[i].word) - known[i].value) > 1e-4)
-            fail_msg("0x%08x gives %g, not %g", known[i].word, (double)mr_normal_of(mr_normal_nodes, known[i].word),
-                     known[i].value);
+            fail_msg("0x%08x gives %g, not %g", known[i].word,
+                     (double)mr_normal_of(mr_normal_nodes, known[i].word), known[i].value);
     double sum = 0, squares = 0, before = INFINITY;
     enum { STEP = 4099 };
     uint64_t n = 0;
@@ -168,14 +175,18 @@ static void check_tensor(const char *value, mr_dtype dtype, mr_layout layout)
     mr_rng_init_place(&normals, &rng, plan->n_ops + 2);
     for (int c = 0; c < CHANNELS; c++) {
         const float constants[3] = {0.5f, -2.0f, 3.0f};
-        float one = plan->erase.erase_mode == MR_ERASE_RAND ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
-                                                            : constants[c];
+        float one = plan->erase.erase_mode == MR_ERASE_RAND
+                        ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
+                        : constants[c];
         for (int y = 0; y < HEIGHT; y++)
             for (int x = 0; x < WIDTH; x++) {
                 const struct mr_erase_box *box = &erase.boxes[0];
-                bool inside = y >= box->i && y < box->i + box->h && x >= box->j && x < box->j + box->w;
+                bool inside =
+                    y >= box->i && y < box->i + box->h && x >= box->j && x < box->j + box->w;
                 bool is_drawn = inside && plan->erase.erase_mode == MR_ERASE_RANDOM;
-                float want = is_drawn ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals)) : inside ? one : 0.0f;
+                float want = is_drawn ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
+                             : inside ? one
+                                      : 0.0f;
                 assert_true(element_of(plan, whole, y, x, c) == converted(plan, want));
             }
     }
@@ -206,8 +217,8 @@ static void a_count_is_the_most_boxes(void **state)
         mr_erase_draw(plan, 224, 224, &rng, &erase);
         n_of[erase.n]++;
         for (uint32_t k = 0; k < erase.n; k++)
-            assert_true(erase.boxes[k].i >= 0 && erase.boxes[k].i + erase.boxes[k].h <= 224 && erase.boxes[k].j >= 0 &&
-                        erase.boxes[k].j + erase.boxes[k].w <= 224);
+            assert_true(erase.boxes[k].i >= 0 && erase.boxes[k].i + erase.boxes[k].h <= 224 &&
+                        erase.boxes[k].j >= 0 && erase.boxes[k].j + erase.boxes[k].w <= 224);
     }
     for (int n = 1; n <= MR_ERASE_MAX_BOXES; n++)
         assert_in_range(n_of[n], 850, 1150);
@@ -222,10 +233,14 @@ static void its_text_parses_back(void **state)
         {"random_erasing(0.1,value=random,count=3)",
          "random_erasing(0.1,scale=0.02:0.33,ratio=0.3:3.3,value=random,count=3)"},
         {"random_erasing:0.25", "random_erasing(0.25,scale=0.02:0.33,ratio=0.3:3.3,value=0)"},
-        {"random_erasing(1,0.1:0.2,1:1,0.5:0:-1)", "random_erasing(1,scale=0.1:0.2,ratio=1:1,value=0.5:0:-1)"},
-        {"random_erasing(0.1,random,0.1:0.2)", "random_erasing(0.1,scale=0.1:0.2,ratio=0.3:3.3,value=random)"},
-        {"random_erasing(1,0:1,1:1,RAND,2)", "random_erasing(1,scale=0:1,ratio=1:1,value=rand,count=2)"},
-        {"random_erasing(value=rand)", "random_erasing(0.5,scale=0.02:0.33,ratio=0.3:3.3,value=rand)"},
+        {"random_erasing(1,0.1:0.2,1:1,0.5:0:-1)",
+         "random_erasing(1,scale=0.1:0.2,ratio=1:1,value=0.5:0:-1)"},
+        {"random_erasing(0.1,random,0.1:0.2)",
+         "random_erasing(0.1,scale=0.1:0.2,ratio=0.3:3.3,value=random)"},
+        {"random_erasing(1,0:1,1:1,RAND,2)",
+         "random_erasing(1,scale=0:1,ratio=1:1,value=rand,count=2)"},
+        {"random_erasing(value=rand)",
+         "random_erasing(0.5,scale=0.02:0.33,ratio=0.3:3.3,value=rand)"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char text[TEXT];
@@ -259,7 +274,9 @@ static void wrong_erasing_is_refused(void **state)
     mr_error error;
     assert_non_null(plan);
     assert_int_equal(compile("random_erasing", MR_U8, MR_NCHW, plan, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "random_erasing cannot be applied: dtype is u8, and it erases normalized floats");
+    assert_string_equal(
+        error.text,
+        "random_erasing cannot be applied: dtype is u8, and it erases normalized floats");
     free(plan);
 }
 
@@ -268,14 +285,17 @@ static void explain(const char *text, mr_explain_form form, char line_out[TEXT])
     mr_transform *transform = parse(text);
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     options.form = form;
-    assert_int_equal(mr_transform_explain(transform, 7, 1, 3, 0, 40, 30, &options, line_out, TEXT, NULL, NULL), MR_OK);
+    assert_int_equal(
+        mr_transform_explain(transform, 7, 1, 3, 0, 40, 30, &options, line_out, TEXT, NULL, NULL),
+        MR_OK);
     mr_transform_destroy(transform);
 }
 
 static void an_explanation_has_what_comes_after(void **state)
 {
     (void)state;
-    static const char text[] = "resize(24:20)+normalize(mean=0.5,std=0.5)+random_erasing(1,0.2:0.4,value=0.5)";
+    static const char text[] =
+        "resize(24:20)+normalize(mean=0.5,std=0.5)+random_erasing(1,0.2:0.4,value=0.5)";
     struct mr_plan *plan = plan_of(text, MR_F32, MR_NCHW);
     struct mr_rng rng;
     struct mr_erase erase;
@@ -284,7 +304,8 @@ static void an_explanation_has_what_comes_after(void **state)
     mr_erase_draw(plan, 20, 24, &rng, &erase);
     const struct mr_erase_box *box = &erase.boxes[0];
     explain(text, MR_EXPLAIN_JSON, line);
-    snprintf(want, sizeof want, "],\"after\":[[\"erase\",{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d,\"v\":[0.5,0.5,0.5]}]]}",
+    snprintf(want, sizeof want,
+             "],\"after\":[[\"erase\",{\"i\":%d,\"j\":%d,\"h\":%d,\"w\":%d,\"v\":[0.5,0.5,0.5]}]]}",
              box->i, box->j, box->h, box->w);
     assert_words(line, want);
     explain(text, MR_EXPLAIN_BRIEF, line);

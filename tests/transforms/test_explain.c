@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line that explains a sample: its form, its calls in their order, and that they are the sample's own draws. */
+/*
+ * The line that explains a sample: its form, its calls in their order, and that they are the
+ * sample's own draws.
+ */
 #include "tests/support/assert_words.h"
 #include "transforms/geometry.h"
 #include "transforms/image_ops/image_call.h"
@@ -25,22 +28,24 @@ struct wish {
     uint32_t height;
 };
 
-static mr_status explain(const struct wish *wish, const mr_explain_options *options, char text_out[8192],
-                         mr_error *error)
+static mr_status explain(const struct wish *wish, const mr_explain_options *options,
+                         char text_out[8192], mr_error *error)
 {
     mr_transform *transform = NULL;
     size_t len = 0;
     if (wish->text && mr_transform_parse(wish->text, &transform, error) != MR_OK)
         fail_msg("%s", error->text);
-    mr_status status = mr_transform_explain(transform, 7, wish->epoch, wish->index, wish->occurrence, wish->width,
-                                            wish->height, options, text_out, 8192, &len, error);
+    mr_status status =
+        mr_transform_explain(transform, 7, wish->epoch, wish->index, wish->occurrence, wish->width,
+                             wish->height, options, text_out, 8192, &len, error);
     if (status == MR_OK)
         assert_int_equal(len, strlen(text_out));
     mr_transform_destroy(transform);
     return status;
 }
 
-static void expect_line(const struct wish *wish, const mr_explain_options *options, const char *want)
+static void expect_line(const struct wish *wish, const mr_explain_options *options,
+                        const char *want)
 {
     char text[8192];
     mr_error error;
@@ -53,8 +58,10 @@ static void expect_calls(const char *transform, const mr_explain_options *option
 {
     const struct wish wish = {.text = transform, .epoch = 1, .index = 3, .width = 40, .height = 30};
     char line[8192];
-    snprintf(line, sizeof line,
-             "{\"index\":3,\"epoch\":1,\"occurrence\":0,\"name\":null,\"size\":[40,30],\"calls\":[%s]}", want);
+    snprintf(
+        line, sizeof line,
+        "{\"index\":3,\"epoch\":1,\"occurrence\":0,\"name\":null,\"size\":[40,30],\"calls\":[%s]}",
+        want);
     expect_line(&wish, options, line);
 }
 
@@ -63,18 +70,23 @@ static void calls_come_in_the_order_of_the_list(void **state)
     (void)state;
     expect_calls("none", NULL, "");
     expect_calls("vflip(1)+resize(20:10)+hflip(1)+invert(1)", NULL,
-                 "[\"vflip\",{}],[\"resize\",{\"size\":[20,10],\"interpolation\":2}],[\"hflip\",{}],[\"invert\",{}]");
+                 "[\"vflip\",{}],[\"resize\",{\"size\":[20,10],\"interpolation\":2}],[\"hflip\",{}]"
+                 ",[\"invert\",{}]");
     expect_calls("resize(15,interp=lanczos)+center_crop(10)", NULL,
-                 "[\"resize\",{\"size\":[15,20],\"interpolation\":1}],[\"center_crop\",{\"output_size\":[10,10]}]");
+                 "[\"resize\",{\"size\":[15,20],\"interpolation\":1}],[\"center_crop\",{\"output_"
+                 "size\":[10,10]}]");
     expect_calls("resize(60,interp=nearest)+center_crop(100:90)+normalize(mean=0.5,std=0.5)", NULL,
-                 "[\"resize\",{\"size\":[60,80],\"interpolation\":0}],[\"center_crop\",{\"output_size\":[100,90]}]");
-    expect_calls("random_crop(34:44,padding=2)+hflip(1)", NULL, "[\"pad\",{\"padding\":[2,2,2,2]}],[\"hflip\",{}]");
+                 "[\"resize\",{\"size\":[60,80],\"interpolation\":0}],[\"center_crop\",{\"output_"
+                 "size\":[100,90]}]");
+    expect_calls("random_crop(34:44,padding=2)+hflip(1)", NULL,
+                 "[\"pad\",{\"padding\":[2,2,2,2]}],[\"hflip\",{}]");
     expect_calls("random_crop(34:44,padding=2,padding_mode=reflect)", NULL,
                  "[\"pad\",{\"padding\":[2,2,2,2],\"fill\":[0,0,0],\"padding_mode\":\"reflect\"}]");
     expect_calls("grayscale+random_crop(34:44,padding=2,fill=9)", NULL,
                  "[\"rgb_to_grayscale\",{\"num_output_channels\":1}],"
                  "[\"pad\",{\"padding\":[2,2,2,2],\"fill\":[9],\"padding_mode\":\"constant\"}]");
-    expect_calls("random_crop(30:40,padding=0)+posterize(3,p=1)", NULL, "[\"posterize\",{\"bits\":3}]");
+    expect_calls("random_crop(30:40,padding=0)+posterize(3,p=1)", NULL,
+                 "[\"posterize\",{\"bits\":3}]");
     expect_calls("random_apply(invert(1)+random_choice(equalize(1),equalize(1)),1)+hflip(1)", NULL,
                  "[\"invert\",{}],[\"equalize\",{}],[\"hflip\",{}]");
 }
@@ -84,7 +96,8 @@ static void what_changes_nothing_is_absent(void **state)
     (void)state;
     expect_calls("hflip(0)+invert(0)+posterize(8,p=1)+color_jitter(brightness=1:1)", NULL, "");
     expect_calls("resize(30)+center_crop(30:40)+resize(30:40)", NULL, "");
-    expect_calls("random_resized_crop(30:40,scale=1:1,ratio=1.3333333333333333:1.3333333333333333)", NULL, "");
+    expect_calls("random_resized_crop(30:40,scale=1:1,ratio=1.3333333333333333:1.3333333333333333)",
+                 NULL, "");
     expect_calls("adjust_sharpness(1,p=1)", NULL, "");
 }
 
@@ -114,9 +127,11 @@ static void a_raw_picture_of_one_channel_stays_gray_until_the_end(void **state)
     expect_calls("random_grayscale(1)", &options, "");
     options.raw_channels = 3;
     expect_calls("rgb+hflip(1)", &options, "[\"hflip\",{}]");
-    expect_calls("grayscale+rgb", &options,
-                 "[\"rgb_to_grayscale\",{\"num_output_channels\":1}],[\"PIL.convert\",{\"mode\":\"RGB\"}]");
-    expect_calls("random_grayscale(1)", &options, "[\"rgb_to_grayscale\",{\"num_output_channels\":3}]");
+    expect_calls(
+        "grayscale+rgb", &options,
+        "[\"rgb_to_grayscale\",{\"num_output_channels\":1}],[\"PIL.convert\",{\"mode\":\"RGB\"}]");
+    expect_calls("random_grayscale(1)", &options,
+                 "[\"rgb_to_grayscale\",{\"num_output_channels\":3}]");
 }
 
 static void a_hole_has_no_calls(void **state)
@@ -125,9 +140,10 @@ static void a_hole_has_no_calls(void **state)
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     options.hole = true;
     options.name = "n01/\"a\".jpg";
-    expect_line(&(struct wish){.text = "hflip", .epoch = 2, .index = 9}, &options,
-                "{\"index\":9,\"epoch\":2,\"occurrence\":0,\"name\":\"n01/\\\"a\\\".jpg\",\"size\":null,"
-                "\"calls\":null}");
+    expect_line(
+        &(struct wish){.text = "hflip", .epoch = 2, .index = 9}, &options,
+        "{\"index\":9,\"epoch\":2,\"occurrence\":0,\"name\":\"n01/\\\"a\\\".jpg\",\"size\":null,"
+        "\"calls\":null}");
 }
 
 /* The words of a sample are its calls alone. */
@@ -141,13 +157,14 @@ static void words_are_for_people(void **state)
     expect_line(&wish, &options, "hflip, posterize(bits=4)");
     options.form = MR_EXPLAIN_BRIEF;
     expect_line(&wish, &options, "hflip, posterize 4");
-    expect_line(&(struct wish){.text = "center_crop(4)+random_crop(2)", .width = 8, .height = 8}, &options,
-                "center_crop 4:4, crop 2x2+2+0");
+    expect_line(&(struct wish){.text = "center_crop(4)+random_crop(2)", .width = 8, .height = 8},
+                &options, "center_crop 4:4, crop 2x2+2+0");
     expect_line(&(struct wish){.text = "none", .width = 8, .height = 8}, &options, "");
 }
 
-static const char recipe[] = "random_resized_crop(22:21,interp=random)+random_crop(20,padding=3)+hflip+"
-                             "color_jitter(0.4,0.4,0.4,0.1)+vflip+random_resized_crop(8)";
+static const char recipe[] =
+    "random_resized_crop(22:21,interp=random)+random_crop(20,padding=3)+hflip+"
+    "color_jitter(0.4,0.4,0.4,0.1)+vflip+random_resized_crop(8)";
 
 static int64_t integer_at(const json_t *object, const char *key)
 {
@@ -175,14 +192,16 @@ static void check_draws(const struct mr_plan *plan, const struct wish *wish, str
     assert_int_equal(integer_at(args, "top"), g->crop.y);
     assert_int_equal(integer_at(args, "width"), g->crop.width);
     assert_int_equal(integer_at(args, "height"), g->crop.height);
-    assert_int_equal(integer_at(args, "interpolation"), g->stages[0].interpolation == MR_BICUBIC ? 3 : 2);
+    assert_int_equal(integer_at(args, "interpolation"),
+                     g->stages[0].interpolation == MR_BICUBIC ? 3 : 2);
     uint32_t n = 0;
     for (size_t i = 0; i < json_array_size(calls); i++) {
         const json_t *call = json_array_get(calls, i);
         if (strncmp(json_string_value(json_array_get(call, 0)), "adjust_", 7) != 0)
             continue;
         const struct mr_image_call *drawn = &g->calls.calls[n++];
-        assert_string_equal(json_string_value(json_array_get(call, 0)), mr_image_call_ops[drawn->kind].name);
+        assert_string_equal(json_string_value(json_array_get(call, 0)),
+                            mr_image_call_ops[drawn->kind].name);
         const json_t *factor = json_object_iter_value(json_object_iter(json_array_get(call, 1)));
         assert_true(json_real_value(factor) == drawn->args[0]);
     }

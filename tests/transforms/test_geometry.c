@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-static const struct mr_sample_kind files = {.encoded = 1, .picture = 1, .label_dtype = MR_I64, .label_bytes = 8};
+static const struct mr_sample_kind files = {
+    .encoded = 1, .picture = 1, .label_dtype = MR_I64, .label_bytes = 8};
 
 static struct mr_plan plan_of(const char *text)
 {
@@ -28,7 +29,8 @@ static struct mr_plan plan_of(const char *text)
     return plan;
 }
 
-static struct mr_geometry geometry_of(const char *text, uint32_t width, uint32_t height, uint64_t seed)
+static struct mr_geometry geometry_of(const char *text, uint32_t width, uint32_t height,
+                                      uint64_t seed)
 {
     struct mr_plan plan = plan_of(text);
     struct mr_geometry g;
@@ -43,9 +45,9 @@ static struct mr_geometry geometry_of(const char *text, uint32_t width, uint32_t
 static void expect_box(struct mr_box box, int64_t x, int64_t y, int64_t width, int64_t height)
 {
     if (box.x != x || box.y != y || box.width != width || box.height != height)
-        fail_msg("box %lld,%lld %lldx%lld instead of %lld,%lld %lldx%lld", (long long)box.x, (long long)box.y,
-                 (long long)box.width, (long long)box.height, (long long)x, (long long)y, (long long)width,
-                 (long long)height);
+        fail_msg("box %lld,%lld %lldx%lld instead of %lld,%lld %lldx%lld", (long long)box.x,
+                 (long long)box.y, (long long)box.width, (long long)box.height, (long long)x,
+                 (long long)y, (long long)width, (long long)height);
 }
 
 static int64_t json_field(json_t *object, const char *name)
@@ -73,11 +75,13 @@ static void random_resized_crop_replays_torch(void **state)
             struct mr_geometry g;
             mr_error error;
             assert_int_equal(mr_geometry_make(&plan, (uint32_t)json_field(one, "width"),
-                                              (uint32_t)json_field(one, "height"), &rng, &g, &error),
+                                              (uint32_t)json_field(one, "height"), &rng, &g,
+                                              &error),
                              MR_OK);
             assert_int_equal(g.n_stages, 1);
             expect_box(g.stages[0].source, json_integer_value(json_array_get(box, 1)),
-                       json_integer_value(json_array_get(box, 0)), json_integer_value(json_array_get(box, 3)),
+                       json_integer_value(json_array_get(box, 0)),
+                       json_integer_value(json_array_get(box, 3)),
                        json_integer_value(json_array_get(box, 2)));
             n++;
         }
@@ -105,18 +109,22 @@ static void a_random_interpolation_is_bilinear_or_bicubic(void **state)
         assert_int_equal(mr_geometry_make(&plain, 500, 375, &same, &want, NULL), MR_OK);
         assert_int_equal(mr_rng_u32(&rng), mr_rng_u32(&same));
         assert_int_equal(g.n_stages, want.n_stages);
-        uint32_t first = g.stages[0].interpolation == MR_BICUBIC, last = g.stages[g.n_stages - 1].interpolation;
+        uint32_t first = g.stages[0].interpolation == MR_BICUBIC,
+                 last = g.stages[g.n_stages - 1].interpolation;
         assert_true(first || g.stages[0].interpolation == MR_BILINEAR);
         assert_true(last == MR_BICUBIC || last == MR_BILINEAR);
-        expect_box(g.stages[0].source, want.stages[0].source.x, want.stages[0].source.y, want.stages[0].source.width,
-                   want.stages[0].source.height);
+        expect_box(g.stages[0].source, want.stages[0].source.x, want.stages[0].source.y,
+                   want.stages[0].source.width, want.stages[0].source.height);
         assert_int_equal(g.stages[0].hflip, want.stages[0].hflip);
         if (g.n_stages == 2)
             n[first][last == MR_BICUBIC]++;
         else
             fail_msg("draw %llu has %u stages", (unsigned long long)i, g.n_stages);
     }
-    /* Four equal shares: chi-square with 3 degrees of freedom, beyond 16.3 in one of 1000 seeds; this seed is fixed. */
+    /*
+     * Four equal shares: chi-square with 3 degrees of freedom, beyond 16.3 in one of 1000 seeds;
+     * this seed is fixed.
+     */
     double chi = 0;
     for (int k = 0; k < 4; k++)
         chi += pow(n[k / 2][k % 2] - N / 4.0, 2) / (N / 4.0);
@@ -139,7 +147,8 @@ static void usual_recipes_are_one_stage(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (uint64_t seed = 0; seed < 8; seed++)
             if (geometry_of(texts[i], 500, 375, seed).n_stages != 1)
-                fail_msg("%s has %u stages", texts[i], geometry_of(texts[i], 500, 375, seed).n_stages);
+                fail_msg("%s has %u stages", texts[i],
+                         geometry_of(texts[i], 500, 375, seed).n_stages);
     assert_int_equal(geometry_of("cifar", 32, 32, 1).n_stages, 1);
 }
 
@@ -159,7 +168,8 @@ static void what_cannot_be_folded_is_a_stage_of_its_own(void **state)
 static void a_stage_needs_only_what_the_next_one_reads(void **state)
 {
     (void)state;
-    struct mr_geometry g = geometry_of("resize(1000:1000)+center_crop(100)+resize(50:50)", 500, 375, 0);
+    struct mr_geometry g =
+        geometry_of("resize(1000:1000)+center_crop(100)+resize(50:50)", 500, 375, 0);
     assert_int_equal(g.n_stages, 2);
     expect_box(g.stages[0].window, 450, 450, 100, 100);
     expect_box(g.stages[1].need, 0, 0, 100, 100);
@@ -193,7 +203,8 @@ static void resize_of_the_short_side_cuts_the_long_one(void **state)
         snprintf(text, sizeof text, "resize(%d)", (int)cases[i][2]);
         struct mr_plan plan = plan_of(text);
         int64_t width, height;
-        assert_int_equal(mr_geometry_size(&plan, (uint32_t)cases[i][0], (uint32_t)cases[i][1], &width, &height, NULL),
+        assert_int_equal(mr_geometry_size(&plan, (uint32_t)cases[i][0], (uint32_t)cases[i][1],
+                                          &width, &height, NULL),
                          MR_OK);
         assert_int_equal(width, cases[i][3]);
         assert_int_equal(height, cases[i][4]);
@@ -204,15 +215,16 @@ static void center_crop_rounds_halves_to_even_and_pads_by_the_floor(void **state
 {
     (void)state;
     /* image size, crop size, start: round((size - crop) / 2), or -((crop - size) // 2) */
-    const int64_t cases[][3] = {{10, 4, 3},  {10, 5, 2},  {10, 7, 2},   {10, 9, 0},   {10, 3, 4},   {10, 1, 4},
-                                {10, 10, 0}, {10, 11, 0}, {10, 12, -1}, {10, 13, -1}, {10, 14, -2}, {10, 15, -2}};
+    const int64_t cases[][3] = {{10, 4, 3},   {10, 5, 2},   {10, 7, 2},   {10, 9, 0},
+                                {10, 3, 4},   {10, 1, 4},   {10, 10, 0},  {10, 11, 0},
+                                {10, 12, -1}, {10, 13, -1}, {10, 14, -2}, {10, 15, -2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[40];
         snprintf(text, sizeof text, "center_crop(%d)", (int)cases[i][1]);
         struct mr_geometry g = geometry_of(text, (uint32_t)cases[i][0], (uint32_t)cases[i][0], 0);
         if (g.stages[0].window.x != cases[i][2] || g.stages[0].window.y != cases[i][2])
-            fail_msg("%s of %d starts at %d, not %d", text, (int)cases[i][0], (int)g.stages[0].window.x,
-                     (int)cases[i][2]);
+            fail_msg("%s of %d starts at %d, not %d", text, (int)cases[i][0],
+                     (int)g.stages[0].window.x, (int)cases[i][2]);
     }
 }
 
@@ -245,7 +257,8 @@ static void images_that_cannot_be_cropped_are_damaged(void **state)
     assert_string_equal(error.text, "crop 32x32 is larger than the image 20x20 with padding 0");
     assert_int_equal(mr_geometry_make(&plan, 0, 20, &rng, &g, &error), MR_ERR_DAMAGED);
     plan = plan_of("resize(65535)");
-    assert_error(mr_geometry_make(&plan, 1, 100000, &rng, &g, &error), MR_ERR_DAMAGED, &error, "6553500000");
+    assert_error(mr_geometry_make(&plan, 1, 100000, &rng, &g, &error), MR_ERR_DAMAGED, &error,
+                 "6553500000");
 }
 
 static void a_crop_beyond_the_image_needs_no_pixels(void **state)
@@ -254,7 +267,9 @@ static void a_crop_beyond_the_image_needs_no_pixels(void **state)
     struct mr_geometry g = geometry_of("center_crop(400)+random_crop(1,padding=500)", 8, 8, 4);
     assert_int_equal(g.stages[0].live.width, 0);
     assert_int_equal(g.stages[0].need.width, 0);
-    expect_box((struct mr_box){.width = g.stages[0].window.width, .height = g.stages[0].window.height}, 0, 0, 1, 1);
+    expect_box(
+        (struct mr_box){.width = g.stages[0].window.width, .height = g.stages[0].window.height}, 0,
+        0, 1, 1);
 }
 
 static void extreme_shapes_stay_inside_the_image(void **state)
@@ -297,7 +312,8 @@ static void the_report_names_the_box_of_the_source(void **state)
     struct mr_geometry g = geometry_of("random_resized_crop(224)+hflip(1)", 500, 375, 3);
     mr_geometry_report(&g, 500, 375, report);
     struct mr_box box = g.stages[0].source;
-    const int32_t crop[8] = {500, 375, (int32_t)box.x, (int32_t)box.y, (int32_t)box.width, (int32_t)box.height, 1, 0};
+    const int32_t crop[8] = {
+        500, 375, (int32_t)box.x, (int32_t)box.y, (int32_t)box.width, (int32_t)box.height, 1, 0};
     assert_memory_equal(report, crop, sizeof crop);
     g = geometry_of("center_crop(40)+vflip(1)", 32, 50, 3);
     mr_geometry_report(&g, 32, 50, report);
@@ -317,12 +333,30 @@ static void the_report_does_not_depend_on_how_operations_fold(void **state)
         {"resize(256)+center_crop(224)+hflip(1)", 500, 400, {500, 400, 0, 0, 500, 400, 1, 0}},
         {"resize(256)+hflip(1)+center_crop(224)", 500, 400, {500, 400, 0, 0, 500, 400, 1, 0}},
         {"hflip(1)+resize(256)+center_crop(224)", 500, 400, {500, 400, 0, 0, 500, 400, 1, 0}},
-        {"vflip(1)+resize(256)+hflip(1)+resize(99)+vflip(1)+center_crop(9)", 500, 400, {500, 400, 0, 0, 500, 400, 1}},
-        {"center_crop(100)+hflip(1)+resize(50)+center_crop(7)", 500, 400, {500, 400, 200, 150, 100, 100, 1, 0}},
-        {"hflip(1)+center_crop(101)+resize(50)+center_crop(7)", 500, 400, {500, 400, 199, 150, 101, 101, 1, 0}},
-        {"center_crop(101)+hflip(1)+resize(50)+center_crop(7)", 500, 400, {500, 400, 200, 150, 101, 101, 1, 0}},
-        {"center_crop(500:600)+resize(50)+center_crop(7)", 500, 400, {500, 400, -50, -50, 600, 500, 0, 0}},
-        {"center_crop(200)+center_crop(100)+resize(50)+resize(20)", 500, 400, {500, 400, 200, 150, 100, 100, 0, 0}},
+        {"vflip(1)+resize(256)+hflip(1)+resize(99)+vflip(1)+center_crop(9)",
+         500,
+         400,
+         {500, 400, 0, 0, 500, 400, 1}},
+        {"center_crop(100)+hflip(1)+resize(50)+center_crop(7)",
+         500,
+         400,
+         {500, 400, 200, 150, 100, 100, 1, 0}},
+        {"hflip(1)+center_crop(101)+resize(50)+center_crop(7)",
+         500,
+         400,
+         {500, 400, 199, 150, 101, 101, 1, 0}},
+        {"center_crop(101)+hflip(1)+resize(50)+center_crop(7)",
+         500,
+         400,
+         {500, 400, 200, 150, 101, 101, 1, 0}},
+        {"center_crop(500:600)+resize(50)+center_crop(7)",
+         500,
+         400,
+         {500, 400, -50, -50, 600, 500, 0, 0}},
+        {"center_crop(200)+center_crop(100)+resize(50)+resize(20)",
+         500,
+         400,
+         {500, 400, 200, 150, 100, 100, 0, 0}},
         {"resize(400)+center_crop(100)+resize(50)", 500, 400, {500, 400, 200, 150, 100, 100, 0, 0}},
         {"center_crop(600)+center_crop(20)+vflip(1)", 500, 400, {500, 400, 240, 190, 20, 20, 0, 1}},
     };
@@ -332,17 +366,23 @@ static void the_report_does_not_depend_on_how_operations_fold(void **state)
         mr_geometry_report(&g, cases[i].width, cases[i].height, report);
         for (int k = 0; k < 8; k++)
             if (report[k] != cases[i].report[k])
-                fail_msg("%s: field %d is %d, not %d", cases[i].text, k, (int)report[k], (int)cases[i].report[k]);
+                fail_msg("%s: field %d is %d, not %d", cases[i].text, k, (int)report[k],
+                         (int)cases[i].report[k]);
     }
 }
 
-/* What follows the first resize draws later and cuts other pixels: the box stays the one that the crop alone gives. */
+/*
+ * What follows the first resize draws later and cuts other pixels: the box stays the one that the
+ * crop alone gives.
+ */
 static void operations_after_the_first_resize_leave_the_reported_box_alone(void **state)
 {
     (void)state;
-    const char *crops[] = {"random_crop(32,padding=4)", "random_crop(32,padding=4)+hflip", "hflip+random_crop(20:9)",
-                           "random_resized_crop(24)", "hflip+random_resized_crop(24)"};
-    const char *tails[] = {"resize(64)+center_crop(20)", "resize(64)+random_crop(20,padding=3)+resize(5:5)",
+    const char *crops[] = {"random_crop(32,padding=4)", "random_crop(32,padding=4)+hflip",
+                           "hflip+random_crop(20:9)", "random_resized_crop(24)",
+                           "hflip+random_resized_crop(24)"};
+    const char *tails[] = {"resize(64)+center_crop(20)",
+                           "resize(64)+random_crop(20,padding=3)+resize(5:5)",
                            "resize(64:17)+center_crop(90)+resize(30)+random_resized_crop(3)"};
     for (size_t c = 0; c < sizeof crops / sizeof crops[0]; c++) {
         for (size_t t = 0; t < sizeof tails / sizeof tails[0]; t++) {
@@ -355,8 +395,9 @@ static void operations_after_the_first_resize_leave_the_reported_box_alone(void 
                 g = geometry_of(text, 32, 32, seed);
                 mr_geometry_report(&g, 32, 32, whole);
                 if (memcmp(alone, whole, sizeof whole) != 0)
-                    fail_msg("%s, seed %d: %d %d %d %d instead of %d %d %d %d", text, (int)seed, whole[2], whole[3],
-                             whole[4], whole[5], alone[2], alone[3], alone[4], alone[5]);
+                    fail_msg("%s, seed %d: %d %d %d %d instead of %d %d %d %d", text, (int)seed,
+                             whole[2], whole[3], whole[4], whole[5], alone[2], alone[3], alone[4],
+                             alone[5]);
             }
         }
     }

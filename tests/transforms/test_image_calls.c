@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls on images in memory: Pillow's bytes, and folded tables give what one call after the other gives. */
+/*
+ * Calls on images in memory: Pillow's bytes, and folded tables give what one call after the other
+ * gives.
+ */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/kind_image.h"
 #include "tests/transforms/reference.h"
@@ -24,7 +27,10 @@ static size_t count_bytes(const struct mr_image *image)
     return (size_t)image->width * image->height * image->n_channels;
 }
 
-/* Run on the image; its pixels and a second image of exactly its size are given back to the allocator. */
+/*
+ * Run on the image; its pixels and a second image of exactly its size are given back to the
+ * allocator.
+ */
 static void run_calls(const struct mr_image_call *calls, uint32_t n, struct mr_image *image,
                       const struct mr_kernel_ops *kernels, uint8_t *bytes_out)
 {
@@ -87,7 +93,8 @@ static uint32_t checksum_of(const struct mr_image_call *call, const struct album
 }
 
 /* All rows of a file of tests/data; null among the arguments is a NaN. */
-static void check_file(const char *path, const struct mr_kernel_ops *kernels, bool covered[MR_N_CALL_KINDS])
+static void check_file(const char *path, const struct mr_kernel_ops *kernels,
+                       bool covered[MR_N_CALL_KINDS])
 {
     json_error_t why;
     json_t *root = json_load_file(path, 0, &why), *row, *value, *kind;
@@ -106,7 +113,8 @@ static void check_file(const char *path, const struct mr_kernel_ops *kernels, bo
                 json_is_null(value) ? NAN : json_number_value(value);
             json_t *crc = json_array_get(json_object_get(row, "crc32"), k);
             if (checksum_of(&call, &album, kernels, bytes) != (uint32_t)json_integer_value(crc))
-                fail_msg("%s, row %zu of the images \"%s\" differs", name, i, json_string_value(kind));
+                fail_msg("%s, row %zu of the images \"%s\" differs", name, i,
+                         json_string_value(kind));
         }
         free_album(&album);
     }
@@ -126,15 +134,20 @@ static void calls_give_the_bytes_of_pillow(void **state)
 }
 
 /* torchvision's convolution in doubles, of one value. */
-static double convolve(const struct mr_image *image, int64_t x, int64_t y, uint32_t c, int64_t reach,
-                       const double *weights)
+static double convolve(const struct mr_image *image, int64_t x, int64_t y, uint32_t c,
+                       int64_t reach, const double *weights)
 {
     double sum = 0.0;
     for (int64_t j = -reach; j <= reach; j++) {
-        int64_t row = y + j < 0 ? -(y + j) : y + j >= image->height ? 2 * ((int64_t)image->height - 1) - y - j : y + j;
+        int64_t row = y + j < 0                ? -(y + j)
+                      : y + j >= image->height ? 2 * ((int64_t)image->height - 1) - y - j
+                                               : y + j;
         for (int64_t i = -reach; i <= reach; i++) {
-            int64_t at = x + i < 0 ? -(x + i) : x + i >= image->width ? 2 * ((int64_t)image->width - 1) - x - i : x + i;
-            uint8_t byte = image->pixels[(size_t)row * image->stride + (size_t)at * image->n_channels + c];
+            int64_t at = x + i < 0               ? -(x + i)
+                         : x + i >= image->width ? 2 * ((int64_t)image->width - 1) - x - i
+                                                 : x + i;
+            uint8_t byte =
+                image->pixels[(size_t)row * image->stride + (size_t)at * image->n_channels + c];
             sum += weights[reach + i] * weights[reach + j] * byte;
         }
     }
@@ -150,7 +163,8 @@ static void check_gaussian_blur(const struct mr_image *image, int64_t size, doub
     for (int64_t i = 0; i < size; i++)
         weights[i] /= sum;
     struct mr_image blurred = copy_image(image);
-    const struct mr_image_call call = {.kind = MR_CALL_GAUSSIAN_BLUR, .args = {(double)size, sigma}};
+    const struct mr_image_call call = {.kind = MR_CALL_GAUSSIAN_BLUR,
+                                       .args = {(double)size, sigma}};
     run_calls(&call, 1, &blurred, kernels, bytes);
     for (uint32_t y = 0; y < image->height; y++)
         for (uint32_t x = 0; x < image->width; x++)
@@ -158,8 +172,8 @@ static void check_gaussian_blur(const struct mr_image *image, int64_t size, doub
                 double want = rint(convolve(image, x, y, c, size / 2, weights));
                 int got = bytes[y * image->stride + x * image->n_channels + c];
                 if (fabs(want - got) > 1.0)
-                    fail_msg("kernel %d, sigma %g, %u x %u: %d instead of %g at %u,%u", (int)size, sigma, image->width,
-                             image->height, got, want, x, y);
+                    fail_msg("kernel %d, sigma %g, %u x %u: %d instead of %g at %u,%u", (int)size,
+                             sigma, image->width, image->height, got, want, x, y);
             }
 }
 
@@ -170,7 +184,8 @@ static void gaussian_blur_is_within_1_of_a_convolution(void **state)
     uint8_t *bytes = malloc(MOST);
     for (size_t k = 0; k < 3; k++)
         for (size_t i = 2; i < 2 * (KIND_IMAGE_SIZES - 1); i++) {
-            struct mr_image image = kind_image_make(kinds[k], kind_image_sizes[i / 2], i % 2 ? 1 : 3);
+            struct mr_image image =
+                kind_image_make(kinds[k], kind_image_sizes[i / 2], i % 2 ? 1 : 3);
             uint32_t side = image.width < image.height ? image.width : image.height;
             for (uint32_t size = 1; size <= 63 && size / 2 < side; size += size < 5 ? 2 : 18)
                 check_gaussian_blur(&image, size, sigmas[(i + k + size) % 8], *state, bytes);
@@ -182,7 +197,8 @@ static void gaussian_blur_is_within_1_of_a_convolution(void **state)
 static void gaussian_blur_refuses_what_cannot_be_reflected(void **state)
 {
     uint8_t pixels[2 * 4 * 3] = {0}, spare[sizeof pixels];
-    struct mr_image image = {.pixels = pixels, .width = 4, .height = 2, .n_channels = 3, .stride = 12};
+    struct mr_image image = {
+        .pixels = pixels, .width = 4, .height = 2, .n_channels = 3, .stride = 12};
     const struct mr_image_call calls[] = {{.kind = MR_CALL_GAUSSIAN_BLUR, .args = {3, 1.0}},
                                           {.kind = MR_CALL_GAUSSIAN_BLUR, .args = {5, 1.0}}};
     mr_error error;
@@ -203,7 +219,8 @@ static void hues_of_all_colours_are_those_of_plain_c(void **state)
             pixels[3 * i + 2] = (uint8_t)i;
         }
         memcpy(plain, pixels, 3 * 65536);
-        struct mr_image image = {.pixels = pixels, .width = 256, .height = 256, .n_channels = 3, .stride = 768};
+        struct mr_image image = {
+            .pixels = pixels, .width = 256, .height = 256, .n_channels = 3, .stride = 768};
         struct mr_image same = image;
         same.pixels = plain;
         assert_int_equal(mr_image_call_run(&call, 1, &image, NULL, kernels, NULL), MR_OK);
@@ -267,12 +284,14 @@ static void folded_calls_give_what_single_ones_give(void **state)
     uint64_t random = 1;
     for (int i = 0; i < 400; i++) {
         struct mr_image_call calls[8];
-        uint32_t n = (uint32_t)reference_below(&random, 9), n_channels = reference_below(&random, 4) ? 3 : 1;
+        uint32_t n = (uint32_t)reference_below(&random, 9),
+                 n_channels = reference_below(&random, 4) ? 3 : 1;
         const uint32_t *size = kind_image_sizes[reference_below(&random, KIND_IMAGE_SIZES - 1)];
         const char *kind = kinds[reference_below(&random, 5)];
         for (uint32_t k = 0; k < n; k++)
             calls[k] = random_call(&random);
-        struct mr_image image = kind_image_make(kind, size, n_channels), step = kind_image_make(kind, size, n_channels);
+        struct mr_image image = kind_image_make(kind, size, n_channels),
+                        step = kind_image_make(kind, size, n_channels);
         memcpy(single, step.pixels, count_bytes(&step));
         for (uint32_t k = 0; k < n; k++) {
             run_calls(&calls[k], 1, &step, *state, single);

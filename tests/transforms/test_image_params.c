@@ -51,7 +51,10 @@ struct outcome {
     double p;
 };
 
-/* The p of the outcomes, up to the first without calls, are a sample's chances; N_DRAWS samples pass a chi-square. */
+/*
+ * The p of the outcomes, up to the first without calls, are a sample's chances; N_DRAWS samples
+ * pass a chi-square.
+ */
 static void check_chances(const char *text, const struct outcome *outcomes)
 {
     struct mr_plan plan = file_plan(text);
@@ -75,7 +78,10 @@ static void check_chances(const char *text, const struct outcome *outcomes)
         double want = N_DRAWS * outcomes[k].p;
         square += (counts[k] - want) * (counts[k] - want) / want;
     }
-    /* Far beyond the 99.9th percentile of n - 1 degrees of freedom; the draws are the same at every run. */
+    /*
+     * Far beyond the 99.9th percentile of n - 1 degrees of freedom; the draws are the same at every
+     * run.
+     */
     double limit = (n - 1) + 3.1 * sqrt(2.0 * (n - 1)) + 6.0;
     if (square > limit)
         fail_msg("%s: chi-square %.1f of %u outcomes is above %.1f", text, square, n, limit);
@@ -88,13 +94,16 @@ static void chances_are_those_of_the_text(void **state)
     check_chances("invert", (struct outcome[]){{"i", 0.5}, {"", 0.5}, {NULL, 0}});
     check_chances("posterize(4,0.25)", (struct outcome[]){{"p", 0.25}, {"", 0.75}, {NULL, 0}});
     check_chances("solarize(128,p=0.9)", (struct outcome[]){{"s", 0.9}, {"", 0.1}, {NULL, 0}});
-    check_chances("random_grayscale+equalize(0.2)",
-                  (struct outcome[]){{"g", 0.08}, {"e", 0.18}, {"ge", 0.02}, {"", 0.72}, {NULL, 0}});
-    check_chances("autocontrast(1)+invert(0)+grayscale", (struct outcome[]){{"ag", 1.0}, {NULL, 0}});
+    check_chances(
+        "random_grayscale+equalize(0.2)",
+        (struct outcome[]){{"g", 0.08}, {"e", 0.18}, {"ge", 0.02}, {"", 0.72}, {NULL, 0}});
+    check_chances("autocontrast(1)+invert(0)+grayscale",
+                  (struct outcome[]){{"ag", 1.0}, {NULL, 0}});
     check_chances("random_apply(invert(1)+equalize(0.5),0.3)",
                   (struct outcome[]){{"ie", 0.15}, {"i", 0.15}, {"", 0.7}, {NULL, 0}});
     check_chances("random_choice(invert(1),posterize(4,1)+equalize(1),solarize(0,0.5))",
-                  (struct outcome[]){{"i", 1 / 3.0}, {"pe", 1 / 3.0}, {"s", 1 / 6.0}, {"", 1 / 6.0}, {NULL, 0}});
+                  (struct outcome[]){
+                      {"i", 1 / 3.0}, {"pe", 1 / 3.0}, {"s", 1 / 6.0}, {"", 1 / 6.0}, {NULL, 0}});
     check_chances("random_order(invert(1),posterize(4,1)+equalize(1),solarize(0,1))",
                   (struct outcome[]){{"ipes", 1 / 6.0},
                                      {"ispe", 1 / 6.0},
@@ -103,23 +112,27 @@ static void chances_are_those_of_the_text(void **state)
                                      {"sipe", 1 / 6.0},
                                      {"spei", 1 / 6.0},
                                      {NULL, 0}});
-    check_chances("random_choice(random_apply(random_choice(invert(1),equalize(1)),0.5),autocontrast(1))",
-                  (struct outcome[]){{"i", 0.125}, {"e", 0.125}, {"", 0.25}, {"a", 0.5}, {NULL, 0}});
+    check_chances(
+        "random_choice(random_apply(random_choice(invert(1),equalize(1)),0.5),autocontrast(1))",
+        (struct outcome[]){{"i", 0.125}, {"e", 0.125}, {"", 0.25}, {"a", 0.5}, {NULL, 0}});
 }
 
 static void jitter_has_every_order_equally_often(void **state)
 {
     (void)state;
-    static const char *const orders[24] = {"bcth", "bcht", "btch", "bthc", "bhct", "bhtc", "cbth", "cbht",
-                                           "ctbh", "cthb", "chbt", "chtb", "tbch", "tbhc", "tcbh", "tchb",
-                                           "thbc", "thcb", "hbct", "hbtc", "hcbt", "hctb", "htbc", "htcb"};
+    static const char *const orders[24] = {"bcth", "bcht", "btch", "bthc", "bhct", "bhtc",
+                                           "cbth", "cbht", "ctbh", "cthb", "chbt", "chtb",
+                                           "tbch", "tbhc", "tcbh", "tchb", "thbc", "thcb",
+                                           "hbct", "hbtc", "hcbt", "hctb", "htbc", "htcb"};
     struct outcome outcomes[25] = {{NULL, 0}};
     for (int i = 0; i < 24; i++)
         outcomes[i] = (struct outcome){orders[i], 1 / 24.0};
     check_chances("color_jitter(0.8,0.8,0.8,0.2)", outcomes);
-    check_chances("gaussian_blur(3)+pil_gaussian_blur(0.1:2)", (struct outcome[]){{"ul", 1.0}, {NULL, 0}});
+    check_chances("gaussian_blur(3)+pil_gaussian_blur(0.1:2)",
+                  (struct outcome[]){{"ul", 1.0}, {NULL, 0}});
     /* A part that does nothing is not drawn. */
-    check_chances("color_jitter(0.8,hue=0.2)", (struct outcome[]){{"bh", 0.5}, {"hb", 0.5}, {NULL, 0}});
+    check_chances("color_jitter(0.8,hue=0.2)",
+                  (struct outcome[]){{"bh", 0.5}, {"hb", 0.5}, {NULL, 0}});
 }
 
 /* 20 classes of equal width for each factor. */
@@ -149,7 +162,8 @@ static void jitter_draws_its_factors_uniformly(void **state)
         double square = 0.0, want = N_DRAWS / 20.0;
         for (int k = 0; k < 20; k++)
             square += (counts[part][k] - want) * (counts[part][k] - want) / want;
-        assert_true(square < 43.8); /* the 99.9th percentile of 19 degrees of freedom; the draws never change */
+        /* the 99.9th percentile of 19 degrees of freedom; the draws never change */
+        assert_true(square < 43.8);
     }
     free(g);
 }
@@ -167,7 +181,8 @@ static void expect_prefix(const char *shorter, const char *longer)
         assert_true(g[0].calls.n <= g[1].calls.n);
         for (uint32_t k = 0; k < g[0].calls.n; k++) {
             assert_int_equal(g[0].calls.calls[k].kind, g[1].calls.calls[k].kind);
-            assert_memory_equal(g[0].calls.calls[k].args, g[1].calls.calls[k].args, sizeof g[0].calls.calls[k].args);
+            assert_memory_equal(g[0].calls.calls[k].args, g[1].calls.calls[k].args,
+                                sizeof g[0].calls.calls[k].args);
         }
     }
     free(g);
@@ -177,9 +192,11 @@ static void an_operation_at_the_end_changes_no_draw_before_it(void **state)
 {
     (void)state;
     expect_prefix("train:64", "train:64+invert");
-    expect_prefix("train:64+invert+solarize(9)", "train:64+invert+solarize(9)+random_order(equalize,invert)");
-    expect_prefix("train:64+random_apply(invert+equalize(0.4))",
-                  "train:64+random_apply(invert+equalize(0.4))+posterize(3)+random_crop(30)+autocontrast");
+    expect_prefix("train:64+invert+solarize(9)",
+                  "train:64+invert+solarize(9)+random_order(equalize,invert)");
+    expect_prefix(
+        "train:64+random_apply(invert+equalize(0.4))",
+        "train:64+random_apply(invert+equalize(0.4))+posterize(3)+random_crop(30)+autocontrast");
 }
 
 static void images_are_whole_where_calls_change_them(void **state)
@@ -226,7 +243,8 @@ static void perspectives_have_four_corners(void **state)
         for (uint64_t index = 0; index < 2000; index++) {
             struct mr_rng rng;
             mr_rng_init(&rng, 7, 3, index);
-            assert_int_equal(mr_geometry_make(&plan, sizes[i][0], sizes[i][1], &rng, g, NULL), MR_OK);
+            assert_int_equal(mr_geometry_make(&plan, sizes[i][0], sizes[i][1], &rng, g, NULL),
+                             MR_OK);
             for (uint32_t k = 0; k < 8 && g->calls.n; k++)
                 assert_true(isfinite(g->calls.calls[0].args[k]));
             n_calls += g->calls.n;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rotations, affine maps and perspectives: every set of loops gives the bytes of plain C and touches nothing beyond the
- * images, whatever the sizes and arguments. test_image_calls.c compares with Pillow.
+ * Rotations, affine maps and perspectives: every set of loops gives the bytes of plain C and
+ * touches nothing beyond the images, whatever the sizes and arguments. test_image_calls.c compares
+ * with Pillow.
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/guarded.h"
@@ -52,7 +53,9 @@ static void draw_affine(uint64_t *random, double *args)
     args[0] = is_shear ? 0.0 : draw_angle(random);
     args[1] = is_shear ? 0.0 : draw_number(random, -9, 9);
     args[2] = (double)reference_below(random, 9);
-    args[3] = is_shear ? 1.0 : is_wild ? draw_number(random, 0.001, 0.01) : draw_number(random, 0.3, 3);
+    args[3] = is_shear  ? 1.0
+              : is_wild ? draw_number(random, 0.001, 0.01)
+                        : draw_number(random, 0.3, 3);
     args[4] = reference_below(random, 2) ? draw_number(random, -60, 60) : 0.0;
     args[5] = reference_below(random, 2) ? draw_number(random, -60, 60) : 0.0;
     args[6] = draw_filter(random);
@@ -63,7 +66,8 @@ static void draw_perspective(uint64_t *random, const struct mr_image *image, dou
 {
     double corners[4][2];
     for (int i = 0; i < 4; i++) {
-        double right = i == 1 || i == 2 ? image->width - 1.0 : 0.0, bottom = i >= 2 ? image->height - 1.0 : 0.0;
+        double right = i == 1 || i == 2 ? image->width - 1.0 : 0.0,
+               bottom = i >= 2 ? image->height - 1.0 : 0.0;
         corners[i][0] = right + (double)reference_below(random, 9) - 4;
         corners[i][1] = bottom + (double)reference_below(random, 9) - 4;
     }
@@ -82,7 +86,8 @@ static void draw_coefficients(uint64_t *random, double *args)
     for (int i = 0; i < 6; i++)
         args[i] = is_any ? draw_number(random, -2, 2) : args[i];
     args[2 + 3 * reference_below(random, 2)] += draw_number(random, -30, 30);
-    args[1 + 2 * reference_below(random, 2)] += reference_below(random, 2) ? draw_number(random, -0.3, 0.3) : 0.0;
+    args[1 + 2 * reference_below(random, 2)] +=
+        reference_below(random, 2) ? draw_number(random, -0.3, 0.3) : 0.0;
     args[6] = draw_filter(random);
     draw_fill(random, args + 7, NULL);
 }
@@ -115,8 +120,9 @@ static struct mr_image draw_image(uint64_t *random)
     return image;
 }
 
-static struct guarded run_call(const struct mr_image_call *call, struct mr_image image, const struct guarded *from,
-                               bool at_end, const struct mr_kernel_ops *kernels)
+static struct guarded run_call(const struct mr_image_call *call, struct mr_image image,
+                               const struct guarded *from, bool at_end,
+                               const struct mr_kernel_ops *kernels)
 {
     struct guarded to = guarded_make(from->len, 1, at_end);
     mr_error error;
@@ -140,8 +146,9 @@ static void a_set_gives_the_bytes_of_plain_c(void **state)
         struct guarded got = run_call(&call, image, &from, at_end, *state);
         if (memcmp(want.at, got.at, want.len) != 0)
             fail_msg("%s of %u x %u x %u, %.17g %.17g %.17g %.17g %.17g %.17g %.17g %.17g, differs",
-                     mr_image_call_ops[call.kind].name, image.width, image.height, image.n_channels, call.args[0],
-                     call.args[1], call.args[2], call.args[3], call.args[4], call.args[5], call.args[6], call.args[7]);
+                     mr_image_call_ops[call.kind].name, image.width, image.height, image.n_channels,
+                     call.args[0], call.args[1], call.args[2], call.args[3], call.args[4],
+                     call.args[5], call.args[6], call.args[7]);
         guarded_free(&from);
         guarded_free(&want);
         guarded_free(&got);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plain integer arithmetic from coefficients to RGB: libjpeg-turbo's pixels for usual pictures, and the same whatever
- * the coefficients are, with and without vectors.
+ * Plain integer arithmetic from coefficients to RGB: libjpeg-turbo's pixels for usual pictures, and
+ * the same whatever the coefficients are, with and without vectors.
  */
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"
@@ -86,8 +86,10 @@ static void usual_pictures_have_libjpegs_pixels(void **state)
             check_picture(&options);
         }
     }
-    check_picture(&(struct mr_test_jpeg){.width = 50, .height = 40, .sampling = {{2, 2}, {2, 1}, {1, 2}}});
-    check_picture(&(struct mr_test_jpeg){.width = 50, .height = 40, .sampling = {{1, 1}, {2, 1}, {1, 2}}});
+    check_picture(
+        &(struct mr_test_jpeg){.width = 50, .height = 40, .sampling = {{2, 2}, {2, 1}, {1, 2}}});
+    check_picture(
+        &(struct mr_test_jpeg){.width = 50, .height = 40, .sampling = {{1, 1}, {2, 1}, {1, 2}}});
     check_picture(&(struct mr_test_jpeg){.width = 700, .height = 300});
 }
 
@@ -124,11 +126,16 @@ static void draw_block(uint32_t *random, const uint16_t quant[64], int16_t block
     }
 }
 
-/* A row of eight grey blocks, by the integers alone and with the samples that vectors of 16 bits made of them. */
+/*
+ * A row of eight grey blocks, by the integers alone and with the samples that vectors of 16 bits
+ * made of them.
+ */
 static void compare_rows(uint32_t *random, const struct mr_kernel_ops *kernels)
 {
-    struct mr_packed_template template = {.n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
-    struct mr_packed_image image = {.encoding = MR_PACKED_DCT, .width = 64, .height = 8, .template = &template};
+    struct mr_packed_template template = {
+        .n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
+    struct mr_packed_image image = {
+        .encoding = MR_PACKED_DCT, .width = 64, .height = 8, .template = &template};
     struct mr_jpeg_integer alone = {0}, helped = {0};
     uint8_t samples[8][64], *rows[8], **planes[1] = {rows};
     int16_t *pointers[8];
@@ -149,7 +156,8 @@ static void compare_rows(uint32_t *random, const struct mr_kernel_ops *kernels)
     mr_jpeg_integer_blocks(&alone, 0, 0, 8, (const int16_t(*)[64])blocks, NULL);
     mr_jpeg_integer_blocks(&helped, 0, 0, 8, (const int16_t(*)[64])blocks, planes);
     for (uint32_t y = 0; y < 8; y++)
-        assert_memory_equal(mr_jpeg_integer_row(&alone, y), mr_jpeg_integer_row(&helped, y), (size_t)64 * 3);
+        assert_memory_equal(mr_jpeg_integer_row(&alone, y), mr_jpeg_integer_row(&helped, y),
+                            (size_t)64 * 3);
     mr_jpeg_integer_fini(&alone);
     mr_jpeg_integer_fini(&helped);
 }
@@ -168,7 +176,8 @@ static void samples_of_vectors_count_only_where_they_cannot_differ(void **state)
 static void compare_flat(const struct mr_kernel_ops *kernels, int16_t dc, const uint16_t quant[64])
 {
     int16_t flat[64] = {dc}, other[64] = {(int16_t)-dc, [63] = 1};
-    int16_t *alike[6] = {flat, flat, flat, flat, flat, flat}, *mixed[6] = {other, flat, other, other, flat, other};
+    int16_t *alike[6] = {flat, flat, flat, flat, flat, flat},
+            *mixed[6] = {other, flat, other, other, flat, other};
     uint8_t alone[8][48], beside[8][48], *rows[2][8];
     for (int y = 0; y < 8; y++) {
         rows[0][y] = alone[y];
@@ -203,7 +212,8 @@ static void inks_and_fractions_are_not_covered(void **state)
     (void)state;
     struct mr_packed_template inks = {
         .n_components = 4, .colour = MR_PACKED_CMYK, .h = {1, 1, 1, 1}, .v = {1, 1, 1, 1}};
-    struct mr_packed_template thirds = {.n_components = 3, .colour = MR_PACKED_YCC, .h = {3, 2, 1}, .v = {1, 1, 1}};
+    struct mr_packed_template thirds = {
+        .n_components = 3, .colour = MR_PACKED_YCC, .h = {3, 2, 1}, .v = {1, 1, 1}};
     assert_false(mr_jpeg_integer_covers(&inks));
     assert_false(mr_jpeg_integer_covers(&thirds));
     thirds.h[1] = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every loop of every set that this machine has gives the bits of plain C, over random sizes, scales, channels and
- * tails, and touches nothing beyond its memory. Sets that are not there are skipped by name.
+ * Every loop of every set that this machine has gives the bits of plain C, over random sizes,
+ * scales, channels and tails, and touches nothing beyond its memory. Sets that are not there are
+ * skipped by name.
  */
 #include "base/checked.h"
 #include "tests/transforms/guarded.h"
@@ -30,7 +31,8 @@ static int64_t draw_between(uint64_t *random, int64_t low, int64_t high)
 
 static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out)
 {
-    struct side s = {.in = draw_between(random, 1, most_in), .out = draw_between(random, 1, most_out)};
+    struct side s = {.in = draw_between(random, 1, most_in),
+                     .out = draw_between(random, 1, most_out)};
     if (reference_below(random, 2))
         s.interpolation = (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
     switch (reference_below(random, 8)) {
@@ -54,16 +56,18 @@ static struct side pick_side(uint64_t *random, int64_t most_in, int64_t most_out
 static struct mr_axis build_axis(const struct side *s, mr_axis_fill *fill, bool uniform)
 {
     struct mr_axis axis = {0};
-    assert_int_equal(
-        mr_axis_build(&axis, s->interpolation, s->in, s->out, s->lo, s->n, s->reversed, uniform, fill, NULL), MR_OK);
+    assert_int_equal(mr_axis_build(&axis, s->interpolation, s->in, s->out, s->lo, s->n, s->reversed,
+                                   uniform, fill, NULL),
+                     MR_OK);
     return axis;
 }
 
 static void same_axis(const struct side *s, const struct mr_axis *axis, const struct mr_axis *plain)
 {
-    if (axis->max_taps != plain->max_taps || axis->n != plain->n || axis->pitch % MR_AXIS_LANES != 0)
-        fail_msg("%lld to %lld: %u taps, plain C has %u", (long long)s->in, (long long)s->out, axis->max_taps,
-                 plain->max_taps);
+    if (axis->max_taps != plain->max_taps || axis->n != plain->n ||
+        axis->pitch % MR_AXIS_LANES != 0)
+        fail_msg("%lld to %lld: %u taps, plain C has %u", (long long)s->in, (long long)s->out,
+                 axis->max_taps, plain->max_taps);
     for (uint32_t i = 0; i < axis->pitch; i++) {
         uint32_t p = i < plain->n ? i : plain->n - 1;
         bool same = axis->start[i] == plain->start[p] && axis->count[i] == plain->count[p];
@@ -72,8 +76,8 @@ static void same_axis(const struct side *s, const struct mr_axis *axis, const st
             same &= axis->weight[(size_t)k * axis->pitch + i] == want;
         }
         if (!same)
-            fail_msg("%lld to %lld, outputs from %lld, reversed %d: output %u differs", (long long)s->in,
-                     (long long)s->out, (long long)s->lo, s->reversed, i);
+            fail_msg("%lld to %lld, outputs from %lld, reversed %d: output %u differs",
+                     (long long)s->in, (long long)s->out, (long long)s->lo, s->reversed, i);
     }
 }
 
@@ -83,7 +87,8 @@ static void axes_are_those_of_plain_c(void **state)
     uint64_t random = reference_seed();
     for (int i = 0; i < 1500; i++) {
         struct side side = i % 4 ? pick_side(&random, 900, 300) : pick_side(&random, 60000, 400);
-        struct mr_axis axis = build_axis(&side, kernels->fill, false), plain = build_axis(&side, NULL, false);
+        struct mr_axis axis = build_axis(&side, kernels->fill, false),
+                       plain = build_axis(&side, NULL, false);
         same_axis(&side, &axis, &plain);
         mr_axis_fini(&axis);
         mr_axis_fini(&plain);
@@ -131,7 +136,8 @@ static void free_rows(struct picture *p)
 static struct guarded run_horizontal(const struct mr_kernel_ops *kernels, const struct picture *p,
                                      struct mr_resample_horizontal *horizontal)
 {
-    struct guarded tables = guarded_make(kernels->horizontal_bytes(horizontal), MR_KERNELS_ALIGN, true);
+    struct guarded tables =
+        guarded_make(kernels->horizontal_bytes(horizontal), MR_KERNELS_ALIGN, true);
     horizontal->tables = tables.at;
     kernels->horizontal_make(horizontal);
     size_t strip_bytes = horizontal->stride * kernels->strip_bytes;
@@ -159,8 +165,9 @@ static struct guarded run_horizontal(const struct mr_kernel_ops *kernels, const 
     return strips;
 }
 
-static void run_vertical(const struct mr_kernel_ops *kernels, const struct picture *p, const struct mr_axis *y,
-                         size_t stride, uint32_t n, const uint8_t *strips, uint8_t *out)
+static void run_vertical(const struct mr_kernel_ops *kernels, const struct picture *p,
+                         const struct mr_axis *y, size_t stride, uint32_t n, const uint8_t *strips,
+                         uint8_t *out)
 {
     struct mr_resample_vertical vertical = {.y = y, .stride = stride};
     struct guarded tables = guarded_make(kernels->vertical_bytes(y), MR_KERNELS_ALIGN, true);
@@ -181,11 +188,14 @@ static void run_vertical(const struct mr_kernel_ops *kernels, const struct pictu
 }
 
 /* The whole output; which way the horizontal pass took. */
-static uint8_t *run_passes(const struct mr_kernel_ops *kernels, const struct picture *p, uint32_t *way_out)
+static uint8_t *run_passes(const struct mr_kernel_ops *kernels, const struct picture *p,
+                           uint32_t *way_out)
 {
-    struct mr_axis x = build_axis(p->x, kernels->fill, true), y = build_axis(p->y, kernels->fill, false);
+    struct mr_axis x = build_axis(p->x, kernels->fill, true),
+                   y = build_axis(p->y, kernels->fill, false);
     uint32_t n = x.n * p->channels;
-    struct mr_resample_horizontal horizontal = {.x = &x, .channels = p->channels, .row_bytes = (uint32_t)p->row_bytes};
+    struct mr_resample_horizontal horizontal = {
+        .x = &x, .channels = p->channels, .row_bytes = (uint32_t)p->row_bytes};
     horizontal.stride = mr_align_up((size_t)x.pitch * p->channels + 4, MR_KERNELS_ALIGN);
     uint8_t *out = malloc((size_t)y.n * n);
     struct guarded strips = run_horizontal(kernels, p, &horizontal);
@@ -214,12 +224,14 @@ static uint32_t compare_passes(const struct mr_kernel_ops *kernels, uint64_t *ra
     size_t n = (size_t)x.n * p.channels;
     for (size_t at = 0; at < n * (size_t)y.n; at++)
         if (fast[at] != plain[at])
-            fail_msg("case %d, interpolation %d, %lldx%lld to %lldx%lld (%lldx%lld from %lld,%lld), %u channels, "
+            fail_msg("case %d, interpolation %d, %lldx%lld to %lldx%lld (%lldx%lld from "
+                     "%lld,%lld), %u channels, "
                      "reversed %d, way %u: "
                      "row %zu, value %zu is %u instead of %u",
-                     i, x.interpolation, (long long)x.in, (long long)y.in, (long long)x.out, (long long)y.out,
-                     (long long)x.n, (long long)y.n, (long long)x.lo, (long long)y.lo, p.channels, x.reversed, way,
-                     at / n, at % n, fast[at], plain[at]);
+                     i, x.interpolation, (long long)x.in, (long long)y.in, (long long)x.out,
+                     (long long)y.out, (long long)x.n, (long long)y.n, (long long)x.lo,
+                     (long long)y.lo, p.channels, x.reversed, way, at / n, at % n, fast[at],
+                     plain[at]);
     free(fast);
     free(plain);
     free_rows(&p);
@@ -285,8 +297,11 @@ static void pick_plan(struct mr_plan *plan, struct mr_tensor_write_half *half, u
     for (int c = 0; c < 3; c++) {
         mean[c] = (double)reference_below(random, 1000) / 700 - 0.2;
         deviation[c] = (double)(1 + reference_below(random, 1000)) / 900;
-        if (reference_below(random, 10) == 0) /* subnormal halves, infinities, a scale that makes a NaN of 0 */
-            deviation[c] = reference_below(random, 2) ? 1e4 : reference_below(random, 2) ? 1e-7 : 1e-42;
+        /* subnormal halves, infinities, a scale that makes a NaN of 0 */
+        if (reference_below(random, 10) == 0)
+            deviation[c] = reference_below(random, 2)   ? 1e4
+                           : reference_below(random, 2) ? 1e-7
+                                                        : 1e-42;
     }
     *plan = (struct mr_plan){.channels = 3, .dtype = dtypes[reference_below(random, 4)]};
     mr_tensor_write_tables(plan, mean, deviation, 3, (enum mr_exact)reference_below(random, 3));
@@ -300,21 +315,23 @@ static uint64_t bits_at(const struct guarded *memory, size_t at, size_t size)
     return bits;
 }
 
-static void same_memory(struct guarded *fast, struct guarded *plain, size_t size, const struct mr_tensor_writer *writer,
-                        const char *what)
+static void same_memory(struct guarded *fast, struct guarded *plain, size_t size,
+                        const struct mr_tensor_writer *writer, const char *what)
 {
     for (size_t i = 0; i < fast->len / size; i++)
         if (bits_at(fast, i, size) != bits_at(plain, i, size))
-            fail_msg("%s, %s: element %zu of %zu is %llx instead of %llx", what, mr_dtype_name(writer->dtype), i,
-                     fast->len / size, (unsigned long long)bits_at(fast, i, size),
+            fail_msg("%s, %s: element %zu of %zu is %llx instead of %llx", what,
+                     mr_dtype_name(writer->dtype), i, fast->len / size,
+                     (unsigned long long)bits_at(fast, i, size),
                      (unsigned long long)bits_at(plain, i, size));
     guarded_free(fast);
     guarded_free(plain);
 }
 
 /* Floats must be aligned as such. */
-static void compare_planes(const struct mr_kernel_ops *kernels, const struct mr_tensor_writer *writer, uint32_t n,
-                           bool at_end, const uint8_t *bytes)
+static void compare_planes(const struct mr_kernel_ops *kernels,
+                           const struct mr_tensor_writer *writer, uint32_t n, bool at_end,
+                           const uint8_t *bytes)
 {
     size_t size = mr_dtype_size(writer->dtype);
     struct guarded row = guarded_copy(bytes, 3 * (size_t)n, at_end), fast[3], plain[3];
@@ -329,12 +346,14 @@ static void compare_planes(const struct mr_kernel_ops *kernels, const struct mr_
     guarded_free(&row);
 }
 
-static void compare_values(const struct mr_kernel_ops *kernels, const struct mr_tensor_writer *writer, uint32_t n,
-                           bool at_end, const uint8_t *bytes, uint32_t channels, uint32_t first)
+static void compare_values(const struct mr_kernel_ops *kernels,
+                           const struct mr_tensor_writer *writer, uint32_t n, bool at_end,
+                           const uint8_t *bytes, uint32_t channels, uint32_t first)
 {
     size_t size = mr_dtype_size(writer->dtype), len = (size_t)n * channels;
     struct guarded row = guarded_copy(bytes, len, at_end);
-    struct guarded fast = guarded_make(len * size, size, at_end), plain = guarded_make(len * size, size, at_end);
+    struct guarded fast = guarded_make(len * size, size, at_end),
+                   plain = guarded_make(len * size, size, at_end);
     kernels->values(writer, row.at, n * channels, first, channels, fast.at);
     mr_kernels_c.values(writer, row.at, n * channels, first, channels, plain.at);
     same_memory(&fast, &plain, size, writer, "values");
@@ -349,7 +368,8 @@ static void tensors_are_those_of_plain_c(void **state)
         struct mr_plan plan;
         struct mr_tensor_write_half half;
         pick_plan(&plan, &half, &random);
-        struct mr_tensor_writer writer = {.kernels = kernels, .dtype = plan.dtype, .half = half.table};
+        struct mr_tensor_writer writer = {
+            .kernels = kernels, .dtype = plan.dtype, .half = half.table};
         mr_tensor_write_set_rule(&writer, &plan);
         if (!writer.scale && plan.dtype != MR_U8)
             continue; /* such values are only looked up */
@@ -362,7 +382,8 @@ static void tensors_are_those_of_plain_c(void **state)
         if (plan.dtype == MR_U8)
             continue;
         compare_values(kernels, &writer, n, at_end, bytes, 3, 0);
-        compare_values(kernels, &writer, n, at_end, bytes, 1, (uint32_t)reference_below(&random, 3));
+        compare_values(kernels, &writer, n, at_end, bytes, 1,
+                       (uint32_t)reference_below(&random, 3));
     }
 }
 
@@ -376,8 +397,8 @@ struct loop_case {
     struct guarded from, to;
 };
 
-static struct loop_case make_loop_case(const struct mr_kernel_ops *kernels, const uint8_t *bytes, uint32_t step,
-                                       uint32_t width, uint32_t height, bool at_end)
+static struct loop_case make_loop_case(const struct mr_kernel_ops *kernels, const uint8_t *bytes,
+                                       uint32_t step, uint32_t width, uint32_t height, bool at_end)
 {
     struct loop_case c = {.loops = kernels->image, .step = step, .width = width, .height = height};
     c.len = c.stride = (size_t)step * width;
@@ -406,11 +427,18 @@ static void run_loop(const struct loop_case *c, int which, const struct loop_dra
         sum = c->loops->sum_gray(from, c->width);
         memcpy(to, &sum, c->len < sizeof sum ? c->len : sizeof sum);
         break;
-    case 3: c->loops->sharpen(draws->factor, c->step, c->len, c->stride, from + c->stride, to + c->stride); break;
+    case 3:
+        c->loops->sharpen(draws->factor, c->step, c->len, c->stride, from + c->stride,
+                          to + c->stride);
+        break;
     case 4: c->loops->box_row(&draws->box, c->step, c->width, from, to); break;
     case 5: c->loops->map(draws->tables, c->step, from, c->len); break;
-    case 6: c->loops->gray(c->step, from, c->width / (4 - c->step), draws->in_place ? from : to); break;
-    default: c->loops->box_columns(&draws->box, c->height, c->len, from, c->stride, to, c->stride); break;
+    case 6:
+        c->loops->gray(c->step, from, c->width / (4 - c->step), draws->in_place ? from : to);
+        break;
+    default:
+        c->loops->box_columns(&draws->box, c->height, c->len, from, c->stride, to, c->stride);
+        break;
     }
 }
 
@@ -431,16 +459,19 @@ static void image_loops_are_those_of_plain_c(void **state)
             int turn = 6 * (int)((hue + draws.hue.shift) & 255);
             int weights[3] = {510 - abs(turn - 765), abs(turn - 510) - 255, abs(turn - 1020) - 255};
             for (int c = 0; c < 3; c++)
-                draws.hue.weight[hue][c] = (uint8_t)(weights[c] < 0 ? 0 : weights[c] > 255 ? 255 : weights[c]);
+                draws.hue.weight[hue][c] = (uint8_t)(weights[c] < 0     ? 0
+                                                     : weights[c] > 255 ? 255
+                                                                        : weights[c]);
         }
         draws.box.reach = (uint32_t)reference_below(&random, i % 4 ? 6 : 90);
-        draws.box.whole = (1u << 24) / (2 * draws.box.reach + 1 + (uint32_t)reference_below(&random, 2));
+        draws.box.whole =
+            (1u << 24) / (2 * draws.box.reach + 1 + (uint32_t)reference_below(&random, 2));
         draws.box.part = ((1u << 24) - (2 * draws.box.reach + 1) * draws.box.whole) / 2;
         uint32_t step = which < 3 || reference_below(&random, 2) ? 3 : 1;
         uint32_t width = (uint32_t)draw_between(&random, which == 3 ? 3 : 1, i % 3 ? 60 : 300);
         uint32_t height = which < 3 || (which >= 4 && which <= 6) ? 1
                           : which == 3                            ? 3
-                                                                  : (uint32_t)draw_between(&random, 1, 9);
+                                       : (uint32_t)draw_between(&random, 1, 9);
         for (size_t k = 0; k < (size_t)step * width * height; k++)
             bytes[k] = (uint8_t)reference_random(&random);
         bool at_end = reference_below(&random, 2);
@@ -450,8 +481,8 @@ static void image_loops_are_those_of_plain_c(void **state)
         run_loop(&plain, which, &draws);
         if (memcmp(mine.from.at, plain.from.at, mine.len * height) != 0 ||
             memcmp(mine.to.at, plain.to.at, mine.len * height) != 0)
-            fail_msg("%s, %u x %u of %u, factor %g, shift %u, reach %u differs", names[which], width, height, step,
-                     (double)draws.factor, draws.hue.shift, draws.box.reach);
+            fail_msg("%s, %u x %u of %u, factor %g, shift %u, reach %u differs", names[which],
+                     width, height, step, (double)draws.factor, draws.hue.shift, draws.box.reach);
         guarded_free(&mine.from);
         guarded_free(&mine.to);
         guarded_free(&plain.from);
@@ -473,7 +504,8 @@ static void taps_are_those_of_plain_c(void **state)
             rest -= 2u * taps.weight[k];
         }
         taps.weight[0] = (uint16_t)(rest < 65535 ? rest : 65535);
-        uint8_t bytes[MR_TAPS_STRIP + 2 * 3 * MR_TAPS_MAX_REACH], mine[MR_TAPS_STRIP], plain[MR_TAPS_STRIP];
+        uint8_t bytes[MR_TAPS_STRIP + 2 * 3 * MR_TAPS_MAX_REACH], mine[MR_TAPS_STRIP],
+            plain[MR_TAPS_STRIP];
         size_t margin = (size_t)taps.reach * step;
         uint16_t words[2][2 * MR_TAPS_MAX_REACH + 1][MR_TAPS_STRIP];
         const uint16_t *rows[2 * MR_TAPS_MAX_REACH + 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks, rows and bytes that do not belong together, or were altered: they are refused, or give some pixels, and
- * nothing worse. AddressSanitizer and UBSan look on.
+ * Marks, rows and bytes that do not belong together, or were altered: they are refused, or give
+ * some pixels, and nothing worse. AddressSanitizer and UBSan look on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,8 +38,8 @@ static uint32_t draw(uint32_t *random, size_t below)
 
 static struct mr_test_image make_file(uint32_t seed)
 {
-    return mr_test_jpeg(
-        &(struct mr_test_jpeg){.width = WIDTH, .height = HEIGHT, .seed = seed, .restart = seed % 3 ? 0 : 7});
+    return mr_test_jpeg(&(struct mr_test_jpeg){
+        .width = WIDTH, .height = HEIGHT, .seed = seed, .restart = seed % 3 ? 0 : 7});
 }
 
 /* The checksum of what the marks say now. */
@@ -50,7 +50,8 @@ static void seal_marks(uint8_t *marks, size_t len)
         marks[i] = (uint8_t)(sum >> 8 * i);
 }
 
-static mr_status decode(void *state, const struct packed_sample *sample, uint32_t number, mr_error *error)
+static mr_status decode(void *state, const struct packed_sample *sample, uint32_t number,
+                        mr_error *error)
 {
     struct scan_box box = scan_pair_box(number, WIDTH, HEIGHT);
     mr_status status = marked_box_decode(state, &sample->image, sample->bytes, &box, pixels, error);
@@ -104,7 +105,8 @@ static void altered_marks_with_their_checksum_do_no_harm(void **state)
             memcpy(sample.marks, good, len);
             for (uint32_t k = 0; k <= round % 3; k++) {
                 size_t at = 8 + draw(&random, round % 2 ? len - 8 : HEAD_AT + 600);
-                sample.marks[at] = (uint8_t)(round % 5 ? sample.marks[at] ^ 1u << draw(&random, 8) : 0xff);
+                sample.marks[at] =
+                    (uint8_t)(round % 5 ? sample.marks[at] ^ 1u << draw(&random, 8) : 0xff);
             }
             seal_marks(sample.marks, len);
             n_refused += decode(*state, &sample, round, &error) != MR_OK;
@@ -152,8 +154,9 @@ static void altered_rows_do_no_harm(void **state)
     for (uint32_t round = 0; round < 500; round++) {
         mr_error error;
         for (uint32_t r = 0; r <= n_rows; r++)
-            sample.rows[r] = r == 0 ? draw(&random, last)
-                                    : sample.rows[r - 1] + draw(&random, last - sample.rows[r - 1] + (size_t)1);
+            sample.rows[r] =
+                r == 0 ? draw(&random, last)
+                       : sample.rows[r - 1] + draw(&random, last - sample.rows[r - 1] + (size_t)1);
         assert_int_equal(mr_packed_check(&sample.image, &zeros, NULL), MR_OK);
         n_refused += decode(*state, &sample, round, &error) != MR_OK;
     }
@@ -247,7 +250,8 @@ static void marks_must_be_as_many_as_the_picture_needs(void **state)
             continue;
         seal_marks(sample.marks, fewer.image.marks_len);
         expect_damage(*state, &fewer,
-                      n == 0 ? "the marks of the JPEG are damaged" : "the marks of the JPEG do not fit its image");
+                      n == 0 ? "the marks of the JPEG are damaged"
+                             : "the marks of the JPEG do not fit its image");
     }
     packed_sample_free(&sample);
     mr_test_image_free(&image);
@@ -264,16 +268,18 @@ static void bytes_that_are_not_there_are_damage(void **state)
     assert_true(packed_sample_marked(&image, &sample));
     mr_packed_range(&sample.image, need, &offset, &len);
     uint64_t end = offset + len;
-    assert_int_equal(
-        marked_box_decode_part(*state, &sample.image, sample.bytes, offset - 1, len + 9, &box, pixels, NULL), MR_OK);
+    assert_int_equal(marked_box_decode_part(*state, &sample.image, sample.bytes, offset - 1,
+                                            len + 9, &box, pixels, NULL),
+                     MR_OK);
     for (uint64_t first = offset + 1; first < end; first += 1 + first / 8) {
-        assert_int_equal(
-            marked_box_decode_part(*state, &sample.image, sample.bytes, first, end - first, &box, pixels, &error),
-            MR_ERR_DAMAGED);
+        assert_int_equal(marked_box_decode_part(*state, &sample.image, sample.bytes, first,
+                                                end - first, &box, pixels, &error),
+                         MR_ERR_DAMAGED);
         assert_string_equal(error.text, "the marks of the JPEG do not fit its bytes");
     }
     for (uint64_t n = 0; n < len; n += 1 + n / 8) {
-        mr_status status = marked_box_decode_part(*state, &sample.image, sample.bytes, offset, n, &box, pixels, NULL);
+        mr_status status = marked_box_decode_part(*state, &sample.image, sample.bytes, offset, n,
+                                                  &box, pixels, NULL);
         if (n < len / 2) /* the rest may be that of the last row's end */
             assert_int_equal(status, MR_ERR_DAMAGED);
     }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mixing: rows and soft labels are those of torchvision and of timm, draws have their distributions, texts are read. */
+/*
+ * Mixing: rows and soft labels are those of torchvision and of timm, draws have their
+ * distributions, texts are read.
+ */
 #include "base/half.h"
 #include "base/mix.h"
 #include "tests/support/assert_words.h"
@@ -32,8 +35,8 @@ static mr_transform *parse(const char *text)
     return transform;
 }
 
-static mr_status compile(const char *text, uint32_t height, uint32_t width, mr_dtype dtype, mr_layout layout,
-                         struct mr_plan *plan, mr_error *error)
+static mr_status compile(const char *text, uint32_t height, uint32_t width, mr_dtype dtype,
+                         mr_layout layout, struct mr_plan *plan, mr_error *error)
 {
     const struct mr_sample_kind kind = {.picture = 1,
                                         .dtype = MR_U8,
@@ -47,7 +50,8 @@ static mr_status compile(const char *text, uint32_t height, uint32_t width, mr_d
     return status;
 }
 
-static struct mr_plan *plan_of(const char *text, uint32_t height, uint32_t width, mr_dtype dtype, mr_layout layout)
+static struct mr_plan *plan_of(const char *text, uint32_t height, uint32_t width, mr_dtype dtype,
+                               mr_layout layout)
 {
     struct mr_plan *plan = malloc(sizeof *plan);
     mr_error error;
@@ -111,21 +115,24 @@ static struct mr_mix mix_of(const json_t *row)
                          .lambda = (float)lambda,
                          .rest = (float)(1 - lambda)};
     if (cuts)
-        mr_mix_draw_box((enum mr_mix_rule)mix.rule, (float)lambda, number_of(row, "x"), number_of(row, "y"),
-                        number_of(row, "width"), number_of(row, "height"), &mix);
+        mr_mix_draw_box((enum mr_mix_rule)mix.rule, (float)lambda, number_of(row, "x"),
+                        number_of(row, "y"), number_of(row, "width"), number_of(row, "height"),
+                        &mix);
     return mix;
 }
 
 static void check_case(size_t number, const json_t *row, uint32_t n_classes)
 {
-    static uint8_t in[MAX_ROWS * MAX_VALUES], want[4 * MAX_ROWS * MAX_VALUES], soft[4 * MAX_ROWS * 8];
+    static uint8_t in[MAX_ROWS * MAX_VALUES], want[4 * MAX_ROWS * MAX_VALUES],
+        soft[4 * MAX_ROWS * 8];
     static uint8_t rows[MAX_ROWS][MAX_VALUES], out[4 * MAX_VALUES];
-    uint32_t n = number_of(row, "n"), height = number_of(row, "height"), width = number_of(row, "width");
+    uint32_t n = number_of(row, "n"), height = number_of(row, "height"),
+             width = number_of(row, "width");
     struct mr_mix mix = mix_of(row);
     bool is_timm = mix.rule == MR_MIX_BYTES;
     const json_t *labels = json_object_get(row, "labels");
-    struct mr_plan *plan =
-        plan_of(is_timm ? "timm_mixup" : NORMALIZE "+mixup", height, width, is_timm ? MR_U8 : MR_F32, MR_NCHW);
+    struct mr_plan *plan = plan_of(is_timm ? "timm_mixup" : NORMALIZE "+mixup", height, width,
+                                   is_timm ? MR_U8 : MR_F32, MR_NCHW);
     struct mr_mix_store *store = store_of(plan);
     check_box(number, row, &mix);
     assert_int_equal(read_bytes(row, "in", in, sizeof in), n * height * width * 3);
@@ -136,8 +143,8 @@ static void check_case(size_t number, const json_t *row, uint32_t n_classes)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = mr_mix_partner(mix.rule, i, n);
         float label[8];
-        mr_mix_store_run(store, &mix, &(struct mr_mix_row){.pixels = rows[i]}, &(struct mr_mix_row){.pixels = rows[k]},
-                         out);
+        mr_mix_store_run(store, &mix, &(struct mr_mix_row){.pixels = rows[i]},
+                         &(struct mr_mix_row){.pixels = rows[k]}, out);
         if (memcmp(out, want + i * plan->out_bytes, plan->out_bytes) != 0)
             fail_msg("case %zu: row %u differs", number, i);
         mr_mix_store_label(&mix, is_timm ? 0.1 : 0.0, json_integer_value(json_array_get(labels, i)),
@@ -181,8 +188,8 @@ static float rounded(mr_dtype dtype, float value)
 enum { HEIGHT = 9, WIDTH = 21, N_VALUES = HEIGHT * WIDTH * 3 };
 
 /* A sample's floats without mixing, erased. */
-static void make_floats(const char *text, mr_layout layout, const uint8_t *pixels, const struct mr_rng *draws,
-                        struct mr_erase *erase_out, float *out)
+static void make_floats(const char *text, mr_layout layout, const uint8_t *pixels,
+                        const struct mr_rng *draws, struct mr_erase *erase_out, float *out)
 {
     struct mr_plan *plan = plan_of(text, HEIGHT, WIDTH, MR_F32, layout);
     for (size_t k = 0; k < N_VALUES; k++) {
@@ -194,7 +201,8 @@ static void make_floats(const char *text, mr_layout layout, const uint8_t *pixel
     free(plan);
 }
 
-static void check_erased(const char *erasing, const struct mr_mix *mix, mr_dtype dtype, mr_layout layout)
+static void check_erased(const char *erasing, const struct mr_mix *mix, mr_dtype dtype,
+                         mr_layout layout)
 {
     char text[TEXT];
     static uint8_t pixels[2][N_VALUES];
@@ -221,8 +229,9 @@ static void check_erased(const char *erasing, const struct mr_mix *mix, mr_dtype
                      : mix->kind == MR_MIX_CUT ? (inside ? other : own)[k]
                                                : own[k];
         if (value_at(plan, out, k) != rounded(dtype, want))
-            fail_msg("%s, dtype %s, layout %d: element %zu is %g, not %g", text, mr_dtype_name(dtype), (int)layout, k,
-                     (double)value_at(plan, out, k), (double)rounded(dtype, want));
+            fail_msg("%s, dtype %s, layout %d: element %zu is %g, not %g", text,
+                     mr_dtype_name(dtype), (int)layout, k, (double)value_at(plan, out, k),
+                     (double)rounded(dtype, want));
     }
     mr_mix_store_destroy(store);
     free(plan);
@@ -250,7 +259,8 @@ static void both_rows_are_erased_before_they_are_mixed(void **state)
 static void bytes_are_rounded_to_even(void **state)
 {
     (void)state;
-    const struct mr_mix half = {.lambda = 0.5f, .rest = 0.5f}, third = {.lambda = 1.0f / 3, .rest = 2.0f / 3};
+    const struct mr_mix half = {.lambda = 0.5f, .rest = 0.5f},
+                        third = {.lambda = 1.0f / 3, .rest = 2.0f / 3};
     assert_int_equal(mr_mix_bytes(&half, 1, 0), 0);
     assert_int_equal(mr_mix_bytes(&half, 3, 0), 2);
     for (int a = 0; a < 256; a++)
@@ -300,14 +310,21 @@ static void every_row_is_the_partner_of_one(void **state)
     assert_int_equal(mr_mix_partner(MR_MIX_BYTES, 1, 6), 4);
 }
 
-/* Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)); and its distribution function at a few points. */
+/*
+ * Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)); and its distribution function at a few
+ * points.
+ */
 static void lambdas_are_of_beta(void **state)
 {
     (void)state;
     enum { N = 40000 };
     static const struct {
         double alpha, at, below;
-    } known[] = {{1, 0.25, 0.25}, {0.5, 0.25, 1.0 / 3}, {2, 0.25, 0.15625}, {0.2, 0.1, 0.336553}, {8, 0.4, 0.213103}};
+    } known[] = {{1, 0.25, 0.25},
+                 {0.5, 0.25, 1.0 / 3},
+                 {2, 0.25, 0.15625},
+                 {0.2, 0.1, 0.336553},
+                 {8, 0.4, 0.213103}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         struct mr_rng rng;
         double sum = 0, squares = 0, a = known[i].alpha;
@@ -321,10 +338,11 @@ static void lambdas_are_of_beta(void **state)
             n_below += (double)lambda < known[i].at;
         }
         double variance = 0.25 / (2 * a + 1), p = known[i].below;
-        if (fabs(sum / N - 0.5) > 4 * sqrt(variance / N) || fabs(squares / N - variance) > 0.03 * variance ||
+        if (fabs(sum / N - 0.5) > 4 * sqrt(variance / N) ||
+            fabs(squares / N - variance) > 0.03 * variance ||
             fabs(n_below - N * p) > 4 * sqrt(N * p * (1 - p)))
-            fail_msg("alpha %g: mean %g, variance %g, not %g, below %g: %g, not %g", a, sum / N, squares / N, variance,
-                     known[i].at, n_below / (double)N, p);
+            fail_msg("alpha %g: mean %g, variance %g, not %g, below %g: %g, not %g", a, sum / N,
+                     squares / N, variance, known[i].at, n_below / (double)N, p);
     }
 }
 
@@ -333,7 +351,8 @@ static void batches_draw_kinds_and_boxes(void **state)
 {
     (void)state;
     enum { N = 4000, SIDE = 16 };
-    const struct mr_op op = {.kind = MR_OP_TIMM_MIXUP, .alpha = {0.8, 1}, .mix_prob = 0.75, .switch_prob = 0.4};
+    const struct mr_op op = {
+        .kind = MR_OP_TIMM_MIXUP, .alpha = {0.8, 1}, .mix_prob = 0.75, .switch_prob = 0.4};
     unsigned n[3] = {0}, columns[SIDE] = {0};
     for (unsigned b = 0; b < N; b++) {
         struct mr_mix mix, again, other;
@@ -343,7 +362,8 @@ static void batches_draw_kinds_and_boxes(void **state)
         assert_memory_equal(&mix, &again, sizeof mix);
         assert_true(mix.kind != MR_MIX_UP || memcmp(&mix, &other, sizeof mix) != 0);
         assert_int_equal(mix.rule, MR_MIX_BYTES);
-        assert_true(mix.lambda >= 0 && mix.lambda <= 1 && mix.x1 >= 0 && mix.x1 <= mix.x2 && mix.x2 <= SIDE);
+        assert_true(mix.lambda >= 0 && mix.lambda <= 1 && mix.x1 >= 0 && mix.x1 <= mix.x2 &&
+                    mix.x2 <= SIDE);
         n[mix.kind]++;
         for (int x = mix.x1; mix.kind == MR_MIX_CUT && mix.y1 < mix.y2 && x < mix.x2; x++)
             columns[x]++;
@@ -379,11 +399,13 @@ static void texts_are_read_and_written(void **state)
     check_format("random_erasing(0.1)+mixup_or_cutmix(0.2,1,0.7)",
                  "random_erasing(0.1,scale=0.02:0.33,ratio=0.3:3.3,value=0)+"
                  "mixup_or_cutmix(mixup=0.2,cutmix=1,switch_prob=0.7)");
-    check_format("timm_mixup", "timm_mixup(mixup=1,cutmix=0,prob=1,switch_prob=0.5,label_smoothing=0.1)");
+    check_format("timm_mixup",
+                 "timm_mixup(mixup=1,cutmix=0,prob=1,switch_prob=0.5,label_smoothing=0.1)");
     check_format("timm_mixup(0.8,1,0.5,label_smoothing=0)",
                  "timm_mixup(mixup=0.8,cutmix=1,prob=0.5,switch_prob=0.5,label_smoothing=0)");
-    check_format("timm_mixup(mixup=0.8,cutmix=1.0,prob=1,switch_prob=0.5,label_smoothing=0.1,mode=batch)",
-                 "timm_mixup(mixup=0.8,cutmix=1,prob=1,switch_prob=0.5,label_smoothing=0.1)");
+    check_format(
+        "timm_mixup(mixup=0.8,cutmix=1.0,prob=1,switch_prob=0.5,label_smoothing=0.1,mode=batch)",
+        "timm_mixup(mixup=0.8,cutmix=1,prob=1,switch_prob=0.5,label_smoothing=0.1)");
 }
 
 static void explain(const char *text, const mr_explain_options *options, const char *want)
@@ -391,7 +413,9 @@ static void explain(const char *text, const mr_explain_options *options, const c
     char line[2 * TEXT];
     mr_transform *transform = parse(text);
     mr_error error;
-    assert_ok(mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, options, line, sizeof line, NULL, &error), &error);
+    assert_ok(mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, options, line, sizeof line, NULL,
+                                   &error),
+              &error);
     assert_words(line, want);
     mr_transform_destroy(transform);
 }
@@ -401,7 +425,8 @@ static void explanations_have_partner_lambda_and_box(void **state)
     (void)state;
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
     char want[TEXT];
-    const struct mr_op op = {.kind = MR_OP_CUTMIX, .alpha = {0, 1}, .mix_prob = 1, .switch_prob = 0.5};
+    const struct mr_op op = {
+        .kind = MR_OP_CUTMIX, .alpha = {0, 1}, .mix_prob = 1, .switch_prob = 0.5};
     struct mr_mix mix;
     mr_mix_draw_batch(&op, 3, 1, 9, 2, 16, 16, &mix);
     options.raw_channels = 3;
@@ -409,7 +434,8 @@ static void explanations_have_partner_lambda_and_box(void **state)
     options.rank = 2;
     options.n_rows = 6;
     snprintf(want, sizeof want,
-             "\"after\":[],\"mix\":{\"kind\":\"cutmix\",\"row\":5,\"lambda\":%.17g,\"box\":[%d,%d,%d,%d]}}",
+             "\"after\":[],\"mix\":{\"kind\":\"cutmix\",\"row\":5,\"lambda\":%.17g,\"box\":[%d,%d,%"
+             "d,%d]}}",
              (double)mix.lambda, mix.x1, mix.y1, mix.x2, mix.y2);
     explain("random_erasing(0)+cutmix", &options, want);
     options.row = 2;
@@ -433,8 +459,9 @@ static void explanations_have_partner_lambda_and_box(void **state)
     options.row = options.n_rows = 4;
     mr_transform *transform = parse("mixup");
     mr_error error;
-    assert_int_equal(mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, &options, NULL, 0, NULL, &error),
-                     MR_ERR_INVALID);
+    assert_int_equal(
+        mr_transform_explain(transform, 3, 1, 5, 0, 16, 16, &options, NULL, 0, NULL, &error),
+        MR_ERR_INVALID);
     assert_string_equal(error.text, "row 4 is not below n_rows 4");
     mr_transform_destroy(transform);
 }

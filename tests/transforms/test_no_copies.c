@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between decoder and kernels no pixel is copied: the first pass gets the rows where the decoder has put them, and the
- * last one writes where the writer wants them. A set of loops that looks at its pointers and calls the real
- * one sees whether that is so.
+ * Between decoder and kernels no pixel is copied: the first pass gets the rows where the decoder
+ * has put them, and the last one writes where the writer wants them. A set of loops that looks at
+ * its pointers and calls the real one sees whether that is so.
  */
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
@@ -57,22 +57,23 @@ static void look_at_output(const uint8_t *out)
     seen.n_made++;
 }
 
-static void look_put_rows(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+static void look_put_rows(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride,
+                          uint8_t *strip)
 {
     look_at_input(rows);
     seen.real->put_rows(rows, n, stride, strip);
 }
 
-static void look_horizontal(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
-                            uint8_t *strip)
+static void look_horizontal(const struct mr_resample_horizontal *horizontal,
+                            const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
 {
     if (!seen.vertical_first)
         look_at_input(rows);
     seen.real->horizontal(horizontal, rows, strip);
 }
 
-static void look_vertical(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                          uint32_t n, uint8_t *out)
+static void look_vertical(const struct mr_resample_vertical *vertical, uint32_t i,
+                          const uint8_t *const *strips, uint32_t n, uint8_t *out)
 {
     if (!seen.vertical_first)
         look_at_output(out);
@@ -95,14 +96,15 @@ static struct mr_plan make_plan(void)
 }
 
 /* The box of an open image through one stage; most rows come from one call, fewer from the last. */
-static void resample_box(struct mr_codec *codec, struct mr_resample *resample, const struct mr_stage *stage,
-                         struct mr_tensor_writer *writer, uint32_t most)
+static void resample_box(struct mr_codec *codec, struct mr_resample *resample,
+                         const struct mr_stage *stage, struct mr_tensor_writer *writer,
+                         uint32_t most)
 {
     const struct mr_box *need = &stage->need;
     assert_int_equal(mr_resample_begin(resample, stage, 3, writer, NULL), MR_OK);
     seen.vertical_first = resample->vertical_first;
-    assert_int_equal(mr_codec_begin(codec, (uint32_t)need->x, (uint32_t)need->y, (uint32_t)need->width,
-                                    (uint32_t)need->height, NULL),
+    assert_int_equal(mr_codec_begin(codec, (uint32_t)need->x, (uint32_t)need->y,
+                                    (uint32_t)need->width, (uint32_t)need->height, NULL),
                      MR_OK);
     for (int64_t y = 0; y < need->height;) {
         const uint8_t *rows[16];
@@ -116,8 +118,8 @@ static void resample_box(struct mr_codec *codec, struct mr_resample *resample, c
 }
 
 /* n draws of train:224 on one image. Returns the rows that were read from copies. */
-static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr_kernel_ops *kernels, uint64_t n,
-                             uint32_t most)
+static uint32_t count_copies(const struct mr_test_jpeg *options,
+                             const struct mr_kernel_ops *kernels, uint64_t n, uint32_t most)
 {
     struct mr_test_image file = mr_test_jpeg(options);
     struct mr_kernel_ops spy = *kernels;
@@ -145,16 +147,19 @@ static uint32_t count_copies(const struct mr_test_jpeg *options, const struct mr
         struct mr_rng rng;
         mr_rng_init(&rng, 7, 0, i);
         assert_int_equal(mr_codec_open(codec, file.bytes, file.len, &head, NULL), MR_OK);
-        assert_int_equal(mr_geometry_make(&plan, head.width, head.height, &rng, &geometry, NULL), MR_OK);
+        assert_int_equal(mr_geometry_make(&plan, head.width, head.height, &rng, &geometry, NULL),
+                         MR_OK);
         assert_int_equal(geometry.n_stages, 1);
         memset(&seen, 0, sizeof seen);
         seen.real = kernels;
         seen.slot = slot;
         resample_box(codec, &resample, &geometry.stages[0], &writer, most);
         mr_codec_close(codec);
-        if (seen.n_rows_seen != (uint32_t)geometry.stages[0].need.height || seen.n_made != SIDE || seen.n_outside)
-            fail_msg("draw %llu: %u rows of %lld seen, %u made, %u of them not in the slot", (unsigned long long)i,
-                     seen.n_rows_seen, (long long)geometry.stages[0].need.height, seen.n_made, seen.n_outside);
+        if (seen.n_rows_seen != (uint32_t)geometry.stages[0].need.height || seen.n_made != SIDE ||
+            seen.n_outside)
+            fail_msg("draw %llu: %u rows of %lld seen, %u made, %u of them not in the slot",
+                     (unsigned long long)i, seen.n_rows_seen,
+                     (long long)geometry.stages[0].need.height, seen.n_made, seen.n_outside);
         n_copied += seen.n_copied;
     }
     mr_codec_destroy(codec);
@@ -182,8 +187,8 @@ static void no_row_is_copied_when_rows_come_in_multiples_of_a_strip(void **state
             for (uint32_t most = MR_STRIP_ROWS; most <= 16; most *= 2) {
                 uint32_t n = count_copies(&usual[i], kernels, usual[i].width > 1000 ? 3 : 12, most);
                 if (n > 0)
-                    fail_msg("%s, %ux%u, %u rows a call: %u rows were copied", mr_cpu_name(cpu), usual[i].width,
-                             usual[i].height, most, n);
+                    fail_msg("%s, %ux%u, %u rows a call: %u rows were copied", mr_cpu_name(cpu),
+                             usual[i].width, usual[i].height, most, n);
             }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptions of packed samples: layouts by counting, ranges by looking at every row of pixels, and whatever a hostile
- * index may say.
+ * Descriptions of packed samples: layouts by counting, ranges by looking at every row of pixels,
+ * and whatever a hostile index may say.
  */
 #include "transforms/packed.h"
 
@@ -25,8 +25,8 @@ struct sample {
 static void make_sample(struct sample *sample)
 {
     memset(sample, 0, sizeof *sample);
-    sample->template =
-        (struct mr_packed_template){.n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
+    sample->template = (struct mr_packed_template){
+        .n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
     for (uint32_t r = 0; r <= MAX_ROWS; r++)
         sample->rows[r] = 100 * r;
     sample->image = (struct mr_packed_image){.encoding = MR_PACKED_DCT,
@@ -54,17 +54,19 @@ static void what_makes_sense_passes(void **state)
     make_sample(&s);
     expect_damage(&s, "");
     expect_damage(&s, "");
-    s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
+    s.image = (struct mr_packed_image){
+        .encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
     expect_damage(&s, "");
     s.image = (struct mr_packed_image){.encoding = MR_PACKED_JPEG, .len = 5};
     expect_damage(&s, "");
     make_sample(&s);
-    s.template = (struct mr_packed_template){.n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
+    s.template = (struct mr_packed_template){
+        .n_components = 1, .colour = MR_PACKED_GREY, .h = {1}, .v = {1}};
     s.image.n_rows = 7;
     s.image.len = 700;
     expect_damage(&s, "");
-    s.template =
-        (struct mr_packed_template){.n_components = 4, .colour = MR_PACKED_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}};
+    s.template = (struct mr_packed_template){
+        .n_components = 4, .colour = MR_PACKED_YCCK, .h = {2, 1, 1, 2}, .v = {2, 1, 1, 2}};
     s.image.n_rows = 4;
     s.image.len = 400;
     expect_damage(&s, "");
@@ -94,7 +96,8 @@ static void sizes_that_cannot_be_are_damage(void **state)
     expect_damage(&s, "the pack says orientation 0; it must be 1 to 8");
     s.image.orientation = 9;
     expect_damage(&s, "the pack says orientation 9; it must be 1 to 8");
-    s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 1, .len = 62};
+    s.image = (struct mr_packed_image){
+        .encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 1, .len = 62};
     expect_damage(&s, "the pack says 62 bytes for 7 x 3 pixels of 3");
     s.image.len = 64;
     expect_damage(&s, "the pack says 64 bytes for 7 x 3 pixels of 3");
@@ -137,7 +140,8 @@ static void templates_that_cannot_be_are_damage(void **state)
     memset(s.template.h, 4, 3);
     expect_damage(&s, "the pack says 16 blocks to an MCU; the limit is 10");
     make_sample(&s);
-    s.template = (struct mr_packed_template){.n_components = 1, .colour = MR_PACKED_GREY, .h = {2}, .v = {1}};
+    s.template = (struct mr_packed_template){
+        .n_components = 1, .colour = MR_PACKED_GREY, .h = {2}, .v = {1}};
     expect_damage(&s, "the pack says sampling factors 2x1 for component 0 of 1");
 }
 
@@ -156,8 +160,9 @@ static void tables_of_rows_that_cannot_be_are_damage(void **state)
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
             make_sample(&s);
             s.rows[row] = values[i];
-            bool ok = row == 0 || row == 4 ? values[i] == 100 * row
-                                           : values[i] >= 100 * row - 98 && values[i] <= 100 * row + 98;
+            bool ok = row == 0 || row == 4
+                          ? values[i] == 100 * row
+                          : values[i] >= 100 * row - 98 && values[i] <= 100 * row + 98;
             expect_damage(&s, ok ? "" : damaged);
         }
     }
@@ -174,7 +179,9 @@ static void tables_of_rows_that_cannot_be_are_damage(void **state)
     expect_damage(&s, "");
 }
 
-/* Of any factors: an MCU covers what they say, and the last ones end with the image or behind it. */
+/*
+ * Of any factors: an MCU covers what they say, and the last ones end with the image or behind it.
+ */
 static void layouts_cover_the_image(void **state)
 {
     (void)state;
@@ -192,8 +199,10 @@ static void layouts_cover_the_image(void **state)
         assert_int_equal(layout.mcu_width, 8 * h);
         assert_int_equal(layout.mcu_height, 8u * s.template.v[0]);
         assert_int_equal(layout.n_blocks, s.template.h[0] * s.template.v[0] + 1 + s.template.h[2]);
-        assert_in_range(layout.n_columns * layout.mcu_width, s.image.width, s.image.width + layout.mcu_width - 1);
-        assert_in_range(layout.n_rows * layout.mcu_height, s.image.height, s.image.height + layout.mcu_height - 1);
+        assert_in_range(layout.n_columns * layout.mcu_width, s.image.width,
+                        s.image.width + layout.mcu_width - 1);
+        assert_in_range(layout.n_rows * layout.mcu_height, s.image.height,
+                        s.image.height + layout.mcu_height - 1);
         assert_in_range(layout.n_tiles * 8, layout.n_columns, layout.n_columns + 7);
     }
 }
@@ -213,7 +222,8 @@ static void ranges_hold_the_rows_of_the_box_and_two_pixels_around_it(void **stat
                 first = mcu < first ? mcu : first;
                 last = mcu;
             }
-            mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = y, .width = 9, .height = height}, &offset, &len);
+            mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = y, .width = 9, .height = height},
+                            &offset, &len);
             assert_int_equal(offset, 100 * first);
             assert_int_equal(len, 100 * (last + 1 - first));
         }
@@ -230,10 +240,12 @@ static void rows_of_marks_lie_inside_the_file_and_do_not_go_back(void **state)
     s.image.encoding = MR_PACKED_MARKED;
     memcpy(s.rows, (const uint32_t[]){90, 200, 200, 201, 399}, 5 * sizeof s.rows[0]);
     expect_damage(&s, "");
-    mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = 20, .width = 9, .height = 3}, &offset, &len);
+    mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = 20, .width = 9, .height = 3}, &offset,
+                    &len);
     assert_int_equal(offset, 200);
     assert_int_equal(len, 2);
-    mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = 0, .width = 9, .height = 50}, &offset, &len);
+    mr_packed_range(&s.image, (struct mr_box){.x = 3, .y = 0, .width = 9, .height = 50}, &offset,
+                    &len);
     assert_int_equal(offset, 90);
     assert_int_equal(len, 310);
     s.rows[4] = 401;
@@ -253,12 +265,15 @@ static void ranges_of_pixels_are_rows_and_of_files_everything(void **state)
 {
     (void)state;
     uint64_t offset, len;
-    struct mr_packed_image image = {.encoding = MR_PACKED_RAW, .width = 10, .height = 20, .len = 600};
-    mr_packed_range(&image, (struct mr_box){.x = 3, .y = 4, .width = 2, .height = 5}, &offset, &len);
+    struct mr_packed_image image = {
+        .encoding = MR_PACKED_RAW, .width = 10, .height = 20, .len = 600};
+    mr_packed_range(&image, (struct mr_box){.x = 3, .y = 4, .width = 2, .height = 5}, &offset,
+                    &len);
     assert_int_equal(offset, 4 * 30);
     assert_int_equal(len, 5 * 30);
     image.encoding = MR_PACKED_JPEG;
-    mr_packed_range(&image, (struct mr_box){.x = 3, .y = 4, .width = 2, .height = 5}, &offset, &len);
+    mr_packed_range(&image, (struct mr_box){.x = 3, .y = 4, .width = 2, .height = 5}, &offset,
+                    &len);
     assert_int_equal(offset, 0);
     assert_int_equal(len, 600);
 }
@@ -277,8 +292,10 @@ static void a_copy_does_not_follow_the_index(void **state)
     assert_int_equal(image->template->h[0], 2);
     assert_int_equal(image->rows[4], 400);
     s.image.n_rows = MR_PACKED_MAX_ROWS + 1; /* more than there is room for, and than s.rows has */
-    assert_int_equal(mr_packed_check(mr_packed_copy(&copy, &s.image), &zeros, &error), MR_ERR_DAMAGED);
-    s.image = (struct mr_packed_image){.encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
+    assert_int_equal(mr_packed_check(mr_packed_copy(&copy, &s.image), &zeros, &error),
+                     MR_ERR_DAMAGED);
+    s.image = (struct mr_packed_image){
+        .encoding = MR_PACKED_RAW, .width = 7, .height = 3, .orientation = 8, .len = 63};
     assert_int_equal(mr_packed_check(mr_packed_copy(&copy, &s.image), &zeros, &error), MR_OK);
 }
 

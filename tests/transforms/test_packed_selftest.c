@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The self-test must see an inverse DCT that differs from libjpeg's, whichever coefficient it is that shows it. The
- * linker turns mr_kernels_best() here (--wrap), so that the codec gets loops that are wrong on purpose.
+ * The self-test must see an inverse DCT that differs from libjpeg's, whichever coefficient it is
+ * that shows it. The linker turns mr_kernels_best() here (--wrap), so that the codec gets loops
+ * that are wrong on purpose.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +30,8 @@ const struct mr_kernel_ops *__wrap_mr_kernels_best(void)
     return &table;
 }
 
-static uint32_t wrong_blocks(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
-                             size_t at)
+static uint32_t wrong_blocks(int16_t *const *blocks, uint32_t n, const uint16_t quant[64],
+                             uint8_t *const *rows, size_t at)
 {
     uint32_t done = whole->idct_blocks(blocks, n, quant, rows, at);
     for (uint32_t i = 0; i < done && wrong_at < NONE; i++)
@@ -46,8 +47,10 @@ static void a_transform_that_is_wrong_for_any_one_coefficient_is_found(void **st
     for (wrong_at = 0; wrong_at < NONE; wrong_at++) {
         if (mr_packed_selftest_run(false, &error) != MR_ERR_UNSUPPORTED)
             fail_msg("coefficient %d is not tried", wrong_at);
-        assert_string_equal(error.text, "packed JPEGs cannot be decoded here: this libjpeg gives different pixels for "
-                                        "a packed JPEG");
+        assert_string_equal(
+            error.text,
+            "packed JPEGs cannot be decoded here: this libjpeg gives different pixels for "
+            "a packed JPEG");
     }
     assert_int_equal(mr_packed_selftest_run(false, &error), MR_OK);
 }

@@ -10,14 +10,23 @@
 #include <cmocka.h>
 
 static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
-static const struct mr_sample_kind cifar = {
-    .picture = 1, .dtype = MR_U8, .ndim = 3, .shape = {3, 32, 32}, .layout = MR_NCHW, .data_bytes = 3072};
-static const struct mr_sample_kind gray = {
-    .picture = 1, .dtype = MR_U8, .ndim = 3, .shape = {28, 20, 1}, .layout = MR_NHWC, .data_bytes = 560};
-static const struct mr_sample_kind tokens = {.dtype = MR_U16, .ndim = 1, .shape = {1024}, .data_bytes = 2048};
+static const struct mr_sample_kind cifar = {.picture = 1,
+                                            .dtype = MR_U8,
+                                            .ndim = 3,
+                                            .shape = {3, 32, 32},
+                                            .layout = MR_NCHW,
+                                            .data_bytes = 3072};
+static const struct mr_sample_kind gray = {.picture = 1,
+                                           .dtype = MR_U8,
+                                           .ndim = 3,
+                                           .shape = {28, 20, 1},
+                                           .layout = MR_NHWC,
+                                           .data_bytes = 560};
+static const struct mr_sample_kind tokens = {
+    .dtype = MR_U16, .ndim = 1, .shape = {1024}, .data_bytes = 2048};
 
-static mr_status compile_plan(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout,
-                              struct mr_plan *plan, mr_error *error)
+static mr_status compile_plan(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype,
+                              mr_layout layout, struct mr_plan *plan, mr_error *error)
 {
     mr_transform *transform = NULL;
     if (text && mr_transform_parse(text, &transform, error) != MR_OK)
@@ -27,7 +36,8 @@ static mr_status compile_plan(const char *text, const struct mr_sample_kind *kin
     return status;
 }
 
-static struct mr_plan expect_plan(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout)
+static struct mr_plan expect_plan(const char *text, const struct mr_sample_kind *kind,
+                                  mr_dtype dtype, mr_layout layout)
 {
     struct mr_plan plan;
     mr_error error;
@@ -35,7 +45,8 @@ static struct mr_plan expect_plan(const char *text, const struct mr_sample_kind 
     return plan;
 }
 
-static void expect_refused(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, const char *words)
+static void expect_refused(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype,
+                           const char *words)
 {
     struct mr_plan plan;
     mr_error error;
@@ -94,16 +105,20 @@ static void records_are_taken_as_they_are(void **state)
     assert_int_equal(plan.out_shape[0], 1024);
     assert_int_equal(plan.out_bytes, 2048);
     expect_plan("none", &tokens, MR_U16, MR_NHWC);
-    expect_refused("hflip", &tokens, MR_U16, "hflip cannot be applied: the samples are not pictures");
+    expect_refused("hflip", &tokens, MR_U16,
+                   "hflip cannot be applied: the samples are not pictures");
     expect_refused(NULL, &tokens, MR_F32, "dtype f32 cannot be made of records of u16");
 }
 
 static void normalise_needs_a_float(void **state)
 {
     (void)state;
-    expect_refused("normalize(mean=0,std=1)", &files, MR_U8, "normalize cannot be applied: dtype is u8, not a float");
-    expect_refused("cifar", &gray, MR_F32, "normalize cannot be applied: it has 3 channels, the pictures have 1");
-    expect_refused("none", &files, MR_I32, "dtype i32 cannot hold pictures: u8, f32, f16 and bf16 can");
+    expect_refused("normalize(mean=0,std=1)", &files, MR_U8,
+                   "normalize cannot be applied: dtype is u8, not a float");
+    expect_refused("cifar", &gray, MR_F32,
+                   "normalize cannot be applied: it has 3 channels, the pictures have 1");
+    expect_refused("none", &files, MR_I32,
+                   "dtype i32 cannot hold pictures: u8, f32, f16 and bf16 can");
     struct mr_plan plan = expect_plan("train:224", &files, MR_F32, MR_NCHW);
     assert_true(plan.bias[0] < -2.1f && plan.bias[0] > -2.2f);
     plan = expect_plan("hflip+center_crop(8)", &files, MR_F32, MR_NCHW);
@@ -119,8 +134,9 @@ static void a_color_needs_three_channels(void **state)
     expect_plan("grayscale+random_apply(rotation(5,fill=9))", &gray, MR_U8, MR_NCHW);
     expect_refused("grayscale+random_apply(rotation(5,fill=1:2:3))", &files, MR_U8,
                    "rotation cannot be applied: fill has 3 channels, the pictures have 1 there");
-    expect_refused("rgb+rotation(5,fill=1:2:3)", &gray, MR_U8,
-                   "rotation cannot be applied: fill has 3 channels, the pictures have 1 up to the tensor");
+    expect_refused(
+        "rgb+rotation(5,fill=1:2:3)", &gray, MR_U8,
+        "rotation cannot be applied: fill has 3 channels, the pictures have 1 up to the tensor");
     expect_refused("affine(0,fill=1:1:3)", &gray, MR_U8,
                    "affine cannot be applied: fill has 3 channels, the pictures have 1 there");
 }
@@ -166,7 +182,8 @@ static void an_open_size_is_that_of_the_first_image(void **state)
 static void crops_that_never_fit_are_refused_at_once(void **state)
 {
     (void)state;
-    expect_refused("random_crop(40)", &cifar, MR_U8, "crop 40x40 is larger than the image 32x32 with padding 0");
+    expect_refused("random_crop(40)", &cifar, MR_U8,
+                   "crop 40x40 is larger than the image 32x32 with padding 0");
     expect_refused("center_crop(8)+random_crop(9)", &files, MR_U8,
                    "crop 9x9 is larger than the image 8x8 with padding 0");
 }
@@ -188,11 +205,14 @@ static void kernels_that_never_fit_are_refused_at_once(void **state)
     (void)state;
     const char *words = "gaussian_blur: an image of 8 x 8 is too small for kernel 23";
     expect_refused("random_resized_crop(8)+gaussian_blur(23)", &files, MR_U8, words);
-    expect_refused("random_resized_crop(8)+hflip+random_apply(equalize+gaussian_blur(23),0.1)", &files, MR_U8, words);
-    expect_refused("resize(40)+random_choice(invert,random_order(gaussian_blur(17),gaussian_blur(23)))+center_crop(8)+"
+    expect_refused("random_resized_crop(8)+hflip+random_apply(equalize+gaussian_blur(23),0.1)",
+                   &files, MR_U8, words);
+    expect_refused("resize(40)+random_choice(invert,random_order(gaussian_blur(17),gaussian_blur("
+                   "23)))+center_crop(8)+"
                    "random_apply(random_choice(invert,gaussian_blur(23)))",
                    &files, MR_U8, words);
-    expect_refused("gaussian_blur(63)", &gray, MR_U8, "gaussian_blur: an image of 20 x 28 is too small for kernel 63");
+    expect_refused("gaussian_blur(63)", &gray, MR_U8,
+                   "gaussian_blur: an image of 20 x 28 is too small for kernel 63");
     expect_plan("random_resized_crop(12)+gaussian_blur(23)", &files, MR_U8, MR_NCHW);
     struct mr_plan plan = expect_plan("gaussian_blur(23)", &files, MR_U8, MR_NCHW);
     assert_int_equal(mr_plan_compile_fix_size(&plan, 12, 11, NULL), MR_ERR_DAMAGED);
@@ -215,8 +235,10 @@ static void wrong_arguments_are_refused(void **state)
     (void)state;
     struct mr_plan plan;
     mr_error error;
-    assert_int_equal(compile_plan(NULL, &files, (mr_dtype)77, MR_NCHW, &plan, &error), MR_ERR_INVALID);
-    assert_int_equal(compile_plan(NULL, &files, MR_U8, (mr_layout)2, &plan, &error), MR_ERR_INVALID);
+    assert_int_equal(compile_plan(NULL, &files, (mr_dtype)77, MR_NCHW, &plan, &error),
+                     MR_ERR_INVALID);
+    assert_int_equal(compile_plan(NULL, &files, MR_U8, (mr_layout)2, &plan, &error),
+                     MR_ERR_INVALID);
     struct mr_sample_kind wrong = cifar;
     wrong.data_bytes = 3071;
     assert_int_equal(compile_plan(NULL, &wrong, MR_U8, MR_NCHW, &plan, &error), MR_ERR_INVALID);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole samples: whatever is folded, streamed and cut off gives what one operation after the other on whole images
- * gives, for raw pictures and for JPEGs of which only a part is decoded.
+ * Whole samples: whatever is folded, streamed and cut off gives what one operation after the other
+ * on whole images gives, for raw pictures and for JPEGs of which only a part is decoded.
  */
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
@@ -23,8 +23,8 @@
 static const struct mr_codec_limits limits = {
     .max_pixels = 100000000, .max_scans = 500, .max_decoder_bytes = 512u << 20};
 
-static struct mr_plan compile_plan(const mr_transform *transform, const struct mr_sample_kind *kind, mr_dtype dtype,
-                                   mr_layout layout)
+static struct mr_plan compile_plan(const mr_transform *transform, const struct mr_sample_kind *kind,
+                                   mr_dtype dtype, mr_layout layout)
 {
     struct mr_plan plan;
     mr_error error;
@@ -40,7 +40,8 @@ static mr_transform *parse_transform(const char *text)
     return transform;
 }
 
-static struct mr_plan plan_of(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype, mr_layout layout)
+static struct mr_plan plan_of(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype,
+                              mr_layout layout)
 {
     mr_transform *transform = parse_transform(text);
     struct mr_plan plan = compile_plan(transform, kind, dtype, layout);
@@ -53,7 +54,8 @@ static struct mr_sample_kind raw_kind(const struct image *image, mr_layout layou
     int64_t n = image->channels;
     struct mr_sample_kind kind = {.picture = 1, .dtype = MR_U8, .ndim = 3, .layout = layout};
     kind.data_bytes = (uint64_t)(image->width * image->height * n);
-    const int64_t planes[3] = {n, image->height, image->width}, runner[3] = {image->height, image->width, n};
+    const int64_t planes[3] = {n, image->height, image->width},
+                  runner[3] = {image->height, image->width, n};
     memcpy(kind.shape, layout == MR_NCHW ? planes : runner, sizeof planes);
     return kind;
 }
@@ -86,17 +88,24 @@ static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
         for (size_t c = 0; c < n; c++) {
             uint8_t value = image->pixels[i * n + c];
             float f = plan->table[c][value];
-            uint16_t half = plan->dtype == MR_F16 ? mr_tensor_write_f16(f) : mr_tensor_write_bf16(f);
-            const void *from = plan->dtype == MR_U8 ? (const void *)&value : plan->dtype == MR_F32 ? (void *)&f : &half;
-            memcpy(out + (plan->layout == MR_NCHW ? c * n_pixels + i : i * n + c) * size, from, size);
+            uint16_t half =
+                plan->dtype == MR_F16 ? mr_tensor_write_f16(f) : mr_tensor_write_bf16(f);
+            const void *from = plan->dtype == MR_U8    ? (const void *)&value
+                               : plan->dtype == MR_F32 ? (void *)&f
+                                                       : &half;
+            memcpy(out + (plan->layout == MR_NCHW ? c * n_pixels + i : i * n + c) * size, from,
+                   size);
         }
     return out;
 }
 
-/* Run one sample both ways, by the plan that was made of text and by text's operations on whole images, and compare;
- * the generators must have drawn the same number of times too. */
-static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *plan, const uint8_t *bytes, size_t len,
-                         const struct image *image, uint64_t index, const char *text)
+/*
+ * Run one sample both ways, by the plan that was made of text and by text's operations on whole
+ * images, and compare; the generators must have drawn the same number of times too.
+ */
+static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *plan,
+                         const uint8_t *bytes, size_t len, const struct image *image,
+                         uint64_t index, const char *text)
 {
     struct mr_rng fast, slow;
     struct mr_plan_runner_report report;
@@ -105,7 +114,8 @@ static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *pl
     mr_rng_init(&slow, 1, 2, index);
     uint8_t *out = malloc(plan->out_bytes + 1);
     memset(out, 0xa5, plan->out_bytes + 1);
-    mr_status status = mr_plan_runner_run(runner, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
+    mr_status status =
+        mr_plan_runner_run(runner, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
     struct image want = copy_of(image);
     mr_transform *t = parse_transform(text);
     bool possible = reference_run(&want, t, plan, &slow);
@@ -114,11 +124,12 @@ static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *pl
         fail_msg("%s: status %d, %s", text, status, error.text);
     if (status == MR_OK) {
         uint8_t *tensor = tensor_of(&want, plan);
-        assert_int_equal(plan->out_bytes,
-                         (uint64_t)(want.width * want.height * want.channels) * mr_dtype_size(plan->dtype));
+        assert_int_equal(plan->out_bytes, (uint64_t)(want.width * want.height * want.channels) *
+                                              mr_dtype_size(plan->dtype));
         if (memcmp(tensor, out, plan->out_bytes) != 0)
-            fail_msg("%s: %lldx%lld, dtype %s, layout %d: the tensor differs", text, (long long)image->width,
-                     (long long)image->height, mr_dtype_name(plan->dtype), plan->layout);
+            fail_msg("%s: %lldx%lld, dtype %s, layout %d: the tensor differs", text,
+                     (long long)image->width, (long long)image->height, mr_dtype_name(plan->dtype),
+                     plan->layout);
         assert_int_equal(mr_rng_u32(&fast), mr_rng_u32(&slow));
         free(tensor);
     }
@@ -132,43 +143,52 @@ static uint32_t pick_below(uint64_t *random, uint32_t n)
     return 1 + (uint32_t)reference_below(random, n);
 }
 
-static const char *const text_ops[] = {"equalize(0.7)",
-                                       "invert+solarize(100)",
-                                       "posterize(3,1)+autocontrast(1)",
-                                       "grayscale(3)",
-                                       "grayscale",
-                                       "color_jitter(0.8,0.8,0.8,0.2)",
-                                       "adjust_sharpness(1.7,0.6)+solarize(99)",
-                                       "random_grayscale(0.5)",
-                                       "random_crop(40:17,padding=30,padding_mode=edge)",
-                                       "random_crop(9:50,padding=25,padding_mode=reflect)",
-                                       "random_crop(60:60,padding=40,padding_mode=symmetric)",
-                                       "random_crop(20:30,padding=15,fill=200)",
-                                       "random_apply(invert(0.3)+grayscale(3),0.6)",
-                                       "pil_gaussian_blur(0.3:3)",
-                                       "trivial_augment_wide(interp=bilinear,fill=9)",
-                                       "rand_augment(3,20)+timm(\"rand-n4-mstd2-inc1\",fill=9)",
-                                       "auto_augment(svhn,interp=bicubic)",
-                                       "random_choice(equalize(1),invert(1)+posterize(2))",
-                                       "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};
+static const char *const text_ops[] = {
+    "equalize(0.7)",
+    "invert+solarize(100)",
+    "posterize(3,1)+autocontrast(1)",
+    "grayscale(3)",
+    "grayscale",
+    "color_jitter(0.8,0.8,0.8,0.2)",
+    "adjust_sharpness(1.7,0.6)+solarize(99)",
+    "random_grayscale(0.5)",
+    "random_crop(40:17,padding=30,padding_mode=edge)",
+    "random_crop(9:50,padding=25,padding_mode=reflect)",
+    "random_crop(60:60,padding=40,padding_mode=symmetric)",
+    "random_crop(20:30,padding=15,fill=200)",
+    "random_apply(invert(0.3)+grayscale(3),0.6)",
+    "pil_gaussian_blur(0.3:3)",
+    "trivial_augment_wide(interp=bilinear,fill=9)",
+    "rand_augment(3,20)+timm(\"rand-n4-mstd2-inc1\",fill=9)",
+    "auto_augment(svhn,interp=bicubic)",
+    "random_choice(equalize(1),invert(1)+posterize(2))",
+    "random_order(solarize(50,1),autocontrast(1),random_apply(equalize,0.5))"};
 enum { N_TEXT_OPS = sizeof text_ops / sizeof *text_ops };
 
 static void append_random_op(mr_transform *t, uint64_t *random, uint32_t most)
 {
     uint32_t height = pick_below(random, most), width = pick_below(random, most);
-    enum mr_interpolation interpolation = (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
+    enum mr_interpolation interpolation =
+        (enum mr_interpolation)reference_below(random, MR_N_FILTERS);
     mr_status status = MR_OK;
     switch (reference_below(random, 14)) {
-    case 0: status = mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL); break;
+    case 0:
+        status =
+            mr_transform_random_resized_crop(t, height, width, 0.08, 1.0, 0.75, 4.0 / 3.0, NULL);
+        break;
     case 1: status = mr_transform_resize_short_as(t, height, interpolation, NULL); break;
     case 2: status = mr_transform_resize_as(t, height, width, interpolation, NULL); break;
     case 3: status = mr_transform_center_crop(t, height, width, NULL); break;
-    case 4: status = mr_transform_random_crop(t, height, width, pick_below(random, most), NULL); break;
+    case 4:
+        status = mr_transform_random_crop(t, height, width, pick_below(random, most), NULL);
+        break;
     case 5: status = mr_transform_random_crop(t, 1 + height / 8, 1 + width / 8, 0, NULL); break;
     case 6: status = mr_transform_hflip(t, 0.5, NULL); break;
     case 7: status = mr_transform_rgb(t, NULL); break;
     case 8: status = mr_transform_vflip(t, 0.5, NULL); break;
-    default: status = mr_transform_append(t, text_ops[reference_below(random, N_TEXT_OPS)], NULL); break;
+    default:
+        status = mr_transform_append(t, text_ops[reference_below(random, N_TEXT_OPS)], NULL);
+        break;
     }
     assert_int_equal(status, MR_OK);
 }
@@ -180,8 +200,8 @@ static void any_list_equals_one_operation_after_the_other(void **state)
     const mr_dtype dtypes[] = {MR_U8, MR_U8, MR_U8, MR_F32, MR_F16, MR_BF16};
     int n_run = 0;
     for (int i = 0; i < 1500; i++) {
-        struct image image =
-            image_make(pick_below(&random, 60), pick_below(&random, 60), reference_below(&random, 3) ? 3 : 1);
+        struct image image = image_make(pick_below(&random, 60), pick_below(&random, 60),
+                                        reference_below(&random, 3) ? 3 : 1);
         image_fill(&image, reference_random(&random));
         mr_transform *t;
         assert_int_equal(mr_transform_create(&t, NULL), MR_OK);
@@ -192,8 +212,9 @@ static void any_list_equals_one_operation_after_the_other(void **state)
         struct mr_plan plan;
         char text[2000];
         mr_transform_format(t, text, sizeof text);
-        mr_status status = mr_plan_compile(t, &kind, dtypes[reference_below(&random, 6)],
-                                           reference_below(&random, 2) ? MR_NCHW : MR_NHWC, &plan, NULL);
+        mr_status status =
+            mr_plan_compile(t, &kind, dtypes[reference_below(&random, 6)],
+                            reference_below(&random, 2) ? MR_NCHW : MR_NHWC, &plan, NULL);
         if (status == MR_OK) {
             struct mr_plan_runner *runner;
             uint8_t *bytes = laid_out(&image, from);
@@ -215,9 +236,10 @@ static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void *
 {
     (void)state;
 #define BY_THREE "normalize(mean=0.1:0.5:0.9,std=0.2:0.3:0.4)"
-    const char *texts[] = {
-        "rgb+random_resized_crop(20:17)+hflip+resize(9:30)", "random_resized_crop(20:17)+rgb+hflip+resize(9:30)",
-        "random_resized_crop(20:17)+hflip+rgb+resize(9:30)", "random_resized_crop(20:17)+hflip+resize(9:30)+rgb"};
+    const char *texts[] = {"rgb+random_resized_crop(20:17)+hflip+resize(9:30)",
+                           "random_resized_crop(20:17)+rgb+hflip+resize(9:30)",
+                           "random_resized_crop(20:17)+hflip+rgb+resize(9:30)",
+                           "random_resized_crop(20:17)+hflip+resize(9:30)+rgb"};
     const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
     struct image image = image_make(40, 31, 1);
     image_fill(&image, 5);
@@ -236,9 +258,9 @@ static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void *
             assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
             check_sample(runner, &plan, image.pixels, kind.data_bytes, &image, 6, text);
             mr_rng_init(&rng, 1, 2, 6);
-            assert_int_equal(
-                mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, t ? out : first, &report, NULL),
-                MR_OK);
+            assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng,
+                                                t ? out : first, &report, NULL),
+                             MR_OK);
             assert_true(t == 0 || memcmp(first, out, plan.out_bytes) == 0);
             mr_plan_runner_destroy(runner);
         }
@@ -254,16 +276,17 @@ struct jpeg {
 };
 
 /* orientation above 0: with an EXIF segment that says so. */
-static struct jpeg make_jpeg(uint32_t width, uint32_t height, int sampling, bool progressive, uint8_t orientation,
-                             uint64_t seed)
+static struct jpeg make_jpeg(uint32_t width, uint32_t height, int sampling, bool progressive,
+                             uint8_t orientation, uint64_t seed)
 {
-    struct mr_test_jpeg options = {.width = width,
-                                   .height = height,
-                                   .seed = (uint32_t)seed,
-                                   .quality = 90,
-                                   .sampling = {{sampling & 1 ? 2 : 1, sampling & 2 ? 2 : 1}, {1, 1}, {1, 1}},
-                                   .progressive = progressive,
-                                   .orientation = orientation};
+    struct mr_test_jpeg options = {
+        .width = width,
+        .height = height,
+        .seed = (uint32_t)seed,
+        .quality = 90,
+        .sampling = {{sampling & 1 ? 2 : 1, sampling & 2 ? 2 : 1}, {1, 1}, {1, 1}},
+        .progressive = progressive,
+        .orientation = orientation};
     struct jpeg jpeg = {.file = mr_test_jpeg(&options), .image = image_make(width, height, 3)};
     jpeg.bytes = jpeg.file.bytes;
     jpeg.len = jpeg.file.len;
@@ -285,26 +308,28 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
 {
     (void)state;
     uint64_t random = reference_seed();
-    const char *texts[] = {"train:24",
-                           "eval:40:32",
-                           "random_crop(9:5,padding=2)+hflip",
-                           "hflip+random_crop(32,padding=9,padding_mode=edge)+random_crop(33,padding=3,fill=1:2:3)",
-                           "train:24+vflip+rgb",
-                           "resize(30)+random_resized_crop(16)+hflip",
-                           "center_crop(7)",
-                           "center_crop(150)+vflip+resize(33:44)",
-                           "random_resized_crop(5,scale=0.001:0.01)",
-                           "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
-                           "train:24+equalize(0.5)+random_apply(invert+posterize(4),0.8)",
-                           "equalize(1)+random_resized_crop(24)+autocontrast(1)+hflip+solarize(128)",
-                           "center_crop(200)+invert(1)+resize(20)+grayscale+random_crop(9)"};
+    const char *texts[] = {
+        "train:24",
+        "eval:40:32",
+        "random_crop(9:5,padding=2)+hflip",
+        "hflip+random_crop(32,padding=9,padding_mode=edge)+random_crop(33,padding=3,fill=1:2:3)",
+        "train:24+vflip+rgb",
+        "resize(30)+random_resized_crop(16)+hflip",
+        "center_crop(7)",
+        "center_crop(150)+vflip+resize(33:44)",
+        "random_resized_crop(5,scale=0.001:0.01)",
+        "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
+        "train:24+equalize(0.5)+random_apply(invert+posterize(4),0.8)",
+        "equalize(1)+random_resized_crop(24)+autocontrast(1)+hflip+solarize(128)",
+        "center_crop(200)+invert(1)+resize(20)+grayscale+random_crop(9)"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
-        struct mr_plan plan = plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
+        struct mr_plan plan =
+            plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
         struct mr_plan_runner *runner;
         assert_int_equal(mr_plan_runner_create(&plan, &limits, true, &runner, NULL), MR_OK);
         for (int i = 0; i < 12; i++) {
-            struct jpeg jpeg = make_jpeg(8 + pick_below(&random, 150), 8 + pick_below(&random, 150), i % 4, i % 3 == 2,
-                                         0, reference_random(&random));
+            struct jpeg jpeg = make_jpeg(8 + pick_below(&random, 150), 8 + pick_below(&random, 150),
+                                         i % 4, i % 3 == 2, 0, reference_random(&random));
             for (uint64_t index = 0; index < 6; index++)
                 check_sample(runner, &plan, jpeg.bytes, jpeg.len, &jpeg.image, index, texts[t]);
             jpeg_free(&jpeg);
@@ -320,11 +345,15 @@ static void turn_image(struct image *image, int orientation)
         struct image out = image_make(image->height, image->width, 3);
         for (int64_t y = 0; y < image->height; y++)
             for (int64_t x = 0; x < image->width; x++)
-                memcpy(out.pixels + 3 * (x * out.width + y), image->pixels + 3 * (y * image->width + x), 3);
+                memcpy(out.pixels + 3 * (x * out.width + y),
+                       image->pixels + 3 * (y * image->width + x), 3);
         image_free(image);
         *image = out;
     }
-    /* 6: a quarter clockwise, which is transpose and mirror; 7: transverse; 8: a quarter the other way */
+    /*
+     * 6: a quarter clockwise, which is transpose and mirror; 7: transverse; 8: a quarter the other
+     * way
+     */
     if (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7)
         reference_hflip(image);
     if (orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8)
@@ -364,14 +393,16 @@ static void a_bad_image_leaves_the_object_usable(void **state)
     struct jpeg jpeg = make_jpeg(120, 100, 3, false, 0, 9);
     for (size_t len = 0; len < jpeg.len; len += 97) {
         mr_rng_init(&rng, 0, 0, len);
-        mr_status status = mr_plan_runner_run(runner, jpeg.bytes, len, true, &rng, out, &report, &error);
+        mr_status status =
+            mr_plan_runner_run(runner, jpeg.bytes, len, true, &rng, out, &report, &error);
         assert_true(status == MR_OK || status == MR_ERR_DAMAGED);
         assert_true(len > 300 || status == MR_ERR_DAMAGED);
         check_sample(runner, &plan, jpeg.bytes, jpeg.len, &jpeg.image, len, "train:20");
     }
     mr_rng_init(&rng, 0, 0, 0);
-    assert_int_equal(mr_plan_runner_run(runner, jpeg.bytes, jpeg.len, false, &rng, out, &report, &error),
-                     MR_ERR_DAMAGED);
+    assert_int_equal(
+        mr_plan_runner_run(runner, jpeg.bytes, jpeg.len, false, &rng, out, &report, &error),
+        MR_ERR_DAMAGED);
     jpeg_free(&jpeg);
     mr_plan_runner_destroy(runner);
 }
@@ -384,15 +415,18 @@ static void sizes_that_differ_from_the_first_are_damaged(void **state)
     struct mr_plan_runner_report report;
     struct mr_rng rng;
     mr_error error;
-    struct jpeg first = make_jpeg(22, 22, 0, false, 0, 9), other = make_jpeg(40, 22, 0, false, 0, 9);
+    struct jpeg first = make_jpeg(22, 22, 0, false, 0, 9),
+                other = make_jpeg(40, 22, 0, false, 0, 9);
     assert_int_equal(mr_plan_compile_fix_size(&plan, 22, 22, NULL), MR_OK);
     uint8_t out[22 * 22 * 3];
     assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     check_sample(runner, &plan, first.bytes, first.len, &first.image, 0, "none");
     mr_rng_init(&rng, 0, 0, 0);
-    assert_int_equal(mr_plan_runner_run(runner, other.bytes, other.len, true, &rng, out, &report, &error),
-                     MR_ERR_DAMAGED);
-    assert_non_null(strstr(error.text, "image gives 40x22, the batch has the first image's 22x22: the transform"));
+    assert_int_equal(
+        mr_plan_runner_run(runner, other.bytes, other.len, true, &rng, out, &report, &error),
+        MR_ERR_DAMAGED);
+    assert_non_null(strstr(
+        error.text, "image gives 40x22, the batch has the first image's 22x22: the transform"));
     jpeg_free(&first);
     jpeg_free(&other);
     mr_plan_runner_destroy(runner);
@@ -411,10 +445,13 @@ static void an_image_that_grows_beyond_the_limit_is_damaged(void **state)
     uint8_t out[300];
     mr_rng_init(&rng, 0, 0, 0);
     assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
-    assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, out, &report, &error),
+    assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, out,
+                                        &report, &error),
                      MR_ERR_DAMAGED);
-    assert_string_equal(error.text, "image becomes 400x1600000 pixels; the limit is 100000000 pixels");
-    assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes - 1, false, &rng, out, &report, &error),
+    assert_string_equal(error.text,
+                        "image becomes 400x1600000 pixels; the limit is 100000000 pixels");
+    assert_int_equal(mr_plan_runner_run(runner, image.pixels, kind.data_bytes - 1, false, &rng, out,
+                                        &report, &error),
                      MR_ERR_DAMAGED);
     assert_string_equal(error.text, "sample has 11999 bytes instead of 12000");
     mr_plan_runner_destroy(runner);
@@ -437,8 +474,10 @@ static void limits_of_zero_mean_the_defaults_between_stages_too(void **state)
         uint8_t out[300];
         mr_rng_init(&rng, 0, 0, 0);
         assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
-        mr_status status = mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng, out, &report, &error);
-        assert_string_equal(error.text, i ? "image becomes 400x1600000 pixels; the limit is 178956970 pixels" : "");
+        mr_status status = mr_plan_runner_run(runner, image.pixels, kind.data_bytes, false, &rng,
+                                              out, &report, &error);
+        assert_string_equal(
+            error.text, i ? "image becomes 400x1600000 pixels; the limit is 178956970 pixels" : "");
         assert_int_equal(status, i ? MR_ERR_DAMAGED : MR_OK);
         mr_plan_runner_destroy(runner);
     }
@@ -457,7 +496,9 @@ static void the_report_says_what_was_cut(void **state)
     for (int with_timing = 0; with_timing < 2; with_timing++) {
         mr_rng_init(&rng, 0, 0, 0);
         assert_int_equal(mr_plan_runner_create(&plan, &limits, with_timing, &runner, NULL), MR_OK);
-        assert_int_equal(mr_plan_runner_run(runner, jpeg.bytes, jpeg.len, true, &rng, out, &report, NULL), MR_OK);
+        assert_int_equal(
+            mr_plan_runner_run(runner, jpeg.bytes, jpeg.len, true, &rng, out, &report, NULL),
+            MR_OK);
         const int32_t geometry[8] = {64, 48, 22, 14, 20, 20, 1, 0};
         assert_memory_equal(report.geometry, geometry, sizeof geometry);
         assert_int_equal(report.n_warnings, 0);
@@ -467,11 +508,17 @@ static void the_report_says_what_was_cut(void **state)
     jpeg_free(&jpeg);
 }
 
-/* ---- Allocations ------------------------------------------------------------------------------------------------- */
+/*
+ * ---- Allocations
+ * -------------------------------------------------------------------------------------------------
+ */
 
-/* 50 images, twice: the second time the object is warm, since it has seen the same images and draws. */
-static struct allocations warm_allocations(const char *text, const struct mr_sample_kind *kind, const uint8_t *bytes,
-                                           size_t len)
+/*
+ * 50 images, twice: the second time the object is warm, since it has seen the same images and
+ * draws.
+ */
+static struct allocations warm_allocations(const char *text, const struct mr_sample_kind *kind,
+                                           const uint8_t *bytes, size_t len)
 {
     struct mr_plan plan = plan_of(text, kind, MR_F16, MR_NHWC);
     struct mr_plan_runner *runner;
@@ -485,7 +532,8 @@ static struct allocations warm_allocations(const char *text, const struct mr_sam
         allocations = (struct allocations){0};
         for (uint64_t index = 0; index < 50; index++) {
             mr_rng_init(&rng, 1, 0, index);
-            mr_status status = mr_plan_runner_run(runner, bytes, len, kind->encoded, &rng, out, &report, NULL);
+            mr_status status =
+                mr_plan_runner_run(runner, bytes, len, kind->encoded, &rng, out, &report, NULL);
             if (status != MR_OK)
                 fail_msg("%s: status %d", text, status);
         }
@@ -503,7 +551,8 @@ static const char *const warm_texts[] = {
     "resize(40)+random_resized_crop(30)+hflip",
     "exif+random_crop(20,padding=4)",
     "random_crop(420:310,padding=60,padding_mode=reflect)+hflip",
-    "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)+pil_gaussian_blur(2)",
+    "train:24+color_jitter(0.8,0.8,0.8,0.2)+adjust_sharpness(2)+gaussian_blur(5)+pil_gaussian_blur("
+    "2)",
     "train:24+trivial_augment_wide(bilinear)+rand_augment+auto_augment",
     "none"};
 
@@ -512,10 +561,15 @@ static struct mr_test_image warm_file(int format)
     const struct mr_test_jpeg jpeg = {.width = 400, .height = 300, .orientation = 3};
     const struct mr_test_jpeg scans = {.width = 400, .height = 300, .progressive = true};
     const struct mr_test_png png = {.width = 400, .height = 300, .colour_type = 2};
-    return format == 0 ? mr_test_jpeg(&jpeg) : format == 1 ? mr_test_png(&png) : mr_test_jpeg(&scans);
+    return format == 0   ? mr_test_jpeg(&jpeg)
+           : format == 1 ? mr_test_png(&png)
+                         : mr_test_jpeg(&scans);
 }
 
-/* The room's own code; what libjpeg and libpng do is the next test. libpng asks the codec for its memory. */
+/*
+ * The room's own code; what libjpeg and libpng do is the next test. libpng asks the codec for its
+ * memory.
+ */
 static void a_warm_object_allocates_nothing_itself(void **state)
 {
     (void)state;
@@ -524,7 +578,8 @@ static void a_warm_object_allocates_nothing_itself(void **state)
     image_fill(&image, 1);
     for (size_t t = 0; t < sizeof warm_texts / sizeof warm_texts[0]; t++) {
         if (strncmp(warm_texts[t], "exif", 4) != 0) {
-            struct allocations warm = warm_allocations(warm_texts[t], &kind, image.pixels, kind.data_bytes);
+            struct allocations warm =
+                warm_allocations(warm_texts[t], &kind, image.pixels, kind.data_bytes);
             assert_int_equal(warm.n_own, 0);
             assert_int_equal(warm.n_process, 0); /* no library takes part */
         }
@@ -539,9 +594,10 @@ static void a_warm_object_allocates_nothing_itself(void **state)
 }
 
 /*
- * libjpeg's pools and libpng's structs with zlib's window live as long as one image. Measured for 400x300:
- * libjpeg-turbo 2.1 takes 10 pieces, 36279 bytes; libpng 1.6 takes 8, 52338 bytes. The bounds leave room for other
- * versions, but not for a piece per row or for the whole image (360000 bytes).
+ * libjpeg's pools and libpng's structs with zlib's window live as long as one image. Measured for
+ * 400x300: libjpeg-turbo 2.1 takes 10 pieces, 36279 bytes; libpng 1.6 takes 8, 52338 bytes. The
+ * bounds leave room for other versions, but not for a piece per row or for the whole image (360000
+ * bytes).
  */
 static void a_warm_object_leaves_few_allocations_to_the_library_for_an_encoded_image(void **state)
 {
@@ -555,8 +611,8 @@ static void a_warm_object_leaves_few_allocations_to_the_library_for_an_encoded_i
             struct mr_test_image file = warm_file(format);
             struct allocations warm = warm_allocations(warm_texts[t], &files, file.bytes, file.len);
             size_t n = warm.n_process / 50, len = warm.len_process / 50;
-            print_message("%s, %s: %zu allocations, %zu bytes an image\n", warm_texts[t], format ? "PNG" : "JPEG", n,
-                          len);
+            print_message("%s, %s: %zu allocations, %zu bytes an image\n", warm_texts[t],
+                          format ? "PNG" : "JPEG", n, len);
             assert_in_range(n, 1, 16); /* 0: they were not counted */
             assert_in_range(len, 1, 128 << 10);
             mr_test_image_free(&file);
@@ -576,7 +632,9 @@ static void records_are_copied(void **state)
     double out[4];
     mr_rng_init(&rng, 0, 0, 0);
     assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
-    assert_int_equal(mr_plan_runner_run(runner, (const uint8_t *)values, 32, false, &rng, out, &report, NULL), MR_OK);
+    assert_int_equal(
+        mr_plan_runner_run(runner, (const uint8_t *)values, 32, false, &rng, out, &report, NULL),
+        MR_OK);
     assert_memory_equal(values, out, 32);
     mr_plan_runner_destroy(runner);
 }

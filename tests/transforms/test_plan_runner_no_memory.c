@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation on the way to one sample's pixels is refused once, whatever the sample is kept as: the status and the
- * words say so, and the same object then makes the right pixels.
+ * Each allocation on the way to one sample's pixels is refused once, whatever the sample is kept
+ * as: the status and the words say so, and the same object then makes the right pixels.
  */
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
@@ -25,7 +25,18 @@ static const struct mr_codec_limits limits;
 /* So tall that columns are filtered first, which takes a strip of its own. */
 enum { WIDTH = 30, HEIGHT = 200, MOST_ALLOCATIONS = 2000 };
 
-enum { AS_JPEG, AS_SCANS, AS_PNG, AS_PPM, AS_PLANES, AS_PACKED_FILE, AS_PACKED_PIXELS, AS_DCT, AS_MARKED, N_WAYS };
+enum {
+    AS_JPEG,
+    AS_SCANS,
+    AS_PNG,
+    AS_PPM,
+    AS_PLANES,
+    AS_PACKED_FILE,
+    AS_PACKED_PIXELS,
+    AS_DCT,
+    AS_MARKED,
+    N_WAYS
+};
 
 struct sample {
     struct mr_test_image file; /* of files */
@@ -49,7 +60,8 @@ static void make_ppm(struct mr_test_image *file)
 
 static void make_sample(int way, struct sample *sample)
 {
-    struct mr_test_jpeg jpeg = {.width = WIDTH, .height = HEIGHT, .progressive = way == AS_SCANS, .orientation = 3};
+    struct mr_test_jpeg jpeg = {
+        .width = WIDTH, .height = HEIGHT, .progressive = way == AS_SCANS, .orientation = 3};
     struct mr_test_png png = {.width = WIDTH, .height = HEIGHT, .colour_type = 2, .orientation = 3};
     uint32_t width, height;
     *sample = (struct sample){.file = way == AS_PNG ? mr_test_png(&png) : mr_test_jpeg(&jpeg)};
@@ -94,21 +106,21 @@ static struct mr_plan plan_of(const char *text, int way)
     return plan;
 }
 
-static mr_status run_packed(struct mr_plan_runner *runner, const struct packed_sample *s, struct mr_rng *rng,
-                            uint8_t *out, mr_error *error)
+static mr_status run_packed(struct mr_plan_runner *runner, const struct packed_sample *s,
+                            struct mr_rng *rng, uint8_t *out, mr_error *error)
 {
     struct mr_plan_runner_report report;
     uint64_t offset, len;
     mr_status status = mr_plan_runner_range(runner, &s->image, rng, &offset, &len, error);
     if (status != MR_OK)
         return status;
-    return mr_plan_runner_run_packed(runner, &s->image, s->bytes + offset, (size_t)len, offset, rng, out, &report,
-                                     error);
+    return mr_plan_runner_run_packed(runner, &s->image, s->bytes + offset, (size_t)len, offset, rng,
+                                     out, &report, error);
 }
 
 /* refused: which allocation; 0: none. *ended_out: there was none of that number. */
-static mr_status run_sample(struct mr_plan_runner *runner, int way, const struct sample *sample, uint8_t *out,
-                            size_t refused, bool *ended_out, mr_error *error)
+static mr_status run_sample(struct mr_plan_runner *runner, int way, const struct sample *sample,
+                            uint8_t *out, size_t refused, bool *ended_out, mr_error *error)
 {
     struct mr_plan_runner_report report;
     struct mr_rng rng;
@@ -119,9 +131,11 @@ static mr_status run_sample(struct mr_plan_runner *runner, int way, const struct
     if (way >= AS_PACKED_FILE)
         status = run_packed(runner, &sample->packed, &rng, out, error);
     else if (way == AS_PLANES)
-        status = mr_plan_runner_run(runner, sample->pixels, 3 * WIDTH * HEIGHT, false, &rng, out, &report, error);
+        status = mr_plan_runner_run(runner, sample->pixels, 3 * WIDTH * HEIGHT, false, &rng, out,
+                                    &report, error);
     else
-        status = mr_plan_runner_run(runner, sample->file.bytes, sample->file.len, true, &rng, out, &report, error);
+        status = mr_plan_runner_run(runner, sample->file.bytes, sample->file.len, true, &rng, out,
+                                    &report, error);
     allocations.refused = 0;
     *ended_out = allocations.n_met < refused;
     return status;
@@ -146,10 +160,11 @@ static void check_refusals(const char *text, int way)
         mr_status status = run_sample(runner, way, &sample, out, ++n, &ended, &error);
         bool has_words = error.status == status && error.text[0];
         if (status != MR_OK && (ended || status != MR_ERR_NO_MEMORY || !has_words))
-            fail_msg("%s, way %d, allocation %zu: status %d, in the error %d: \"%s\"", text, way, n, status,
-                     error.status, error.text);
+            fail_msg("%s, way %d, allocation %zu: status %d, in the error %d: \"%s\"", text, way, n,
+                     status, error.status, error.text);
         n_failed += status != MR_OK;
-        if (status == MR_OK && memcmp(out, want, plan.out_bytes) != 0) /* libjpeg asks again, for less */
+        /* libjpeg asks again, for less */
+        if (status == MR_OK && memcmp(out, want, plan.out_bytes) != 0)
             fail_msg("%s, way %d, without allocation %zu: the tensor differs", text, way, n);
         memset(out, 0xa5, plan.out_bytes);
         if (run_sample(runner, way, &sample, out, 0, &(bool){false}, &error) != MR_OK)
@@ -168,11 +183,15 @@ static void check_refusals(const char *text, int way)
 static const char *const texts[] = {
     "resize(40:20,bicubic)+hflip(1)",
     "resize(90:25)+vflip(1)+resize(30:20,bicubic)",
-    "equalize(1)+resize(40:20,bicubic)+color_jitter(0.8,0.8,0.8,0.2)+gaussian_blur(5)+pil_gaussian_blur(2)",
-    "hflip(1)+random_crop(210:30,padding=9,padding_mode=reflect)+adjust_sharpness(2,1)+resize(9:30,lanczos)",
-    "affine(20,shear=5,bilinear)+resize(40:20,bicubic)+rotation(10:20)+random_crop(44:22,padding=8,fill=9)",
+    "equalize(1)+resize(40:20,bicubic)+color_jitter(0.8,0.8,0.8,0.2)+gaussian_blur(5)+pil_gaussian_"
+    "blur(2)",
+    "hflip(1)+random_crop(210:30,padding=9,padding_mode=reflect)+adjust_sharpness(2,1)+resize(9:30,"
+    "lanczos)",
+    "affine(20,shear=5,bilinear)+resize(40:20,bicubic)+rotation(10:20)+random_crop(44:22,padding=8,"
+    "fill=9)",
     "perspective(p=1)+trivial_augment_wide+rand_augment+auto_augment+resize(40:20,bicubic)",
-    "random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+invert(1))+grayscale+resize(40:20,bicubic)"};
+    "random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+invert(1))+grayscale+resize(40:20,"
+    "bicubic)"};
 
 static void each_allocation_that_fails_has_words_and_leaves_the_object_usable(void **state)
 {
@@ -215,7 +234,8 @@ static void each_allocation_of_an_object_that_fails_has_words(void **state)
 static void each_allocation_that_fails_as_marks_are_made_has_words(void **state)
 {
     (void)state;
-    struct mr_test_image image = mr_test_jpeg(&(struct mr_test_jpeg){.width = WIDTH, .height = HEIGHT});
+    struct mr_test_image image =
+        mr_test_jpeg(&(struct mr_test_jpeg){.width = WIDTH, .height = HEIGHT});
     struct mr_codec *codec;
     struct mr_packed_image made;
     mr_error error = {0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole samples out of packs: the tensor, the draws and the report are those of the file, whatever the transform and
- * however the sample is kept, from no byte more than mr_plan_runner_range() names.
+ * Whole samples out of packs: the tensor, the draws and the report are those of the file, whatever
+ * the transform and however the sample is kept, from no byte more than mr_plan_runner_range()
+ * names.
  */
 #include "tests/support/images.h"
 #include "tests/support/assert_words.h"
@@ -86,20 +87,22 @@ static struct mr_rng start_draws(uint64_t index, struct mr_mt19937 *torch)
     return rng;
 }
 
-static struct result run_file(struct mr_plan_runner *runner, const struct mr_plan *plan, const struct picture *p,
-                              uint64_t index, bool torch)
+static struct result run_file(struct mr_plan_runner *runner, const struct mr_plan *plan,
+                              const struct picture *p, uint64_t index, bool torch)
 {
     struct mr_mt19937 mt;
     struct mr_rng rng = start_draws(index, torch ? &mt : NULL);
     struct result r = {.out = calloc(1, plan->out_bytes)};
-    r.status = mr_plan_runner_run(runner, p->file.bytes, p->file.len, true, &rng, r.out, &r.report, &r.error);
+    r.status = mr_plan_runner_run(runner, p->file.bytes, p->file.len, true, &rng, r.out, &r.report,
+                                  &r.error);
     r.next_draw = mr_rng_u32(&rng);
     return r;
 }
 
 /* extra: so many bytes are read before and behind what is needed, where the sample has them. */
 static struct result run_packed(struct mr_plan_runner *runner, const struct mr_plan *plan,
-                                const struct packed_sample *sample, uint64_t index, bool torch, uint64_t extra)
+                                const struct packed_sample *sample, uint64_t index, bool torch,
+                                uint64_t extra)
 {
     struct mr_mt19937 mt;
     struct mr_rng rng = start_draws(index, torch ? &mt : NULL);
@@ -108,32 +111,36 @@ static struct result run_packed(struct mr_plan_runner *runner, const struct mr_p
     r.status = mr_plan_runner_range(runner, &sample->image, &rng, &offset, &len, &r.error);
     if (r.status == MR_OK) {
         assert_true(offset <= sample->image.len && len <= sample->image.len - offset);
-        uint64_t before = extra < offset ? extra : offset, behind = sample->image.len - offset - len;
+        uint64_t before = extra < offset ? extra : offset,
+                 behind = sample->image.len - offset - len;
         offset -= before;
         len += before + (extra < behind ? extra : behind);
-        struct guarded bytes = guarded_copy(sample->bytes + offset, (size_t)len + MR_TILE_SLACK, true);
+        struct guarded bytes =
+            guarded_copy(sample->bytes + offset, (size_t)len + MR_TILE_SLACK, true);
         memset(bytes.at + len, 0x5a, MR_TILE_SLACK);
-        r.status = mr_plan_runner_run_packed(runner, &sample->image, bytes.at, (size_t)len, offset, &rng, r.out,
-                                             &r.report, &r.error);
+        r.status = mr_plan_runner_run_packed(runner, &sample->image, bytes.at, (size_t)len, offset,
+                                             &rng, r.out, &r.report, &r.error);
         guarded_free(&bytes);
         r.next_draw = mr_rng_u32(&rng);
     }
     return r;
 }
 
-static void check_same(struct mr_plan_runner *runner, const struct mr_plan *plan, struct picture *p, uint64_t index,
-                       bool torch, const char *text)
+static void check_same(struct mr_plan_runner *runner, const struct mr_plan *plan, struct picture *p,
+                       uint64_t index, bool torch, const char *text)
 {
     struct result want = run_file(runner, plan, p, index, torch);
     for (int way = 0; way < N_WAYS; way++) {
         struct result got = run_packed(runner, plan, &p->ways[way], index, torch, index % 3 * 40);
         if (got.status != want.status)
-            fail_msg("%s, way %d: status %d instead of %d, %s", text, way, got.status, want.status, got.error.text);
+            fail_msg("%s, way %d: status %d instead of %d, %s", text, way, got.status, want.status,
+                     got.error.text);
         if (want.status == MR_OK) {
             if (memcmp(got.out, want.out, plan->out_bytes) != 0)
-                fail_msg("%s, %ux%u, way %d, index %llu: the tensor differs", text, p->width, p->height, way,
-                         (unsigned long long)index);
-            assert_memory_equal(got.report.geometry, want.report.geometry, sizeof want.report.geometry);
+                fail_msg("%s, %ux%u, way %d, index %llu: the tensor differs", text, p->width,
+                         p->height, way, (unsigned long long)index);
+            assert_memory_equal(got.report.geometry, want.report.geometry,
+                                sizeof want.report.geometry);
             assert_int_equal(got.report.n_warnings, want.report.n_warnings);
             assert_int_equal(got.next_draw, want.next_draw);
         } else {
@@ -144,27 +151,23 @@ static void check_same(struct mr_plan_runner *runner, const struct mr_plan *plan
     free(want.out);
 }
 
-static const char *const texts[] = {"train:24",
-                                    "eval:40:32",
-                                    "random_crop(9:5,padding=2)+hflip",
-                                    "random_crop(99:50,padding=50,padding_mode=reflect)+hflip",
-                                    "random_crop(8,padding=40,fill=9:80:200)",
-                                    "random_crop(12,padding=40,padding_mode=symmetric)+vflip",
-                                    "random_crop(50,padding=30,padding_mode=edge)+resize(20)",
-                                    "train:24+vflip+rgb",
-                                    "random_resized_crop(24,interp=random)+hflip",
-                                    "random_resized_crop(20:30,scale=0.01:1,interp=lanczos)",
-                                    "resize(40,bicubic)+center_crop(32)",
-                                    "random_resized_crop(24,interp=nearest)+resize(30:9,box)",
-                                    "resize(30)+random_resized_crop(16)+hflip",
-                                    "center_crop(7)",
-                                    "center_crop(150)+vflip+resize(33:44)",
-                                    "random_resized_crop(5,scale=0.001:0.01)",
-                                    "random_crop(8,padding=40)", /* often shows nothing of the image */
-                                    "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
-                                    "train:24+equalize(1)+hflip+random_grayscale(0.5)",
-                                    "random_crop(60,padding=30)+autocontrast(1)+random_resized_crop(16)",
-                                    "random_crop(120:100)"}; /* larger than some images: damaged, both ways */
+static const char *const texts[] = {
+    "train:24", "eval:40:32", "random_crop(9:5,padding=2)+hflip",
+    "random_crop(99:50,padding=50,padding_mode=reflect)+hflip",
+    "random_crop(8,padding=40,fill=9:80:200)",
+    "random_crop(12,padding=40,padding_mode=symmetric)+vflip",
+    "random_crop(50,padding=30,padding_mode=edge)+resize(20)", "train:24+vflip+rgb",
+    "random_resized_crop(24,interp=random)+hflip",
+    "random_resized_crop(20:30,scale=0.01:1,interp=lanczos)", "resize(40,bicubic)+center_crop(32)",
+    "random_resized_crop(24,interp=nearest)+resize(30:9,box)",
+    "resize(30)+random_resized_crop(16)+hflip", "center_crop(7)",
+    "center_crop(150)+vflip+resize(33:44)", "random_resized_crop(5,scale=0.001:0.01)",
+    /* often shows nothing of the image */
+    "random_crop(8,padding=40)", "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
+    "train:24+equalize(1)+hflip+random_grayscale(0.5)",
+    "random_crop(60,padding=30)+autocontrast(1)+random_resized_crop(16)",
+    /* larger than some images: damaged, both ways */
+    "random_crop(120:100)"};
 #define N_TEXTS (sizeof texts / sizeof texts[0])
 
 static const uint8_t samplings[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}};
@@ -176,7 +179,8 @@ static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
     for (size_t t = 0; t < N_TEXTS; t++) {
         struct mr_plan plan;
         struct mr_plan_runner *runner;
-        assert_int_equal(plan_of(texts[t], t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC, &plan), MR_OK);
+        assert_int_equal(
+            plan_of(texts[t], t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC, &plan), MR_OK);
         assert_int_equal(mr_plan_runner_create(&plan, &zeros, t % 2, &runner, NULL), MR_OK);
         for (uint32_t i = 0; i < 20; i++) {
             struct mr_test_jpeg options = {.width = 8 + (uint32_t)reference_below(&random, 200),
@@ -186,7 +190,8 @@ static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
                                            .restart = i % 4 == 1 ? 2 : 0};
             options.colour = i % 7 == 6 ? MR_TEST_GREY : i % 9 == 8 ? MR_TEST_YCCK : MR_TEST_YCC;
             if (options.colour == MR_TEST_YCC)
-                memcpy(options.sampling, (uint8_t[3][2]){{samplings[i % 5][0], samplings[i % 5][1]}, {1, 1}, {1, 1}},
+                memcpy(options.sampling,
+                       (uint8_t[3][2]){{samplings[i % 5][0], samplings[i % 5][1]}, {1, 1}, {1, 1}},
                        6);
             struct picture p;
             make_picture(&p, &options);
@@ -209,16 +214,21 @@ static void exif_turns_packed_images_before_the_crop(void **state)
         assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
         for (uint32_t orientation = 1; orientation <= 8; orientation++) {
             struct picture p;
-            make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50, .orientation = orientation});
+            make_picture(
+                &p, &(struct mr_test_jpeg){.width = 90, .height = 50, .orientation = orientation});
             for (uint64_t index = 0; index < 6; index++)
                 check_same(runner, &plan, &p, index, false, exif[t]);
             struct mr_rng rng = start_draws(3, NULL);
             uint64_t offset, len;
-            assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
+            assert_int_equal(
+                mr_plan_runner_range(runner, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL),
+                MR_OK);
             if (t == 0 && orientation > 1)
                 assert_int_equal(len, p.ways[AS_DCT].image.len);
             assert_int_equal(p.ways[AS_MARKED].image.orientation, orientation);
-            assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_MARKED].image, &rng, &offset, &len, NULL), MR_OK);
+            assert_int_equal(
+                mr_plan_runner_range(runner, &p.ways[AS_MARKED].image, &rng, &offset, &len, NULL),
+                MR_OK);
             assert_int_equal(len == p.file.len, t == 0 && orientation > 1);
             free_picture(&p);
         }
@@ -244,7 +254,8 @@ static void a_crop_reads_a_part_of_the_sample_only(void **state)
     assert_int_equal(mr_plan_runner_range(runner, raw, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, 150 * 600);
     assert_int_equal(len, 20 * 600);
-    assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_FILE].image, &rng, &offset, &len, NULL), MR_OK);
+    assert_int_equal(
+        mr_plan_runner_range(runner, &p.ways[AS_FILE].image, &rng, &offset, &len, NULL), MR_OK);
     assert_int_equal(offset, 0);
     assert_int_equal(len, p.file.len);
     const struct mr_packed_image *marked = &p.ways[AS_MARKED].image;
@@ -268,7 +279,8 @@ static void a_window_beside_the_image_needs_no_bytes(void **state)
     for (uint64_t index = 0; index < 50; index++) {
         struct mr_rng rng = start_draws(index, NULL);
         uint64_t offset, len;
-        assert_int_equal(mr_plan_runner_range(runner, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
+        assert_int_equal(
+            mr_plan_runner_range(runner, &p.ways[AS_DCT].image, &rng, &offset, &len, NULL), MR_OK);
         n_empty += len == 0;
         check_same(runner, &plan, &p, index, false, "beside");
     }
@@ -283,7 +295,8 @@ static void pictures_that_are_no_jpegs_stay_files(void **state)
     struct mr_plan plan;
     struct mr_plan_runner *runner;
     struct packed_sample sample;
-    struct mr_test_image png = mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
+    struct mr_test_image png =
+        mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
     assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     packed_sample_file(&png, &sample);
@@ -323,27 +336,33 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     struct packed_sample *s = &p.ways[AS_DCT];
     s->image.n_rows--;
-    assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, &error),
+                     MR_ERR_DAMAGED);
     assert_string_equal(error.text, "the pack says 3 rows of MCUs; its size makes 4");
-    assert_int_equal(
-        mr_plan_runner_run_packed(runner, &s->image, s->bytes, s->image.len, 0, &rng, out, &report, &error),
-        MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_run_packed(runner, &s->image, s->bytes, s->image.len, 0, &rng,
+                                               out, &report, &error),
+                     MR_ERR_DAMAGED);
     s = &p.ways[AS_PIXELS];
-    assert_error(mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
-                 MR_ERR_DAMAGED, &error, "of the sample's pixels were not read");
+    assert_error(
+        mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
+        MR_ERR_DAMAGED, &error, "of the sample's pixels were not read");
     s = &p.ways[AS_DCT];
     s->image.n_rows++;
-    assert_error(mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
-                 MR_ERR_DAMAGED, &error, "of the pack's sample were not read as a whole");
+    assert_error(
+        mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
+        MR_ERR_DAMAGED, &error, "of the pack's sample were not read as a whole");
     check_same(runner, &plan,
-               &(struct picture){.file = p.file,
-                                 .ways = {p.ways[AS_FILE], p.ways[AS_PIXELS], p.ways[AS_DCT], p.ways[AS_MARKED]}},
+               &(struct picture){
+                   .file = p.file,
+                   .ways = {p.ways[AS_FILE], p.ways[AS_PIXELS], p.ways[AS_DCT], p.ways[AS_MARKED]}},
                1, false, "afterwards");
     mr_plan_runner_destroy(runner);
     struct mr_sample_kind kind = {.dtype = MR_F64, .ndim = 1, .shape = {4}, .data_bytes = 32};
-    assert_int_equal(mr_plan_compile(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW, &raw_plan, NULL), MR_OK);
+    assert_int_equal(mr_plan_compile(NULL, &kind, MR_DTYPE_DEFAULT, MR_NCHW, &raw_plan, NULL),
+                     MR_OK);
     assert_int_equal(mr_plan_runner_create(&raw_plan, &zeros, false, &runner, NULL), MR_OK);
-    assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, &error), MR_ERR_DAMAGED);
+    assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, &error),
+                     MR_ERR_DAMAGED);
     assert_string_equal(error.text, "sample is an encoded image, the dataset's samples are raw");
     mr_plan_runner_destroy(runner);
     free_picture(&p);
@@ -367,7 +386,8 @@ static void without_its_marks_a_marked_sample_is_a_file(void **state)
         if (stock)
             mr_plan_runner_use_stock_jpeg(runner);
         check_same(runner, &plan, &p, 0, false, "with marks");
-        assert_int_equal(mr_plan_runner_range(runner, &sample.image, &rng, &offset, &len, NULL), MR_OK);
+        assert_int_equal(mr_plan_runner_range(runner, &sample.image, &rng, &offset, &len, NULL),
+                         MR_OK);
         assert_int_equal(len == p.file.len, stock);
         sample.image.marks = NULL;
         struct result want = run_file(runner, &plan, &p, 0, false);
@@ -377,8 +397,8 @@ static void without_its_marks_a_marked_sample_is_a_file(void **state)
         uint8_t out[20 * 20 * 3];
         struct mr_plan_runner_report report;
         sample.image.marks = stock ? sample.marks : NULL;
-        assert_int_equal(mr_plan_runner_run_packed(runner, &sample.image, sample.bytes + 1, p.file.len - 1, 1, &rng,
-                                                   out, &report, &error),
+        assert_int_equal(mr_plan_runner_run_packed(runner, &sample.image, sample.bytes + 1,
+                                                   p.file.len - 1, 1, &rng, out, &report, &error),
                          MR_ERR_DAMAGED);
         assert_string_equal(error.text, "the JPEG was not read as a whole, and it has no marks");
         free(want.out);
@@ -410,9 +430,11 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
                 const struct packed_sample *s = &p.ways[way];
                 struct mr_rng rng = start_draws(index, NULL);
                 uint64_t offset, len;
-                assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, NULL), MR_OK);
-                assert_int_equal(mr_plan_runner_run_packed(runner, &s->image, s->bytes + offset, (size_t)len, offset,
-                                                           &rng, out, &report, NULL),
+                assert_int_equal(mr_plan_runner_range(runner, &s->image, &rng, &offset, &len, NULL),
+                                 MR_OK);
+                assert_int_equal(mr_plan_runner_run_packed(runner, &s->image, s->bytes + offset,
+                                                           (size_t)len, offset, &rng, out, &report,
+                                                           NULL),
                                  MR_OK);
             }
         }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the same torch stream, operations make of the same images the bytes that torchvision v1 and Pillow make. */
+/*
+ * From the same torch stream, operations make of the same images the bytes that torchvision v1 and
+ * Pillow make.
+ */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/kind_image.h"
 #include "transforms/geometry.h"
@@ -18,7 +21,8 @@
 #include <cmocka.h>
 
 /* As in tests/data/make_policies.py, which takes them in turn. */
-static const char *const kinds[] = {"flat", "gradient", "noise", "narrow", "saturated", "photograph", "nearly_flat"};
+static const char *const kinds[] = {"flat",      "gradient",   "noise",      "narrow",
+                                    "saturated", "photograph", "nearly_flat"};
 enum { N_KINDS = sizeof kinds / sizeof *kinds, MOST = 224 * 224 * 3 };
 
 struct album {
@@ -30,7 +34,8 @@ static void make_album(struct album *album)
     for (size_t kind = 0; kind < N_KINDS; kind++)
         for (size_t size = 0; size < KIND_IMAGE_SIZES; size++)
             for (size_t gray = 0; gray < 2; gray++)
-                album->images[kind][size][gray] = kind_image_make(kinds[kind], kind_image_sizes[size], gray ? 1 : 3);
+                album->images[kind][size][gray] =
+                    kind_image_make(kinds[kind], kind_image_sizes[size], gray ? 1 : 3);
 }
 
 static void free_album(struct album *album)
@@ -59,8 +64,9 @@ struct work {
 };
 
 /* The checksum goes on with the image after the calls of that seed. */
-static uint32_t add_image(uint32_t crc, const struct mr_plan *plan, uint32_t seed, const struct mr_image *from,
-                          const struct mr_kernel_ops *kernels, struct work *work)
+static uint32_t add_image(uint32_t crc, const struct mr_plan *plan, uint32_t seed,
+                          const struct mr_image *from, const struct mr_kernel_ops *kernels,
+                          struct work *work)
 {
     struct mr_mt19937 mt;
     struct mr_rng rng;
@@ -69,11 +75,13 @@ static uint32_t add_image(uint32_t crc, const struct mr_plan *plan, uint32_t see
     size_t len = image.stride * image.height;
     mr_mt19937_init(&mt, seed);
     mr_rng_init_torch(&rng, &mt);
-    assert_int_equal(mr_geometry_make(plan, image.width, image.height, &rng, &work->geometry, NULL), MR_OK);
+    assert_int_equal(mr_geometry_make(plan, image.width, image.height, &rng, &work->geometry, NULL),
+                     MR_OK);
     const struct mr_image_calls *calls = &work->geometry.calls;
     image.pixels = work->pixels[0];
     memcpy(image.pixels, from->pixels, len);
-    assert_ok(mr_image_call_run(calls->calls, calls->n, &image, work->pixels[1], kernels, &error), &error);
+    assert_ok(mr_image_call_run(calls->calls, calls->n, &image, work->pixels[1], kernels, &error),
+              &error);
     return (uint32_t)crc32(crc, image.pixels, (uInt)len);
 }
 
@@ -93,7 +101,8 @@ static void operations_give_the_bytes_of_torchvision(void **state)
         struct mr_plan plan = {0};
         compile_text(text, &plan);
         for (uint32_t seed = 0; seed < n_seeds; seed++)
-            crc = add_image(crc, &plan, seed, &album->images[seed % N_KINDS][seed % KIND_IMAGE_SIZES][seed % 5 == 4],
+            crc = add_image(crc, &plan, seed,
+                            &album->images[seed % N_KINDS][seed % KIND_IMAGE_SIZES][seed % 5 == 4],
                             *state, work);
         if (crc != (uint32_t)json_integer_value(json_object_get(one, "crc32")))
             fail_msg("%s: other bytes than torchvision's", text);
@@ -109,7 +118,8 @@ static int test_set(enum mr_cpu cpu)
 {
     const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(operations_give_the_bytes_of_torchvision, (void *)(uintptr_t)kernels),
+        cmocka_unit_test_prestate(operations_give_the_bytes_of_torchvision,
+                                  (void *)(uintptr_t)kernels),
     };
     if (!kernels) {
         print_message("skipped: %s is not there\n", mr_cpu_name(cpu));

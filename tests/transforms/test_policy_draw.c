@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What image operations draw from Philox: each frequency is that of torchvision's distribution. The seeds are fixed. */
+/*
+ * What image operations draw from Philox: each frequency is that of torchvision's distribution. The
+ * seeds are fixed.
+ */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
 #include "transforms/image_ops/image_call.h"
@@ -50,10 +53,12 @@ static void check_tally(const char *text, const struct tally *tally, uint32_t n_
     }
     assert_true(fabs(sum - 1.0) < 1e-9);
     if (n_possible > 1 && square > most_of(n_possible - 1))
-        fail_msg("%s: chi-square %.1f of %u classes is above %.1f", text, square, n_possible, most_of(n_possible - 1));
+        fail_msg("%s: chi-square %.1f of %u classes is above %.1f", text, square, n_possible,
+                 most_of(n_possible - 1));
 }
 
-static void check_draws(const char *text, struct tally *tally, classify *class_of, const void *context)
+static void check_draws(const char *text, struct tally *tally, classify *class_of,
+                        const void *context)
 {
     struct mr_plan plan = file_plan(text);
     struct mr_geometry *g = malloc(sizeof *g);
@@ -77,9 +82,10 @@ enum { N_CHANGES = 14, INVERT = 14, N_CLASSES_OF_CHANGE = 64 };
 static uint32_t change_of(const struct mr_image_call *call)
 {
     static const uint32_t changes[MR_N_CALL_KINDS] = {
-        [MR_CALL_ROTATE] = 5,    [MR_CALL_BRIGHTNESS] = 6, [MR_CALL_SATURATION] = 7, [MR_CALL_CONTRAST] = 8,
-        [MR_CALL_SHARPNESS] = 9, [MR_CALL_POSTERIZE] = 10, [MR_CALL_SOLARIZE] = 11,  [MR_CALL_AUTOCONTRAST] = 12,
-        [MR_CALL_EQUALIZE] = 13, [MR_CALL_INVERT] = INVERT};
+        [MR_CALL_ROTATE] = 5,     [MR_CALL_BRIGHTNESS] = 6,    [MR_CALL_SATURATION] = 7,
+        [MR_CALL_CONTRAST] = 8,   [MR_CALL_SHARPNESS] = 9,     [MR_CALL_POSTERIZE] = 10,
+        [MR_CALL_SOLARIZE] = 11,  [MR_CALL_AUTOCONTRAST] = 12, [MR_CALL_EQUALIZE] = 13,
+        [MR_CALL_INVERT] = INVERT};
     if (call->kind != MR_CALL_AFFINE)
         return changes[call->kind];
     if (isnan(call->args[10]))
@@ -149,13 +155,16 @@ static uint32_t class_of_bin(const struct mr_geometry *g, const void *context)
 {
     const enum mr_image_call_kind *kind = context;
     const struct mr_image_call *calls = g->calls.calls;
-    return g->calls.n && calls->kind == *kind ? 1 + (uint32_t)lround(fabs(strength_of(calls)) * 30.0) : 0;
+    return g->calls.n && calls->kind == *kind
+               ? 1 + (uint32_t)lround(fabs(strength_of(calls)) * 30.0)
+               : 0;
 }
 
 static void trivial_augment_has_every_magnitude_equally_often(void **state)
 {
     (void)state;
-    static const enum mr_image_call_kind kinds[] = {MR_CALL_ROTATE, MR_CALL_BRIGHTNESS, MR_CALL_SOLARIZE};
+    static const enum mr_image_call_kind kinds[] = {MR_CALL_ROTATE, MR_CALL_BRIGHTNESS,
+                                                    MR_CALL_SOLARIZE};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         struct tally tally = {.n = 32, .chances = {13 / 14.0}};
         for (int bin = 0; bin < 31; bin++)
@@ -164,7 +173,10 @@ static void trivial_augment_has_every_magnitude_equally_often(void **state)
     }
 }
 
-/* Two changes with their signs; Identity shows as a missing call, so the pairs with it are taken together. */
+/*
+ * Two changes with their signs; Identity shows as a missing call, so the pairs with it are taken
+ * together.
+ */
 static uint32_t class_of_pair(const struct mr_geometry *g, const void *context)
 {
     const struct mr_image_call *calls = g->calls.calls;
@@ -227,7 +239,8 @@ static void auto_augment_has_its_pairs_as_often_as_torchvision(void **state)
     json_object_foreach(json_object_get(root, "chances"), text, outcomes)
     {
         struct tally tally = {.n = (uint32_t)json_array_size(outcomes)};
-        json_array_foreach(outcomes, i, outcome) tally.chances[i] = json_number_value(json_array_get(outcome, 1));
+        json_array_foreach(outcomes, i, outcome) tally.chances[i] =
+            json_number_value(json_array_get(outcome, 1));
         check_draws(text, &tally, class_of_names, outcomes);
         n++;
     }
@@ -247,7 +260,10 @@ static uint32_t class_of_signs(const struct mr_geometry *g, const void *context)
 static void auto_augment_draws_both_signs(void **state)
 {
     (void)state;
-    /* Rotate and TranslateX 0.21, Sharpness twice 0.72, ShearY and TranslateY 0.35, and so on; Color 0 has no sign. */
+    /*
+     * Rotate and TranslateX 0.21, Sharpness twice 0.72, ShearY and TranslateY 0.35, and so on;
+     * Color 0 has no sign.
+     */
     const double pairs[] = {0.7 * 0.3, 0.8 * 0.9, 0.5 * 0.7, 0.4 * 0.6, 0.3 * 0.7,
                             0.6 * 0.6, 0.7 * 0.5, 0.4 * 0.2, 0.9 * 0.2, 0.9 * 0.7};
     double sum = 0.0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_crop with every padding mode: the draws and the bytes are torchvision's (tests/data/make_random_crops.py). */
+/*
+ * random_crop with every padding mode: the draws and the bytes are torchvision's
+ * (tests/data/make_random_crops.py).
+ */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/reference.h"
 #include "transforms/geometry.h"
@@ -39,8 +42,8 @@ static struct mr_plan plan_of(const char *text, const struct image *image)
 static void check_case(json_t *one)
 {
     int64_t seed = json_integer_value(json_array_get(one, 0));
-    struct image image =
-        image_synthetic(json_integer_value(json_array_get(one, 1)), json_integer_value(json_array_get(one, 2)));
+    struct image image = image_synthetic(json_integer_value(json_array_get(one, 1)),
+                                         json_integer_value(json_array_get(one, 2)));
     const char *text = json_string_value(json_array_get(one, 3));
     struct mr_plan plan = plan_of(text, &image);
     struct mr_plan_runner *runner;
@@ -54,12 +57,14 @@ static void check_case(json_t *one)
     mr_rng_init_torch(&rng, &mt);
     for (size_t i = 4; i < json_array_size(one); i++) {
         char crc[9];
-        if (mr_plan_runner_run(runner, image.pixels, plan.kind.data_bytes, false, &rng, out, &report, &error) != MR_OK)
+        if (mr_plan_runner_run(runner, image.pixels, plan.kind.data_bytes, false, &rng, out,
+                               &report, &error) != MR_OK)
             fail_msg("%s: %s", text, error.text);
         snprintf(crc, sizeof crc, "%08x", reference_crc(out, plan.out_bytes));
         if (strcmp(crc, json_string_value(json_array_get(one, i))) != 0)
-            fail_msg("%s of %lldx%lld, draw %zu: crc %s instead of %s", text, (long long)image.width,
-                     (long long)image.height, i - 4, crc, json_string_value(json_array_get(one, i)));
+            fail_msg("%s of %lldx%lld, draw %zu: crc %s instead of %s", text,
+                     (long long)image.width, (long long)image.height, i - 4, crc,
+                     json_string_value(json_array_get(one, i)));
     }
     mr_plan_runner_destroy(runner);
     free(out);
@@ -92,13 +97,16 @@ static void places_beyond_an_edge_are_numpys(void **state)
             bool inside = i >= 0 && i < n;
             assert_int_equal(mr_padding_place(MR_PADDING_REFLECT, n, i), reflected);
             assert_int_equal(mr_padding_place(MR_PADDING_SYMMETRIC, n, i), symmetric);
-            assert_int_equal(mr_padding_place(MR_PADDING_EDGE, n, i), inside ? i : i < 0 ? 0 : n - 1);
+            assert_int_equal(mr_padding_place(MR_PADDING_EDGE, n, i), inside  ? i
+                                                                      : i < 0 ? 0
+                                                                              : n - 1);
             assert_int_equal(mr_padding_place(MR_PADDING_CONSTANT, n, i), inside ? i : -1);
         }
     assert_int_equal(mr_padding_place(MR_PADDING_REFLECT, INT32_MAX, -65535), 65535);
 }
 
-static struct mr_geometry geometry_of(const char *text, int64_t width, int64_t height, uint64_t seed)
+static struct mr_geometry geometry_of(const char *text, int64_t width, int64_t height,
+                                      uint64_t seed)
 {
     struct image image = {.width = width, .height = height};
     struct mr_plan plan = plan_of(text, &image);
@@ -116,11 +124,13 @@ static void a_crop_takes_no_more_of_the_image_than_it_shows(void **state)
     (void)state;
     uint32_t n_inside = 0, n_mirrored = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {
-        struct mr_geometry g = geometry_of("random_crop(20,padding=30,padding_mode=reflect)+hflip", 100, 80, seed);
+        struct mr_geometry g =
+            geometry_of("random_crop(20,padding=30,padding_mode=reflect)+hflip", 100, 80, seed);
         struct mr_geometry zeros = geometry_of("random_crop(20,padding=30)+hflip", 100, 80, seed);
         const struct mr_stage *s = &g.stages[0];
         assert_int_equal(g.n_stages, 1);
-        assert_memory_equal(&s->window, &zeros.stages[0].window, sizeof s->window); /* the same draws */
+        /* the same draws */
+        assert_memory_equal(&s->window, &zeros.stages[0].window, sizeof s->window);
         assert_int_equal(s->hflip, zeros.stages[0].hflip);
         assert_memory_equal(&g.crop, &zeros.crop, sizeof g.crop);
         assert_true(s->need.x >= 0 && s->need.x + s->need.width <= 100);
@@ -137,7 +147,8 @@ static void a_crop_takes_no_more_of_the_image_than_it_shows(void **state)
 static void a_constant_of_zero_is_a_window_that_sticks_out(void **state)
 {
     (void)state;
-    struct mr_geometry g = geometry_of("random_crop(40,padding=8,fill=0,padding_mode=constant)+hflip", 32, 32, 1);
+    struct mr_geometry g =
+        geometry_of("random_crop(40,padding=8,fill=0,padding_mode=constant)+hflip", 32, 32, 1);
     assert_int_equal(g.n_stages, 1);
     assert_false(g.stages[0].is_padded);
     assert_true(g.stages[0].live.width <= 32);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resampling is Pillow's, bit for bit: golden checksums, and a slow reference over random stages. */
+/*
+ * Resampling is Pillow's, bit for bit: golden checksums, and a slow reference over random stages.
+ */
 #include "tests/transforms/reference.h"
 #include "transforms/resample.h"
 #include "transforms/transform.h"
@@ -16,14 +18,19 @@
 static void set_need(struct mr_stage *s)
 {
     int64_t left, right, top, bottom;
-    mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width, &left, &right);
-    mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height, &top, &bottom);
+    mr_axis_span(s->interpolation, s->source.width, s->resized_width, s->live.x, s->live.width,
+                 &left, &right);
+    mr_axis_span(s->interpolation, s->source.height, s->resized_height, s->live.y, s->live.height,
+                 &top, &bottom);
     s->need = (struct mr_box){s->source.x + left, s->source.y + top, right - left, bottom - top};
 }
 
-/* Run a stage; rows are handed over in groups of 1 to 5 out of memory that is overwritten afterwards. */
-static struct image run_stage(struct mr_resample *resample, const struct mr_stage *stage, const struct image *image,
-                              uint64_t *random)
+/*
+ * Run a stage; rows are handed over in groups of 1 to 5 out of memory that is overwritten
+ * afterwards.
+ */
+static struct image run_stage(struct mr_resample *resample, const struct mr_stage *stage,
+                              const struct image *image, uint64_t *random)
 {
     struct image out = image_make(stage->window.width, stage->window.height, image->channels);
     size_t out_len = (size_t)(out.width * out.height * out.channels);
@@ -35,7 +42,8 @@ static struct image run_stage(struct mr_resample *resample, const struct mr_stag
                                       .channels = (uint32_t)out.channels,
                                       .dtype = MR_U8,
                                       .layout = MR_NHWC};
-    assert_int_equal(mr_resample_begin(resample, stage, (uint32_t)image->channels, &writer, NULL), MR_OK);
+    assert_int_equal(mr_resample_begin(resample, stage, (uint32_t)image->channels, &writer, NULL),
+                     MR_OK);
     size_t row_len = (size_t)(stage->need.width * image->channels);
     for (int64_t y = 0; y < stage->need.height;) {
         const uint8_t *rows[5];
@@ -43,7 +51,9 @@ static struct image run_stage(struct mr_resample *resample, const struct mr_stag
         uint32_t n = 0, most = 1 + (uint32_t)reference_below(random, 5);
         for (; n < most && y < stage->need.height; n++, y++) {
             copies[n] = malloc(row_len);
-            memcpy(copies[n], image->pixels + ((stage->need.y + y) * image->width + stage->need.x) * image->channels,
+            memcpy(copies[n],
+                   image->pixels +
+                       ((stage->need.y + y) * image->width + stage->need.x) * image->channels,
                    row_len);
             rows[n] = copies[n];
         }
@@ -83,7 +93,8 @@ static void golden_resizes_hold(void **state)
         struct mr_stage stage = {.source = {edge[0], edge[1], edge[2] - edge[0], edge[3] - edge[1]},
                                  .resized_width = json_field(one, "out_w"),
                                  .resized_height = json_field(one, "out_h")};
-        stage.window = stage.live = (struct mr_box){0, 0, stage.resized_width, stage.resized_height};
+        stage.window = stage.live =
+            (struct mr_box){0, 0, stage.resized_width, stage.resized_height};
         set_need(&stage);
         struct image image = image_synthetic(json_field(one, "in_w"), json_field(one, "in_h"));
         struct image out = run_stage(&resample, &stage, &image, &random);
@@ -117,14 +128,16 @@ static void golden_center_crops_hold(void **state)
             struct mr_geometry g;
             struct mr_rng rng;
             mr_rng_init(&rng, 0, 0, 0);
-            assert_int_equal(mr_geometry_make(&plan, (uint32_t)image.width, (uint32_t)image.height, &rng, &g, NULL),
+            assert_int_equal(mr_geometry_make(&plan, (uint32_t)image.width, (uint32_t)image.height,
+                                              &rng, &g, NULL),
                              MR_OK);
             assert_int_equal(g.n_stages, 1);
             assert_int_equal(g.stages[0].resized_width, json_field(one, "resized_w"));
             assert_int_equal(g.stages[0].resized_height, json_field(one, "resized_h"));
             struct image out = run_stage(&resample, &g.stages[0], &image, &random);
-            assert_int_equal(reference_crc(out.pixels, (size_t)(3 * out.width * out.height)),
-                             crc_field(one, plan.n_ops == 1 ? "crc32_resized" : "crc32_center_crop_224"));
+            assert_int_equal(
+                reference_crc(out.pixels, (size_t)(3 * out.width * out.height)),
+                crc_field(one, plan.n_ops == 1 ? "crc32_resized" : "crc32_center_crop_224"));
             image_free(&out);
         }
         image_free(&image);
@@ -134,7 +147,8 @@ static void golden_center_crops_hold(void **state)
     json_decref(root);
 }
 
-static uint32_t crc_of_resize(struct mr_resample *resample, const struct mr_stage *stage, struct image image)
+static uint32_t crc_of_resize(struct mr_resample *resample, const struct mr_stage *stage,
+                              struct image image)
 {
     uint64_t random = 1;
     struct image out = run_stage(resample, stage, &image, &random);
@@ -153,7 +167,8 @@ static void golden_filters_hold(void **state)
     struct mr_resample resample = {.kernels = *state};
     for (int f = 0; f < MR_N_FILTERS; f++) {
         size_t i, n = 0;
-        json_array_foreach((rows = json_object_get(json_object_get(root, "filters"), mr_transform_interpolations[f])),
+        json_array_foreach((rows = json_object_get(json_object_get(root, "filters"),
+                                                   mr_transform_interpolations[f])),
                            i, row)
         {
             int64_t size[4];
@@ -170,12 +185,13 @@ static void golden_filters_hold(void **state)
             image_fill(&noise, 0);
             struct image images[2] = {image_synthetic(size[0], size[1]), noise};
             for (size_t k = 0; k < 2; k++, n++) {
-                uint32_t want = (uint32_t)strtoul(json_string_value(json_array_get(row, 4 + k)), NULL, 16);
+                uint32_t want =
+                    (uint32_t)strtoul(json_string_value(json_array_get(row, 4 + k)), NULL, 16);
                 uint32_t crc = crc_of_resize(&resample, &stage, images[k]);
                 if (crc != want)
                     fail_msg("%s, %lldx%lld to %lldx%lld, image %zu: %08x, Pillow has %08x",
-                             mr_transform_interpolations[f], (long long)size[0], (long long)size[1], (long long)size[2],
-                             (long long)size[3], k, crc, want);
+                             mr_transform_interpolations[f], (long long)size[0], (long long)size[1],
+                             (long long)size[2], (long long)size[3], k, crc, want);
             }
         }
         assert_true(n >= 100);
@@ -214,10 +230,11 @@ static struct mr_stage pick_stage(uint64_t *random, int64_t width, int64_t heigh
     if (reference_below(random, 2)) {
         pick_part(random, s.resized_width, &s.live.x, &s.live.width);
         pick_part(random, s.resized_height, &s.live.y, &s.live.height);
-        int64_t left = (int64_t)reference_below(random, 4), top = (int64_t)reference_below(random, 4);
-        s.window =
-            (struct mr_box){s.live.x - left, s.live.y - top, s.live.width + left + (int64_t)reference_below(random, 4),
-                            s.live.height + top + (int64_t)reference_below(random, 4)};
+        int64_t left = (int64_t)reference_below(random, 4),
+                top = (int64_t)reference_below(random, 4);
+        s.window = (struct mr_box){s.live.x - left, s.live.y - top,
+                                   s.live.width + left + (int64_t)reference_below(random, 4),
+                                   s.live.height + top + (int64_t)reference_below(random, 4)};
     }
     set_need(&s);
     return s;
@@ -231,7 +248,8 @@ static struct image slow_stage(const struct mr_stage *s, const struct image *ima
     reference_crop(&out, s->source.x, s->source.y, s->source.width, s->source.height);
     reference_resize(&out, s->resized_width, s->resized_height, s->interpolation);
     reference_crop(&out, s->live.x, s->live.y, s->live.width, s->live.height);
-    reference_crop(&out, s->window.x - s->live.x, s->window.y - s->live.y, s->window.width, s->window.height);
+    reference_crop(&out, s->window.x - s->live.x, s->window.y - s->live.y, s->window.width,
+                   s->window.height);
     if (s->hflip)
         reference_hflip(&out);
     if (s->vflip)
@@ -244,16 +262,18 @@ static void random_stages_equal_the_slow_reference(void **state)
     uint64_t random = reference_seed();
     struct mr_resample resample = {.kernels = *state};
     for (int i = 0; i < 700; i++) {
-        struct image image = image_make(pick_size(&random), pick_size(&random), reference_below(&random, 3) ? 3 : 1);
+        struct image image =
+            image_make(pick_size(&random), pick_size(&random), reference_below(&random, 3) ? 3 : 1);
         image_fill(&image, reference_random(&random));
         struct mr_stage stage = pick_stage(&random, image.width, image.height);
         struct image fast = run_stage(&resample, &stage, &image, &random);
         struct image slow = slow_stage(&stage, &image);
         if (!image_equal(&fast, &slow))
-            fail_msg("case %d: interpolation %d, source %lldx%lld to %lldx%lld, %d channels, flips %d %d", i,
-                     stage.interpolation, (long long)stage.source.width, (long long)stage.source.height,
-                     (long long)stage.resized_width, (long long)stage.resized_height, image.channels, stage.hflip,
-                     stage.vflip);
+            fail_msg("case %d: interpolation %d, source %lldx%lld to %lldx%lld, %d channels, flips "
+                     "%d %d",
+                     i, stage.interpolation, (long long)stage.source.width,
+                     (long long)stage.source.height, (long long)stage.resized_width,
+                     (long long)stage.resized_height, image.channels, stage.hflip, stage.vflip);
         image_free(&image);
         image_free(&fast);
         image_free(&slow);

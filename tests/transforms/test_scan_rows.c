@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a scan decoded in turn, against the same rows decoded one by one in plain C: the same blocks, and something
- * is odd in one of them where it is in the other. With every set of loops.
+ * Rows of a scan decoded in turn, against the same rows decoded one by one in plain C: the same
+ * blocks, and something is odd in one of them where it is in the other. With every set of loops.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,8 +99,8 @@ static bool enter(void *state, struct mr_jpeg_scan *scan, uint32_t row)
     const uint8_t *end = file->image.bytes + file->image.len;
     if (file->places[row].at >= end)
         return false;
-    mr_jpeg_scan_start_at(scan, scan == &single ? &mr_kernels_c : kernels, &file->codes.mcu, &file->places[row], end,
-                          file->restart);
+    mr_jpeg_scan_start_at(scan, scan == &single ? &mr_kernels_c : kernels, &file->codes.mcu,
+                          &file->places[row], end, file->restart);
     return true;
 }
 
@@ -120,7 +120,8 @@ static bool take_row(struct file *file, uint32_t row, const int16_t (*want)[64])
         int16_t(*blocks)[64] = mr_scan_rows_take(&rows, row, at, n, room);
         if (!blocks)
             return false;
-        if (want && memcmp(blocks, want + (size_t)at * n_blocks, (size_t)n * n_blocks * sizeof want[0]) != 0)
+        if (want && memcmp(blocks, want + (size_t)at * n_blocks,
+                           (size_t)n * n_blocks * sizeof want[0]) != 0)
             fail_msg("row %u from MCU %u: blocks differ", row, at);
     }
     return true;
@@ -129,8 +130,11 @@ static bool take_row(struct file *file, uint32_t row, const int16_t (*want)[64])
 /* Rows first to last both ways; returns whether they were good. */
 static bool check_rows(struct file *file, uint32_t first, uint32_t last)
 {
-    const struct mr_scan_rows_crop crop = {
-        .first_row = first, .last_row = last, .n_mcus = file->n_mcus, .enter = enter, .state = file};
+    const struct mr_scan_rows_crop crop = {.first_row = first,
+                                           .last_row = last,
+                                           .n_mcus = file->n_mcus,
+                                           .enter = enter,
+                                           .state = file};
     size_t n_blocks = (size_t)file->n_mcus * file->codes.mcu.n_blocks;
     int16_t(*want)[64] = malloc(n_blocks * sizeof want[0]);
     assert_non_null(want);
@@ -170,8 +174,10 @@ static void check_crops(struct file *file)
 
 static void check_layouts(void)
 {
-    static const uint8_t layouts[][3][2] = {
-        {{1, 1}, {1, 1}, {1, 1}}, {{2, 2}, {1, 1}, {1, 1}}, {{2, 1}, {1, 1}, {1, 1}}, {{1, 4}, {1, 1}, {1, 1}}};
+    static const uint8_t layouts[][3][2] = {{{1, 1}, {1, 1}, {1, 1}},
+                                            {{2, 2}, {1, 1}, {1, 1}},
+                                            {{2, 1}, {1, 1}, {1, 1}},
+                                            {{1, 4}, {1, 1}, {1, 1}}};
     for (uint32_t i = 0; i < 24; i++) {
         struct mr_test_jpeg options = {
             .width = 70 + 20 * i, .height = 130, .seed = i, .restart = i % 8, .optimised = i % 2};
@@ -196,7 +202,8 @@ static void rows_in_turn_have_the_blocks_of_rows_by_themselves(void **state)
 static void check_written(void)
 {
     for (uint32_t i = 0; i < 36; i++) {
-        struct mr_test_scan options = {.width = 300 - i, .height = 90, .seed = i + 1, .code = i % 3};
+        struct mr_test_scan options = {
+            .width = 300 - i, .height = 90, .seed = i + 1, .code = i % 3};
         options.n_components = i / 3 % 3 == 0 ? 1 : i / 3 % 3 == 1 ? 3 : 4;
         options.restart = i % 5;
         options.dc_only = i % 11 == 10;
@@ -219,7 +226,8 @@ static void check_wide(void)
         uint32_t width, n_ahead;
     } wide[] = {{3600, 3}, {3680, 2}, {5440, 2}, {5500, 0}};
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
-        struct mr_test_scan options = {.width = wide[i].width, .height = 40, .n_components = 3, .seed = 1};
+        struct mr_test_scan options = {
+            .width = wide[i].width, .height = 40, .n_components = 3, .seed = 1};
         struct file *file = open_file(mr_test_scan(&options), 0, 0);
         assert_true(file->image.len > (size_t)file->n_rows * MR_JPEG_SCAN_WINDOW);
         assert_true(check_rows(file, 0, file->n_rows - 1));
@@ -239,7 +247,8 @@ static void check_damage(void)
 {
     uint32_t n_good = 0, n_odd = 0, random = 1;
     for (uint32_t i = 0; i < 4; i++) {
-        struct mr_test_jpeg options = {.width = 200, .height = 100, .seed = i, .restart = i % 2 ? 5 : 0};
+        struct mr_test_jpeg options = {
+            .width = 200, .height = 100, .seed = i, .restart = i % 2 ? 5 : 0};
         struct file *file = open_file(mr_test_jpeg(&options), 2, 9);
         size_t whole = file->image.len;
         for (uint32_t k = 0; k < 60; k++) {

@@ -52,11 +52,13 @@ static void f16_is_the_nearest_half(void **state)
     (void)state;
     uint64_t random = reference_seed();
     for (int i = 0; i < 300000; i++) {
-        float value = ldexpf((float)(int32_t)reference_random(&random), (int)reference_below(&random, 52) - 60);
+        float value = ldexpf((float)(int32_t)reference_random(&random),
+                             (int)reference_below(&random, 52) - 60);
         if (i < 0x7c00)
             value = (float)((half_value((uint32_t)i) + half_value((uint32_t)i + 1)) / 2); /* ties */
         if (fabsf(value) < 131000.0f && mr_tensor_write_f16(value) != nearest_half(value))
-            fail_msg("%a: %04x instead of %04x", (double)value, mr_tensor_write_f16(value), nearest_half(value));
+            fail_msg("%a: %04x instead of %04x", (double)value, mr_tensor_write_f16(value),
+                     nearest_half(value));
     }
     assert_int_equal(mr_tensor_write_f16(65519.0f), 0x7bff);
     assert_int_equal(mr_tensor_write_f16(65520.0f), 0x7c00);
@@ -80,10 +82,13 @@ static void bf16_is_the_nearest_one(void **state)
         float below, above;
         memcpy(&below, &low, sizeof below);
         memcpy(&above, &high, sizeof above);
-        double to_below = fabs((double)value - (double)below), to_above = fabs((double)above - (double)value);
-        uint32_t best = to_above < to_below || (to_above == to_below && (low >> 16) % 2) ? high : low;
+        double to_below = fabs((double)value - (double)below),
+               to_above = fabs((double)above - (double)value);
+        uint32_t best =
+            to_above < to_below || (to_above == to_below && (low >> 16) % 2) ? high : low;
         if (mr_tensor_write_bf16(value) != best >> 16)
-            fail_msg("%a: %04x instead of %04x", (double)value, mr_tensor_write_bf16(value), best >> 16);
+            fail_msg("%a: %04x instead of %04x", (double)value, mr_tensor_write_bf16(value),
+                     best >> 16);
     }
     assert_int_equal(mr_tensor_write_bf16(INFINITY), 0x7f80);
     assert_int_equal(mr_tensor_write_bf16(NAN) & 0x7fc0, 0x7fc0);
@@ -95,7 +100,8 @@ static void tables_are_fma_for_all_values(void **state)
     struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
     mr_tensor_write_tables(&plan, mean, deviation, 3, MR_EXACT_NONE);
     for (int c = 0; c < 3; c++) {
-        float scale = (float)(1.0 / (255.0 * deviation[c])), bias = (float)(-mean[c] / deviation[c]);
+        float scale = (float)(1.0 / (255.0 * deviation[c])),
+              bias = (float)(-mean[c] / deviation[c]);
         assert_int_equal(bits_of(plan.scale[c]), bits_of(scale));
         assert_int_equal(bits_of(plan.bias[c]), bits_of(bias));
         for (int x = 0; x < 256; x++) {
@@ -145,11 +151,14 @@ static void exact_tables_of_v2_multiply_by_the_reciprocal(void **state)
 static void quotients_of_common_means_need_no_table(void **state)
 {
     (void)state;
-    const double means[][3] = {{0.485, 0.456, 0.406}, {0.4914, 0.4822, 0.4465}, {0.5, 0.5, 0.5}, {0, 0, 0}};
-    const double deviations[][3] = {{0.229, 0.224, 0.225}, {0.2470, 0.2435, 0.2616}, {0.5, 0.5, 0.5}, {1, 1, 1}};
+    const double means[][3] = {
+        {0.485, 0.456, 0.406}, {0.4914, 0.4822, 0.4465}, {0.5, 0.5, 0.5}, {0, 0, 0}};
+    const double deviations[][3] = {
+        {0.229, 0.224, 0.225}, {0.2470, 0.2435, 0.2616}, {0.5, 0.5, 0.5}, {1, 1, 1}};
     for (int i = 0; i < 8; i++) {
         struct mr_plan plan = {.channels = 3, .dtype = MR_F32};
-        mr_tensor_write_tables(&plan, means[i / 2], deviations[i / 2], 3, i % 2 ? MR_EXACT_V1 : MR_EXACT_V2);
+        mr_tensor_write_tables(&plan, means[i / 2], deviations[i / 2], 3,
+                               i % 2 ? MR_EXACT_V1 : MR_EXACT_V2);
         assert_true(plan.quotients.usable);
     }
     struct mr_plan plan = {.channels = 1, .dtype = MR_F32};
@@ -196,19 +205,23 @@ static void check_tensor(const struct mr_plan *plan, const struct image *image, 
     for (int64_t y = 0; y < image->height; y++)
         for (int64_t x = 0; x < image->width; x++)
             for (uint32_t c = 0; c < n; c++) {
-                size_t at = plan->layout == MR_NHWC ? ((size_t)(y * image->width + x)) * n + c
-                                                    : (size_t)((c * image->height + y) * image->width + x);
+                size_t at = plan->layout == MR_NHWC
+                                ? ((size_t)(y * image->width + x)) * n + c
+                                : (size_t)((c * image->height + y) * image->width + x);
                 uint32_t bits = 0;
                 memcpy(&bits, out + at * size, size);
-                uint32_t want = expected_value(plan, image->pixels[(size_t)(y * image->width + x) * n + c], c);
+                uint32_t want =
+                    expected_value(plan, image->pixels[(size_t)(y * image->width + x) * n + c], c);
                 if (bits != want)
-                    fail_msg("%s, layout %d, pixel %d,%d,%u: %x instead of %x", mr_dtype_name(plan->dtype),
-                             plan->layout, (int)x, (int)y, c, bits, want);
+                    fail_msg("%s, layout %d, pixel %d,%d,%u: %x instead of %x",
+                             mr_dtype_name(plan->dtype), plan->layout, (int)x, (int)y, c, bits,
+                             want);
             }
 }
 
 static void check_write(const struct mr_kernel_ops *kernels, struct mr_plan *plan,
-                        const struct mr_tensor_write_half *half, const struct image *image, bool by_table)
+                        const struct mr_tensor_write_half *half, const struct image *image,
+                        bool by_table)
 {
     uint32_t width = (uint32_t)image->width, height = (uint32_t)image->height, n = plan->channels;
     size_t len = (size_t)width * height * n * mr_dtype_size(plan->dtype);
@@ -227,7 +240,8 @@ static void check_write(const struct mr_kernel_ops *kernels, struct mr_plan *pla
                                       .bias = plan->bias,
                                       .row = row};
     for (uint32_t y = 0; y < height; y++) {
-        memcpy(mr_tensor_write_target(&writer, y), image->pixels + (size_t)y * width * n, (size_t)width * n);
+        memcpy(mr_tensor_write_target(&writer, y), image->pixels + (size_t)y * width * n,
+               (size_t)width * n);
         mr_tensor_write_commit(&writer, y);
     }
     assert_int_equal(out[len], 0xa5);
@@ -241,7 +255,8 @@ static void every_dtype_and_layout_gets_every_value(void **state)
     (void)state;
     const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
     for (int i = 0; i < 16; i++) {
-        struct mr_plan plan = {.channels = i & 1 ? 3 : 1, .dtype = dtypes[i / 4], .layout = i & 2 ? MR_NCHW : MR_NHWC};
+        struct mr_plan plan = {
+            .channels = i & 1 ? 3 : 1, .dtype = dtypes[i / 4], .layout = i & 2 ? MR_NCHW : MR_NHWC};
         struct mr_tensor_write_half half;
         mr_tensor_write_tables(&plan, mean, deviation, plan.channels, MR_EXACT_NONE);
         mr_tensor_write_half_init(&half, &plan);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles: what goes in comes out, by every set of loops that this machine has and for any of the blocks; and whatever a
- * tile's bytes are, nothing beyond its memory is touched and all sets say the same of it. The layout itself is held by
- * bytes written down here.
+ * Tiles: what goes in comes out, by every set of loops that this machine has and for any of the
+ * blocks; and whatever a tile's bytes are, nothing beyond its memory is touched and all sets say
+ * the same of it. The layout itself is held by bytes written down here.
  */
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
@@ -39,7 +39,8 @@ static void free_bench(struct bench *bench)
 }
 
 /* With `slack` in each byte behind it. */
-static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, size_t len, int slack)
+static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, size_t len,
+                               int slack)
 {
     uint8_t *at = bench->bytes.at + MR_TILE_MAX_BYTES - len;
     memcpy(at, tile, len);
@@ -48,8 +49,9 @@ static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, s
 }
 
 /* The blocks lie at the end of the room; NULL where the tile is none. */
-static block *expand_tile(const struct bench *bench, const struct mr_kernel_ops *kernels, const uint8_t *tile,
-                          size_t len, uint32_t n_blocks, uint32_t first, uint32_t last)
+static block *expand_tile(const struct bench *bench, const struct mr_kernel_ops *kernels,
+                          const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first,
+                          uint32_t last)
 {
     block *out = (block *)(void *)bench->room.at + N_BLOCKS - (last - first);
     if (last - first < N_BLOCKS)
@@ -68,7 +70,10 @@ static int16_t draw_between(uint64_t *random, int32_t low, int32_t high)
     return (int16_t)(low + (int32_t)reference_below(random, (uint64_t)(high - low + 1)));
 }
 
-/* Like a photograph's: ever fewer and smaller ones. Neighbours in natural order do for those of the zigzag. */
+/*
+ * Like a photograph's: ever fewer and smaller ones. Neighbours in natural order do for those of the
+ * zigzag.
+ */
 static void fill_natural(block b, uint64_t *random)
 {
     uint64_t end = reference_below(random, 16);
@@ -94,7 +99,8 @@ static void fill_block(block b, uint64_t *random, uint64_t kind)
         for (uint64_t n = reference_below(random, 4); n; n--)
             b[reference_below(random, 64)] = draw_between(random, -9, 9);
     } else if (kind == 14) { /* extremes */
-        static const int16_t extremes[] = {-32768, -32767, 32767, -129, -128, 127, 128, -1024, 1023, -1025, 1024, 0};
+        static const int16_t extremes[] = {-32768, -32767, 32767, -129,  -128, 127,
+                                           128,    -1024,  1023,  -1025, 1024, 0};
         for (uint32_t i = 0; i < 64; i++)
             b[i] = extremes[reference_below(random, 12)];
     } else { /* the last one alone */
@@ -117,15 +123,16 @@ static size_t encode_blocks(const block *blocks, uint32_t n_blocks, uint8_t *til
 }
 
 /* Of both, the first one is block `first`. */
-static void same_blocks(block *got, const block *want, uint32_t n_blocks, uint32_t first, uint32_t last)
+static void same_blocks(block *got, const block *want, uint32_t n_blocks, uint32_t first,
+                        uint32_t last)
 {
     if (!got)
         fail_msg("blocks %u to %u of %u: not a tile", first, last, n_blocks);
     for (uint32_t k = first; k < last; k++)
         for (uint32_t i = 0; i < 64; i++)
             if (got[k - first][i] != want[k - first][i])
-                fail_msg("blocks %u to %u of %u: block %u, coefficient %u is %d instead of %d", first, last, n_blocks,
-                         k, i, got[k - first][i], want[k - first][i]);
+                fail_msg("blocks %u to %u of %u: block %u, coefficient %u is %d instead of %d",
+                         first, last, n_blocks, k, i, got[k - first][i], want[k - first][i]);
 }
 
 /* ---- What goes in comes out ---- */
@@ -144,8 +151,8 @@ static void any_blocks_of_a_tile_are_those_that_went_in(void **state)
         const uint8_t *tile = lay_tile(&bench, bytes, len, 0);
         for (uint32_t first = 0; first < n; first++)
             for (uint32_t last = first; last <= n; last++)
-                same_blocks(expand_tile(&bench, kernels, tile, len, n, first, last), (const block *)blocks + first, n,
-                            first, last);
+                same_blocks(expand_tile(&bench, kernels, tile, len, n, first, last),
+                            (const block *)blocks + first, n, first, last);
     }
     free_bench(&bench);
 }
@@ -162,7 +169,8 @@ static void tiles_of_every_kind_come_back(void **state)
         fill_blocks(blocks, n, &random);
         size_t len = encode_blocks((const block *)blocks, n, bytes);
         const uint8_t *tile = lay_tile(&bench, bytes, len, (int)reference_below(&random, 256));
-        same_blocks(expand_tile(&bench, kernels, tile, len, n, 0, n), (const block *)blocks, n, 0, n);
+        same_blocks(expand_tile(&bench, kernels, tile, len, n, 0, n), (const block *)blocks, n, 0,
+                    n);
     }
     free_bench(&bench);
 }
@@ -178,7 +186,8 @@ static void nothing_before_a_tile_is_read(void **state)
         block blocks[N_BLOCKS];
         fill_blocks(blocks, n, &random);
         size_t len = encode_blocks((const block *)blocks, n, front.at);
-        same_blocks(expand_tile(&bench, kernels, front.at, len, n, 0, n), (const block *)blocks, n, 0, n);
+        same_blocks(expand_tile(&bench, kernels, front.at, len, n, 0, n), (const block *)blocks, n,
+                    0, n);
     }
     guarded_free(&front);
     free_bench(&bench);
@@ -194,7 +203,9 @@ static void damage_bytes(uint8_t *bytes, size_t *len, uint64_t *random)
         for (size_t i = 0; i < *len; i++)
             bytes[i] = (uint8_t)reference_random(random);
         break;
-    case 2: /* the first numbers */ bytes[reference_below(random, 4)] = (uint8_t)reference_random(random); break;
+    case 2: /* the first numbers */
+        bytes[reference_below(random, 4)] = (uint8_t)reference_random(random);
+        break;
     case 3: /* longer, with anything */
         for (uint64_t n = reference_below(random, 40); n && *len < MR_TILE_MAX_BYTES; n--)
             bytes[(*len)++] = (uint8_t)reference_random(random);
@@ -207,11 +218,12 @@ static void damage_bytes(uint8_t *bytes, size_t *len, uint64_t *random)
 }
 
 /* Whether it is a tile. */
-static bool compare_damaged(const struct bench *bench, const struct mr_kernel_ops *kernels, const uint8_t *bytes,
-                            size_t len, uint32_t n, uint64_t *random)
+static bool compare_damaged(const struct bench *bench, const struct mr_kernel_ops *kernels,
+                            const uint8_t *bytes, size_t len, uint32_t n, uint64_t *random)
 {
     block plain[N_BLOCKS];
-    uint32_t first = (uint32_t)reference_below(random, n), last = first + (uint32_t)reference_below(random, n - first);
+    uint32_t first = (uint32_t)reference_below(random, n),
+             last = first + (uint32_t)reference_below(random, n - first);
     const uint8_t *tile = lay_tile(bench, bytes, len, (int)reference_below(random, 256));
     block *out = expand_tile(bench, &mr_kernels_c, tile, len, n, first, last);
     bool valid = out != NULL;
@@ -221,7 +233,8 @@ static bool compare_damaged(const struct bench *bench, const struct mr_kernel_op
     out = expand_tile(bench, kernels, tile, len, n, first, last);
     if (valid)
         same_blocks(out, (const block *)plain, n, first, last);
-    if (valid != (out != NULL) || valid != (expand_tile(bench, kernels, tile, len, n, 0, n) != NULL))
+    if (valid != (out != NULL) ||
+        valid != (expand_tile(bench, kernels, tile, len, n, 0, n) != NULL))
         fail_msg("blocks %u to %u of %u in %zu bytes: is it a tile or not?", first, last, n, len);
     return valid;
 }
@@ -243,7 +256,8 @@ static void damage_is_the_same_to_every_set(void **state)
         n_valid += valid;
         n_invalid += !valid;
     }
-    assert_in_range(n_valid, 1000, 29000); /* flipped bits of values and coefficients that are another value now */
+    /* flipped bits of values and coefficients that are another value now */
+    assert_in_range(n_valid, 1000, 29000);
     assert_in_range(n_invalid, 1000, 29000);
     free_bench(&bench);
 }
@@ -260,7 +274,8 @@ static void no_other_length_is_a_tile(void **state)
         fill_blocks(blocks, n, &random);
         size_t len = encode_blocks((const block *)blocks, n, bytes);
         for (size_t cut = 0; cut < len + 9 && cut <= MR_TILE_MAX_BYTES; cut++)
-            if ((expand_tile(&bench, kernels, lay_tile(&bench, bytes, cut, 0), cut, n, 0, n) != NULL) != (cut == len))
+            if ((expand_tile(&bench, kernels, lay_tile(&bench, bytes, cut, 0), cut, n, 0, n) !=
+                 NULL) != (cut == len))
                 fail_msg("%zu bytes of a tile of %zu", cut, len);
     }
     free_bench(&bench);
@@ -268,7 +283,10 @@ static void no_other_length_is_a_tile(void **state)
 
 /* ---- The layout ---- */
 
-/* DC 5 and -1024 + 1024 = 0; ACs 3, -7, 8, 1 of the first block in zigzag order 1, 2, 10, 63; a patch of each kind. */
+/*
+ * DC 5 and -1024 + 1024 = 0; ACs 3, -7, 8, 1 of the first block in zigzag order 1, 2, 10, 63; a
+ * patch of each kind.
+ */
 static void fill_written_down(block blocks[2])
 {
     memset(blocks, 0, 2 * sizeof(block));
@@ -284,7 +302,8 @@ static void fill_written_down(block blocks[2])
 
 static const uint8_t dct_bytes[] = {
     20,   0,    2,    0,                             /* escapes, patches */
-    0x05, 0x44, 0,    0x0c,                          /* headers: 1029 and 8 bytes, 1024 and 1 byte */
+    0x05, 0x44, 0,    0x0c,                          /* headers: 1029 and 8 bytes, 1024 and 1
+                                                        byte */
     0x03, 0x02, 0,    0,    0,  0, 0,    0x40, 0x08, /* masks */
     0x1b, 0x90, 0x80,                                /* 3, -7; escape, 1; escape, nothing */
     8,    0x80,                                      /* escapes */
@@ -309,7 +328,8 @@ static bool is_tile_with(const struct mr_kernel_ops *kernels, size_t at, uint8_t
     struct bench bench = make_bench();
     memcpy(bytes, dct_bytes, len);
     bytes[at] = value;
-    bool valid = expand_tile(&bench, kernels, lay_tile(&bench, bytes, len, 0), len, 2, 0, 2) != NULL;
+    bool valid =
+        expand_tile(&bench, kernels, lay_tile(&bench, bytes, len, 0), len, 2, 0, 2) != NULL;
     free_bench(&bench);
     return valid;
 }
@@ -318,7 +338,8 @@ static void what_does_not_add_up_is_no_tile(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
     assert_true(is_tile_with(kernels, 0, 20));
-    assert_false(is_tile_with(kernels, 0, 19));    /* an escape more than nibbles say, a pair too few */
+    /* an escape more than nibbles say, a pair too few */
+    assert_false(is_tile_with(kernels, 0, 19));
     assert_false(is_tile_with(kernels, 0, 21));    /* a pair too many */
     assert_false(is_tile_with(kernels, 1, 1));     /* escapes behind the end */
     assert_false(is_tile_with(kernels, 2, 1));     /* an escape too many */
@@ -362,7 +383,8 @@ static void the_longest_tile_is_as_long_as_promised(void **state)
             blocks[k][i] = -1025;
         blocks[k][63] = -8;
     }
-    assert_int_equal(mr_tile_encode_dct((const block *)blocks, N_BLOCKS, tile.at), MR_TILE_MAX_BYTES);
+    assert_int_equal(mr_tile_encode_dct((const block *)blocks, N_BLOCKS, tile.at),
+                     MR_TILE_MAX_BYTES);
     guarded_free(&tile);
 }
 

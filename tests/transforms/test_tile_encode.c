@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every set of loops makes the same tile of the same blocks, byte for byte, and writes nothing beyond the longest one.
- * What those bytes are is test_tile.c's affair.
+ * Every set of loops makes the same tile of the same blocks, byte for byte, and writes nothing
+ * beyond the longest one. What those bytes are is test_tile.c's affair.
  */
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
@@ -19,7 +19,8 @@ typedef int16_t block[64];
 
 static int16_t draw_value(uint64_t *random, uint64_t kind)
 {
-    static const int16_t edges[] = {-32768, 32767, -129, -128, 127, 128, -9, -8, -7, 7, 8, 9, -1, 1, 0, 0};
+    static const int16_t edges[] = {-32768, 32767, -129, -128, 127, 128, -9, -8,
+                                    -7,     7,     8,    9,    -1,  1,   0,  0};
     static const int32_t limits[] = {0, 1, 7, 9, 127, 200, 32767};
     if (kind == 7)
         return edges[reference_below(random, 16)];
@@ -40,7 +41,8 @@ static void fill_block(block b, uint64_t *random, uint64_t kind)
         b[0] = edges[reference_below(random, 8)];
 }
 
-static void check_sets(const block *blocks, uint32_t n_blocks, struct guarded *out, struct guarded *expected)
+static void check_sets(const block *blocks, uint32_t n_blocks, struct guarded *out,
+                       struct guarded *expected)
 {
     size_t len = mr_kernels_find(MR_CPU_C)->encode_dct(blocks, n_blocks, expected->at);
     assert_in_range(len, 1, MR_TILE_MAX_BYTES);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timm's policies: the same bytes for the same magnitudes, and draws as often as timm's. tests/data/make_timm.py. */
+/*
+ * timm's policies: the same bytes for the same magnitudes, and draws as often as timm's.
+ * tests/data/make_timm.py.
+ */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/file_plan.h"
 #include "tests/transforms/kind_image.h"
@@ -46,8 +49,9 @@ static uint32_t find_op(const char *name)
 }
 
 /* The image's pixels stay; two buffers of MOST bytes are changed. */
-static uint32_t add_image(uint32_t crc, const struct mr_timm_choice *choice, const struct mr_image *from,
-                          const struct mr_kernel_ops *kernels, uint8_t *buffers)
+static uint32_t add_image(uint32_t crc, const struct mr_timm_choice *choice,
+                          const struct mr_image *from, const struct mr_kernel_ops *kernels,
+                          uint8_t *buffers)
 {
     static const double mean[3] = {124, 116, 104};
     struct mr_image image = *from;
@@ -60,7 +64,8 @@ static uint32_t add_image(uint32_t crc, const struct mr_timm_choice *choice, con
     assert_int_equal(calls->n, 1);
     image.pixels = buffers;
     memcpy(buffers, from->pixels, len);
-    assert_ok(mr_image_call_run(calls->calls, calls->n, &image, buffers + MOST, kernels, &error), &error);
+    assert_ok(mr_image_call_run(calls->calls, calls->n, &image, buffers + MOST, kernels, &error),
+              &error);
     free(calls);
     return (uint32_t)crc32(crc, image.pixels, (uInt)len);
 }
@@ -81,13 +86,15 @@ static void operations_give_the_bytes_of_pillow(void **state)
             const char *name = json_string_value(json_object_get(row, "op"));
             const struct mr_timm_choice choice = {.op = find_op(name),
                                                   .magnitude = number_of(row, "magnitude"),
-                                                  .negates = json_is_true(json_object_get(row, "negates")),
+                                                  .negates =
+                                                      json_is_true(json_object_get(row, "negates")),
                                                   .filter = number_of(row, "filter"),
                                                   .part = number_of(row, "part")};
             uint32_t crc = 0;
             for (size_t size = 0; size < KIND_IMAGE_SIZES; size++)
                 crc = add_image(crc, &choice, &images[size], *state, buffers);
-            if (crc != (uint32_t)json_integer_value(json_array_get(json_object_get(row, "crc32"), k)))
+            if (crc !=
+                (uint32_t)json_integer_value(json_array_get(json_object_get(row, "crc32"), k)))
                 fail_msg("%s %g%s, filter %g, of the images \"%s\" differs", name, choice.magnitude,
                          choice.negates ? " negated" : "", choice.filter, json_string_value(kind));
         }
@@ -138,7 +145,8 @@ static double step_of(const struct mr_image_call *call)
     case MR_CALL_POSTERIZE: return 1.0;
     case MR_CALL_SOLARIZE: return 32.0;
     case MR_CALL_SOLARIZE_ADD: return 16.0;
-    case MR_CALL_PIL_AFFINE: return find_coefficient(call) % 2 && find_coefficient(call) != 5 ? 0.05 : 5.0;
+    case MR_CALL_PIL_AFFINE:
+        return find_coefficient(call) % 2 && find_coefficient(call) != 5 ? 0.05 : 5.0;
     default: return 0.2;
     }
 }
@@ -153,7 +161,8 @@ static void describe_first(const struct mr_image_calls *calls, char *text, size_
         return;
     }
     name_call(call, name);
-    double value = call->args[call->kind == MR_CALL_PIL_AFFINE ? find_coefficient(call) : 0], step = step_of(call);
+    double value = call->args[call->kind == MR_CALL_PIL_AFFINE ? find_coefficient(call) : 0],
+           step = step_of(call);
     if (warps)
         snprintf(filter, sizeof filter, "%.0f", call->args[call->kind == MR_CALL_ROTATE ? 1 : 6]);
     snprintf(text, size, "%s:%.0f:%s", name, step > 0.0 ? floor(value / step) : 0.0, filter);
@@ -182,7 +191,8 @@ static void draw_outcomes(const char *policy, const char *question, struct outco
         uint32_t k = 0;
         mr_rng_init(&rng, 3, 1, i);
         assert_int_equal(mr_geometry_make(&plan, SIDE, SIDE, &rng, g, NULL), MR_OK);
-        (strcmp(question, "first") == 0 ? describe_first : describe_all)(&g->calls, answer, sizeof answer);
+        (strcmp(question, "first") == 0 ? describe_first : describe_all)(&g->calls, answer,
+                                                                         sizeof answer);
         while (k + 1 < outcomes->n && strcmp(outcomes->names[k], answer) != 0)
             k++;
         outcomes->counts[k]++;
@@ -191,7 +201,8 @@ static void draw_outcomes(const char *policy, const char *question, struct outco
 }
 
 /* Two samples of one distribution: the 99.9th percentile of chi-square by Wilson and Hilferty. */
-static void compare_outcomes(const char *policy, const char *question, const struct outcomes *outcomes, double n)
+static void compare_outcomes(const char *policy, const char *question,
+                             const struct outcomes *outcomes, double n)
 {
     double square = 0.0, mine = sqrt(n / N_DRAWS), theirs = sqrt(N_DRAWS / n), degrees = -1.0;
     for (uint32_t i = 0; i < outcomes->n; i++) {
@@ -202,10 +213,11 @@ static void compare_outcomes(const char *policy, const char *question, const str
         degrees += 1.0;
     }
     double part = 2.0 / (9.0 * degrees), most = degrees * pow(1.0 - part + 3.09 * sqrt(part), 3.0);
-    print_message("%s, %s: chi-square %.1f of %.0f classes\n", policy, question, square, degrees + 1.0);
+    print_message("%s, %s: chi-square %.1f of %.0f classes\n", policy, question, square,
+                  degrees + 1.0);
     if (square > most)
-        fail_msg("%s, %s: chi-square %.1f of %.0f classes is above %.1f", policy, question, square, degrees + 1.0,
-                 most);
+        fail_msg("%s, %s: chi-square %.1f of %.0f classes is above %.1f", policy, question, square,
+                 degrees + 1.0, most);
 }
 
 static void policies_draw_as_often_as_timm(void **state)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recipes by name stand for their long texts, with the sizes that are given, and errors name the place of the name. */
+/*
+ * Recipes by name stand for their long texts, with the sizes that are given, and errors name the
+ * place of the name.
+ */
 #include "tests/support/assert_words.h"
 #include "transforms/plan_compile.h"
 #include "transforms/text/transform_recipe.h"
@@ -14,16 +17,18 @@
 #define IMAGENET "+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
 #define WIDE(interp) "+trivial_augment_wide(31,interp=" interp ",fill=0)"
 #define SCALE ",scale=0.08:1,ratio=0.75:1.3333333333333333"
-#define DINO_COLOURS                                                                                                   \
-    "+hflip(0.5)+random_apply(color_jitter(0.6:1.4,0.6:1.4,0.8:1.2,-0.1:0.1),0.8)+random_grayscale(0.2)"
+#define DINO_COLOURS                                                                               \
+    "+hflip(0.5)+random_apply(color_jitter(0.6:1.4,0.6:1.4,0.8:1.2,-0.1:0.1),0.8)+random_"         \
+    "grayscale(0.2)"
 #define SIMCLR_RANGE "0.19999999999999996:1.8"
-#define SIMCLR_COLOURS                                                                                                 \
-    "+hflip(0.5)+random_apply(color_jitter(" SIMCLR_RANGE "," SIMCLR_RANGE "," SIMCLR_RANGE                            \
+#define SIMCLR_COLOURS                                                                             \
+    "+hflip(0.5)+random_apply(color_jitter(" SIMCLR_RANGE "," SIMCLR_RANGE "," SIMCLR_RANGE        \
     ",-0.2:0.2),0.8)+random_grayscale(0.2)"
-#define DINO(size, scale)                                                                                              \
-    "random_resized_crop(" size ",scale=" scale ",ratio=0.75:1.3333333333333333,interp=bicubic)" DINO_COLOURS
-#define TIMM(size, magnitude)                                                                                          \
-    "random_resized_crop(" size SCALE ",interp=random)+hflip(0.5)"                                                     \
+#define DINO(size, scale)                                                                          \
+    "random_resized_crop(" size ",scale=" scale                                                    \
+    ",ratio=0.75:1.3333333333333333,interp=bicubic)" DINO_COLOURS
+#define TIMM(size, magnitude)                                                                      \
+    "random_resized_crop(" size SCALE ",interp=random)+hflip(0.5)"                                 \
     "+timm(\"rand-m" magnitude "-mstd0.5-inc1\",interp=random,fill=124:116:104)" IMAGENET
 
 static const struct {
@@ -33,18 +38,22 @@ static const struct {
     {"resnet50_v1_eval", "resize(256)+center_crop(224)" IMAGENET},
     {"resnet50_v2", "random_resized_crop(176" SCALE ")+hflip(0.5)" WIDE("bilinear") IMAGENET},
     {"resnet50_v2_eval", "resize(232)+center_crop(224)" IMAGENET},
-    {"vit_b_16", "random_resized_crop(224" SCALE ")+hflip(0.5)+rand_augment(2,9,31,interp=bilinear,fill=0)" IMAGENET},
+    {"vit_b_16", "random_resized_crop(224" SCALE
+                 ")+hflip(0.5)+rand_augment(2,9,31,interp=bilinear,fill=0)" IMAGENET},
     {"vit_b_16_eval", "resize(256)+center_crop(224)" IMAGENET},
-    {"swin_t", "random_resized_crop(224" SCALE ",interp=bicubic)+hflip(0.5)" WIDE("bicubic") IMAGENET},
+    {"swin_t",
+     "random_resized_crop(224" SCALE ",interp=bicubic)+hflip(0.5)" WIDE("bicubic") IMAGENET},
     {"swin_t_eval", "resize(232,interp=bicubic)+center_crop(224)" IMAGENET},
     {"convnext_tiny", "random_resized_crop(176" SCALE ")+hflip(0.5)" WIDE("bilinear") IMAGENET},
     {"convnext_tiny_eval", "resize(236)+center_crop(224)" IMAGENET},
-    {"simclr",
-     "random_resized_crop(224" SCALE ")" SIMCLR_COLOURS "+random_apply(gaussian_blur(23,0.1:2),0.5)" IMAGENET},
+    {"simclr", "random_resized_crop(224" SCALE ")" SIMCLR_COLOURS
+               "+random_apply(gaussian_blur(23,0.1:2),0.5)" IMAGENET},
     {"dino_global1", DINO("224", "0.4:1") "+pil_gaussian_blur(0.1:2)" IMAGENET},
-    {"dino_global2", DINO("224", "0.4:1") "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET},
+    {"dino_global2",
+     DINO("224", "0.4:1") "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET},
     {"dino_local", DINO("96", "0.05:0.4") "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET},
-    {"timm_train", "random_resized_crop(224" SCALE ")+hflip(0.5)+color_jitter(0.6:1.4,0.6:1.4,0.6:1.4,0:0)" IMAGENET},
+    {"timm_train", "random_resized_crop(224" SCALE
+                   ")+hflip(0.5)+color_jitter(0.6:1.4,0.6:1.4,0.6:1.4,0:0)" IMAGENET},
     {"timm_eval", "resize(256)+center_crop(224)" IMAGENET},
     {"timm_a1", TIMM("224", "7")},
     {"timm_a1_eval", "resize(235,interp=bicubic)+center_crop(224)" IMAGENET},
@@ -52,9 +61,10 @@ static const struct {
     {"timm_a2_eval", "resize(235,interp=bicubic)+center_crop(224)" IMAGENET},
     {"timm_a3", TIMM("160", "6")},
     {"timm_a3_eval", "resize(235,interp=bicubic)+center_crop(224)" IMAGENET},
-    {"deit3", "resize(224,interp=bicubic)+random_crop(224,padding=4,padding_mode=reflect)+hflip(0.5)"
-              "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))"
-              "+color_jitter(0.7:1.3,0.7:1.3,0.7:1.3,0:0)" IMAGENET},
+    {"deit3",
+     "resize(224,interp=bicubic)+random_crop(224,padding=4,padding_mode=reflect)+hflip(0.5)"
+     "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))"
+     "+color_jitter(0.7:1.3,0.7:1.3,0.7:1.3,0:0)" IMAGENET},
     {"deit3_eval", "resize(224,interp=bicubic)+center_crop(224)" IMAGENET},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
@@ -91,7 +101,8 @@ static void sizes_take_the_place_of_the_recipe_s_own(void **state)
     expect_long_form("resnet50_v2:224", wide);
     expect_long_form(" ResNet50_V2( 224 )", wide);
     expect_long_form("resnet50_v2()", recipes[2].want);
-    expect_long_form("resnet50_v1(128:96)", "random_resized_crop(128:96" SCALE ")+hflip(0.5)" IMAGENET);
+    expect_long_form("resnet50_v1(128:96)",
+                     "random_resized_crop(128:96" SCALE ")+hflip(0.5)" IMAGENET);
     expect_long_form("swin_t_eval:256:192", "resize(256,interp=bicubic)+center_crop(192)" IMAGENET);
     expect_long_form("vit_b_16_eval(384:384)", "resize(384)+center_crop(384)" IMAGENET);
     /* A blur of SimCLR's is a tenth of the height. */
@@ -120,7 +131,8 @@ static void every_recipe_can_be_compiled_for_photographs(void **state)
             struct mr_plan plan;
             mr_error error;
             if (mr_transform_parse(recipes[i].text, &transform, &error) != MR_OK ||
-                mr_plan_compile(transform, &files, k ? MR_F32 : MR_U8, MR_NCHW, &plan, &error) != MR_OK)
+                mr_plan_compile(transform, &files, k ? MR_F32 : MR_U8, MR_NCHW, &plan, &error) !=
+                    MR_OK)
                 fail_msg("%s: %s", recipes[i].text, error.text);
             assert_true(plan.out_known);
             assert_int_equal(plan.out_height, mr_transform_recipes[i].size);
@@ -154,7 +166,8 @@ static void errors_name_the_place(void **state)
         mr_transform *transform;
         mr_error error;
         char start[120];
-        snprintf(start, sizeof start, "transform \"%s\", character %d: ", cases[i].text, cases[i].place);
+        snprintf(start, sizeof start, "transform \"%s\", character %d: ", cases[i].text,
+                 cases[i].place);
         assert_int_equal(mr_transform_parse(cases[i].text, &transform, &error), MR_ERR_INVALID);
         assert_null(transform);
         if (strncmp(error.text, start, strlen(start)) != 0 || !strstr(error.text, cases[i].words))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses the command line of bench and tune.
- * Invariant: the loader keeps pointers into the list of devices, so the struct must not move between parsing and
- * measuring.
+ * Invariant: the loader keeps pointers into the list of devices, so the struct must not move
+ * between parsing and measuring.
  */
 #include "tools/measure/bench_args.h"
 
@@ -52,14 +52,18 @@ static void parse_device(struct argp_state *state, const char *value)
 
 static const struct mr_arg list[] = {
     {.help = "Measuring:", .group = -1},
-    {"seconds", "S", "Time to measure for each number of workers, after the first batch (default: bench 5, tune 2)",
+    {"seconds", "S",
+     "Time to measure for each number of workers, after the first batch (default: bench 5, tune 2)",
      MR_ARG_CALL(parse_seconds)},
-    {"step", "MS", "Hold each batch for this many milliseconds, as a training step would (default 0)",
+    {"step", "MS",
+     "Hold each batch for this many milliseconds, as a training step would (default 0)",
      MR_ARG_CALL(parse_step)},
-    {"json", "FILE", "Also write the results as JSON; - is stdout, and the table then goes to stderr",
+    {"json", "FILE",
+     "Also write the results as JSON; - is stdout, and the table then goes to stderr",
      MR_ARG_TEXT(struct mr_bench_args, json)},
     {"device", "NAME[,NAME...]",
-     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several names split each "
+     "Where batches arrive: host, cuda:N, cuda:local, auto, host:N (stands for a device); several "
+     "names split each "
      "batch (default host)",
      MR_ARG_CALL(parse_device)},
     {"buffers", "N", "Batches on a device at the same time, 2 to 64 (default 3)",
@@ -93,7 +97,8 @@ const struct argp *mr_bench_args_argp(void)
 {
     static struct argp_child children[] = {{NULL, 0, NULL, 0}, {0}};
     static struct argp_option options[sizeof list / sizeof *list];
-    static const struct argp argp = {.options = options, .parser = parse_option, .children = children};
+    static const struct argp argp = {
+        .options = options, .parser = parse_option, .children = children};
 
     mr_arg_list_options(list, options);
     children[0].argp = mr_loader_args_argp();

@@ -10,7 +10,8 @@
 /* Whether this build can write JSON; prints a message when not. */
 bool mr_bench_json_check(void);
 /* Write everything as one object. False after a message. */
-bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta, const struct mr_bench_row *rows,
-                         size_t n, const struct mr_tune_answer *answer);
+bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta,
+                         const struct mr_bench_row *rows, size_t n,
+                         const struct mr_tune_answer *answer);
 
 #endif

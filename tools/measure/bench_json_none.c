@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `--json` of bench and tune in a build without jansson: the command fails before anything is measured. */
+/*
+ * `--json` of bench and tune in a build without jansson: the command fails before anything is
+ * measured.
+ */
 #include "tools/measure/bench_json.h"
 
 #include "tools/say.h"
@@ -10,8 +13,9 @@ bool mr_bench_json_check(void)
     return false;
 }
 
-bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta, const struct mr_bench_row *rows,
-                         size_t n, const struct mr_tune_answer *answer)
+bool mr_bench_json_store(struct mr_outlet *outlet, const struct mr_bench_meta *meta,
+                         const struct mr_bench_row *rows, size_t n,
+                         const struct mr_tune_answer *answer)
 {
     (void)outlet;
     (void)meta;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs gnuplot as a child: the script goes to its stdin, the picture to a temporary file. Titles come from the user
- * (quotes, control characters, gnuplot's own markup), so they are escaped. A gnuplot that dies early closes the pipe,
- * which must not end this program: mr_interrupt_catch() ignores SIGPIPE, and the child gets the default back.
+ * Runs gnuplot as a child: the script goes to its stdin, the picture to a temporary file. Titles
+ * come from the user (quotes, control characters, gnuplot's own markup), so they are escaped. A
+ * gnuplot that dies early closes the pipe, which must not end this program: mr_interrupt_catch()
+ * ignores SIGPIPE, and the child gets the default back.
  */
 #include "tools/measure/bench_plot.h"
 
@@ -22,7 +23,10 @@
 
 extern char **environ;
 
-/* Start `gnuplot -`, or `gnuplot --version` without output when input is negative. Returns 0 or an errno. */
+/*
+ * Start `gnuplot -`, or `gnuplot --version` without output when input is negative. Returns 0 or an
+ * errno.
+ */
 static int spawn_gnuplot(int input, pid_t *pid_out)
 {
     static char name[] = "gnuplot", version[] = "--version", dash[] = "-";
@@ -43,11 +47,13 @@ static int spawn_gnuplot(int input, pid_t *pid_out)
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     if (input < 0)
-        failure = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        failure =
+            posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     else
         failure = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (failure == 0)
-        failure = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        failure =
+            posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     if (failure == 0)
         failure = posix_spawnp(pid_out, name, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
@@ -73,8 +79,8 @@ bool mr_bench_plot_check(void)
 
     if (failure == 0 && wait_for(pid))
         return true;
-    mr_say_error("--plot: gnuplot cannot be run%s%s; install the Debian package gnuplot-nox", failure ? ": " : "",
-                 failure ? strerror(failure) : "");
+    mr_say_error("--plot: gnuplot cannot be run%s%s; install the Debian package gnuplot-nox",
+                 failure ? ": " : "", failure ? strerror(failure) : "");
     return false;
 }
 
@@ -100,15 +106,15 @@ static void put_titles(FILE *script, const struct mr_bench_meta *meta)
     bool data_cut = len > 50, transform_cut = strlen(meta->transform) > 50;
     if (asprintf(&title, "%s%s, %.50s%s, %s, %s, batch %" PRIu32, data_cut ? "..." : "",
                  data_cut ? data + len - 50 : data, meta->transform, transform_cut ? "..." : "",
-                 mr_dtype_name(meta->options.dtype), meta->options.layout == MR_NHWC ? "nhwc" : "nchw",
-                 meta->options.batch_size) < 0)
+                 mr_dtype_name(meta->options.dtype),
+                 meta->options.layout == MR_NHWC ? "nhwc" : "nchw", meta->options.batch_size) < 0)
         title = NULL;
     fprintf(script, "set label 1 ");
     put_quoted(script, title != NULL ? title : data);
     fprintf(script, " at graph 0.5, 1.045 center noenhanced\n");
     free(title);
-    if (asprintf(&title, "worker processes (0: decoded by the caller); %" PRIu32 " CPUs, %s", meta->n_cpus,
-                 meta->cpu_model) < 0)
+    if (asprintf(&title, "worker processes (0: decoded by the caller); %" PRIu32 " CPUs, %s",
+                 meta->n_cpus, meta->cpu_model) < 0)
         title = NULL;
     fprintf(script, "set xlabel ");
     put_quoted(script, title != NULL ? title : "worker processes");
@@ -124,18 +130,20 @@ static void put_script(FILE *script, const char *output, const struct mr_bench_m
     put_quoted(script, output);
     fprintf(script, "\nset title 'millrace bench: images per second against workers' offset 0,1\n");
     put_titles(script, meta);
-    fprintf(script, "set ylabel 'images per second'\nset yrange [0:*]\nset offsets 0.1, 0.1, graph 0.12, 0\n"
-                    "set xtics nomirror\nset ytics nomirror\nset grid ytics\nset border 3\nunset key\n"
-                    "set style fill solid 0.85\nset boxwidth 0.5\n$rows << END\n");
+    fprintf(
+        script,
+        "set ylabel 'images per second'\nset yrange [0:*]\nset offsets 0.1, 0.1, graph 0.12, 0\n"
+        "set xtics nomirror\nset ytics nomirror\nset grid ytics\nset border 3\nunset key\n"
+        "set style fill solid 0.85\nset boxwidth 0.5\n$rows << END\n");
     for (size_t i = 0; i < n; i++)
-        fprintf(script, "%zu %" PRIu32 " %.6g \"%.0f (%.2f x)\"\n", i, rows[i].workers, rows[i].img_s, rows[i].img_s,
-                rows[i].ratio);
+        fprintf(script, "%zu %" PRIu32 " %.6g \"%.0f (%.2f x)\"\n", i, rows[i].workers,
+                rows[i].img_s, rows[i].img_s, rows[i].ratio);
     fprintf(script, "END\nplot $rows using 1:3:xtic(2) with boxes linecolor rgb '#3b6ea5', "
                     "$rows using 1:3:4 with labels offset 0,0.8\n");
 }
 
-static char *make_script(const char *output, const struct mr_bench_meta *meta, const struct mr_bench_row *rows,
-                         size_t n)
+static char *make_script(const char *output, const struct mr_bench_meta *meta,
+                         const struct mr_bench_row *rows, size_t n)
 {
     char *text = NULL;
     size_t len;
@@ -177,7 +185,8 @@ static bool feed_gnuplot(const char *script)
     return wait_for(pid);
 }
 
-bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n)
+bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta,
+                         const struct mr_bench_row *rows, size_t n)
 {
     struct mr_temporary_file picture;
     struct stat info;
@@ -185,7 +194,8 @@ bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta, con
     if (!mr_temporary_file_open_named(&picture, path))
         return false;
     char *script = make_script(picture.temporary, meta, rows, n);
-    bool good = script != NULL && feed_gnuplot(script) && stat(picture.temporary, &info) == 0 && info.st_size > 0;
+    bool good = script != NULL && feed_gnuplot(script) && stat(picture.temporary, &info) == 0 &&
+                info.st_size > 0;
     free(script);
     if (!good)
         mr_say_error("%s: gnuplot drew no picture", path);

@@ -8,6 +8,7 @@
 /* Whether gnuplot is there; prints a message that names the package when not. */
 bool mr_bench_plot_check(void);
 /* Draw into a temporary file, then rename it. False after a message. */
-bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta, const struct mr_bench_row *rows, size_t n);
+bool mr_bench_plot_store(const char *path, const struct mr_bench_meta *meta,
+                         const struct mr_bench_row *rows, size_t n);
 
 #endif

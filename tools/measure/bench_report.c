@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the table of `millrace bench` and describes the machine. The CPUs that are counted are those that this process
- * may use, not those of the machine.
+ * Prints the table of `millrace bench` and describes the machine. The CPUs that are counted are
+ * those that this process may use, not those of the machine.
  */
 #include "tools/measure/bench_report.h"
 
@@ -115,22 +115,25 @@ bool mr_bench_report_head(const struct mr_bench_meta *meta)
 {
     bool on_host = strcmp(meta->device, "host") == 0;
 
-    printf("%s: %" PRId64 " samples, %s, %s, %s, batch %" PRIu32 "%s%s\n", meta->data, meta->n_samples, meta->transform,
-           mr_dtype_name(meta->options.dtype), meta->options.layout == MR_NHWC ? "nhwc" : "nchw",
-           meta->options.batch_size, on_host ? "" : ", on ", on_host ? "" : meta->device);
-    printf("%" PRIu32 " CPUs, %s, Linux %s, millrace %s\n\n", meta->n_cpus, meta->cpu_model, meta->kernel,
-           mr_version());
-    printf("workers     img/s  ratio  cpu s/1000  gap p50 ms  gap p99 ms  first s   PSS MB  failed  verdict\n");
+    printf("%s: %" PRId64 " samples, %s, %s, %s, batch %" PRIu32 "%s%s\n", meta->data,
+           meta->n_samples, meta->transform, mr_dtype_name(meta->options.dtype),
+           meta->options.layout == MR_NHWC ? "nhwc" : "nchw", meta->options.batch_size,
+           on_host ? "" : ", on ", on_host ? "" : meta->device);
+    printf("%" PRIu32 " CPUs, %s, Linux %s, millrace %s\n\n", meta->n_cpus, meta->cpu_model,
+           meta->kernel, mr_version());
+    printf("workers     img/s  ratio  cpu s/1000  gap p50 ms  gap p99 ms  first s   PSS MB  failed "
+           " verdict\n");
     return flush_table();
 }
 
 bool mr_bench_report_row(const struct mr_bench_row *row)
 {
-    printf("%7" PRIu32 " %9.1f %6.2f %11.3f %11.2f %11.2f %8.3f %8.1f %7" PRIu64 "  %s\n", row->workers, row->img_s,
-           row->ratio, row->cpu_s_per_1000, row->p50_gap_ms, row->p99_gap_ms, row->first_batch_s, row->peak_pss_mb,
-           row->n_failed, row->verdict);
+    printf("%7" PRIu32 " %9.1f %6.2f %11.3f %11.2f %11.2f %8.3f %8.1f %7" PRIu64 "  %s\n",
+           row->workers, row->img_s, row->ratio, row->cpu_s_per_1000, row->p50_gap_ms,
+           row->p99_gap_ms, row->first_batch_s, row->peak_pss_mb, row->n_failed, row->verdict);
     if (row->h2d_gb_s > 0)
-        printf("        copies %.1f GB/s, %.0f %% of the batches were there when they were asked for\n", row->h2d_gb_s,
-               100 * row->ready_share);
+        printf("        copies %.1f GB/s, %.0f %% of the batches were there when they were asked "
+               "for\n",
+               row->h2d_gb_s, 100 * row->ready_share);
     return flush_table();
 }

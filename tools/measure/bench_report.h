@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `millrace bench` and `millrace tune` measured: what all rows have in common, and the table. */
+/*
+ * What `millrace bench` and `millrace tune` measured: what all rows have in common, and the table.
+ */
 #ifndef TOOLS_BENCH_REPORT_H
 #define TOOLS_BENCH_REPORT_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures one row. The clock runs from the return of the first batch to the return of the last, and the CPU seconds
- * are of the same time.
- * Invariant: what the benchmark itself does between batches (progress, memory) is subtracted or rare; otherwise it
- * would be measured too.
+ * Measures one row. The clock runs from the return of the first batch to the return of the last,
+ * and the CPU seconds are of the same time.
+ * Invariant: what the benchmark itself does between batches (progress, memory) is subtracted or
+ * rare; otherwise it would be measured too.
  */
 #include "tools/measure/bench_row.h"
 
@@ -68,11 +68,14 @@ static void draw_progress(void *user)
         return;
     double seconds = mr_progress_now() - run->begin_s;
     if (row->first_batch_s == 0)
-        mr_progress_draw(run->progress, "%" PRIu32 " workers: waiting for the first batch", row->workers);
+        mr_progress_draw(run->progress, "%" PRIu32 " workers: waiting for the first batch",
+                         row->workers);
     else
-        mr_progress_draw(run->progress, "%" PRIu32 " workers: %.0f img/s, %" PRIu64 " batches, %.1f s", row->workers,
-                         run->last_s > run->begin_s ? (double)row->n_images / (run->last_s - run->begin_s) : 0.0,
-                         row->n_batches, seconds);
+        mr_progress_draw(
+            run->progress, "%" PRIu32 " workers: %.0f img/s, %" PRIu64 " batches, %.1f s",
+            row->workers,
+            run->last_s > run->begin_s ? (double)row->n_images / (run->last_s - run->begin_s) : 0.0,
+            row->n_batches, seconds);
 }
 
 static void note_failure(struct mr_bench_row *row, const mr_error *error)
@@ -86,11 +89,16 @@ static void hold_batch(const struct run *run)
 {
     double until_s = mr_progress_now() + run->how->step_s;
 
-    for (double left_s = run->how->step_s; left_s > 0 && !mr_interrupt_came(); left_s = until_s - mr_progress_now())
-        nanosleep(&(struct timespec){.tv_sec = (time_t)left_s, .tv_nsec = (long)(fmod(left_s, 1) * 1e9)}, NULL);
+    for (double left_s = run->how->step_s; left_s > 0 && !mr_interrupt_came();
+         left_s = until_s - mr_progress_now())
+        nanosleep(
+            &(struct timespec){.tv_sec = (time_t)left_s, .tv_nsec = (long)(fmod(left_s, 1) * 1e9)},
+            NULL);
 }
 
-/* The next batch of this epoch or, after its end, of the next one. Released after the step; *n_out counts its samples.
+/*
+ * The next batch of this epoch or, after its end, of the next one. Released after the step; *n_out
+ * counts its samples. /
  */
 static int take_batch(struct run *run, uint32_t *n_out)
 {
@@ -128,7 +136,8 @@ static int take_batches(struct run *run, double seconds)
     int exit_status = MR_EXIT_OK;
     uint32_t n;
 
-    while (exit_status == MR_EXIT_OK && (run->gaps.n == 0 || run->last_s - run->begin_s < seconds)) {
+    while (exit_status == MR_EXIT_OK &&
+           (run->gaps.n == 0 || run->last_s - run->begin_s < seconds)) {
         exit_status = take_batch(run, &n);
         double now = mr_progress_now();
         if (exit_status == MR_EXIT_OK && !add_gap(&run->gaps, (now - run->last_s) * 1e3))
@@ -146,7 +155,9 @@ static double clamp_share(double share)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* Threads of this process cannot be distinguished from the consumer, which does little; its CPU time counts as theirs.
+/*
+ * Threads of this process cannot be distinguished from the consumer, which does little; its CPU
+ * time counts as theirs. /
  */
 static struct mr_bench_shares divide_time(const struct run *run, const struct reading *before,
                                           const struct reading *after)
@@ -154,11 +165,13 @@ static struct mr_bench_shares divide_time(const struct run *run, const struct re
     const struct mr_bench_row *row = run->row;
     bool own = row->workers == 0 || mr_loader_resolved(run->feed->loader)->start == MR_START_THREAD;
     double all_s = row->seconds * (row->workers > 0 ? row->workers : 1);
-    double cpu_s = own ? after->cpu.host_s - before->cpu.host_s : after->cpu.workers_s - before->cpu.workers_s;
+    double cpu_s =
+        own ? after->cpu.host_s - before->cpu.host_s : after->cpu.workers_s - before->cpu.workers_s;
     double queue_s = own ? after->cpu.host_queue_s - before->cpu.host_queue_s
                          : after->cpu.workers_queue_s - before->cpu.workers_queue_s;
     double slot_s = (double)(after->stats.wait_ns - before->stats.wait_ns) * 1e-9;
-    double consumer_s = (double)(after->stats.consumer_wait_ns - before->stats.consumer_wait_ns) * 1e-9;
+    double consumer_s =
+        (double)(after->stats.consumer_wait_ns - before->stats.consumer_wait_ns) * 1e-9;
 
     if (all_s <= 0)
         return (struct mr_bench_shares){0};
@@ -181,13 +194,15 @@ static void fill_row(struct run *run, const struct reading *before, const struct
     row->seconds = run->last_s - run->begin_s;
     row->img_s = row->seconds > 0 ? (double)row->n_images / row->seconds : 0;
     row->host_cpu_s_per_1000 = (after->cpu.host_s - before->cpu.host_s) * per_1000;
-    row->cpu_s_per_1000 = row->host_cpu_s_per_1000 + (after->cpu.workers_s - before->cpu.workers_s) * per_1000;
+    row->cpu_s_per_1000 =
+        row->host_cpu_s_per_1000 + (after->cpu.workers_s - before->cpu.workers_s) * per_1000;
     mr_numbers_sort(run->gaps.ms, run->gaps.n);
     row->p50_gap_ms = mr_numbers_percentile(run->gaps.ms, run->gaps.n, 0.5);
     row->p99_gap_ms = mr_numbers_percentile(run->gaps.ms, run->gaps.n, 0.99);
     row->shares = divide_time(run, before, after);
-    row->read_mb_s =
-        row->seconds > 0 ? (double)(stats->bytes_read - before->stats.bytes_read) / row->seconds * 1e-6 : 0;
+    row->read_mb_s = row->seconds > 0 ? (double)(stats->bytes_read - before->stats.bytes_read) /
+                                            row->seconds * 1e-6
+                                      : 0;
     if (row->failure[0] == '\0') /* else the batches that failed are counted */
         row->n_failed += stats->n_damaged;
     row->n_deaths = stats->n_deaths;
@@ -232,14 +247,16 @@ static int measure_row(struct run *run, double created_s)
     return exit_status;
 }
 
-int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, const struct mr_bench_how *how,
-                         struct mr_progress *progress, struct mr_bench_row *row_out)
+int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options,
+                         const struct mr_bench_how *how, struct mr_progress *progress,
+                         struct mr_bench_row *row_out)
 {
     struct run run = {.feed = feed, .how = how, .progress = progress, .row = row_out};
     double created_s = mr_progress_now();
     int exit_status = mr_feed_start(feed, options);
 
-    *row_out = (struct mr_bench_row){.workers = options->num_workers == MR_NO_WORKERS ? 0 : options->num_workers};
+    *row_out = (struct mr_bench_row){
+        .workers = options->num_workers == MR_NO_WORKERS ? 0 : options->num_workers};
     if (exit_status == MR_EXIT_OK)
         exit_status = measure_row(&run, created_s);
     free(run.gaps.ms);

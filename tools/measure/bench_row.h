@@ -7,8 +7,9 @@
 #include "tools/progress.h"
 
 /*
- * Shares of the measured time, 0 to 1: how the decoding processes spent it (workers, or this process if there are
- * none), and the consumer. Time for which the kernel gives no reason counts as reading.
+ * Shares of the measured time, 0 to 1: how the decoding processes spent it (workers, or this
+ * process if there are none), and the consumer. Time for which the kernel gives no reason counts as
+ * reading.
  */
 struct mr_bench_shares {
     double cpu;      /* working */
@@ -43,17 +44,20 @@ struct mr_bench_row {
     double read_mb_s; /* 10^6 bytes that the samples were read from, a second */
     struct mr_bench_shares shares;
     double h2d_gb_s;    /* copies to devices; 0 where there are none */
-    double ready_share; /* of the batches, those that were ready when they were asked for; on devices only */
+    double ready_share; /* of the batches, those that were ready when they were asked for; on
+                           devices only */
     char reader[16];
     char verdict[128];
     char failure[MR_ERROR_TEXT]; /* policy fail: the first failed sample, or "" */
 };
 
 /*
- * Make the loader, wait for one batch, then take batches as fast as they come, epoch after epoch, for how->seconds and
- * at least one batch. Returns an exit status; a sample that fails does not end the row.
+ * Make the loader, wait for one batch, then take batches as fast as they come, epoch after epoch,
+ * for how->seconds and at least one batch. Returns an exit status; a sample that fails does not end
+ * the row.
  */
-int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options, const struct mr_bench_how *how,
-                         struct mr_progress *progress, struct mr_bench_row *row_out);
+int mr_bench_row_measure(struct mr_feed *feed, const mr_loader_options *options,
+                         const struct mr_bench_how *how, struct mr_progress *progress,
+                         struct mr_bench_row *row_out);
 
 #endif

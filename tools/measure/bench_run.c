@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What bench and tune have in common. A sample that fails does not end the measurement; the exit status reports it at
- * the end.
+ * What bench and tune have in common. A sample that fails does not end the measurement; the exit
+ * status reports it at the end.
  */
 #include "tools/measure/bench_run.h"
 
@@ -13,7 +13,8 @@
 #include "tools/command.h"
 #include "tools/say.h"
 
-int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc, char **argv)
+int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc,
+                      char **argv)
 {
     *run = (struct mr_bench_run){.args = args};
     if (args->json != NULL && !mr_bench_json_check())
@@ -50,7 +51,8 @@ static bool complete_meta(struct mr_bench_run *run)
     run->meta.step_ms = args->how.step_s * 1e3;
     run->meta.n_samples = mr_dataset_count(run->feed.dataset);
     run->meta.options = *mr_loader_resolved(run->feed.loader);
-    run->meta.transform = args->common.n_channels > 0 /* --mean and --std were added to what was given */
+    /* --mean and --std were added to what was given */
+    run->meta.transform = args->common.n_channels > 0
                               ? mr_feed_format_transform(run->feed.transform)
                               : strdup(run->feed.transform_name);
     if (run->meta.transform == NULL)
@@ -61,8 +63,8 @@ static bool complete_meta(struct mr_bench_run *run)
 static void report_failures(struct mr_bench_run *run, const struct mr_bench_row *row)
 {
     if (row->failure[0] != '\0') {
-        mr_say_error("--workers %" PRIu32 ": %" PRIu64 " batches failed; the first: %s", row->workers, row->n_failed,
-                     row->failure);
+        mr_say_error("--workers %" PRIu32 ": %" PRIu64 " batches failed; the first: %s",
+                     row->workers, row->n_failed, row->failure);
         run->failed = true;
     } else if (row->n_failed > 0 && !run->damage_reported) {
         mr_feed_report_damage(&run->feed); /* the same samples in every row */
@@ -84,10 +86,12 @@ static bool report_row(struct mr_bench_run *run, struct mr_bench_row *row)
     return good;
 }
 
-int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round, struct mr_bench_row *row_out)
+int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round,
+                     struct mr_bench_row *row_out)
 {
     mr_loader_options options = mr_loader_args_options(&run->args->common, workers);
-    int exit_status = mr_bench_row_measure(&run->feed, &options, &run->args->how, &run->progress, row_out);
+    int exit_status =
+        mr_bench_row_measure(&run->feed, &options, &run->args->how, &run->progress, row_out);
 
     row_out->round = round;
     if (exit_status == MR_EXIT_OK && !report_row(run, row_out))

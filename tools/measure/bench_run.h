@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of bench or tune: one loader after the other over the same dataset, each a row of the table. */
+/*
+ * One run of bench or tune: one loader after the other over the same dataset, each a row of the
+ * table.
+ */
 #ifndef TOOLS_BENCH_RUN_H
 #define TOOLS_BENCH_RUN_H
 
@@ -21,12 +24,14 @@ struct mr_bench_run {
 };
 
 /*
- * Look at the options and the machine, and open the dataset. Functions that return int return an exit status, after a
- * message. On failure nothing is held.
+ * Look at the options and the machine, and open the dataset. Functions that return int return an
+ * exit status, after a message. On failure nothing is held.
  */
-int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc, char **argv);
+int mr_bench_run_open(struct mr_bench_run *run, const struct mr_bench_args *args, int argc,
+                      char **argv);
 /* Measure and print one row. */
-int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round, struct mr_bench_row *row_out);
+int mr_bench_run_row(struct mr_bench_run *run, uint32_t workers, uint32_t round,
+                     struct mr_bench_row *row_out);
 /* Returns exit_status, or that of a sample that failed. */
 int mr_bench_run_close(struct mr_bench_run *run, int exit_status);
 

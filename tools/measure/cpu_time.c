@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads CPU seconds from /proc. The name in /proc/PID/stat may hold spaces and brackets, so fields are counted from the
- * last bracket. A worker that has died is counted among the children that ended. /proc/PID/schedstat is of one thread,
- * so the threads of a process are added up.
+ * Reads CPU seconds from /proc. The name in /proc/PID/stat may hold spaces and brackets, so fields
+ * are counted from the last bracket. A worker that has died is counted among the children that
+ * ended. /proc/PID/schedstat is of one thread, so the threads of a process are added up.
  */
 #include "tools/measure/cpu_time.h"
 
@@ -22,7 +22,9 @@ static double usage_seconds(int who)
 {
     struct rusage rusage;
 
-    return getrusage(who, &rusage) == 0 ? timeval_seconds(rusage.ru_utime) + timeval_seconds(rusage.ru_stime) : 0;
+    return getrusage(who, &rusage) == 0
+               ? timeval_seconds(rusage.ru_utime) + timeval_seconds(rusage.ru_stime)
+               : 0;
 }
 
 /* User and system time of a process; 0 when it is gone. */
@@ -39,12 +41,16 @@ static double process_seconds(int64_t pid)
     fclose(file);
     line[n] = '\0';
     const char *fields = strrchr(line, ')');
-    if (fields == NULL || sscanf(fields, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+    if (fields == NULL || sscanf(fields, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                                 &user, &system) != 2)
         return 0;
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* Time that the living threads of a process were ready to run and had no CPU; 0 where the kernel does not tell. */
+/*
+ * Time that the living threads of a process were ready to run and had no CPU; 0 where the kernel
+ * does not tell.
+ */
 static double queue_seconds(int64_t pid)
 {
     char path[64];

@@ -12,9 +12,15 @@ struct mr_cpu_time {
     double workers_queue_s;
 };
 
-/* Counted since each process began; differences of two readings say what the time between them cost. */
+/*
+ * Counted since each process began; differences of two readings say what the time between them
+ * cost.
+ */
 struct mr_cpu_time mr_cpu_time_read(mr_loader *loader);
-/* Ids of the worker processes; threads of this process are left out. Returns how many were written, at most n. */
+/*
+ * Ids of the worker processes; threads of this process are left out. Returns how many were written,
+ * at most n.
+ */
 size_t mr_cpu_time_workers(mr_loader *loader, int64_t *pids_out, size_t n);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the peak memory of several processes: the sum of their proportional set sizes (PSS), in which a page that k
- * of them share counts 1/k in each. For each reading the kernel walks every page table, which costs more the larger the
- * slab is, so the pause grows with the cost of a reading.
+ * Measures the peak memory of several processes: the sum of their proportional set sizes (PSS), in
+ * which a page that k of them share counts 1/k in each. For each reading the kernel walks every
+ * page table, which costs more the larger the slab is, so the pause grows with the cost of a
+ * reading.
  */
 #include "tools/measure/memory_watch.h"
 
@@ -36,7 +37,9 @@ static double thread_seconds(void)
 {
     struct timespec now;
 
-    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : 0;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0
+               ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9
+               : 0;
 }
 
 static uint64_t sum_memory(mr_loader *loader)

@@ -19,10 +19,16 @@ struct mr_memory_watch {
     double cpu_s;        /* of the thread itself; the caller subtracts it */
 };
 
-/* Begin; the struct must not move. Without a thread (no memory) the peak stays that of the call to stop. */
+/*
+ * Begin; the struct must not move. Without a thread (no memory) the peak stays that of the call to
+ * stop.
+ */
 void mr_memory_watch_start(struct mr_memory_watch *watch, mr_loader *loader);
 double mr_memory_watch_cpu(struct mr_memory_watch *watch);
-/* Read once more and end the thread. Call before the loader is destroyed. Returns the peak in bytes. */
+/*
+ * Read once more and end the thread. Call before the loader is destroyed. Returns the peak in
+ * bytes.
+ */
 uint64_t mr_memory_watch_stop(struct mr_memory_watch *watch);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the choice of `millrace tune`. Ratios are taken within a round, where the machine was the same, and their
- * median counts. The best number is the one with the highest of these ratios, so what is printed and what is chosen
- * cannot contradict each other.
- * Invariant: the reason why more workers are no better is read from the row with the most workers, not from the row
- * that was picked.
+ * Makes the choice of `millrace tune`. Ratios are taken within a round, where the machine was the
+ * same, and their median counts. The best number is the one with the highest of these ratios, so
+ * what is printed and what is chosen cannot contradict each other.
+ * Invariant: the reason why more workers are no better is read from the row with the most workers,
+ * not from the row that was picked.
  */
 #include "tools/measure/tune_pick.h"
 
@@ -152,31 +152,35 @@ bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_
 
 void mr_tune_pick_row(const struct mr_tune_count *count, char *text_out, size_t size)
 {
-    snprintf(text_out, size, "%7" PRIu32 " %10.1f %% %7.3f %8.3f %7" PRIu32 "%s", count->workers, 100 * count->ratio,
-             count->lowest, count->highest, count->n_rounds, count->in_noise ? "  within the noise" : "");
+    snprintf(text_out, size, "%7" PRIu32 " %10.1f %% %7.3f %8.3f %7" PRIu32 "%s", count->workers,
+             100 * count->ratio, count->lowest, count->highest, count->n_rounds,
+             count->in_noise ? "  within the noise" : "");
 }
 
 void mr_tune_pick_line(const struct mr_tune_answer *answer, char *text_out, size_t size)
 {
-    const struct mr_tune_count *pick = &answer->counts[answer->pick], *best = &answer->counts[answer->best];
+    const struct mr_tune_count *pick = &answer->counts[answer->pick],
+                               *best = &answer->counts[answer->best];
     char rank[96] = "the best";
     bool others = false;
 
     for (size_t i = 0; i < answer->n; i++)
         others = others || answer->counts[i].in_noise;
     if (pick != best)
-        snprintf(rank, sizeof rank, "%.1f %% of the best (%" PRIu32 " worker%s)%s", 100 * pick->ratio, best->workers,
-                 best->workers == 1 ? "" : "s", pick->in_noise ? ", within the noise" : "");
+        snprintf(rank, sizeof rank, "%.1f %% of the best (%" PRIu32 " worker%s)%s",
+                 100 * pick->ratio, best->workers, best->workers == 1 ? "" : "s",
+                 pick->in_noise ? ", within the noise" : "");
     else if (others)
         snprintf(rank, sizeof rank, "the best, but others are within the noise");
-    snprintf(text_out, size, "workers %" PRIu32 ": %.1f img/s, %s; %s: %s", pick->workers, answer->img_s, rank,
-             mr_tune_pick_name(answer->reason), answer->why);
+    snprintf(text_out, size, "workers %" PRIu32 ": %.1f img/s, %s; %s: %s", pick->workers,
+             answer->img_s, rank, mr_tune_pick_name(answer->reason), answer->why);
 }
 
 const char *mr_tune_pick_name(enum mr_tune_reason reason)
 {
-    static const char *const names[] = {
-        [MR_TUNE_DECODE] = "decode-bound", [MR_TUNE_READ] = "read-bound", [MR_TUNE_CONSUMER] = "consumer-bound"};
+    static const char *const names[] = {[MR_TUNE_DECODE] = "decode-bound",
+                                        [MR_TUNE_READ] = "read-bound",
+                                        [MR_TUNE_CONSUMER] = "consumer-bound"};
 
     return names[reason];
 }
@@ -186,9 +190,11 @@ static bool may_grow(const struct mr_tune_answer *answer, double wanted, uint32_
 {
     const struct mr_tune_count *last = &answer->counts[answer->n - 1];
 
-    if (answer->pick != answer->n - 1 || answer->reason == MR_TUNE_CONSUMER || last->workers == MR_MAX_WORKERS)
+    if (answer->pick != answer->n - 1 || answer->reason == MR_TUNE_CONSUMER ||
+        last->workers == MR_MAX_WORKERS)
         return false;
-    return answer->reason == MR_TUNE_READ || wanted * (last->workers > 0 ? last->workers : 1) < FULL * n_cpus;
+    return answer->reason == MR_TUNE_READ ||
+           wanted * (last->workers > 0 ? last->workers : 1) < FULL * n_cpus;
 }
 
 void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
@@ -200,7 +206,8 @@ void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
     char *why = answer->why;
 
     if (last->workers > 0)
-        snprintf(who, sizeof who, "%" PRIu32 " worker%s", last->workers, last->workers == 1 ? "" : "s");
+        snprintf(who, sizeof who, "%" PRIu32 " worker%s", last->workers,
+                 last->workers == 1 ? "" : "s");
     if (last->shares.consumer / last->n_rounds < CONSUMER_WAITS) {
         answer->reason = MR_TUNE_CONSUMER;
         snprintf(why, MR_TUNE_WHY, "the consumer waits for %s %.0f %% of the time", who,
@@ -208,7 +215,8 @@ void mr_tune_pick_explain(struct mr_tune_answer *answer, uint32_t n_cpus)
         return;
     }
     answer->reason = last->shares.read / last->n_rounds > wanted ? MR_TUNE_READ : MR_TUNE_DECODE;
-    const char *more = may_grow(answer, wanted, n_cpus) ? "; more workers may be faster: --max-workers" : "";
+    const char *more =
+        may_grow(answer, wanted, n_cpus) ? "; more workers may be faster: --max-workers" : "";
     if (answer->reason == MR_TUNE_READ)
         snprintf(why, MR_TUNE_WHY, "%s wait for bytes %.0f %% of the time, at %.1f MB/s%s", who,
                  last->shares.read * per_cent, last->read_mb_s / last->n_rounds, more);

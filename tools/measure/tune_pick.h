@@ -14,7 +14,8 @@ struct mr_tune_count {
     uint32_t n_rounds;
     struct mr_bench_shares shares; /* sums over the rounds */
     double read_mb_s;              /* sum over the rounds */
-    double ratio;           /* median over the rounds, as a share of the best's, which has 1; 0 if not repeated */
+    double ratio;           /* median over the rounds, as a share of the best's, which has 1; 0
+                               if not repeated */
     double lowest, highest; /* of the rounds, as shares of the same */
     bool close;             /* near enough to the best to be measured again */
     bool in_noise;          /* not the best, but its highest is not below the best's lowest */
@@ -32,15 +33,18 @@ struct mr_tune_answer {
     char why[MR_TUNE_WHY];
 };
 
-/* 0, 1, 2, 3, 4, 6, 8, 12, 16, ... up to most, which is among them. Returns how many; n is room for at least 2. */
+/*
+ * 0, 1, 2, 3, 4, 6, 8, 12, 16, ... up to most, which is among them. Returns how many; n is room for
+ * at least 2.
+ */
 size_t mr_tune_pick_counts(uint32_t most, uint32_t *counts_out, size_t n);
 void mr_tune_pick_add(struct mr_tune_count *count, const struct mr_bench_row *row);
 /* After rounds over all numbers: which are close. Returns how many. */
 size_t mr_tune_pick_close(struct mr_tune_count *counts, size_t n);
 /*
- * Compare the close numbers round by round, and find the smallest that is within 3 % of the best. False while another
- * round might change it: the ratios of the answer or of a smaller number lie on both sides of the bound, or any number
- * was more than 3 % above the best's median in some round.
+ * Compare the close numbers round by round, and find the smallest that is within 3 % of the best.
+ * False while another round might change it: the ratios of the answer or of a smaller number lie on
+ * both sides of the bound, or any number was more than 3 % above the best's median in some round.
  */
 bool mr_tune_pick_choose(struct mr_tune_count *counts, size_t n, struct mr_tune_answer *answer_out);
 /* Why no more would help, as a clause. n_cpus: that this process may use. */

@@ -18,8 +18,8 @@ void mr_box_rows_place(struct mr_box_rows *rows, size_t offset, size_t stride, u
     rows->height = height;
 }
 
-mr_status mr_box_rows_give(struct mr_box_rows *rows, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
-                           mr_error *error)
+mr_status mr_box_rows_give(struct mr_box_rows *rows, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error)
 {
     uint32_t left = rows->height - rows->next_row;
     uint32_t n = max_rows < left ? max_rows : left;

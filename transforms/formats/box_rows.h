@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pixels of a box, for the codecs that decode it at once: begin() reserves and fills them, rows() hands them out.
+/*
+ * The pixels of a box, for the codecs that decode it at once: begin() reserves and fills them,
+ * rows() hands them out. /
  */
 #ifndef TRANSFORMS_BOX_ROWS_H
 #define TRANSFORMS_BOX_ROWS_H
@@ -26,8 +28,8 @@ mr_status mr_box_rows_reserve(struct mr_box_rows *rows, uint64_t n_bytes, mr_err
 void mr_box_rows_place(struct mr_box_rows *rows, size_t offset, size_t stride, uint32_t height);
 
 /* As mr_codec_rows(). */
-mr_status mr_box_rows_give(struct mr_box_rows *rows, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
-                           mr_error *error);
+mr_status mr_box_rows_give(struct mr_box_rows *rows, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error);
 
 /* After an image: no rows are left, and much memory is given back. */
 void mr_box_rows_clear(struct mr_box_rows *rows);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes BMP as Pillow does: palettes of 1, 4 and 8 bits, plain or run-length encoded; colours of 16, 24 and 32 bits,
- * with the bit masks that Pillow knows. Alpha is dropped. A file that holds less than its pixels is damaged, whatever
- * box is asked for.
+ * Decodes BMP as Pillow does: palettes of 1, 4 and 8 bits, plain or run-length encoded; colours of
+ * 16, 24 and 32 bits, with the bit masks that Pillow knows. Alpha is dropped. A file that holds
+ * less than its pixels is damaged, whatever box is asked for.
  *
- * Invariant: what a file says of sizes and places is compared with len in open(), or, in runs, where it is used.
+ * Invariant: what a file says of sizes and places is compared with len in open(), or, in runs,
+ * where it is used.
  */
 #include "transforms/formats/codec_bmp.h"
 
@@ -64,7 +65,10 @@ static uint32_t bmp_close(void *state)
     return 0;
 }
 
-/* The header. Bytes past the end are 0; whether all are there is found out from the header's own length. */
+/*
+ * The header. Bytes past the end are 0; whether all are there is found out from the header's own
+ * length.
+ */
 
 static uint32_t read_u16(const struct bmp *bmp, size_t at)
 {
@@ -86,14 +90,15 @@ static mr_status refuse_value(mr_error *error, const char *what, uint32_t value)
     return mr_error_set(error, MR_ERR_DAMAGED, "BMP: %s %" PRIu32 " is not supported", what, value);
 }
 
-static mr_status read_header(struct bmp *bmp, uint32_t *header_bytes_out, uint32_t *n_colours_out, mr_error *error)
+static mr_status read_header(struct bmp *bmp, uint32_t *header_bytes_out, uint32_t *n_colours_out,
+                             mr_error *error)
 {
     uint32_t header_bytes = read_u32(bmp, FILE_HEADER_BYTES);
     bool old = header_bytes == MIN_HEADER_BYTES; /* OS/2's */
     if (bmp->len < FILE_HEADER_BYTES + 4)
         return mr_error_set(error, MR_ERR_DAMAGED, "BMP: the file ends in its header");
-    if (!old && header_bytes != 40 && header_bytes != 52 && header_bytes != 56 && header_bytes != 64 &&
-        header_bytes != 108 && header_bytes != 124)
+    if (!old && header_bytes != 40 && header_bytes != 52 && header_bytes != 56 &&
+        header_bytes != 64 && header_bytes != 108 && header_bytes != 124)
         return refuse_value(error, "a header of length", header_bytes);
     if (bmp->len - FILE_HEADER_BYTES < header_bytes)
         return mr_error_set(error, MR_ERR_DAMAGED, "BMP: the file ends in its header");
@@ -111,11 +116,15 @@ static mr_status read_header(struct bmp *bmp, uint32_t *header_bytes_out, uint32
     mr_status status = mr_codec_limits_check_pixels(&bmp->limits, bmp->width, bmp->height, error);
     uint32_t pixel_bytes = has_runs(bmp) ? CHANNELS + 1 : CHANNELS;
     if (status == MR_OK)
-        status = mr_codec_limits_check_image(&bmp->limits, bmp->width, bmp->height, pixel_bytes, 0, error);
+        status = mr_codec_limits_check_image(&bmp->limits, bmp->width, bmp->height, pixel_bytes, 0,
+                                             error);
     return status;
 }
 
-/* Pillow ignores a palette of greys, or of black and white. So indices past its end are greys too, or white. */
+/*
+ * Pillow ignores a palette of greys, or of black and white. So indices past its end are greys too,
+ * or white.
+ */
 static void extend_greys(struct bmp *bmp, uint32_t n_colours)
 {
     uint32_t step = n_colours <= 2 ? 255 : 1;
@@ -129,7 +138,8 @@ static void extend_greys(struct bmp *bmp, uint32_t n_colours)
 }
 
 /* Behind the header. Colours that the palette lacks are black. */
-static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n_colours, mr_error *error)
+static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n_colours,
+                              mr_error *error)
 {
     size_t entry_bytes = header_bytes == MIN_HEADER_BYTES ? 3 : 4;
     size_t at = FILE_HEADER_BYTES + header_bytes;
@@ -147,7 +157,10 @@ static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n
     return MR_OK;
 }
 
-/* Bits, then the masks of red, green, blue and alpha that Pillow knows. With 24 and 32 bits they are whole bytes. */
+/*
+ * Bits, then the masks of red, green, blue and alpha that Pillow knows. With 24 and 32 bits they
+ * are whole bytes.
+ */
 static const uint32_t known_masks[][5] = {
     {32, 0xff0000, 0xff00, 0xff, 0},
     {32, 0xff000000, 0xff0000, 0xff00, 0},
@@ -172,10 +185,12 @@ static void use_masks(struct bmp *bmp, const uint32_t masks[CHANNELS])
 
 static mr_status read_masks(struct bmp *bmp, uint32_t header_bytes, mr_error *error)
 {
-    static const uint32_t bgr[CHANNELS] = {0xff0000, 0xff00, 0xff}, bgr15[CHANNELS] = {0x7c00, 0x3e0, 0x1f};
+    static const uint32_t bgr[CHANNELS] = {0xff0000, 0xff00, 0xff},
+                          bgr15[CHANNELS] = {0x7c00, 0x3e0, 0x1f};
     size_t at = FILE_HEADER_BYTES + 40;
     if (bmp->data_at == 0)
-        bmp->data_at = FILE_HEADER_BYTES + header_bytes + (bmp->compression == MASKS && header_bytes == 40 ? 12 : 0);
+        bmp->data_at = FILE_HEADER_BYTES + header_bytes +
+                       (bmp->compression == MASKS && header_bytes == 40 ? 12 : 0);
     use_masks(bmp, bmp->bits == 16 ? bgr15 : bgr);
     if (bmp->compression == PLAIN)
         return MR_OK;
@@ -188,7 +203,8 @@ static mr_status read_masks(struct bmp *bmp, uint32_t header_bytes, mr_error *er
         return MR_OK;
     }
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "BMP: the masks %" PRIx32 " %" PRIx32 " %" PRIx32 " of %" PRIu32 " bits are not supported",
+                        "BMP: the masks %" PRIx32 " %" PRIx32 " %" PRIx32 " of %" PRIu32
+                        " bits are not supported",
                         masks[0], masks[1], masks[2], bmp->bits);
 }
 
@@ -196,12 +212,14 @@ static mr_status check_pixels_of(struct bmp *bmp, mr_error *error)
 {
     bmp->row_bytes = ((uint64_t)bmp->width * bmp->bits + 31) / 32 * 4;
     uint64_t last = ((uint64_t)bmp->width * bmp->bits + 7) / 8, need;
-    if (!mr_checked_mul_u64(bmp->row_bytes, bmp->height - 1, &need) || !mr_checked_add_u64(need, last, &need))
+    if (!mr_checked_mul_u64(bmp->row_bytes, bmp->height - 1, &need) ||
+        !mr_checked_add_u64(need, last, &need))
         need = UINT64_MAX;
     uint64_t have = bmp->data_at < bmp->len ? bmp->len - bmp->data_at : 0;
     if (have >= (has_runs(bmp) ? 1 : need))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "BMP: %" PRIu64 " bytes of pixels where %" PRIu64 " are needed", have,
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "BMP: %" PRIu64 " bytes of pixels where %" PRIu64 " are needed", have,
                         need);
 }
 
@@ -214,15 +232,17 @@ static mr_status read_file(struct bmp *bmp, mr_error *error)
     bool palette = bmp->bits == 1 || bmp->bits == 4 || bmp->bits == 8;
     if (!palette && bmp->bits != 16 && bmp->bits != 24 && bmp->bits != 32)
         return refuse_value(error, "a depth of", bmp->bits);
-    if (bmp->compression > MASKS || (has_runs(bmp) && !palette) || (bmp->compression == MASKS && palette))
+    if (bmp->compression > MASKS || (has_runs(bmp) && !palette) ||
+        (bmp->compression == MASKS && palette))
         return refuse_value(error, "compression", bmp->compression);
     bmp->data_at = read_u32(bmp, 10);
-    status = palette ? read_palette(bmp, header_bytes, n_colours, error) : read_masks(bmp, header_bytes, error);
+    status = palette ? read_palette(bmp, header_bytes, n_colours, error)
+                     : read_masks(bmp, header_bytes, error);
     return status == MR_OK ? check_pixels_of(bmp, error) : status;
 }
 
-static mr_status bmp_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                          mr_error *error)
+static mr_status bmp_open(void *state, const uint8_t *bytes, size_t len,
+                          struct mr_image_head *head_out, mr_error *error)
 {
     struct bmp *bmp = state;
     bmp->bytes = bytes;
@@ -245,8 +265,10 @@ static void read_colour(const struct bmp *bmp, const uint8_t *row, uint32_t x, u
 {
     const uint8_t *pixel = row + (size_t)x * (bmp->bits / 8);
     for (int i = 0; i < CHANNELS; i++) {
-        uint32_t value = (uint32_t)(pixel[0] | pixel[1] << 8) >> bmp->shift[i] % 16 & bmp->largest[i];
-        out[i] = bmp->bits == 16 ? (uint8_t)(value * 255 / bmp->largest[i]) : pixel[bmp->shift[i] / 8];
+        uint32_t value =
+            (uint32_t)(pixel[0] | pixel[1] << 8) >> bmp->shift[i] % 16 & bmp->largest[i];
+        out[i] =
+            bmp->bits == 16 ? (uint8_t)(value * 255 / bmp->largest[i]) : pixel[bmp->shift[i] / 8];
     }
 }
 
@@ -292,7 +314,8 @@ static void put_run(struct runs *runs, uint64_t n, uint8_t value)
 {
     if (runs->x + n > runs->width)
         n = runs->x < runs->width ? runs->width - runs->x : 0;
-    put_indices(runs, n, runs->four_bits ? value >> 4 : value, runs->four_bits ? value & 15 : value);
+    put_indices(runs, n, runs->four_bits ? value >> 4 : value,
+                runs->four_bits ? value & 15 : value);
     runs->x += n;
 }
 
@@ -339,7 +362,8 @@ static bool put_next(struct runs *runs)
 
 static mr_status read_runs(const struct bmp *bmp, uint8_t *indices, mr_error *error)
 {
-    struct runs runs = {.bytes = bmp->bytes, .len = bmp->len, .at = bmp->data_at, .indices = indices};
+    struct runs runs = {
+        .bytes = bmp->bytes, .len = bmp->len, .at = bmp->data_at, .indices = indices};
     runs.n_all = (uint64_t)bmp->width * bmp->height;
     runs.width = bmp->width;
     runs.four_bits = bmp->compression == RLE4;
@@ -347,11 +371,13 @@ static mr_status read_runs(const struct bmp *bmp, uint8_t *indices, mr_error *er
         continue;
     if (runs.n == runs.n_all)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "BMP: the runs end after %" PRIu64 " of %" PRIu64 " pixels", runs.n,
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "BMP: the runs end after %" PRIu64 " of %" PRIu64 " pixels", runs.n,
                         runs.n_all);
 }
 
-static mr_status bmp_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status bmp_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                           mr_error *error)
 {
     struct bmp *bmp = state;
     size_t stride = (size_t)width * CHANNELS;
@@ -377,7 +403,8 @@ static mr_status bmp_begin(void *state, uint32_t x, uint32_t y, uint32_t width, 
     return MR_OK;
 }
 
-static mr_status bmp_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status bmp_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
+                          mr_error *error)
 {
     struct bmp *bmp = state;
     return mr_box_rows_give(&bmp->rows, rows_out, max_rows, n_out, error);

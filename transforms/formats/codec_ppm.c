@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes PBM, PGM and PPM as Pillow does: a colour is scaled to 255 by the header's largest value, and so is a grey
- * one of one byte. Grey of two bytes is scaled to 65535 and clipped at 255.
+ * Decodes PBM, PGM and PPM as Pillow does: a colour is scaled to 255 by the header's largest value,
+ * and so is a grey one of one byte. Grey of two bytes is scaled to 65535 and clipped at 255.
  */
 #include "transforms/formats/codec_ppm.h"
 
@@ -75,7 +75,10 @@ static uint8_t scale_value(const struct ppm *ppm, uint32_t value)
     return scaled < 255.0 ? (uint8_t)scaled : 255;
 }
 
-/* A plain file has a byte for each pixel of a bitmap, and two for each value otherwise, but for the last one. */
+/*
+ * A plain file has a byte for each pixel of a bitmap, and two for each value otherwise, but for the
+ * last one.
+ */
 static mr_status check_len(const struct ppm *ppm, mr_error *error)
 {
     const struct mr_ppm_header *header = &ppm->header;
@@ -87,21 +90,24 @@ static mr_status check_len(const struct ppm *ppm, mr_error *error)
         need--;
     if (need <= ppm->len - header->data_at)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "PPM: %zu bytes of pixels where %s%" PRIu64 " are needed",
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "PPM: %zu bytes of pixels where %s%" PRIu64 " are needed",
                         ppm->len - header->data_at, is_plain(ppm) ? "at least " : "", need);
 }
 
-static mr_status ppm_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                          mr_error *error)
+static mr_status ppm_open(void *state, const uint8_t *bytes, size_t len,
+                          struct mr_image_head *head_out, mr_error *error)
 {
     struct ppm *ppm = state;
     const char *wrong = mr_ppm_header_read(bytes, len, &ppm->header);
     if (wrong)
         return mr_error_set(error, MR_ERR_DAMAGED, "PPM: %s", wrong);
     const struct mr_ppm_header *header = &ppm->header;
-    mr_status status = mr_codec_limits_check_pixels(&ppm->limits, header->width, header->height, error);
+    mr_status status =
+        mr_codec_limits_check_pixels(&ppm->limits, header->width, header->height, error);
     if (status == MR_OK)
-        status = mr_codec_limits_check_image(&ppm->limits, header->width, header->height, CHANNELS, 0, error);
+        status = mr_codec_limits_check_image(&ppm->limits, header->width, header->height, CHANNELS,
+                                             0, error);
     if (status != MR_OK)
         return status;
     ppm->bytes = bytes;
@@ -160,8 +166,8 @@ static const char *read_bit(const struct ppm *ppm, size_t *at, uint32_t *value_o
 static const char *read_plain_value(const struct ppm *ppm, size_t *at, uint8_t *value_out)
 {
     uint32_t value = 0;
-    const char *wrong =
-        is_bitmap(ppm) ? read_bit(ppm, at, &value) : mr_ppm_header_number(ppm->bytes, ppm->len, at, &value);
+    const char *wrong = is_bitmap(ppm) ? read_bit(ppm, at, &value)
+                                       : mr_ppm_header_number(ppm->bytes, ppm->len, at, &value);
     if (!wrong && value > ppm->header.maxval)
         wrong = "a value is above the header's largest one";
     if (!wrong && is_bitmap(ppm))
@@ -172,8 +178,8 @@ static const char *read_plain_value(const struct ppm *ppm, size_t *at, uint8_t *
 }
 
 /* All values up to the box's last row, since none says where it is. */
-static const char *read_plain(const struct ppm *ppm, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                              uint8_t *out)
+static const char *read_plain(const struct ppm *ppm, uint32_t x, uint32_t y, uint32_t width,
+                              uint32_t height, uint8_t *out)
 {
     size_t at = ppm->header.data_at;
     for (uint32_t row = 0; row < y + height; row++) {
@@ -193,14 +199,16 @@ static const char *read_plain(const struct ppm *ppm, uint32_t x, uint32_t y, uin
     return NULL;
 }
 
-static mr_status ppm_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status ppm_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                           mr_error *error)
 {
     struct ppm *ppm = state;
     size_t stride = (size_t)width * CHANNELS;
     mr_status status = mr_box_rows_reserve(&ppm->rows, (uint64_t)stride * height, error);
     if (status != MR_OK)
         return status;
-    const char *wrong = is_plain(ppm) ? read_plain(ppm, x, y, width, height, ppm->rows.bytes) : NULL;
+    const char *wrong =
+        is_plain(ppm) ? read_plain(ppm, x, y, width, height, ppm->rows.bytes) : NULL;
     if (wrong)
         return mr_error_set(error, MR_ERR_DAMAGED, "PPM: %s", wrong);
     for (uint32_t i = 0; i < height && !is_plain(ppm); i++)
@@ -209,7 +217,8 @@ static mr_status ppm_begin(void *state, uint32_t x, uint32_t y, uint32_t width, 
     return MR_OK;
 }
 
-static mr_status ppm_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status ppm_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out,
+                          mr_error *error)
 {
     struct ppm *ppm = state;
     return mr_box_rows_give(&ppm->rows, rows_out, max_rows, n_out, error);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes TIFF by libtiff as Pillow does, of a file's first image: strips and tiles, the rows of each as far as the box
- * needs them. Pillow itself turns a TIFF by its orientation, so the image that this codec gives is upright already.
+ * Decodes TIFF by libtiff as Pillow does, of a file's first image: strips and tiles, the rows of
+ * each as far as the box needs them. Pillow itself turns a TIFF by its orientation, so the image
+ * that this codec gives is upright already.
  */
 #include "transforms/formats/codec_tiff.h"
 
@@ -16,8 +17,10 @@
 #define CHANNELS 3
 #define MAX_PLANES 4
 #define LIBTIFF_PIXEL_BYTES 4
-/* What libtiff may ask for beside a strip's bytes and what the limits count: its state and that of the decompressors,
- * of which libjpeg's is the largest, for the widest JPEG. */
+/*
+ * What libtiff may ask for beside a strip's bytes and what the limits count: its state and that of
+ * the decompressors, of which libjpeg's is the largest, for the widest JPEG.
+ */
 #define LIBTIFF_BYTES ((uint64_t)16 << 20)
 
 struct box {
@@ -33,7 +36,8 @@ struct tiff_codec {
     struct mr_box_rows rows;
 };
 
-static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_out,
+                             mr_error *error)
 {
     struct tiff_codec *tiff = calloc(1, sizeof *tiff);
     if (!tiff)
@@ -82,7 +86,8 @@ static uint64_t piece_bytes_of(const struct tiff_codec *tiff)
 {
     const struct mr_tiff_file *file = &tiff->file;
     uint64_t n = file->by_libtiff ? (uint64_t)file->width * LIBTIFF_PIXEL_BYTES : file->row_bytes;
-    return mr_checked_mul_u64(n, (uint64_t)file->piece_height * n_planes(tiff), &n) ? n : UINT64_MAX;
+    return mr_checked_mul_u64(n, (uint64_t)file->piece_height * n_planes(tiff), &n) ? n
+                                                                                    : UINT64_MAX;
 }
 
 static void make_colours(struct tiff_codec *tiff)
@@ -95,7 +100,8 @@ static void make_colours(struct tiff_codec *tiff)
             if (file->colours == MR_TIFF_PALETTE)
                 tiff->colours[i][k] = (uint8_t)(file->palette[k][i] >> 8);
             else
-                tiff->colours[i][k] = (uint8_t)(file->colours == MR_TIFF_WHITE_0 ? 255 - grey : grey);
+                tiff->colours[i][k] =
+                    (uint8_t)(file->colours == MR_TIFF_WHITE_0 ? 255 - grey : grey);
         }
     }
 }
@@ -107,11 +113,12 @@ static mr_status check_memory(const struct tiff_codec *tiff, mr_error *error)
     if (!mr_checked_add_u64(piece_bytes_of(tiff), file->library_bytes, &other_bytes))
         other_bytes = UINT64_MAX;
     return mr_codec_limits_check_image(&tiff->limits, file->width, file->height,
-                                       file->orientation > 1 ? 2 * CHANNELS : CHANNELS, other_bytes, error);
+                                       file->orientation > 1 ? 2 * CHANNELS : CHANNELS, other_bytes,
+                                       error);
 }
 
-static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                           mr_error *error)
+static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len,
+                           struct mr_image_head *head_out, mr_error *error)
 {
     struct tiff_codec *tiff = state;
     struct mr_tiff_file *file = &tiff->file;
@@ -178,7 +185,10 @@ static uint8_t scale_ink(uint32_t ink, uint32_t black)
     return (uint8_t)(255 - black - product);
 }
 
-/* Pillow's tables are these products in units of 1 / 64, rounded upwards from the middle and then towards zero. */
+/*
+ * Pillow's tables are these products in units of 1 / 64, rounded upwards from the middle and then
+ * towards zero.
+ */
 static int32_t scale_ycc(double factor, uint32_t value)
 {
     return (int32_t)(factor * ((int32_t)value - 128) * 64 + 0.5);
@@ -198,7 +208,8 @@ static void put_ycc(const uint8_t *ycc, uint8_t *out)
 }
 
 /* The high byte of a colour of 16 bits, as Pillow takes it. */
-static uint32_t read_colour(const struct mr_tiff_file *file, const struct samples *row, uint32_t s, size_t x)
+static uint32_t read_colour(const struct mr_tiff_file *file, const struct samples *row, uint32_t s,
+                            size_t x)
 {
     const uint8_t *p = row->first[s] + x * row->step;
     uint16_t half;
@@ -208,9 +219,11 @@ static uint32_t read_colour(const struct mr_tiff_file *file, const struct sample
     return half >> 8;
 }
 
-static void put_colour(const struct mr_tiff_file *file, const struct samples *row, size_t x, uint8_t *out)
+static void put_colour(const struct mr_tiff_file *file, const struct samples *row, size_t x,
+                       uint8_t *out)
 {
-    uint32_t fourth = file->premultiplied || file->colours == MR_TIFF_CMYK ? read_colour(file, row, 3, x) : 0;
+    uint32_t fourth =
+        file->premultiplied || file->colours == MR_TIFF_CMYK ? read_colour(file, row, 3, x) : 0;
     for (uint32_t k = 0; k < CHANNELS; k++) {
         uint32_t value = read_colour(file, row, k, x);
         if (file->colours == MR_TIFF_CMYK)
@@ -220,7 +233,8 @@ static void put_colour(const struct mr_tiff_file *file, const struct samples *ro
     }
 }
 
-static void put_row(const struct tiff_codec *tiff, const struct samples *row, size_t x, uint32_t width, uint8_t *out)
+static void put_row(const struct tiff_codec *tiff, const struct samples *row, size_t x,
+                    uint32_t width, uint8_t *out)
 {
     const struct mr_tiff_file *file = &tiff->file;
     bool colour = file->colours == MR_TIFF_RGB || file->colours == MR_TIFF_CMYK;
@@ -237,7 +251,8 @@ static void put_row(const struct tiff_codec *tiff, const struct samples *row, si
             memcpy(out, tiff->colours[row->first[0][x * row->step]], CHANNELS);
         else if (file->bits < 8)
             memcpy(out,
-                   tiff->colours[row->first[0][x * file->bits / 8] >> (8 - file->bits - x * file->bits % 8) &
+                   tiff->colours[row->first[0][x * file->bits / 8] >>
+                                     (8 - file->bits - x * file->bits % 8) &
                                  ((1u << file->bits) - 1)],
                    CHANNELS);
         else
@@ -251,7 +266,8 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 }
 
 /* A part of the image, in columns and lines of it. */
-static struct box cut_box(const struct box *box, uint32_t left, uint32_t top, uint32_t width, uint32_t height)
+static struct box cut_box(const struct box *box, uint32_t left, uint32_t top, uint32_t width,
+                          uint32_t height)
 {
     struct box cut = {.x = box->x > left ? box->x : left, .y = box->y > top ? box->y : top};
     cut.width = min_u32(box->x + box->width - left, width) + left - cut.x;
@@ -260,19 +276,22 @@ static struct box cut_box(const struct box *box, uint32_t left, uint32_t top, ui
 }
 
 /* What of a box lies in the piece at column and line. */
-static mr_status put_piece(struct tiff_codec *tiff, uint32_t column, uint32_t line, const struct box *box, uint8_t *out,
-                           mr_error *error)
+static mr_status put_piece(struct tiff_codec *tiff, uint32_t column, uint32_t line,
+                           const struct box *box, uint8_t *out, mr_error *error)
 {
     struct mr_tiff_file *file = &tiff->file;
     uint32_t left = column * file->piece_width, top = line * file->piece_height;
     struct box cut = cut_box(box, left, top, file->piece_width, file->piece_height);
     uint32_t sample_bytes = file->bits <= 8 ? 1 : file->bits / 8;
-    size_t stride = (size_t)box->width * CHANNELS, plane_bytes = file->row_bytes * file->piece_height;
-    struct samples row = {.step = file->planar ? sample_bytes : (size_t)sample_bytes * file->n_samples};
+    size_t stride = (size_t)box->width * CHANNELS,
+           plane_bytes = file->row_bytes * file->piece_height;
+    struct samples row = {.step =
+                              file->planar ? sample_bytes : (size_t)sample_bytes * file->n_samples};
     for (uint32_t plane = 0; plane < n_planes(tiff); plane++) {
         uint32_t i = (plane * file->down + line) * file->across + column;
         uint8_t *samples = tiff->pieces.bytes + plane * plane_bytes;
-        mr_status status = mr_tiff_file_read_piece(file, i, cut.y + cut.height - top, samples, error);
+        mr_status status =
+            mr_tiff_file_read_piece(file, i, cut.y + cut.height - top, samples, error);
         if (status != MR_OK)
             return status;
         row.first[plane] = samples + (cut.y - top) * file->row_bytes;
@@ -289,18 +308,20 @@ static mr_status put_piece(struct tiff_codec *tiff, uint32_t column, uint32_t li
 }
 
 /* The same where libtiff makes the colours, of all pieces that lie beside each other. */
-static mr_status put_colours(struct tiff_codec *tiff, uint32_t line, const struct box *box, uint8_t *out,
-                             mr_error *error)
+static mr_status put_colours(struct tiff_codec *tiff, uint32_t line, const struct box *box,
+                             uint8_t *out, mr_error *error)
 {
     struct mr_tiff_file *file = &tiff->file;
-    uint32_t top = line * file->piece_height, n_rows = min_u32(file->piece_height, file->height - top);
+    uint32_t top = line * file->piece_height,
+             n_rows = min_u32(file->piece_height, file->height - top);
     struct box cut = cut_box(box, 0, top, file->width, n_rows);
     mr_status status = mr_tiff_file_read_colours(file, top, n_rows, tiff->pieces.bytes, error);
     if (status != MR_OK)
         return status;
     out += (size_t)(cut.y - box->y) * box->width * CHANNELS;
     for (uint32_t y = cut.y - top; y < cut.y - top + cut.height; y++) {
-        const uint8_t *in = tiff->pieces.bytes + ((size_t)y * file->width + cut.x) * LIBTIFF_PIXEL_BYTES;
+        const uint8_t *in =
+            tiff->pieces.bytes + ((size_t)y * file->width + cut.x) * LIBTIFF_PIXEL_BYTES;
         for (uint32_t x = 0; x < cut.width; x++, in += LIBTIFF_PIXEL_BYTES, out += CHANNELS)
             memcpy(out, in, CHANNELS);
     }
@@ -331,9 +352,11 @@ static struct box find_stored(const struct tiff_codec *tiff, struct box box)
     return box;
 }
 
-static void turn_box(const struct tiff_codec *tiff, const uint8_t *stored, struct box from, uint8_t *out)
+static void turn_box(const struct tiff_codec *tiff, const uint8_t *stored, struct box from,
+                     uint8_t *out)
 {
-    uint32_t width = is_turned(tiff) ? from.height : from.width, height = is_turned(tiff) ? from.width : from.height;
+    uint32_t width = is_turned(tiff) ? from.height : from.width,
+             height = is_turned(tiff) ? from.width : from.height;
     for (uint32_t y = 0; y < height; y++) {
         for (uint32_t x = 0; x < width; x++, out += CHANNELS) {
             uint32_t u = is_turned(tiff) ? y : x, v = is_turned(tiff) ? x : y;
@@ -346,11 +369,14 @@ static void turn_box(const struct tiff_codec *tiff, const uint8_t *stored, struc
     }
 }
 
-static mr_status put_pieces(struct tiff_codec *tiff, const struct box *box, uint8_t *out, mr_error *error)
+static mr_status put_pieces(struct tiff_codec *tiff, const struct box *box, uint8_t *out,
+                            mr_error *error)
 {
     const struct mr_tiff_file *file = &tiff->file;
-    uint32_t first = box->x / file->piece_width, last = (box->x + box->width - 1) / file->piece_width;
-    uint32_t line = box->y / file->piece_height, last_line = (box->y + box->height - 1) / file->piece_height;
+    uint32_t first = box->x / file->piece_width,
+             last = (box->x + box->width - 1) / file->piece_width;
+    uint32_t line = box->y / file->piece_height,
+             last_line = (box->y + box->height - 1) / file->piece_height;
     mr_status status = MR_OK;
     for (; status == MR_OK && line <= last_line; line++) {
         if (tiff->file.by_libtiff) {
@@ -363,7 +389,8 @@ static mr_status put_pieces(struct tiff_codec *tiff, const struct box *box, uint
     return status;
 }
 
-static mr_status tiff_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status tiff_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                            mr_error *error)
 {
     struct tiff_codec *tiff = state;
     size_t stride = (size_t)width * CHANNELS;
@@ -384,7 +411,8 @@ static mr_status tiff_begin(void *state, uint32_t x, uint32_t y, uint32_t width,
     return MR_OK;
 }
 
-static mr_status tiff_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status tiff_rows(void *state, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error)
 {
     struct tiff_codec *tiff = state;
     return mr_box_rows_give(&tiff->rows, rows_out, max_rows, n_out, error);

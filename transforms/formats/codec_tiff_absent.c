@@ -4,7 +4,8 @@
 
 #include "base/image_format.h"
 
-static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_out,
+                             mr_error *error)
 {
     (void)limits;
     (void)error;
@@ -12,8 +13,8 @@ static mr_status tiff_create(const struct mr_codec_limits *limits, void **state_
     return MR_OK;
 }
 
-static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                           mr_error *error)
+static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len,
+                           struct mr_image_head *head_out, mr_error *error)
 {
     (void)state;
     (void)bytes;
@@ -23,4 +24,5 @@ static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len, struct
 }
 
 /* A state of NULL is never destroyed, and begin, rows and close follow a successful open only. */
-const struct mr_codec_ops mr_codec_tiff = {.name = MR_IMAGE_FORMAT_TIFF, .create = tiff_create, .open = tiff_open};
+const struct mr_codec_ops mr_codec_tiff = {
+    .name = MR_IMAGE_FORMAT_TIFF, .create = tiff_create, .open = tiff_open};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes WebP by libwebp, lossy and lossless, as Pillow's convert("RGB") gives it. Alpha is dropped unread. Of an
- * animation the first frame is taken; what it leaves of the canvas is black.
+ * Decodes WebP by libwebp, lossy and lossless, as Pillow's convert("RGB") gives it. Alpha is
+ * dropped unread. Of an animation the first frame is taken; what it leaves of the canvas is black.
  *
- * A box is decoded by libwebp's cropping, which decodes what prediction and loop filter need around it. Only the
- * upsampling of colours lacks its neighbours at the edges of a cropped lossy image: a margin gives it these.
+ * A box is decoded by libwebp's cropping, which decodes what prediction and loop filter need around
+ * it. Only the upsampling of colours lacks its neighbours at the edges of a cropped lossy image: a
+ * margin gives it these.
  */
 #include "transforms/formats/codec_webp.h"
 
@@ -22,13 +23,22 @@
 
 #define CHANNELS 3
 #define CHUNK_HEADER 8
-/* Pixels around a box of a lossy image: two pixels share a colour, and upsampling looks at the next pair too. */
+/*
+ * Pixels around a box of a lossy image: two pixels share a colour, and upsampling looks at the next
+ * pair too.
+ */
 #define MARGIN 2
-/* What libwebp takes for a lossy image beside its rows, and for the list of a file's chunks, generously. */
+/*
+ * What libwebp takes for a lossy image beside its rows, and for the list of a file's chunks,
+ * generously.
+ */
 #define LOSSY_BYTES ((uint64_t)4 << 20)
 #define BYTES_PER_FILE_BYTE 4
-/* A lossless image is decoded as a whole, with up to five smaller ones for its transforms; each group of its codes has
- * five tables of at least 256 entries, stands for at least 16 pixels and takes at least 20 bits of the file. */
+/*
+ * A lossless image is decoded as a whole, with up to five smaller ones for its transforms; each
+ * group of its codes has five tables of at least 256 entries, stands for at least 16 pixels and
+ * takes at least 20 bits of the file.
+ */
 #define LOSSLESS_PIXEL_BYTES 5
 #define MAX_GROUPS 65536
 #define GROUP_BYTES 5760
@@ -45,7 +55,8 @@ struct webp {
     struct mr_box_rows rows;
 };
 
-static mr_status webp_create(const struct mr_codec_limits *limits, void **state_out, mr_error *error)
+static mr_status webp_create(const struct mr_codec_limits *limits, void **state_out,
+                             mr_error *error)
 {
     struct webp *webp = calloc(1, sizeof *webp);
     if (!webp)
@@ -75,7 +86,8 @@ static mr_status refuse_status(VP8StatusCode code, mr_error *error)
 {
     static const char *const words[] = {[VP8_STATUS_INVALID_PARAM] = "libwebp cannot crop it",
                                         [VP8_STATUS_BITSTREAM_ERROR] = "its bits are wrong",
-                                        [VP8_STATUS_UNSUPPORTED_FEATURE] = "it has an unknown feature",
+                                        [VP8_STATUS_UNSUPPORTED_FEATURE] =
+                                            "it has an unknown feature",
                                         [VP8_STATUS_SUSPENDED] = "its data end early",
                                         [VP8_STATUS_NOT_ENOUGH_DATA] = "its data end early"};
     if (code == VP8_STATUS_OUT_OF_MEMORY)
@@ -95,13 +107,16 @@ static mr_status start_demuxer(struct webp *webp, const uint8_t *bytes, size_t l
     uint64_t need = LOSSY_BYTES + (uint64_t)len * BYTES_PER_FILE_BYTE;
     webp->need_bytes = 0;
     if (riff_len > len)
-        return mr_error_set(error, MR_ERR_DAMAGED, "WebP: the file has %zu of its %" PRIu64 " bytes", len, riff_len);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "WebP: the file has %zu of its %" PRIu64 " bytes", len, riff_len);
     mr_status status = mr_codec_limits_check_memory(&webp->limits, need, error);
     if (status != MR_OK)
         return status;
     webp->need_bytes = need;
     webp->demuxer = WebPDemux(&(WebPData){bytes, len});
-    return webp->demuxer ? MR_OK : mr_error_set(error, MR_ERR_DAMAGED, "WebP: its chunks are wrong or incomplete");
+    return webp->demuxer
+               ? MR_OK
+               : mr_error_set(error, MR_ERR_DAMAGED, "WebP: its chunks are wrong or incomplete");
 }
 
 /* An image may have its alpha, and chunks that are not known, ahead of its pixels. */
@@ -166,8 +181,8 @@ static uint32_t read_orientation(const WebPDemuxer *demuxer)
     return orientation;
 }
 
-static mr_status webp_open(void *state, const uint8_t *bytes, size_t len, struct mr_image_head *head_out,
-                           mr_error *error)
+static mr_status webp_open(void *state, const uint8_t *bytes, size_t len,
+                           struct mr_image_head *head_out, mr_error *error)
 {
     struct webp *webp = state;
     mr_status status = start_demuxer(webp, bytes, len, error);
@@ -181,7 +196,8 @@ static mr_status webp_open(void *state, const uint8_t *bytes, size_t len, struct
     /* The part of an animation's frame that is in a box is decoded beside the box. */
     uint32_t pixel_bytes = webp->width < width || webp->height < height ? 2 * CHANNELS : CHANNELS;
     if (status == MR_OK)
-        status = mr_codec_limits_check_image(&webp->limits, width, height, pixel_bytes, decoder_bytes(webp), error);
+        status = mr_codec_limits_check_image(&webp->limits, width, height, pixel_bytes,
+                                             decoder_bytes(webp), error);
     if (status != MR_OK) {
         webp_close(webp);
         return status;
@@ -214,8 +230,11 @@ static struct span cut_span(uint32_t begin, uint32_t len, uint32_t frame_begin, 
     return span.begin < span.end ? span : (struct span){0, 0};
 }
 
-/* In the frame, with its margin; it begins with an even pixel, as the pairs that share a colour do. */
-static struct span widen_span(struct span span, uint32_t frame_begin, uint32_t frame_len, uint32_t margin)
+/*
+ * In the frame, with its margin; it begins with an even pixel, as the pairs that share a colour do.
+ */
+static struct span widen_span(struct span span, uint32_t frame_begin, uint32_t frame_len,
+                              uint32_t margin)
 {
     span.begin -= frame_begin;
     span.end -= frame_begin;
@@ -249,7 +268,8 @@ static mr_status decode_part(struct webp *webp, const struct part *part, mr_erro
 {
     WebPDecoderConfig *config = &webp->config;
     if (!WebPInitDecoderConfig(config))
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "libwebp has another version than its headers");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED,
+                            "libwebp has another version than its headers");
     config->options.use_cropping = 1;
     config->options.crop_left = (int)part->columns.begin;
     config->options.crop_top = (int)part->lines.begin;
@@ -264,7 +284,8 @@ static mr_status decode_part(struct webp *webp, const struct part *part, mr_erro
     return code == VP8_STATUS_OK ? MR_OK : refuse_status(code, error);
 }
 
-static mr_status webp_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height, mr_error *error)
+static mr_status webp_begin(void *state, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
+                            mr_error *error)
 {
     struct webp *webp = state;
     struct span columns = cut_span(x, width, webp->left, webp->width);
@@ -292,7 +313,8 @@ static mr_status webp_begin(void *state, uint32_t x, uint32_t y, uint32_t width,
     return MR_OK;
 }
 
-static mr_status webp_rows(void *state, const uint8_t **rows_out, uint32_t max_rows, uint32_t *n_out, mr_error *error)
+static mr_status webp_rows(void *state, const uint8_t **rows_out, uint32_t max_rows,
+                           uint32_t *n_out, mr_error *error)
 {
     struct webp *webp = state;
     return mr_box_rows_give(&webp->rows, rows_out, max_rows, n_out, error);

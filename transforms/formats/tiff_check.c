@@ -54,10 +54,11 @@ static bool is_needed(uint64_t tag)
 }
 
 /* Values beyond the file count for nothing where they are not needed: nobody can read them. */
-static mr_status check_entry(struct mr_tiff_check *check, const struct reader *reader, size_t at, uint32_t word,
-                             mr_error *error)
+static mr_status check_entry(struct mr_tiff_check *check, const struct reader *reader, size_t at,
+                             uint32_t word, mr_error *error)
 {
-    uint64_t tag = read_number(reader, at, 2), type = read_number(reader, at + 2, 2), place = at + 4 + word;
+    uint64_t tag = read_number(reader, at, 2), type = read_number(reader, at + 2, 2),
+             place = at + 4 + word;
     uint64_t n = read_number(reader, at + 4, word), each = value_bytes(type);
     if (each == 0)
         return is_needed(tag) ? refuse_tag(error, tag, "has no known type") : MR_OK;
@@ -81,7 +82,8 @@ static mr_status check_entry(struct mr_tiff_check *check, const struct reader *r
     return MR_OK;
 }
 
-mr_status mr_tiff_check_directory(struct mr_tiff_check *check, const uint8_t *bytes, size_t len, mr_error *error)
+mr_status mr_tiff_check_directory(struct mr_tiff_check *check, const uint8_t *bytes, size_t len,
+                                  mr_error *error)
 {
     struct reader reader = {bytes, len, bytes[0] == 'M'};
     *check = (struct mr_tiff_check){.big_endian = reader.big_endian};
@@ -96,12 +98,14 @@ mr_status mr_tiff_check_directory(struct mr_tiff_check *check, const uint8_t *by
     if ((len - at - count) / entry < n)
         return refuse(error, "the directory lies beyond the file");
     if (n > MAX_TAGS)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu64 " tags are above the limit of %d", n, MAX_TAGS);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "TIFF: %" PRIu64 " tags are above the limit of %d", n, MAX_TAGS);
     mr_status status = MR_OK;
     for (at += count; status == MR_OK && n > 0; n--, at += entry)
         status = check_entry(check, &reader, at, word, error);
     if (status == MR_OK && check->tag_bytes > len)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: its tags have %" PRIu64 " bytes, the file only %zu",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "TIFF: its tags have %" PRIu64 " bytes, the file only %zu",
                             check->tag_bytes, len);
     return status;
 }
@@ -111,7 +115,8 @@ bool mr_tiff_check_jpeg(const uint8_t *bytes, size_t len)
     uint32_t n_components = 0;
     for (size_t at = 2; len >= 4 && at <= len - 4 && bytes[at] == 0xff;) {
         uint32_t marker = bytes[at + 1], n = (uint32_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (marker < 0xc0 || marker == 0xff || (marker >= 0xd0 && marker <= 0xd9) || n > len - at - 2)
+        if (marker < 0xc0 || marker == 0xff || (marker >= 0xd0 && marker <= 0xd9) ||
+            n > len - at - 2)
             return false;
         if (marker == 0xda) /* the scan */
             return n >= 3 && n_components > 0 && n_components == bytes[at + 4];
@@ -148,7 +153,8 @@ static bool is_small_block(const struct xz *xz, size_t at, size_t end)
         n_sizes -= read_xz(xz, at) < 128;
     for (uint32_t n = (flags & 3) + 1; n > 0; n--) {
         uint32_t filter = read_xz(xz, at), n_bytes = read_xz(xz, at + 1);
-        if (filter >= 128 || n_bytes >= 128 || (filter == 0x21 && read_xz(xz, at + 2) > MAX_DICTIONARY))
+        if (filter >= 128 || n_bytes >= 128 ||
+            (filter == 0x21 && read_xz(xz, at + 2) > MAX_DICTIONARY))
             return false;
         at += 2 + n_bytes;
     }
@@ -157,7 +163,8 @@ static bool is_small_block(const struct xz *xz, size_t at, size_t end)
 
 bool mr_tiff_check_xz(const uint8_t *bytes, size_t len, bool reversed)
 {
-    static const uint8_t check_bytes[16] = {0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64};
+    static const uint8_t check_bytes[16] = {0,  4,  4,  4,  8,  8,  8,  16,
+                                            16, 16, 32, 32, 32, 64, 64, 64};
     struct xz xz = {bytes, len, reversed};
     uint32_t n_words, kind;
     for (size_t at = 12; (n_words = read_xz(&xz, at)) != 0;) { /* 0: the index */
@@ -168,7 +175,8 @@ bool mr_tiff_check_xz(const uint8_t *bytes, size_t len, bool reversed)
             if (kind > 2 && kind < 0x80)
                 return false;
             size_t size_at = at + (kind > 2 ? 3 : 1);
-            at = size_at + 2 + (kind >= 0xc0) + 1 + (read_xz(&xz, size_at) << 8 | read_xz(&xz, size_at + 1));
+            at = size_at + 2 + (kind >= 0xc0) + 1 +
+                 (read_xz(&xz, size_at) << 8 | read_xz(&xz, size_at + 1));
         }
         at = (at + 1 + 3) / 4 * 4 + check_bytes[read_xz(&xz, 7) & 15];
     }

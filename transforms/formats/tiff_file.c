@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libtiff over a file in memory, with handlers of its own for each file: nothing is printed, and the first error of a
- * call becomes the message. An error is damage even if libtiff goes on, and so is a warning about pixels.
+ * libtiff over a file in memory, with handlers of its own for each file: nothing is printed, and
+ * the first error of a call becomes the message. An error is damage even if libtiff goes on, and so
+ * is a warning about pixels.
  */
 #include "transforms/formats/tiff_file.h"
 
@@ -31,7 +32,8 @@ static mr_status refuse(mr_error *error, const char *what)
 
 static mr_status refuse_value(mr_error *error, const char *what, uint32_t value)
 {
-    return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %s %" PRIu32 " is not supported", what, value);
+    return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %s %" PRIu32 " is not supported", what,
+                        value);
 }
 
 /* What libtiff calls. */
@@ -106,7 +108,8 @@ static bool is_about_memory(const char *text)
 }
 
 /* Returns 1: nobody else is told. */
-static int keep_error(TIFF *tiff, void *user, const char *module, const char *format, va_list values)
+static int keep_error(TIFF *tiff, void *user, const char *module, const char *format,
+                      va_list values)
 {
     (void)tiff;
     (void)module;
@@ -124,10 +127,11 @@ static int keep_error(TIFF *tiff, void *user, const char *module, const char *fo
 }
 
 /* Of the JPEG and the fax decoders: they go on with pixels that nobody wrote. */
-static int keep_warning(TIFF *tiff, void *user, const char *module, const char *format, va_list values)
+static int keep_warning(TIFF *tiff, void *user, const char *module, const char *format,
+                        va_list values)
 {
-    bool wrong =
-        module && (strcmp(module, "JPEGLib") == 0 || strcmp(module, "LibJpeg") == 0 || strncmp(module, "Fax", 3) == 0);
+    bool wrong = module && (strcmp(module, "JPEGLib") == 0 || strcmp(module, "LibJpeg") == 0 ||
+                            strncmp(module, "Fax", 3) == 0);
     return wrong ? keep_error(tiff, user, module, format, values) : 1;
 }
 
@@ -151,10 +155,11 @@ static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_e
         return mr_error_set(error, MR_ERR_NO_MEMORY, "no memory for libtiff");
     TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, file);
     TIFFOpenOptionsSetWarningHandlerExtR(options, keep_warning, file);
-    TIFFOpenOptionsSetMaxSingleMemAlloc(options, max_bytes < INTPTR_MAX ? (tmsize_t)max_bytes : INTPTR_MAX);
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options,
+                                        max_bytes < INTPTR_MAX ? (tmsize_t)max_bytes : INTPTR_MAX);
     begin_call(file);
-    file->handle = TIFFClientOpenExt("TIFF", "r", file, read_bytes, write_nothing, seek_bytes, close_nothing, tell_size,
-                                     map_bytes, unmap_nothing, options);
+    file->handle = TIFFClientOpenExt("TIFF", "r", file, read_bytes, write_nothing, seek_bytes,
+                                     close_nothing, tell_size, map_bytes, unmap_nothing, options);
     TIFFOpenOptionsFree(options);
     if (file->handle && !file->no_memory)
         return MR_OK;
@@ -178,11 +183,12 @@ static uint32_t get_number(const struct mr_tiff_file *file, uint32_t tag, uint32
 
 static bool is_known_compression(uint16_t compression)
 {
-    static const uint16_t known[] = {COMPRESSION_NONE,      COMPRESSION_CCITTRLE,      COMPRESSION_CCITTFAX3,
-                                     COMPRESSION_CCITTFAX4, COMPRESSION_LZW,           COMPRESSION_OJPEG,
-                                     COMPRESSION_JPEG,      COMPRESSION_ADOBE_DEFLATE, COMPRESSION_CCITTRLEW,
-                                     COMPRESSION_PACKBITS,  COMPRESSION_DEFLATE,       COMPRESSION_LZMA,
-                                     COMPRESSION_ZSTD};
+    static const uint16_t known[] = {
+        COMPRESSION_NONE,      COMPRESSION_CCITTRLE,      COMPRESSION_CCITTFAX3,
+        COMPRESSION_CCITTFAX4, COMPRESSION_LZW,           COMPRESSION_OJPEG,
+        COMPRESSION_JPEG,      COMPRESSION_ADOBE_DEFLATE, COMPRESSION_CCITTRLEW,
+        COMPRESSION_PACKBITS,  COMPRESSION_DEFLATE,       COMPRESSION_LZMA,
+        COMPRESSION_ZSTD};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (known[i] == compression)
             return true;
@@ -208,12 +214,16 @@ static bool is_known_grey(const struct mr_tiff_file *file, bool big_endian)
     }
 }
 
-/* Colours, bits and extra samples together. Pillow overlooks extra planes that mean nothing where they are compressed.
+/*
+ * Colours, bits and extra samples together. Pillow overlooks extra planes that mean nothing where
+ * they are compressed. /
  */
 static bool is_known(const struct mr_tiff_file *file, const struct mr_tiff_check *check)
 {
-    uint32_t n_extra = check->n_extra, n = file->n_samples, extra = n_extra > 0 ? check->first_extra : 0;
-    bool plain = file->compression == COMPRESSION_NONE, wide = file->bits == 16, reversed = file->reversed;
+    uint32_t n_extra = check->n_extra, n = file->n_samples,
+             extra = n_extra > 0 ? check->first_extra : 0;
+    bool plain = file->compression == COMPRESSION_NONE, wide = file->bits == 16,
+         reversed = file->reversed;
     if (n_extra >= n || (n_extra > 1 && !check->others_zero))
         return false;
     if (file->planar && !plain && extra == 0) {
@@ -231,13 +241,15 @@ static bool is_known(const struct mr_tiff_file *file, const struct mr_tiff_check
     switch (file->colours) {
     case MR_TIFF_BLACK_0:
     case MR_TIFF_PALETTE:
-        return !wide && !reversed && n == 2 && n_extra == 1 && (extra == 0 || extra == EXTRASAMPLE_UNASSALPHA);
+        return !wide && !reversed && n == 2 && n_extra == 1 &&
+               (extra == 0 || extra == EXTRASAMPLE_UNASSALPHA);
     case MR_TIFF_RGB:
         if (reversed || n_extra == 0)
             return n == 3 || (n == 4 && !reversed);
         return n == 3 + n_extra && n_extra <= (wide ? 1 : 3) &&
                (extra <= EXTRASAMPLE_UNASSALPHA || (extra == COREL_ALPHA && n_extra == 1 && !wide));
-    case MR_TIFF_CMYK: return !reversed && n == 4 + n_extra && extra == 0 && n_extra <= (wide ? 0 : 2);
+    case MR_TIFF_CMYK:
+        return !reversed && n == 4 + n_extra && extra == 0 && n_extra <= (wide ? 0 : 2);
     case MR_TIFF_YCC: return !wide && !reversed && n == 3 && n_extra == 0;
     default: return false;
     }
@@ -267,11 +279,15 @@ static mr_status choose_way(struct mr_tiff_file *file, mr_error *error)
     } else if (ycc && file->compression == COMPRESSION_NONE) {
         TIFFGetFieldDefaulted(file->handle, TIFFTAG_YCBCRSUBSAMPLING, &across, &down);
         if (across != 1 || down != 1 || file->planar)
-            return refuse(error, "YCbCr of fewer colours than pixels is not supported without a compression");
+            return refuse(
+                error, "YCbCr of fewer colours than pixels is not supported without a compression");
     } else {
         file->by_libtiff = ycc;
     }
-    /* libdeflate takes whole strips only, and calls one that is longer than its rows good without unpacking it. */
+    /*
+     * libdeflate takes whole strips only, and calls one that is longer than its rows good without
+     * unpacking it.
+     */
     if (file->compression == COMPRESSION_DEFLATE || file->compression == COMPRESSION_ADOBE_DEFLATE)
         TIFFSetField(file->handle, TIFFTAG_DEFLATE_SUBCODEC, DEFLATE_SUBCODEC_ZLIB);
     if (file->compression == COMPRESSION_OJPEG && !file->by_libtiff)
@@ -289,43 +305,52 @@ static mr_status read_palette(struct mr_tiff_file *file, mr_error *error)
     return MR_OK;
 }
 
-static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_check *check, mr_error *error)
+static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_check *check,
+                             mr_error *error)
 {
     file->compression = get_word(file, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
     if (!is_known_compression(file->compression))
         return refuse_value(error, "compression", file->compression);
     if (!TIFFIsCODECConfigured(file->compression))
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: compression %d, but this build has no libtiff for it",
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "TIFF: compression %d, but this build has no libtiff for it",
                             file->compression);
-    file->colours =
-        file->compression == COMPRESSION_OJPEG ? get_word(file, TIFFTAG_PHOTOMETRIC, MR_TIFF_WHITE_0) : check->colours;
+    file->colours = file->compression == COMPRESSION_OJPEG
+                        ? get_word(file, TIFFTAG_PHOTOMETRIC, MR_TIFF_WHITE_0)
+                        : check->colours;
     if (file->colours > MR_TIFF_YCC || file->colours == 4)
         return refuse_value(error, "colour space", file->colours);
     file->number = get_word(file, TIFFTAG_SAMPLEFORMAT, MR_TIFF_UNSIGNED);
     if (file->number < MR_TIFF_UNSIGNED || file->number > MR_TIFF_FLOAT)
         return refuse_value(error, "sample format", file->number);
     file->bits = get_word(file, TIFFTAG_BITSPERSAMPLE, 1);
-    if (file->bits > 32 || file->bits == 0 || ((file->bits & (file->bits - 1)) != 0 && file->bits != 12))
+    if (file->bits > 32 || file->bits == 0 ||
+        ((file->bits & (file->bits - 1)) != 0 && file->bits != 12))
         return refuse_value(error, "a depth of bits", file->bits);
     file->n_samples = get_word(file, TIFFTAG_SAMPLESPERPIXEL, 1);
     if (file->n_samples < 1 || file->n_samples > MAX_SAMPLES)
         return refuse_value(error, "a number of samples", file->n_samples);
-    file->planar = file->n_samples > 1 && get_word(file, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_SEPARATE;
+    file->planar =
+        file->n_samples > 1 && get_word(file, TIFFTAG_PLANARCONFIG, 1) == PLANARCONFIG_SEPARATE;
     file->reversed = get_word(file, TIFFTAG_FILLORDER, FILLORDER_MSB2LSB) != FILLORDER_MSB2LSB;
     if (!is_known(file, check))
-        return mr_error_set(error, MR_ERR_DAMAGED,
-                            "TIFF: %d samples of %d bits in colour space %d are not supported in this arrangement",
-                            file->n_samples, file->bits, file->colours);
+        return mr_error_set(
+            error, MR_ERR_DAMAGED,
+            "TIFF: %d samples of %d bits in colour space %d are not supported in this arrangement",
+            file->n_samples, file->bits, file->colours);
     file->premultiplied = is_premultiplied(file, check);
-    file->orientation = get_word(file, TIFFTAG_ORIENTATION, 1); /* libtiff takes no other values than 1 to 8 */
+    /* libtiff takes no other values than 1 to 8 */
+    file->orientation = get_word(file, TIFFTAG_ORIENTATION, 1);
     mr_status status = choose_way(file, error);
     return status == MR_OK && file->colours == MR_TIFF_PALETTE ? read_palette(file, error) : status;
 }
 
 /* In which pieces they lie. */
 
-/* A few strips may be the same bytes. Many that are long would take time that grows with the square of the file's size,
- * unless they are plain bytes, of which only what is needed is read. */
+/*
+ * A few strips may be the same bytes. Many that are long would take time that grows with the square
+ * of the file's size, unless they are plain bytes, of which only what is needed is read.
+ */
 static bool overlaps_much(const struct mr_tiff_file *file, uint32_t n)
 {
     uint64_t sum = 0, most = (uint64_t)file->len * MAX_USES;
@@ -342,8 +367,8 @@ static mr_status read_pieces(struct mr_tiff_file *file, mr_error *error)
 {
     file->tiled = TIFFIsTiled(file->handle);
     file->piece_width = file->tiled ? get_number(file, TIFFTAG_TILEWIDTH, 0) : file->width;
-    file->piece_height =
-        file->tiled ? get_number(file, TIFFTAG_TILELENGTH, 0) : get_number(file, TIFFTAG_ROWSPERSTRIP, UINT32_MAX);
+    file->piece_height = file->tiled ? get_number(file, TIFFTAG_TILELENGTH, 0)
+                                     : get_number(file, TIFFTAG_ROWSPERSTRIP, UINT32_MAX);
     if (!file->tiled && file->piece_height > file->height)
         file->piece_height = file->height;
     if (file->piece_width == 0 || file->piece_height == 0)
@@ -352,18 +377,23 @@ static mr_status read_pieces(struct mr_tiff_file *file, mr_error *error)
     file->down = (file->height - 1) / file->piece_height + 1;
     uint64_t need = (uint64_t)file->across * file->down * (file->planar ? file->n_samples : 1);
     if (need > MAX_PIECES)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu64 " strips or tiles are above the limit of %d", need,
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "TIFF: %" PRIu64 " strips or tiles are above the limit of %d", need,
                             MAX_PIECES);
-    uint32_t n_there = file->tiled ? TIFFNumberOfTiles(file->handle) : TIFFNumberOfStrips(file->handle);
+    uint32_t n_there =
+        file->tiled ? TIFFNumberOfTiles(file->handle) : TIFFNumberOfStrips(file->handle);
     if (n_there < need)
-        return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %" PRIu32 " of %" PRIu64 " strips or tiles are there",
-                            n_there, need);
+        return mr_error_set(error, MR_ERR_DAMAGED,
+                            "TIFF: %" PRIu32 " of %" PRIu64 " strips or tiles are there", n_there,
+                            need);
     if (overlaps_much(file, (uint32_t)need))
         return refuse(error, "its strips or tiles overlap too much");
     if (file->by_libtiff)
         return MR_OK;
-    uint64_t n_bits = (uint64_t)file->piece_width * (file->planar ? 1 : file->n_samples) * file->bits;
-    tmsize_t row_bytes = file->tiled ? TIFFTileRowSize(file->handle) : TIFFScanlineSize(file->handle);
+    uint64_t n_bits =
+        (uint64_t)file->piece_width * (file->planar ? 1 : file->n_samples) * file->bits;
+    tmsize_t row_bytes =
+        file->tiled ? TIFFTileRowSize(file->handle) : TIFFScanlineSize(file->handle);
     if (row_bytes <= 0)
         return tell_error(file, error);
     file->row_bytes = (size_t)row_bytes;
@@ -387,8 +417,8 @@ static uint64_t find_library_bytes(const struct mr_tiff_file *file)
     return file->by_libtiff ? bytes + n * (4 + file->n_samples) : bytes;
 }
 
-mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits, const uint8_t *bytes,
-                            size_t len, mr_error *error)
+mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits,
+                            const uint8_t *bytes, size_t len, mr_error *error)
 {
     struct mr_tiff_check check;
     *file = (struct mr_tiff_file){.bytes = bytes, .len = len};
@@ -430,7 +460,8 @@ static mr_status check_piece(const struct mr_tiff_file *file, uint32_t i, mr_err
 {
     if (file->compression != COMPRESSION_JPEG && file->compression != COMPRESSION_LZMA)
         return MR_OK;
-    uint64_t at = TIFFGetStrileOffset(file->handle, i), len = TIFFGetStrileByteCount(file->handle, i);
+    uint64_t at = TIFFGetStrileOffset(file->handle, i),
+             len = TIFFGetStrileByteCount(file->handle, i);
     if (at > file->len || len > file->len - at)
         return refuse(error, "a strip or tile lies beyond the file");
     if (file->compression == COMPRESSION_JPEG)
@@ -442,7 +473,8 @@ static mr_status check_piece(const struct mr_tiff_file *file, uint32_t i, mr_err
                : refuse(error, "LZMA with a dictionary above 128 MiB is not supported");
 }
 
-mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows, uint8_t *out, mr_error *error)
+mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows,
+                                  uint8_t *out, mr_error *error)
 {
     tmsize_t need = (tmsize_t)(file->row_bytes * n_rows);
     mr_status status = check_piece(file, i, error);
@@ -458,8 +490,8 @@ mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_
     return got < need ? refuse(error, "a strip or tile ends early") : MR_OK;
 }
 
-mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, uint32_t n_rows, uint8_t *out,
-                                    mr_error *error)
+mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, uint32_t n_rows,
+                                    uint8_t *out, mr_error *error)
 {
     TIFFRGBAImage image;
     char why[1024] = "";
@@ -475,7 +507,8 @@ mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, ui
     memset(out, 0, n_bytes);
     begin_call(file);
     float *levels;
-    if (!TIFFGetFieldDefaulted(file->handle, TIFFTAG_REFERENCEBLACKWHITE, &levels)) /* libtiff takes it to be there */
+    /* libtiff takes it to be there */
+    if (!TIFFGetFieldDefaulted(file->handle, TIFFTAG_REFERENCEBLACKWHITE, &levels))
         return refuse(error, "its levels of black and white are not there");
     if (!TIFFRGBAImageOK(file->handle, why) || !TIFFRGBAImageBegin(&image, file->handle, 1, why)) {
         snprintf(file->text, sizeof file->text, "%.*s", (int)sizeof file->text - 1, why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first image of a TIFF by libtiff: what its pixels are, in which pieces (strips or tiles) they lie, and the
- * pieces' samples. What is accepted is what Pillow accepts, and means the same.
+ * The first image of a TIFF by libtiff: what its pixels are, in which pieces (strips or tiles) they
+ * lie, and the pieces' samples. What is accepted is what Pillow accepts, and means the same.
  */
 #ifndef TRANSFORMS_FORMATS_TIFF_FILE_H
 #define TRANSFORMS_FORMATS_TIFF_FILE_H
@@ -43,7 +43,8 @@ struct mr_tiff_file {
     uint16_t bits;      /* of each sample: 1, 2, 4, 8, 12, 16 or 32 */
     uint16_t n_samples; /* of a pixel, 1 to 6 */
     bool reversed;      /* the bits of each byte */
-    bool premultiplied; /* the first extra sample is alpha, and the colours were multiplied with it */
+    bool premultiplied; /* the first extra sample is alpha, and the colours were multiplied with
+                           it */
     bool planar;        /* each sample has pieces of its own */
     bool by_libtiff;    /* libtiff itself makes the colours: mr_tiff_file_read_colours() */
     const uint16_t *palette[3];
@@ -58,22 +59,28 @@ struct mr_tiff_file {
 };
 
 /*
- * bytes stay valid until mr_tiff_file_close(), which is needed only after MR_OK. Of the limits the pixels' is checked
- * here; no single allocation of libtiff is above the decoder's memory. MR_ERR_DAMAGED, with what is wrong or what
- * Pillow does not know. Lack of memory inside libtiff is MR_ERR_DAMAGED too, here and below (codec_ops.h: need).
+ * bytes stay valid until mr_tiff_file_close(), which is needed only after MR_OK. Of the limits the
+ * pixels' is checked here; no single allocation of libtiff is above the decoder's memory.
+ * MR_ERR_DAMAGED, with what is wrong or what Pillow does not know. Lack of memory inside libtiff is
+ * MR_ERR_DAMAGED too, here and below (codec_ops.h: need).
  */
-mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits, const uint8_t *bytes,
-                            size_t len, mr_error *error);
+mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_limits *limits,
+                            const uint8_t *bytes, size_t len, mr_error *error);
 
 void mr_tiff_file_close(struct mr_tiff_file *file);
 
-/* The first n_rows rows of piece i, which has them; samples of 16 and 32 bits are this machine's numbers. */
-mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows, uint8_t *out,
-                                  mr_error *error);
-
-/* The image's rows from line on, as R, G, B, A in bytes; line is the first one of a piece, and n_rows are one piece's.
+/*
+ * The first n_rows rows of piece i, which has them; samples of 16 and 32 bits are this machine's
+ * numbers.
  */
-mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, uint32_t n_rows, uint8_t *out,
-                                    mr_error *error);
+mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_t n_rows,
+                                  uint8_t *out, mr_error *error);
+
+/*
+ * The image's rows from line on, as R, G, B, A in bytes; line is the first one of a piece, and
+ * n_rows are one piece's. /
+ */
+mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, uint32_t n_rows,
+                                    uint8_t *out, mr_error *error);
 
 #endif

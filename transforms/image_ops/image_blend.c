@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static void fill_table(uint8_t from, double factor, uint32_t n_channels, struct mr_image_table *table_out)
+static void fill_table(uint8_t from, double factor, uint32_t n_channels,
+                       struct mr_image_table *table_out)
 {
     for (uint32_t i = 0; i < 256; i++)
         table_out->bytes[0][i] = mr_image_loops_blend(from, (uint8_t)i, (float)factor);
@@ -15,7 +16,8 @@ static void fill_table(uint8_t from, double factor, uint32_t n_channels, struct 
 }
 
 void mr_image_blend_brightness(const struct mr_image_call *call, const struct mr_image *image,
-                               const struct mr_kernel_ops *kernels, struct mr_image_table *table_out)
+                               const struct mr_kernel_ops *kernels,
+                               struct mr_image_table *table_out)
 {
     (void)kernels;
     fill_table(0, call->args[0], image->n_channels, table_out);
@@ -47,13 +49,17 @@ void mr_image_blend_saturation(const struct mr_image_call *call, struct mr_image
 {
     if (image->n_channels == 3)
         for (uint32_t y = 0; y < image->height; y++)
-            kernels->image->saturate((float)call->args[0], image->pixels + y * image->stride, image->width);
+            kernels->image->saturate((float)call->args[0], image->pixels + y * image->stride,
+                                     image->width);
 }
 
-/* ImageFilter.SMOOTH, which is what is blended with, copies the outermost pixels, and images that are less than 3
- * pixels wide or high. */
-mr_status mr_image_blend_sharpness(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                   const struct mr_kernel_ops *kernels, mr_error *error)
+/*
+ * ImageFilter.SMOOTH, which is what is blended with, copies the outermost pixels, and images that
+ * are less than 3 pixels wide or high.
+ */
+mr_status mr_image_blend_sharpness(const struct mr_image_call *call, struct mr_image *from,
+                                   struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                   mr_error *error)
 {
     (void)error;
     size_t len = (size_t)from->width * from->n_channels;
@@ -62,7 +68,8 @@ mr_status mr_image_blend_sharpness(const struct mr_image_call *call, struct mr_i
         uint8_t *out = to->pixels + y * to->stride;
         memcpy(out, row, len);
         if (y > 0 && y + 1 < from->height && from->width >= 3)
-            kernels->image->sharpen((float)call->args[0], from->n_channels, len, from->stride, row, out);
+            kernels->image->sharpen((float)call->args[0], from->n_channels, len, from->stride, row,
+                                    out);
     }
     return MR_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A box has 2 * reach + 1 whole pixels and, at both ends, a part of one more; its three passes have the variance that
- * the radius asks for. Every pass ends in bytes, horizontal ones first. Beyond the image its edge continues.
+ * A box has 2 * reach + 1 whole pixels and, at both ends, a part of one more; its three passes have
+ * the variance that the radius asks for. Every pass ends in bytes, horizontal ones first. Beyond
+ * the image its edge continues.
  */
 #include "transforms/image_ops/image_box_blur.h"
 #include "transforms/simd/kernels.h"
@@ -13,7 +14,10 @@
 #define N_PASSES 3
 #define ONE (1u << 24)
 
-/* Floats and doubles as in Pillow's _gaussian_blur_radius(), ImagingBoxBlur() and ImagingLineBoxBlur(). */
+/*
+ * Floats and doubles as in Pillow's _gaussian_blur_radius(), ImagingBoxBlur() and
+ * ImagingLineBoxBlur().
+ */
 static struct mr_box_blur make_box(double radius)
 {
     float r = (float)radius;
@@ -24,35 +28,38 @@ static struct mr_box_blur make_box(double radius)
     part /= 6 * (variance - (whole + 1) * (whole + 1));
     float half = whole + part;
 
-    struct mr_box_blur box = {.reach = (uint32_t)half, .whole = (uint32_t)((float)ONE / (half * 2 + 1))};
+    struct mr_box_blur box = {.reach = (uint32_t)half,
+                              .whole = (uint32_t)((float)ONE / (half * 2 + 1))};
     box.part = (ONE - (box.reach * 2 + 1) * box.whole) / 2;
     return box;
 }
 
 /* One pass. */
-static void blur_rows(const struct mr_box_blur *box, const struct mr_image *from, const struct mr_image *to,
-                      const struct mr_kernel_ops *kernels)
+static void blur_rows(const struct mr_box_blur *box, const struct mr_image *from,
+                      const struct mr_image *to, const struct mr_kernel_ops *kernels)
 {
     for (uint32_t y = 0; y < from->height; y++)
         kernels->image->box_row(box, from->n_channels, from->width, from->pixels + y * from->stride,
                                 to->pixels + y * to->stride);
 }
 
-static void blur_columns(const struct mr_box_blur *box, const struct mr_image *from, const struct mr_image *to,
-                         const struct mr_kernel_ops *kernels)
+static void blur_columns(const struct mr_box_blur *box, const struct mr_image *from,
+                         const struct mr_image *to, const struct mr_kernel_ops *kernels)
 {
-    kernels->image->box_columns(box, from->height, (size_t)from->width * from->n_channels, from->pixels, from->stride,
-                                to->pixels, to->stride);
+    kernels->image->box_columns(box, from->height, (size_t)from->width * from->n_channels,
+                                from->pixels, from->stride, to->pixels, to->stride);
 }
 
 static void copy_image(const struct mr_image *from, const struct mr_image *to)
 {
     for (uint32_t y = 0; y < from->height; y++)
-        memcpy(to->pixels + y * to->stride, from->pixels + y * from->stride, (size_t)from->width * from->n_channels);
+        memcpy(to->pixels + y * to->stride, from->pixels + y * from->stride,
+               (size_t)from->width * from->n_channels);
 }
 
-mr_status mr_image_box_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                 const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_box_blur_make(const struct mr_image_call *call, struct mr_image *from,
+                                 struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                 mr_error *error)
 {
     (void)error;
     assert(call->args[0] >= 0);

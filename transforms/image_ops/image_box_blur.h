@@ -6,7 +6,8 @@
 #include "transforms/image_ops/image_call_kind.h"
 
 /* args[0]: radius, 0 or more. */
-mr_status mr_image_box_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                 const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_box_blur_make(const struct mr_image_call *call, struct mr_image *from,
+                                 struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                 mr_error *error);
 
 #endif

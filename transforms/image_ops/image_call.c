@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of calls, and a list of them on one image: tables wait until something has to see the pixels. */
+/*
+ * The table of calls, and a list of them on one image: tables wait until something has to see the
+ * pixels.
+ */
 #include "transforms/image_ops/image_call.h"
 
 #include "transforms/image_ops/image_blend.h"
@@ -11,21 +14,26 @@
 #include "transforms/image_ops/image_warp.h"
 
 /* An argument that changes nothing where it has this value. */
-#define FACTOR(keyword, neutral)                                                                                       \
-    {                                                                                                                  \
-        .name = keyword, .is_neutral = true, .value = neutral                                                          \
+#define FACTOR(keyword, neutral)                                                                   \
+    {                                                                                              \
+        .name = keyword, .is_neutral = true, .value = neutral                                      \
     }
 
 const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_INVERT] = {.name = "invert", .table = mr_image_table_invert},
-    [MR_CALL_POSTERIZE] = {.name = "posterize",
-                           .args = {{.name = "bits", .kind = MR_ARG_INTEGER, .is_neutral = true, .value = 8}},
-                           .table = mr_image_table_posterize},
-    [MR_CALL_SOLARIZE] = {.name = "solarize", .args = {FACTOR("threshold", 256)}, .table = mr_image_table_solarize},
+    [MR_CALL_POSTERIZE] =
+        {.name = "posterize",
+         .args = {{.name = "bits", .kind = MR_ARG_INTEGER, .is_neutral = true, .value = 8}},
+         .table = mr_image_table_posterize},
+    [MR_CALL_SOLARIZE] = {.name = "solarize",
+                          .args = {FACTOR("threshold", 256)},
+                          .table = mr_image_table_solarize},
     [MR_CALL_SOLARIZE_ADD] = {.name = "timm.solarize_add",
                               .args = {{.name = "add", .kind = MR_ARG_INTEGER, .is_neutral = true}},
                               .table = mr_image_table_solarize_add},
-    [MR_CALL_AUTOCONTRAST] = {.name = "autocontrast", .table = mr_image_table_autocontrast, .looks = true},
+    [MR_CALL_AUTOCONTRAST] = {.name = "autocontrast",
+                              .table = mr_image_table_autocontrast,
+                              .looks = true},
     [MR_CALL_EQUALIZE] = {.name = "equalize", .table = mr_image_table_equalize, .looks = true},
     [MR_CALL_GRAYSCALE] = {.name = "rgb_to_grayscale",
                            .args = {{.name = "num_output_channels", .kind = MR_ARG_INTEGER}},
@@ -41,12 +49,15 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                             .args = {FACTOR("saturation_factor", 1)},
                             .change = mr_image_blend_saturation},
     /* A shift of 0 is none: the way to HSV and back loses some bits. */
-    [MR_CALL_HUE] = {.name = "adjust_hue", .args = {{.name = "hue_factor"}}, .change = mr_image_hue_shift},
+    [MR_CALL_HUE] = {.name = "adjust_hue",
+                     .args = {{.name = "hue_factor"}},
+                     .change = mr_image_hue_shift},
     [MR_CALL_SHARPNESS] = {.name = "adjust_sharpness",
                            .args = {FACTOR("sharpness_factor", 1)},
                            .make = mr_image_blend_sharpness},
     [MR_CALL_GAUSSIAN_BLUR] = {.name = "gaussian_blur",
-                               .args = {{.name = "kernel_size", .kind = MR_ARG_INTEGER}, {.name = "sigma"}},
+                               .args = {{.name = "kernel_size", .kind = MR_ARG_INTEGER},
+                                        {.name = "sigma"}},
                                .make = mr_image_gaussian_blur_make},
     [MR_CALL_PIL_GAUSSIAN_BLUR] = {.name = "PIL.GaussianBlur",
                                    .args = {FACTOR("radius", 0)},
@@ -57,25 +68,28 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                                  {.name = "fill", .kind = MR_ARG_FILL},
                                  {.name = "center", .n = 2, .optional = true}},
                         .make = mr_image_warp_rotate},
-    [MR_CALL_AFFINE] = {.name = "affine",
-                        .args = {FACTOR("angle", 0),
-                                 {.name = "translate", .kind = MR_ARG_INTEGER, .n = 2, .is_neutral = true},
-                                 FACTOR("scale", 1),
-                                 {.name = "shear", .n = 2, .is_neutral = true},
-                                 {.name = "interpolation", .kind = MR_ARG_FILTER},
-                                 {.name = "fill", .kind = MR_ARG_FILL},
-                                 {.name = "center", .n = 2, .optional = true}},
-                        .make = mr_image_warp_affine},
+    [MR_CALL_AFFINE] =
+        {.name = "affine",
+         .args = {FACTOR("angle", 0),
+                  {.name = "translate", .kind = MR_ARG_INTEGER, .n = 2, .is_neutral = true},
+                  FACTOR("scale", 1),
+                  {.name = "shear", .n = 2, .is_neutral = true},
+                  {.name = "interpolation", .kind = MR_ARG_FILTER},
+                  {.name = "fill", .kind = MR_ARG_FILL},
+                  {.name = "center", .n = 2, .optional = true}},
+         .make = mr_image_warp_affine},
     [MR_CALL_PERSPECTIVE] = {.name = "PIL.transform",
                              .args = {{.name = "size", .kind = MR_ARG_SIZE},
-                                      {.name = "method", .kind = MR_ARG_CONSTANT, .value = 2}, /* PERSPECTIVE */
+                                      /* PERSPECTIVE */
+                                      {.name = "method", .kind = MR_ARG_CONSTANT, .value = 2},
                                       {.name = "data", .n = 8},
                                       {.name = "resample", .kind = MR_ARG_FILTER},
                                       {.name = "fillcolor", .kind = MR_ARG_FILL}},
                              .make = mr_image_warp_perspective},
     [MR_CALL_PIL_AFFINE] = {.name = "PIL.transform",
                             .args = {{.name = "size", .kind = MR_ARG_SIZE},
-                                     {.name = "method", .kind = MR_ARG_CONSTANT, .value = 0}, /* AFFINE */
+                                     /* AFFINE */
+                                     {.name = "method", .kind = MR_ARG_CONSTANT, .value = 0},
                                      {.name = "data", .n = 6},
                                      {.name = "resample", .kind = MR_ARG_FILTER},
                                      {.name = "fillcolor", .kind = MR_ARG_FILL}},
@@ -97,7 +111,8 @@ static void apply_pending(struct pending *p)
     p->has_table = false;
 }
 
-static void add_table(struct pending *p, const struct mr_image_call *call, const struct mr_image_call_ops *ops)
+static void add_table(struct pending *p, const struct mr_image_call *call,
+                      const struct mr_image_call_ops *ops)
 {
     struct mr_image_table table;
     if (ops->looks)
@@ -108,8 +123,9 @@ static void add_table(struct pending *p, const struct mr_image_call *call, const
     p->has_table = true;
 }
 
-static mr_status make_other(struct pending *p, const struct mr_image_call *call, const struct mr_image_call_ops *ops,
-                            uint8_t **spare_pixels, mr_error *error)
+static mr_status make_other(struct pending *p, const struct mr_image_call *call,
+                            const struct mr_image_call_ops *ops, uint8_t **spare_pixels,
+                            mr_error *error)
 {
     struct mr_image to = *p->image;
     to.pixels = *spare_pixels;
@@ -144,8 +160,9 @@ uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n
     return n + has_table;
 }
 
-mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls, struct mr_image *image,
-                            uint8_t *spare_pixels, const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
+                            struct mr_image *image, uint8_t *spare_pixels,
+                            const struct mr_kernel_ops *kernels, mr_error *error)
 {
     struct pending p = {.image = image, .kernels = kernels};
     mr_status status = MR_OK;

@@ -2,8 +2,8 @@
 /*
  * What the kinds of calls do, and how a list of calls runs.
  *
- * A new call: a kind in image_call_kind.h, an entry of the table in image_call.c with its arguments, and a function in
- * the file of its family.
+ * A new call: a kind in image_call_kind.h, an entry of the table in image_call.c with its
+ * arguments, and a function in the file of its family.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALL_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_CALL_H
@@ -15,7 +15,8 @@ enum mr_image_arg_kind {
     MR_ARG_NUMBER,
     MR_ARG_INTEGER,
     MR_ARG_FILTER, /* enum mr_interpolation; Pillow's integer in JSON */
-    MR_ARG_FILL,   /* three integers, one for each channel: an image of one channel takes the first */
+    MR_ARG_FILL,   /* three integers, one for each channel: an image of one channel takes the
+                      first */
     MR_ARG_WORD,   /* one of `words`, by its place there */
     /* These take nothing from `args`. */
     MR_ARG_SIZE,    /* width and height of the image */
@@ -35,22 +36,25 @@ struct mr_image_arg {
 };
 
 /*
- * What a kind of call does; one of table, change and make is set. None of them allocates. They may be called by several
- * threads with different images, and images of 1 x 1 pixels are images too. With one channel they do what they do with
- * three equal ones.
+ * What a kind of call does; one of table, change and make is set. None of them allocates. They may
+ * be called by several threads with different images, and images of 1 x 1 pixels are images too.
+ * With one channel they do what they do with three equal ones.
  */
 struct mr_image_call_ops {
     const char *name; /* in torchvision.transforms.functional; PIL.* or timm.* where it has none */
     struct mr_image_arg args[MR_CALL_MAX_NAMED]; /* up to the first without a name */
-    /* Bytes become bytes by channel. Such calls fold into one table where they follow each other. */
-    void (*table)(const struct mr_image_call *call, const struct mr_image *image, const struct mr_kernel_ops *kernels,
-                  struct mr_image_table *table_out);
+    /*
+     * Bytes become bytes by channel. Such calls fold into one table where they follow each other.
+     */
+    void (*table)(const struct mr_image_call *call, const struct mr_image *image,
+                  const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
     bool looks; /* table reads the image's pixels; else it reads the number of channels only */
     /* In place. */
-    void (*change)(const struct mr_image_call *call, struct mr_image *image, const struct mr_kernel_ops *kernels);
+    void (*change)(const struct mr_image_call *call, struct mr_image *image,
+                   const struct mr_kernel_ops *kernels);
     /*
-     * From one image into another of the same size, whose pixels are undefined before; `from` may be overwritten.
-     * MR_ERR_DAMAGED where the image does not suit the call, with the reason.
+     * From one image into another of the same size, whose pixels are undefined before; `from` may
+     * be overwritten. MR_ERR_DAMAGED where the image does not suit the call, with the reason.
      */
     mr_status (*make)(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
                       const struct mr_kernel_ops *kernels, mr_error *error);
@@ -62,14 +66,18 @@ extern const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS];
 /* True where one of the calls has a make, so that mr_image_call_run() needs a second image. */
 bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls);
 
-/* How often mr_image_call_run() goes over the image; whatever one call needs for itself counts once. */
+/*
+ * How often mr_image_call_run() goes over the image; whatever one call needs for itself counts
+ * once.
+ */
 uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
- * Run the calls one after the other. spare_pixels: as many bytes as image's, or NULL where no call needs them. On
- * return image->pixels is one of the two.
+ * Run the calls one after the other. spare_pixels: as many bytes as image's, or NULL where no call
+ * needs them. On return image->pixels is one of the two.
  */
-mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls, struct mr_image *image,
-                            uint8_t *spare_pixels, const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
+                            struct mr_image *image, uint8_t *spare_pixels,
+                            const struct mr_kernel_ops *kernels, mr_error *error);
 
 #endif

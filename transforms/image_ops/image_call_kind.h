@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call: a function of torchvision.transforms.functional with its arguments, all draws made. Calls are what becomes of
- * the operations of a list for one sample (image_op.h), and all that touches pixels.
+ * A call: a function of torchvision.transforms.functional with its arguments, all draws made. Calls
+ * are what becomes of the operations of a list for one sample (image_op.h), and all that touches
+ * pixels.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALL_KIND_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_CALL_KIND_H

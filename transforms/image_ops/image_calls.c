@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-void mr_image_calls_add(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args, const double *args)
+void mr_image_calls_add(struct mr_image_calls *calls, enum mr_image_call_kind kind, uint32_t n_args,
+                        const double *args)
 {
     assert(calls->n < MR_IMAGE_MAX_CALLS && n_args <= MR_CALL_MAX_ARGS);
     struct mr_image_call *call = &calls->calls[calls->n++];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchvision convolves floats, in an order that depends on the library beneath; no value here is further than 1 from
- * it. The kernel is separable: a pass along the rows, to words with 7 bits behind the point, and one down the columns.
- * Both go through strips of columns, so that the words of the rows that a kernel spans fit on the stack.
+ * torchvision convolves floats, in an order that depends on the library beneath; no value here is
+ * further than 1 from it. The kernel is separable: a pass along the rows, to words with 7 bits
+ * behind the point, and one down the columns. Both go through strips of columns, so that the words
+ * of the rows that a kernel spans fit on the stack.
  *
- * Weights have 16 bits, and the pixels at equal distance left and right share one multiplication. A product loses its
- * lower half, on average half a step; `bias` gives that back.
+ * Weights have 16 bits, and the pixels at equal distance left and right share one multiplication. A
+ * product loses its lower half, on average half a step; `bias` gives that back.
  */
 #include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/simd/kernels.h"
@@ -17,7 +18,8 @@
 #define STRIP MR_TAPS_STRIP /* bytes of a row */
 #define MAX_REACH MR_TAPS_MAX_REACH
 #define MAX_SPAN (2 * MAX_REACH + 1)
-static_assert(MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL == MAX_SPAN, "the largest kernel's taps have their place");
+static_assert(MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL == MAX_SPAN,
+              "the largest kernel's taps have their place");
 
 /* Taps at the ends whose share in a value stays below this are left out. */
 #define MIN_SHARE (0.05 / 255)
@@ -49,16 +51,21 @@ static int64_t reflect(int64_t i, int64_t n)
     return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
 }
 
-/* A strip of columns with what the taps reach beside it: bytes of a row, some of which lie outside. */
+/*
+ * A strip of columns with what the taps reach beside it: bytes of a row, some of which lie outside.
+ */
 struct strip {
     size_t left; /* outside the row, then ... */
     size_t inside;
     size_t right;
     size_t begin;                             /* of those inside, in the row */
-    uint32_t from[STRIP + 2 * 3 * MAX_REACH]; /* where those outside come from, first the left ones */
+    uint32_t from[STRIP + 2 * 3 * MAX_REACH]; /* where those outside come from, first the left
+                                                 ones */
 };
 
-/* Where the reflected row has byte i. Behind the last byte that a tap reaches it does not matter. */
+/*
+ * Where the reflected row has byte i. Behind the last byte that a tap reaches it does not matter.
+ */
 static uint32_t reflect_byte(const struct mr_image *image, int64_t i, int64_t margin)
 {
     const int64_t step = image->n_channels, len = image->width * step;
@@ -70,7 +77,8 @@ static uint32_t reflect_byte(const struct mr_image *image, int64_t i, int64_t ma
 
 static struct strip find_strip(const struct mr_image *image, int64_t first, int64_t margin)
 {
-    const int64_t len = (int64_t)image->width * image->n_channels, begin = first - margin, end = first + STRIP + margin;
+    const int64_t len = (int64_t)image->width * image->n_channels, begin = first - margin,
+                  end = first + STRIP + margin;
     const int64_t from = begin > 0 ? begin : 0, to = end < len ? end : len;
     struct strip strip = {.left = (size_t)(from - begin),
                           .inside = (size_t)(to - from),
@@ -95,8 +103,8 @@ static void copy_reflected(const struct strip *strip, const uint8_t *row, uint8_
 }
 
 /* The words of a row for the strip. */
-static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct strip *strip,
-                       const uint8_t *row, uint32_t step, uint16_t *out)
+static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *kernels,
+                       const struct strip *strip, const uint8_t *row, uint32_t step, uint16_t *out)
 {
     size_t margin = (size_t)taps->reach * step;
     uint8_t bytes[STRIP + 2 * 3 * MAX_REACH];
@@ -108,7 +116,10 @@ static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *k
     kernels->image->taps_row(taps, step, bytes + margin, out);
 }
 
-/* A ring of words of the rows that a kernel spans. Its pointers stand there twice, so that rows follow each other. */
+/*
+ * A ring of words of the rows that a kernel spans. Its pointers stand there twice, so that rows
+ * follow each other.
+ */
 struct ring {
     uint16_t words[MAX_SPAN][STRIP];
     const uint16_t *row[2 * MAX_SPAN];
@@ -127,8 +138,9 @@ static const uint16_t *const *find_rows(struct ring *ring, int64_t centre, int64
     return ring->reflected;
 }
 
-static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *kernels, const struct mr_image *from,
-                       const struct mr_image *to, size_t first, size_t n)
+static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *kernels,
+                       const struct mr_image *from, const struct mr_image *to, size_t first,
+                       size_t n)
 {
     const int64_t height = from->height, reach = taps->reach;
     const struct strip strip = find_strip(from, (int64_t)first, reach * from->n_channels);
@@ -139,8 +151,8 @@ static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *k
         ring.row[i] = ring.words[i % ring.span];
     for (int64_t y = 0; y < height + reach; y++) {
         if (y < height)
-            make_words(taps, kernels, &strip, from->pixels + (size_t)y * from->stride, from->n_channels,
-                       ring.words[y % ring.span]);
+            make_words(taps, kernels, &strip, from->pixels + (size_t)y * from->stride,
+                       from->n_channels, ring.words[y % ring.span]);
         int64_t centre = y - reach;
         if (centre < 0)
             continue;
@@ -152,17 +164,20 @@ static void blur_strip(const struct mr_taps *taps, const struct mr_kernel_ops *k
     }
 }
 
-mr_status mr_image_gaussian_blur_check(const double *args, int64_t width, int64_t height, mr_error *error)
+mr_status mr_image_gaussian_blur_check(const double *args, int64_t width, int64_t height,
+                                       mr_error *error)
 {
     int64_t size = (int64_t)args[0];
     if (width > size / 2 && height > size / 2)
         return MR_OK;
-    return mr_error_set(error, MR_ERR_DAMAGED, "gaussian_blur: an image of %lld x %lld is too small for kernel %lld",
+    return mr_error_set(error, MR_ERR_DAMAGED,
+                        "gaussian_blur: an image of %lld x %lld is too small for kernel %lld",
                         (long long)width, (long long)height, (long long)size);
 }
 
-mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                      const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from,
+                                      struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                      mr_error *error)
 {
     mr_status status = mr_image_gaussian_blur_check(call->args, from->width, from->height, error);
     if (status != MR_OK)

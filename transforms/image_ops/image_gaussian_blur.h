@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torchvision's gaussian_blur: a convolution with a square kernel; the image is reflected at its edges. */
+/*
+ * torchvision's gaussian_blur: a convolution with a square kernel; the image is reflected at its
+ * edges.
+ */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
 
@@ -8,16 +11,19 @@
 #define MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL 63
 
 /*
- * Has the image the pixels that its reflection takes? The first argument of the operation and of the call is the
- * kernel_size. MR_ERR_DAMAGED where a side is not above half the kernel: torchvision cannot reflect it then.
+ * Has the image the pixels that its reflection takes? The first argument of the operation and of
+ * the call is the kernel_size. MR_ERR_DAMAGED where a side is not above half the kernel:
+ * torchvision cannot reflect it then.
  */
-mr_status mr_image_gaussian_blur_check(const double *args, int64_t width, int64_t height, mr_error *error);
+mr_status mr_image_gaussian_blur_check(const double *args, int64_t width, int64_t height,
+                                       mr_error *error);
 
 /*
- * args[0]: kernel_size of both sides, odd, 1 to MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL; args[1]: sigma of both, above 0.
- * MR_ERR_DAMAGED as the check.
+ * args[0]: kernel_size of both sides, odd, 1 to MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL; args[1]: sigma
+ * of both, above 0. MR_ERR_DAMAGED as the check.
  */
-mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                      const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_gaussian_blur_make(const struct mr_image_call *call, struct mr_image *from,
+                                      struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                      mr_error *error);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pillow's convert("HSV"), a sum modulo 256 to the hue, and convert("RGB"), in one step for each pixel: the weights of
- * the channels follow from the hue alone, so the sum to the hue is part of their table.
+ * Pillow's convert("HSV"), a sum modulo 256 to the hue, and convert("RGB"), in one step for each
+ * pixel: the weights of the channels follow from the hue alone, so the sum to the hue is part of
+ * their table.
  */
 #include "transforms/image_ops/image_hue.h"
 #include "transforms/simd/kernels.h"
@@ -15,7 +16,8 @@ static uint8_t clip_weight(int weight)
 
 static struct mr_hue_shift make_shift(double factor)
 {
-    struct mr_hue_shift shift = {.shift = (uint32_t)(int)(factor * 255) & 255}; /* towards 0, then modulo 256 */
+    /* towards 0, then modulo 256 */
+    struct mr_hue_shift shift = {.shift = (uint32_t)(int)(factor * 255) & 255};
     for (uint32_t hue = 0; hue < 256; hue++) {
         int turn = 6 * (int)((hue + shift.shift) & 255); /* 1530 is all the way round */
         shift.weight[hue][0] = clip_weight(510 - abs(turn - 765));
@@ -25,7 +27,8 @@ static struct mr_hue_shift make_shift(double factor)
     return shift;
 }
 
-void mr_image_hue_shift(const struct mr_image_call *call, struct mr_image *image, const struct mr_kernel_ops *kernels)
+void mr_image_hue_shift(const struct mr_image_call *call, struct mr_image *image,
+                        const struct mr_kernel_ops *kernels)
 {
     if (image->n_channels == 1)
         return;

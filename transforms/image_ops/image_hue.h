@@ -6,6 +6,7 @@
 #include "transforms/image_ops/image_call_kind.h"
 
 /* args[0]: hue_factor, -0.5 to 0.5. */
-void mr_image_hue_shift(const struct mr_image_call *call, struct mr_image *image, const struct mr_kernel_ops *kernels);
+void mr_image_hue_shift(const struct mr_image_call *call, struct mr_image *image,
+                        const struct mr_kernel_ops *kernels);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of operations and their draws. torchvision compares some chances in f32 (torch.rand(1) < p), some as
- * Python's floats (torch.rand(1).item() < p); so does this.
+ * The table of operations and their draws. torchvision compares some chances in f32 (torch.rand(1)
+ * < p), some as Python's floats (torch.rand(1).item() < p); so does this.
  */
 #include "transforms/image_ops/image_op.h"
 
@@ -30,7 +30,8 @@ uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
 }
 
 /* The first n_args arguments are the call's, the one behind them is p. */
-static void draw_call(struct mr_image_params_source *draw, enum mr_image_call_kind kind, uint32_t n_args)
+static void draw_call(struct mr_image_params_source *draw, enum mr_image_call_kind kind,
+                      uint32_t n_args)
 {
     if (mr_rng_chance(draw->rng, draw->args[n_args]))
         mr_image_calls_add(draw->calls, kind, n_args, draw->args);
@@ -78,11 +79,14 @@ static void draw_sharpness(struct mr_image_params_source *draw)
     draw_call(draw, MR_CALL_SHARPNESS, 1);
 }
 
-/* ColorJitter.get_params: an order, and then a factor of each part whose range is more than its neutral value. */
+/*
+ * ColorJitter.get_params: an order, and then a factor of each part whose range is more than its
+ * neutral value.
+ */
 static void draw_color_jitter(struct mr_image_params_source *draw)
 {
-    static const enum mr_image_call_kind kinds[4] = {MR_CALL_BRIGHTNESS, MR_CALL_CONTRAST, MR_CALL_SATURATION,
-                                                     MR_CALL_HUE};
+    static const enum mr_image_call_kind kinds[4] = {MR_CALL_BRIGHTNESS, MR_CALL_CONTRAST,
+                                                     MR_CALL_SATURATION, MR_CALL_HUE};
     static const double neutral[4] = {1.0, 1.0, 1.0, 0.0};
     uint32_t order[4] = {0, 1, 2, 3};
     bool is_used[4];
@@ -121,48 +125,52 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
     mr_image_calls_add(draw->calls, MR_CALL_PIL_GAUSSIAN_BLUR, 1, &radius);
 }
 
-#define CHANCE(value)                                                                                                  \
-    {                                                                                                                  \
-        .name = "p", .hi = 1.0, .defaults = { value }                                                                  \
+#define CHANCE(value)                                                                              \
+    {                                                                                              \
+        .name = "p", .hi = 1.0, .defaults = { value }                                              \
     }
 
 /* Of a blend. Beyond it nothing but 0 and 255 is left of most images. */
 #define MAX_FACTOR 1000.0
-#define FACTORS(part, letter)                                                                                          \
-    {                                                                                                                  \
-        .name = part, .short_name = letter, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1, .defaults[0] = 1,   \
-        .defaults[1] = 1                                                                                               \
+#define FACTORS(part, letter)                                                                      \
+    {                                                                                              \
+        .name = part, .short_name = letter, .kind = MR_PARAM_RANGE, .hi = MAX_FACTOR, .center = 1, \
+        .defaults[0] = 1, .defaults[1] = 1                                                         \
     }
 
 #define MAX_DEGREES 36000.0
-#define DEGREES                                                                                                        \
-    {                                                                                                                  \
-        .name = "degrees", .kind = MR_PARAM_RANGE, .lo = -MAX_DEGREES, .hi = MAX_DEGREES, .required = true             \
+#define DEGREES                                                                                    \
+    {                                                                                              \
+        .name = "degrees", .kind = MR_PARAM_RANGE, .lo = -MAX_DEGREES, .hi = MAX_DEGREES,          \
+        .required = true                                                                           \
     }
-#define INTERP(place)                                                                                                  \
-    {                                                                                                                  \
-        .name = "interp", .kind = MR_PARAM_WORD, .words = mr_image_op_warp_filters, .defaults = { place }              \
+#define INTERP(place)                                                                              \
+    {                                                                                              \
+        .name = "interp", .kind = MR_PARAM_WORD, .words = mr_image_op_warp_filters, .defaults = {  \
+            place                                                                                  \
+        }                                                                                          \
     }
-#define FILL                                                                                                           \
-    {                                                                                                                  \
-        .name = "fill", .kind = MR_PARAM_COLOR, .hi = 255                                                              \
+#define FILL                                                                                       \
+    {                                                                                              \
+        .name = "fill", .kind = MR_PARAM_COLOR, .hi = 255                                          \
     }
-#define CENTER                                                                                                         \
-    {                                                                                                                  \
-        .name = "center", .kind = MR_PARAM_PAIR, .lo = -100000, .hi = 100000, .optional = true                         \
+#define CENTER                                                                                     \
+    {                                                                                              \
+        .name = "center", .kind = MR_PARAM_PAIR, .lo = -100000, .hi = 100000, .optional = true     \
     }
 /* torch's linspace counts in f32. */
-#define BINS                                                                                                           \
-    {                                                                                                                  \
-        .name = "num_magnitude_bins", .short_name = "bins", .kind = MR_PARAM_INTEGER, .lo = 2, .hi = 1000,             \
-        .defaults[0] = 31                                                                                              \
+#define BINS                                                                                       \
+    {                                                                                              \
+        .name = "num_magnitude_bins", .short_name = "bins", .kind = MR_PARAM_INTEGER, .lo = 2,     \
+        .hi = 1000, .defaults[0] = 31                                                              \
     }
 
 const struct mr_image_op mr_image_ops[] = {
     {.name = "invert", .max_calls = 1, .params = {CHANCE(0.5)}, .draw = draw_invert},
     {.name = "posterize",
      .max_calls = 1,
-     .params = {{.name = "bits", .kind = MR_PARAM_INTEGER, .lo = 1, .hi = 8, .required = true}, CHANCE(0.5)},
+     .params = {{.name = "bits", .kind = MR_PARAM_INTEGER, .lo = 1, .hi = 8, .required = true},
+                CHANCE(0.5)},
      .draw = draw_posterize},
     {.name = "solarize",
      .max_calls = 1,
@@ -173,7 +181,11 @@ const struct mr_image_op mr_image_ops[] = {
     {.name = "grayscale",
      .max_calls = 1,
      .sets_channels = true,
-     .params = {{.name = "num_output_channels", .kind = MR_PARAM_CHANNELS, .lo = 1, .hi = 3, .defaults = {1}}},
+     .params = {{.name = "num_output_channels",
+                 .kind = MR_PARAM_CHANNELS,
+                 .lo = 1,
+                 .hi = 3,
+                 .defaults = {1}}},
      .draw = draw_grayscale},
     {.name = "color_jitter",
      .max_calls = 4,
@@ -186,7 +198,10 @@ const struct mr_image_op mr_image_ops[] = {
      .max_calls = 1,
      .params = {{.name = "sharpness_factor", .hi = MAX_FACTOR, .required = true}, CHANCE(0.5)},
      .draw = draw_sharpness},
-    {.name = "random_grayscale", .max_calls = 1, .params = {CHANCE(0.1)}, .draw = draw_random_grayscale},
+    {.name = "random_grayscale",
+     .max_calls = 1,
+     .params = {CHANCE(0.1)},
+     .draw = draw_random_grayscale},
     {.name = "gaussian_blur",
      .max_calls = 1,
      .params = {{.name = "kernel_size",
@@ -195,7 +210,11 @@ const struct mr_image_op mr_image_ops[] = {
                  .lo = 1,
                  .hi = MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL,
                  .required = true},
-                {.name = "sigma", .kind = MR_PARAM_SPAN, .lo = 0.001, .hi = 1000, .defaults = {0.1, 2.0}}},
+                {.name = "sigma",
+                 .kind = MR_PARAM_SPAN,
+                 .lo = 0.001,
+                 .hi = 1000,
+                 .defaults = {0.1, 2.0}}},
      .draw = draw_gaussian_blur,
      .check = mr_image_gaussian_blur_check},
     {.name = "pil_gaussian_blur",
@@ -218,7 +237,8 @@ const struct mr_image_op mr_image_ops[] = {
      .draw = mr_image_op_warp_affine},
     {.name = "perspective",
      .max_calls = 1,
-     .params = {{.name = "distortion_scale", .hi = 1, .defaults = {0.5}}, CHANCE(0.5), INTERP(1), FILL},
+     .params =
+         {{.name = "distortion_scale", .hi = 1, .defaults = {0.5}}, CHANCE(0.5), INTERP(1), FILL},
      .draw = mr_image_op_warp_perspective},
     {.name = "rand_augment",
      .max_calls = 1,
@@ -229,7 +249,11 @@ const struct mr_image_op mr_image_ops[] = {
                  .lo = 1,
                  .hi = MR_IMAGE_MAX_CALLS,
                  .defaults = {2}},
-                {.name = "magnitude", .short_name = "m", .kind = MR_PARAM_INTEGER, .hi = 999, .defaults = {9}},
+                {.name = "magnitude",
+                 .short_name = "m",
+                 .kind = MR_PARAM_INTEGER,
+                 .hi = 999,
+                 .defaults = {9}},
                 BINS,
                 INTERP(0),
                 FILL},
@@ -241,7 +265,9 @@ const struct mr_image_op mr_image_ops[] = {
      .draw = mr_image_policy_draw_wide},
     {.name = "auto_augment",
      .max_calls = 2,
-     .params = {{.name = "policy", .kind = MR_PARAM_WORD, .words = mr_image_policy_names}, INTERP(0), FILL},
+     .params = {{.name = "policy", .kind = MR_PARAM_WORD, .words = mr_image_policy_names},
+                INTERP(0),
+                FILL},
      .draw = mr_image_policy_draw_auto},
     {.name = "timm",
      .max_calls = 1,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The image operations that a transform's text may name: parameters with their ranges and defaults, and how an
- * operation draws its calls (image_call_kind.h) for a sample. Names, defaults and distributions are torchvision v1's.
+ * The image operations that a transform's text may name: parameters with their ranges and defaults,
+ * and how an operation draws its calls (image_call_kind.h) for a sample. Names, defaults and
+ * distributions are torchvision v1's.
  *
- * A new operation is an entry of the table in image_op.c: text, checks, the text form and draws come from it.
+ * A new operation is an entry of the table in image_op.c: text, checks, the text form and draws
+ * come from it.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_OP_H
@@ -12,7 +14,8 @@
 
 enum {
     MR_IMAGE_OP_MAX_PARAMS = 10,
-    MR_IMAGE_OP_MAX_ARGS = 16 /* doubles of all parameters; no fewer than a geometric operation has (plan.h) */
+    MR_IMAGE_OP_MAX_ARGS = 16 /* doubles of all parameters; no fewer than a geometric operation
+                                 has (plan.h) */
 };
 
 enum mr_image_param_kind {
@@ -20,11 +23,13 @@ enum mr_image_param_kind {
     MR_PARAM_INTEGER,
     MR_PARAM_CHANNELS, /* 1 or 3 */
     MR_PARAM_ODD,      /* a whole number */
-    MR_PARAM_RANGE,    /* two numbers, lo:hi; one number v is center - v : center + v, cut off at `lo` */
+    MR_PARAM_RANGE,    /* two numbers, lo:hi; one number v is center - v : center + v, cut off at
+                          `lo` */
     MR_PARAM_SPAN,     /* two numbers, lo:hi; one number v is v:v */
     MR_PARAM_WORD,     /* one of `words`, stored as its place there */
     MR_PARAM_PAIR,     /* two numbers, x:y */
-    MR_PARAM_RANGES,   /* two ranges, lo:hi:lo:hi; of one, lo:hi, the second is NaN; one number v is -v:v */
+    MR_PARAM_RANGES,   /* two ranges, lo:hi:lo:hi; of one, lo:hi, the second is NaN; one number v
+                          is -v:v */
     MR_PARAM_COLOR,    /* three whole numbers, r:g:b; one number v is v:v:v */
     MR_PARAM_POLICY    /* a policy of timm's in quotes, with the doubles of image_timm.h */
 };
@@ -46,11 +51,13 @@ struct mr_image_op {
     const char *name;
     uint32_t max_calls;
     bool repeats;       /* the first parameter says how often max_calls are drawn */
-    bool sets_channels; /* the first parameter is the number of channels of the image from here on */
+    bool sets_channels; /* the first parameter is the number of channels of the image from here
+                           on */
     struct mr_image_param params[MR_IMAGE_OP_MAX_PARAMS]; /* up to the first without a name */
     /* May be NULL. Do the arguments not go together? True with the reason. */
     bool (*refuse)(const double *args, char why_out[MR_IMAGE_OP_WHY]);
-    void (*draw)(struct mr_image_params_source *draw); /* append at most mr_image_op_max_calls() calls */
+    /* append at most mr_image_op_max_calls() calls */
+    void (*draw)(struct mr_image_params_source *draw);
     /* May be NULL. Can images of that size be changed so? MR_ERR_DAMAGED with the reason. */
     mr_status (*check)(const double *args, int64_t width, int64_t height, mr_error *error);
 };

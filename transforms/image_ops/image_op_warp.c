@@ -22,7 +22,8 @@ static double draw_between(struct mr_image_params_source *draw, double lo, doubl
 
 void mr_image_op_warp_rotation(struct mr_image_params_source *draw)
 {
-    const double *degrees = draw->args, *interp = degrees + 2, *center = interp + 1, *fill = center + 2;
+    const double *degrees = draw->args, *interp = degrees + 2, *center = interp + 1,
+                 *fill = center + 2;
     double args[7] = {draw_between(draw, degrees[0], degrees[1]), mr_image_op_warp_filter(*interp)};
     memcpy(args + 2, fill, 3 * sizeof *fill);
     memcpy(args + 5, center, 2 * sizeof *center);
@@ -31,7 +32,8 @@ void mr_image_op_warp_rotation(struct mr_image_params_source *draw)
 
 void mr_image_op_warp_affine(struct mr_image_params_source *draw)
 {
-    const double *degrees = draw->args, *translate = degrees + 2, *scale = translate + 2, *shear = scale + 2;
+    const double *degrees = draw->args, *translate = degrees + 2, *scale = translate + 2,
+                 *shear = scale + 2;
     const double *interp = shear + 4, *fill = interp + 1, *center = fill + 3;
     double args[12] = {[3] = 1.0};
     args[0] = draw_between(draw, degrees[0], degrees[1]);
@@ -59,11 +61,13 @@ static double find_area(const double a[2], const double b[2], const double c[2])
 }
 
 /*
- * torchvision solves eight equations by least squares in doubles and rounds to f32. This is the solution itself, of
- * whole numbers up to the last division; it differs only where that is 0, and torchvision has some 1e-16. The unit
- * square goes to the corners by [a b c; d e f; g h i], whose adjugate leads back.
+ * torchvision solves eight equations by least squares in doubles and rounds to f32. This is the
+ * solution itself, of whole numbers up to the last division; it differs only where that is 0, and
+ * torchvision has some 1e-16. The unit square goes to the corners by [a b c; d e f; g h i], whose
+ * adjugate leads back.
  */
-bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corners[4][2], double coefficients_out[8])
+bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corners[4][2],
+                            double coefficients_out[8])
 {
     const double *p = corners[0], *q = corners[1], *r = corners[2], *s = corners[3];
     if (find_area(p, q, r) == 0.0 || find_area(q, r, s) == 0.0 || find_area(r, s, p) == 0.0 ||
@@ -71,15 +75,17 @@ bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corner
         return false;
     double skew_x = p[0] - q[0] + r[0] - s[0], skew_y = p[1] - q[1] + r[1] - s[1];
     double i = (q[0] - r[0]) * (s[1] - r[1]) - (q[1] - r[1]) * (s[0] - r[0]);
-    double g = skew_x * (s[1] - r[1]) - skew_y * (s[0] - r[0]), h = (q[0] - r[0]) * skew_y - (q[1] - r[1]) * skew_x;
+    double g = skew_x * (s[1] - r[1]) - skew_y * (s[0] - r[0]),
+           h = (q[0] - r[0]) * skew_y - (q[1] - r[1]) * skew_x;
     double a = (q[0] - p[0]) * i + g * q[0], b = (s[0] - p[0]) * i + h * s[0], c = p[0] * i;
     double d = (q[1] - p[1]) * i + g * q[1], e = (s[1] - p[1]) * i + h * s[1], f = p[1] * i;
     double right = width - 1.0, bottom = height - 1.0, divisor = a * e - b * d;
     if (divisor == 0.0)
         return false;
     const double numerators[8] = {
-        (e * i - f * h) * right,  (c * h - b * i) * right,  (b * f - c * e) * right, (f * g - d * i) * bottom,
-        (a * i - c * g) * bottom, (c * d - a * f) * bottom, (d * h - e * g),         (b * g - a * h),
+        (e * i - f * h) * right,  (c * h - b * i) * right,  (b * f - c * e) * right,
+        (f * g - d * i) * bottom, (a * i - c * g) * bottom, (c * d - a * f) * bottom,
+        (d * h - e * g),          (b * g - a * h),
     };
     for (int k = 0; k < 8; k++)
         coefficients_out[k] = (double)(float)(numerators[k] / divisor) + 0.0; /* no -0 */
@@ -93,7 +99,8 @@ static double draw_corner(struct mr_image_params_source *draw, uint32_t first, u
 
 void mr_image_op_warp_perspective(struct mr_image_params_source *draw)
 {
-    const double distortion = draw->args[0], p = draw->args[1], *interp = draw->args + 2, *fill = interp + 1;
+    const double distortion = draw->args[0], p = draw->args[1], *interp = draw->args + 2,
+                 *fill = interp + 1;
     if (!mr_rng_chance(draw->rng, (double)(float)p))
         return;
     /* How far a corner goes at most. torchvision's corners lie on pixels 0 to width - 1. */

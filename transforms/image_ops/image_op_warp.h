@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws of rotation, affine and perspective (struct mr_image_op). Arguments are in the order of image_op.c's table. */
+/*
+ * Draws of rotation, affine and perspective (struct mr_image_op). Arguments are in the order of
+ * image_op.c's table.
+ */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_OP_WARP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_OP_WARP_H
 
@@ -15,9 +18,11 @@ void mr_image_op_warp_affine(struct mr_image_params_source *draw);
 void mr_image_op_warp_perspective(struct mr_image_params_source *draw);
 
 /*
- * Coefficients of Image.transform(PERSPECTIVE) that bring the corners of an image to places in it: x, y from the upper
- * left corner clockwise. False where three of them lie in a line, or no coefficients say it.
+ * Coefficients of Image.transform(PERSPECTIVE) that bring the corners of an image to places in it:
+ * x, y from the upper left corner clockwise. False where three of them lie in a line, or no
+ * coefficients say it.
  */
-bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corners[4][2], double coefficients_out[8]);
+bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corners[4][2],
+                            double coefficients_out[8]);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws in the order of torchvision v1's autoaugment.py, with its tables. Magnitudes are what torch's linspace gives in
- * f32 on CPUs with fused multiply-add; the rest of the arithmetic is in double, as Python's.
+ * Draws in the order of torchvision v1's autoaugment.py, with its tables. Magnitudes are what
+ * torch's linspace gives in f32 on CPUs with fused multiply-add; the rest of the arithmetic is in
+ * double, as Python's.
  */
 #include "transforms/image_ops/image_policy.h"
 
@@ -40,7 +41,8 @@ struct space {
 };
 
 static const struct space usual_space = {.shear = 0.3, .rotate = 30.0, .tone = 0.9, .bits = 4.0};
-static const struct space wide_space = {.shear = 0.99, .translate = 32.0, .rotate = 135.0, .tone = 0.99, .bits = 6.0};
+static const struct space wide_space = {
+    .shear = 0.99, .translate = 32.0, .rotate = 135.0, .tone = 0.99, .bits = 6.0};
 
 /* One half of a policy: a change with its chance and its magnitude among ten. */
 struct half {
@@ -70,18 +72,30 @@ static const struct half policies[3][N_PAIRS][2] = {
         {{EQUALIZE, 0.8f}, {EQUALIZE, 0.6f}},
     },
     {
-        {{INVERT, 0.1f}, {CONTRAST, 0.2f, 6}},          {{ROTATE, 0.7f, 2}, {TRANSLATE_X, 0.3f, 9}},
-        {{SHARPNESS, 0.8f, 1}, {SHARPNESS, 0.9f, 3}},   {{SHEAR_Y, 0.5f, 8}, {TRANSLATE_Y, 0.7f, 9}},
-        {{AUTOCONTRAST, 0.5f}, {EQUALIZE, 0.9f}},       {{SHEAR_Y, 0.2f, 7}, {POSTERIZE, 0.3f, 7}},
-        {{COLOR, 0.4f, 3}, {BRIGHTNESS, 0.6f, 7}},      {{SHARPNESS, 0.3f, 9}, {BRIGHTNESS, 0.7f, 9}},
-        {{EQUALIZE, 0.6f}, {EQUALIZE, 0.5f}},           {{CONTRAST, 0.6f, 7}, {SHARPNESS, 0.6f, 5}},
-        {{COLOR, 0.7f, 7}, {TRANSLATE_X, 0.5f, 8}},     {{EQUALIZE, 0.3f}, {AUTOCONTRAST, 0.4f}},
-        {{TRANSLATE_Y, 0.4f, 3}, {SHARPNESS, 0.2f, 6}}, {{BRIGHTNESS, 0.9f, 6}, {COLOR, 0.2f, 8}},
-        {{SOLARIZE, 0.5f, 2}, {INVERT, 0.0f}},          {{EQUALIZE, 0.2f}, {AUTOCONTRAST, 0.6f}},
-        {{EQUALIZE, 0.2f}, {EQUALIZE, 0.6f}},           {{COLOR, 0.9f, 9}, {EQUALIZE, 0.6f}},
-        {{AUTOCONTRAST, 0.8f}, {SOLARIZE, 0.2f, 8}},    {{BRIGHTNESS, 0.1f, 3}, {COLOR, 0.7f, 0}},
-        {{SOLARIZE, 0.4f, 5}, {AUTOCONTRAST, 0.9f}},    {{TRANSLATE_Y, 0.9f, 9}, {TRANSLATE_Y, 0.7f, 9}},
-        {{AUTOCONTRAST, 0.9f}, {SOLARIZE, 0.8f, 3}},    {{EQUALIZE, 0.8f}, {INVERT, 0.1f}},
+        {{INVERT, 0.1f}, {CONTRAST, 0.2f, 6}},
+        {{ROTATE, 0.7f, 2}, {TRANSLATE_X, 0.3f, 9}},
+        {{SHARPNESS, 0.8f, 1}, {SHARPNESS, 0.9f, 3}},
+        {{SHEAR_Y, 0.5f, 8}, {TRANSLATE_Y, 0.7f, 9}},
+        {{AUTOCONTRAST, 0.5f}, {EQUALIZE, 0.9f}},
+        {{SHEAR_Y, 0.2f, 7}, {POSTERIZE, 0.3f, 7}},
+        {{COLOR, 0.4f, 3}, {BRIGHTNESS, 0.6f, 7}},
+        {{SHARPNESS, 0.3f, 9}, {BRIGHTNESS, 0.7f, 9}},
+        {{EQUALIZE, 0.6f}, {EQUALIZE, 0.5f}},
+        {{CONTRAST, 0.6f, 7}, {SHARPNESS, 0.6f, 5}},
+        {{COLOR, 0.7f, 7}, {TRANSLATE_X, 0.5f, 8}},
+        {{EQUALIZE, 0.3f}, {AUTOCONTRAST, 0.4f}},
+        {{TRANSLATE_Y, 0.4f, 3}, {SHARPNESS, 0.2f, 6}},
+        {{BRIGHTNESS, 0.9f, 6}, {COLOR, 0.2f, 8}},
+        {{SOLARIZE, 0.5f, 2}, {INVERT, 0.0f}},
+        {{EQUALIZE, 0.2f}, {AUTOCONTRAST, 0.6f}},
+        {{EQUALIZE, 0.2f}, {EQUALIZE, 0.6f}},
+        {{COLOR, 0.9f, 9}, {EQUALIZE, 0.6f}},
+        {{AUTOCONTRAST, 0.8f}, {SOLARIZE, 0.2f, 8}},
+        {{BRIGHTNESS, 0.1f, 3}, {COLOR, 0.7f, 0}},
+        {{SOLARIZE, 0.4f, 5}, {AUTOCONTRAST, 0.9f}},
+        {{TRANSLATE_Y, 0.9f, 9}, {TRANSLATE_Y, 0.7f, 9}},
+        {{AUTOCONTRAST, 0.9f}, {SOLARIZE, 0.8f, 3}},
+        {{EQUALIZE, 0.8f}, {INVERT, 0.1f}},
         {{TRANSLATE_Y, 0.7f, 9}, {AUTOCONTRAST, 0.9f}},
     },
     {
@@ -110,8 +124,8 @@ struct policy {
 };
 
 /* args: interp and fill among the operation's. */
-static struct policy policy_of(struct mr_image_params_source *draw, const struct space *space, uint32_t n_bins,
-                               const double *args)
+static struct policy policy_of(struct mr_image_params_source *draw, const struct space *space,
+                               uint32_t n_bins, const double *args)
 {
     return (struct policy){.draw = draw,
                            .space = space,
@@ -146,7 +160,8 @@ static double magnitude_of(const struct policy *p, enum change change, uint32_t 
     case COLOR:
     case CONTRAST:
     case SHARPNESS: return space_evenly(0.0, space->tone, n, bin);
-    case POSTERIZE: return 8.0 - rint((double)((float)bin / (float)((double)(n - 1) / space->bits)));
+    case POSTERIZE:
+        return 8.0 - rint((double)((float)bin / (float)((double)(n - 1) / space->bits)));
     case SOLARIZE: return space_evenly(255.0, 0.0, n, bin);
     default: return 0.0;
     }
@@ -163,10 +178,12 @@ static bool has_sign(enum change change)
 }
 
 /* center: of both coordinates; NAN is the image's. */
-static void add_affine(const struct policy *p, double x, double y, double shear_x, double shear_y, double center)
+static void add_affine(const struct policy *p, double x, double y, double shear_x, double shear_y,
+                       double center)
 {
     const double *look = p->look;
-    const double args[] = {0.0, x, y, 1.0, shear_x, shear_y, look[0], look[1], look[2], look[3], center, center};
+    const double args[] = {0.0,     x,       y,       1.0,     shear_x, shear_y,
+                           look[0], look[1], look[2], look[3], center,  center};
     mr_image_calls_add(p->draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
@@ -177,7 +194,8 @@ static void add_rotation(const struct policy *p, double angle)
     mr_image_calls_add(p->draw->calls, MR_CALL_ROTATE, 7, args);
 }
 
-static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint32_t n_args, double arg)
+static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint32_t n_args,
+                     double arg)
 {
     mr_image_calls_add(p->draw->calls, kind, n_args, &arg);
 }
@@ -218,8 +236,8 @@ static void add_change(const struct policy *p, enum change change, double magnit
 
 bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WHY])
 {
-    snprintf(why_out, MR_IMAGE_OP_WHY, "magnitude %.0f is not below num_magnitude_bins, which is %.0f", args[1],
-             args[2]);
+    snprintf(why_out, MR_IMAGE_OP_WHY,
+             "magnitude %.0f is not below num_magnitude_bins, which is %.0f", args[1], args[2]);
     return args[1] >= args[2];
 }
 
@@ -249,7 +267,9 @@ void mr_image_policy_draw_wide(struct mr_image_params_source *draw)
     add_change(&p, change, magnitude);
 }
 
-/* Both chances come before both signs, whether they are used or not. A sign of 0 is negative here. */
+/*
+ * Both chances come before both signs, whether they are used or not. A sign of 0 is negative here.
+ */
 void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
@@ -265,6 +285,7 @@ void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
         if (chances[i] > pair[i].p)
             continue;
         double magnitude = magnitude_of(&p, pair[i].change, pair[i].bin);
-        add_change(&p, pair[i].change, has_sign(pair[i].change) && signs[i] == 0 ? -magnitude : magnitude);
+        add_change(&p, pair[i].change,
+                   has_sign(pair[i].change) && signs[i] == 0 ? -magnitude : magnitude);
     }
 }

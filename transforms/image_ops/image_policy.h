@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The draws of torchvision v1's policies: rand_augment, trivial_augment_wide, auto_augment (autoaugment.py). */
+/*
+ * The draws of torchvision v1's policies: rand_augment, trivial_augment_wide, auto_augment
+ * (autoaugment.py).
+ */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_POLICY_H
 
@@ -8,7 +11,10 @@
 /* The names of auto_augment's policies, up to NULL. */
 extern const char *const mr_image_policy_names[];
 
-/* Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. One call at most for each of num_ops. */
+/*
+ * Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. One call at most for each of
+ * num_ops.
+ */
 void mr_image_policy_draw_rand(struct mr_image_params_source *draw);
 /* Do rand_augment's arguments not go together? True with the reason. */
 bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WHY]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of 256 bytes for each channel. Statistics are Pillow's: autocontrast has the least and the greatest value of a
- * channel, equalize its histogram.
+ * Tables of 256 bytes for each channel. Statistics are Pillow's: autocontrast has the least and the
+ * greatest value of a channel, equalize its histogram.
  */
 #include "transforms/image_ops/image_table.h"
 
@@ -55,7 +55,8 @@ void mr_image_table_solarize(const struct mr_image_call *call, const struct mr_i
 }
 
 void mr_image_table_solarize_add(const struct mr_image_call *call, const struct mr_image *image,
-                                 const struct mr_kernel_ops *kernels, struct mr_image_table *table_out)
+                                 const struct mr_kernel_ops *kernels,
+                                 struct mr_image_table *table_out)
 {
     (void)image;
     (void)kernels;
@@ -105,14 +106,16 @@ static void find_extremes(const struct mr_image *image, struct extremes *extreme
 }
 
 void mr_image_table_autocontrast(const struct mr_image_call *call, const struct mr_image *image,
-                                 const struct mr_kernel_ops *kernels, struct mr_image_table *table_out)
+                                 const struct mr_kernel_ops *kernels,
+                                 struct mr_image_table *table_out)
 {
     (void)call;
     (void)kernels;
     struct extremes extremes;
     find_extremes(image, &extremes);
     for (uint32_t c = 0; c < image->n_channels; c++) {
-        uint8_t least = extremes.least[c], greatest = extremes.greatest[c], *table = table_out->bytes[c];
+        uint8_t least = extremes.least[c], greatest = extremes.greatest[c],
+                *table = table_out->bytes[c];
         fill_identity(table);
         if (greatest <= least)
             continue;
@@ -191,7 +194,8 @@ void mr_image_table_equalize(const struct mr_image_call *call, const struct mr_i
         equalize_channel(counts.n[0][c], table_out->bytes[c]);
 }
 
-void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second, uint32_t n_channels)
+void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second,
+                         uint32_t n_channels)
 {
     for (uint32_t c = 0; c < n_channels; c++)
         for (uint32_t x = 0; x < 256; x++)
@@ -203,8 +207,9 @@ void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *i
                           const struct mr_kernel_ops *kernels)
 {
     size_t len = (size_t)image->width * image->n_channels;
-    bool are_equal = image->n_channels == 1 || (memcmp(table->bytes[0], table->bytes[1], 256) == 0 &&
-                                                memcmp(table->bytes[0], table->bytes[2], 256) == 0);
+    bool are_equal =
+        image->n_channels == 1 || (memcmp(table->bytes[0], table->bytes[1], 256) == 0 &&
+                                   memcmp(table->bytes[0], table->bytes[2], 256) == 0);
     uint32_t step = are_equal ? 1 : 3, n_rows = image->stride == len ? 1 : image->height;
     if (n_rows == 1)
         len *= image->height;

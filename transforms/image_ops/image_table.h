@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that map a byte to a byte by channel, as Pillow does. The functions fill a table (struct mr_image_call_ops). */
+/*
+ * Calls that map a byte to a byte by channel, as Pillow does. The functions fill a table (struct
+ * mr_image_call_ops).
+ */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_TABLE_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_TABLE_H
 
@@ -9,20 +12,24 @@ void mr_image_table_invert(const struct mr_image_call *call, const struct mr_ima
                            const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 /* args: bits to keep */
 void mr_image_table_posterize(const struct mr_image_call *call, const struct mr_image *image,
-                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
+                              const struct mr_kernel_ops *kernels,
+                              struct mr_image_table *table_out);
 /* args: threshold, from which on values are inverted */
 void mr_image_table_solarize(const struct mr_image_call *call, const struct mr_image *image,
                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 /* args: what is added to values below 128 */
 void mr_image_table_solarize_add(const struct mr_image_call *call, const struct mr_image *image,
-                                 const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
+                                 const struct mr_kernel_ops *kernels,
+                                 struct mr_image_table *table_out);
 void mr_image_table_autocontrast(const struct mr_image_call *call, const struct mr_image *image,
-                                 const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
+                                 const struct mr_kernel_ops *kernels,
+                                 struct mr_image_table *table_out);
 void mr_image_table_equalize(const struct mr_image_call *call, const struct mr_image *image,
                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 
 /* first becomes: first, then second. */
-void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second, uint32_t n_channels);
+void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second,
+                         uint32_t n_channels);
 /* Every pixel of the image through its channel's table. */
 void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image,
                           const struct mr_kernel_ops *kernels);

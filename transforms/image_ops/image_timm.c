@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels are computed as timm does, in Python's doubles; draws are Philox's, in timm's order of questions. timm draws
- * from Python's and NumPy's generators, so only the distributions can be the same.
+ * Levels are computed as timm does, in Python's doubles; draws are Philox's, in timm's order of
+ * questions. timm draws from Python's and NumPy's generators, so only the distributions can be the
+ * same.
  */
 #include "transforms/image_ops/image_timm.h"
 
@@ -120,7 +121,8 @@ static const struct half pairs[2][N_PAIRS][2] = {
      {{COLOR, 0.8, 6}, {ROTATE, 0.4, 5}}},
 };
 
-static const struct half three[3] = {{SOLARIZE, 1.0, 5}, {DESATURATE, 1.0, 10}, {GAUSSIAN_BLUR_RAND, 1.0, 10}};
+static const struct half three[3] = {
+    {SOLARIZE, 1.0, 5}, {DESATURATE, 1.0, 10}, {GAUSSIAN_BLUR_RAND, 1.0, 10}};
 
 /* What a rand policy chooses from; with weights no operation is chosen twice. */
 struct set {
@@ -205,7 +207,10 @@ static const struct set sets[] = {
 
 /* The magnitude that timm calls 10. */
 #define DENOMINATOR 10.0
-/* From here on a deviation of a rand policy means: any magnitude up to the policy's is equally likely. */
+/*
+ * From here on a deviation of a rand policy means: any magnitude up to the policy's is equally
+ * likely.
+ */
 #define UNIFORM_STD 100.0
 
 static double at_least(double value, double least)
@@ -218,8 +223,8 @@ static double at_most(double value, double most)
     return value > most ? most : value;
 }
 
-static void add_warp(double sign, const struct mr_timm_choice *choice, uint32_t place, double value, const double *fill,
-                     struct mr_image_calls *calls)
+static void add_warp(double sign, const struct mr_timm_choice *choice, uint32_t place, double value,
+                     const double *fill, struct mr_image_calls *calls)
 {
     double args[10] = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0, choice->filter, fill[0], fill[1], fill[2]};
     args[place] = sign * value + 0.0; /* no -0 */
@@ -229,7 +234,8 @@ static void add_warp(double sign, const struct mr_timm_choice *choice, uint32_t 
 static void add_rotation(double degrees, const struct mr_timm_choice *choice, const double *fill,
                          struct mr_image_calls *calls)
 {
-    const double args[7] = {degrees + 0.0, choice->filter, fill[0], fill[1], fill[2], (double)NAN, (double)NAN};
+    const double args[7] = {degrees + 0.0, choice->filter, fill[0],    fill[1],
+                            fill[2],       (double)NAN,    (double)NAN};
     mr_image_calls_add(calls, MR_CALL_ROTATE, 7, args);
 }
 
@@ -244,8 +250,8 @@ static void add_posterize(double bits, struct mr_image_calls *calls)
     add_call(MR_CALL_POSTERIZE, at_least(at_most(bits, 8.0), 0.0), calls);
 }
 
-void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint32_t height, const double fill[3],
-                       struct mr_image_calls *calls)
+void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint32_t height,
+                       const double fill[3], struct mr_image_calls *calls)
 {
     const double level = choice->magnitude / DENOMINATOR, sign = choice->negates ? -1.0 : 1.0;
     const double factor = level * 1.8 + 0.1, increasing = at_least(1.0 + sign * (level * 0.9), 0.1);
@@ -258,8 +264,12 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
     case POSTERIZE_INCREASING: add_posterize(4.0 - trunc(level * 4.0), calls); break;
     case POSTERIZE_ORIGINAL: add_posterize(trunc(level * 4.0) + 4.0, calls); break;
     case SOLARIZE: add_call(MR_CALL_SOLARIZE, at_most(trunc(level * 256.0), 256.0), calls); break;
-    case SOLARIZE_INCREASING: add_call(MR_CALL_SOLARIZE, 256.0 - at_most(trunc(level * 256.0), 256.0), calls); break;
-    case SOLARIZE_ADD: add_call(MR_CALL_SOLARIZE_ADD, at_most(trunc(level * 110.0), 128.0), calls); break;
+    case SOLARIZE_INCREASING:
+        add_call(MR_CALL_SOLARIZE, 256.0 - at_most(trunc(level * 256.0), 256.0), calls);
+        break;
+    case SOLARIZE_ADD:
+        add_call(MR_CALL_SOLARIZE_ADD, at_most(trunc(level * 110.0), 128.0), calls);
+        break;
     case COLOR: add_call(MR_CALL_SATURATION, factor, calls); break;
     case COLOR_INCREASING: add_call(MR_CALL_SATURATION, increasing, calls); break;
     case CONTRAST: add_call(MR_CALL_CONTRAST, factor, calls); break;
@@ -272,10 +282,15 @@ void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint
     case SHEAR_Y: add_warp(sign, choice, 3, level * 0.3, fill, calls); break;
     case TRANSLATE_X: add_warp(sign, choice, 2, level * 0.45 * width, fill, calls); break;
     case TRANSLATE_Y: add_warp(sign, choice, 5, level * 0.45 * height, fill, calls); break;
-    case DESATURATE: add_call(MR_CALL_SATURATION, 1.0 - at_most(0.5 + 0.5 * level, 1.0), calls); break;
-    case GAUSSIAN_BLUR: add_call(MR_CALL_PIL_GAUSSIAN_BLUR, at_most(0.1 + (2.0 - 0.1) * level, 2.0), calls); break;
+    case DESATURATE:
+        add_call(MR_CALL_SATURATION, 1.0 - at_most(0.5 + 0.5 * level, 1.0), calls);
+        break;
+    case GAUSSIAN_BLUR:
+        add_call(MR_CALL_PIL_GAUSSIAN_BLUR, at_most(0.1 + (2.0 - 0.1) * level, 2.0), calls);
+        break;
     case GAUSSIAN_BLUR_RAND:
-        add_call(MR_CALL_PIL_GAUSSIAN_BLUR, 0.1 + (2.0 * at_most(level, 1.0) - 0.1) * choice->part, calls);
+        add_call(MR_CALL_PIL_GAUSSIAN_BLUR, 0.1 + (2.0 * at_most(level, 1.0) - 0.1) * choice->part,
+                 calls);
         break;
     case N_OPS: break;
     }
@@ -313,11 +328,13 @@ static void draw_op(struct mr_image_params_source *draw, const struct half *half
     choice.negates = mr_rng_below(draw->rng, 2);
     choice.filter = draw_filter(draw);
     choice.part = draw_part(draw);
-    mr_image_timm_add(&choice, draw->width, draw->height, draw->args + MR_TIMM_N_VALUES + 1, draw->calls);
+    mr_image_timm_add(&choice, draw->width, draw->height, draw->args + MR_TIMM_N_VALUES + 1,
+                      draw->calls);
 }
 
 /* One that is not among the chosen ones, each as likely as its weight. */
-static uint32_t draw_weighted(struct mr_image_params_source *draw, const struct set *set, uint32_t chosen)
+static uint32_t draw_weighted(struct mr_image_params_source *draw, const struct set *set,
+                              uint32_t chosen)
 {
     double sum = 0.0;
     uint32_t last = 0;
@@ -344,12 +361,14 @@ static void draw_rand(struct mr_image_params_source *draw)
     uint32_t chosen = 0;
     uint8_t places[MR_IMAGE_MAX_CALLS];
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t place = set->has_weights ? draw_weighted(draw, set, chosen) : mr_rng_below(draw->rng, set->n);
+        uint32_t place =
+            set->has_weights ? draw_weighted(draw, set, chosen) : mr_rng_below(draw->rng, set->n);
         places[i] = (uint8_t)place;
         chosen |= 1u << place;
     }
     for (uint32_t i = 0; i < n; i++) {
-        const struct half half = {set->entries[places[i]].op, args[MR_TIMM_CHANCE], args[MR_TIMM_MAGNITUDE]};
+        const struct half half = {set->entries[places[i]].op, args[MR_TIMM_CHANCE],
+                                  args[MR_TIMM_MAGNITUDE]};
         draw_op(draw, &half);
     }
 }
@@ -386,7 +405,8 @@ void mr_image_timm_draw(struct mr_image_params_source *draw)
 bool mr_image_timm_refuse(const double *args, char why_out[MR_IMAGE_OP_WHY])
 {
     const struct set *set = &sets[(size_t)args[MR_TIMM_SET]];
-    snprintf(why_out, MR_IMAGE_OP_WHY,
-             "policy: n is above the number of operations, none of which is chosen twice by weights");
+    snprintf(
+        why_out, MR_IMAGE_OP_WHY,
+        "policy: n is above the number of operations, none of which is chosen twice by weights");
     return set->has_weights && args[MR_TIMM_CALLS] > set->n;
 }

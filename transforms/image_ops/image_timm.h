@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The draws of timm's policies (timm/data/auto_augment.py): RandAugment with its sets of operations, AutoAugment's four
- * tables, 3-Augment. What its operations have Pillow do is a list of calls (image_call_kind.h).
+ * The draws of timm's policies (timm/data/auto_augment.py): RandAugment with its sets of
+ * operations, AutoAugment's four tables, 3-Augment. What its operations have Pillow do is a list of
+ * calls (image_call_kind.h).
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_TIMM_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_TIMM_H
@@ -20,15 +21,31 @@ enum {
     MR_TIMM_N_VALUES
 };
 
-enum mr_timm_family { MR_TIMM_RAND, MR_TIMM_ORIGINAL, MR_TIMM_ORIGINAL_R, MR_TIMM_V0, MR_TIMM_V0_R, MR_TIMM_3A };
+enum mr_timm_family {
+    MR_TIMM_RAND,
+    MR_TIMM_ORIGINAL,
+    MR_TIMM_ORIGINAL_R,
+    MR_TIMM_V0,
+    MR_TIMM_V0_R,
+    MR_TIMM_3A
+};
 
 /* What a rand policy chooses from. */
-enum mr_timm_set { MR_TIMM_USUAL, MR_TIMM_INCREASING, MR_TIMM_WEIGHTED, MR_TIMM_SET_3A, MR_TIMM_SET_3AW };
+enum mr_timm_set {
+    MR_TIMM_USUAL,
+    MR_TIMM_INCREASING,
+    MR_TIMM_WEIGHTED,
+    MR_TIMM_SET_3A,
+    MR_TIMM_SET_3AW
+};
 
 /* timm's operations by their names there, up to NULL. */
 extern const char *const mr_image_timm_names[];
 
-/* The interpolations of an operation that warps, up to NULL; the first one draws bilinear or bicubic each time. */
+/*
+ * The interpolations of an operation that warps, up to NULL; the first one draws bilinear or
+ * bicubic each time.
+ */
 extern const char *const mr_image_timm_filters[];
 
 /* An operation with everything drawn. */
@@ -41,8 +58,8 @@ struct mr_timm_choice {
 };
 
 /* Append the call that timm makes of it, for an image of that size. */
-void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint32_t height, const double fill[3],
-                       struct mr_image_calls *calls);
+void mr_image_timm_add(const struct mr_timm_choice *choice, uint32_t width, uint32_t height,
+                       const double fill[3], struct mr_image_calls *calls);
 
 /* Arguments: the policy's values, interp, fill. */
 void mr_image_timm_draw(struct mr_image_params_source *draw);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the matrices as torchvision and Pillow do, and cuts each row into the pixels that lie in the image and the
- * others, which have the fill. Pillow knows four ways for the nearest pixels of an affine map, with different
- * roundings: a scale adds doubles along rows and columns, usual maps add integers with 16 bits behind the point, far
- * ones add doubles, and a perspective computes each place.
+ * Finds the matrices as torchvision and Pillow do, and cuts each row into the pixels that lie in
+ * the image and the others, which have the fill. Pillow knows four ways for the nearest pixels of
+ * an affine map, with different roundings: a scale adds doubles along rows and columns, usual maps
+ * add integers with 16 bits behind the point, far ones add doubles, and a perspective computes each
+ * place.
  */
 #include "transforms/image_ops/image_warp.h"
 
@@ -28,8 +29,8 @@ static double to_radians(double degrees)
     return degrees * (PI / 180.0);
 }
 
-static struct warp make_warp(double interpolation, const double *fill, const struct mr_image *from, struct mr_image *to,
-                             const struct mr_kernel_ops *kernels)
+static struct warp make_warp(double interpolation, const double *fill, const struct mr_image *from,
+                             struct mr_image *to, const struct mr_kernel_ops *kernels)
 {
     uint32_t filter = interpolation == MR_BILINEAR  ? MR_WARP_BILINEAR
                       : interpolation == MR_BICUBIC ? MR_WARP_BICUBIC
@@ -91,16 +92,19 @@ static uint8_t *fill_around(const struct warp *w, uint32_t y, struct span span)
 static void shift_image(const struct warp *w, int64_t right, int64_t down)
 {
     const struct mr_warp *in = &w->in;
-    int64_t first = right < 0 ? -right : 0, end = right > 0 ? (int64_t)in->width - right : in->width;
+    int64_t first = right < 0 ? -right : 0,
+            end = right > 0 ? (int64_t)in->width - right : in->width;
     bool is_empty = first >= end;
-    struct span span = {is_empty ? in->width : (uint32_t)first, is_empty ? in->width : (uint32_t)end};
+    struct span span = {is_empty ? in->width : (uint32_t)first,
+                        is_empty ? in->width : (uint32_t)end};
     for (uint32_t y = 0; y < in->height; y++) {
         int64_t row = y + down;
         if (is_empty || row < 0 || row >= in->height) {
             fill_pixels(w, find_row(w, y), 0, in->width);
             continue;
         }
-        const uint8_t *from = in->pixels + (size_t)row * in->stride + (size_t)(first + right) * in->step;
+        const uint8_t *from =
+            in->pixels + (size_t)row * in->stride + (size_t)(first + right) * in->step;
         memcpy(fill_around(w, y, span), from, (size_t)(span.end - span.first) * in->step);
     }
 }
@@ -121,7 +125,10 @@ static inline void copy_pixel(uint32_t step, const uint8_t *from, uint8_t *to)
 
 #define STRIP 512
 
-/* Pixels first to first + n - 1 of all rows, n at most STRIP; *place is that of the first and then of the next one. */
+/*
+ * Pixels first to first + n - 1 of all rows, n at most STRIP; *place is that of the first and then
+ * of the next one.
+ */
 static void scale_strip(const struct warp *w, uint32_t first, uint32_t n, double *place)
 {
     const struct mr_warp *in = &w->in;
@@ -191,9 +198,12 @@ static void fixed_nearest(const struct warp *w)
 {
     const struct mr_warp *in = &w->in;
     const double *a = in->a;
-    const uint32_t width = in->width < FAR ? in->width : FAR, height = in->height < FAR ? in->height : FAR;
-    const int64_t step_x = to_fixed(a[0]), step_y = to_fixed(a[3]), down_x = to_fixed(a[1]), down_y = to_fixed(a[4]);
-    int64_t x = to_fixed(a[2] + a[0] * 0.5 + a[1] * 0.5), y = to_fixed(a[5] + a[3] * 0.5 + a[4] * 0.5);
+    const uint32_t width = in->width < FAR ? in->width : FAR,
+                   height = in->height < FAR ? in->height : FAR;
+    const int64_t step_x = to_fixed(a[0]), step_y = to_fixed(a[3]), down_x = to_fixed(a[1]),
+                  down_y = to_fixed(a[4]);
+    int64_t x = to_fixed(a[2] + a[0] * 0.5 + a[1] * 0.5),
+            y = to_fixed(a[5] + a[3] * 0.5 + a[4] * 0.5);
     for (uint32_t row = 0; row < in->height; row++, x += down_x, y += down_y) {
         struct span span = {0, in->width};
         cut_fixed(&span, x, step_x, (int64_t)width << 16);
@@ -243,15 +253,19 @@ static void affine_nearest(const struct warp *w)
     uint32_t width = w->in.width, height = w->in.height;
     if (a[1] == 0.0 && a[3] == 0.0)
         scale_nearest(w);
-    else if (is_near(a, 0, 0) && is_near(a, width, 0) && is_near(a, 0, height) && is_near(a, width, height))
+    else if (is_near(a, 0, 0) && is_near(a, width, 0) && is_near(a, 0, height) &&
+             is_near(a, width, height))
         fixed_nearest(w);
     else
         far_nearest(w);
 }
 
-/* The first x of the span whose place in row y is at least the bound, or below it; the span's end where there is none.
+/*
+ * The first x of the span whose place in row y is at least the bound, or below it; the span's end
+ * where there is none. /
  */
-static uint32_t find_crossing(const double a[3], uint32_t y, double bound, bool below, struct span span)
+static uint32_t find_crossing(const double a[3], uint32_t y, double bound, bool below,
+                              struct span span)
 {
     double guess = (bound - a[2] - a[1] * (y + 0.5)) / a[0] - 0.5;
     uint32_t x = guess > span.first ? guess < span.end ? (uint32_t)guess : span.end : span.first;
@@ -262,7 +276,9 @@ static uint32_t find_crossing(const double a[3], uint32_t y, double bound, bool 
     return x;
 }
 
-/* Cut to the x whose place in row y is from 0 to below the limit. Roundings keep the order of places, so it is a span.
+/*
+ * Cut to the x whose place in row y is from 0 to below the limit. Roundings keep the order of
+ * places, so it is a span. /
  */
 static struct span cut_places(const double a[3], uint32_t y, double limit, struct span span)
 {
@@ -296,7 +312,8 @@ static void run_affine(const struct warp *w)
     bool is_finite = true;
     for (int i = 0; i < 6; i++)
         is_finite = is_finite && isfinite(a[i]);
-    bool moves = a[0] == 1.0 && a[1] == 0.0 && a[3] == 0.0 && a[4] == 1.0 && fabs(a[2]) < 1e18 && fabs(a[5]) < 1e18;
+    bool moves = a[0] == 1.0 && a[1] == 0.0 && a[3] == 0.0 && a[4] == 1.0 && fabs(a[2]) < 1e18 &&
+                 fabs(a[5]) < 1e18;
     if (!is_finite)
         fill_image(w);
     else if (moves && a[2] == rint(a[2]) && a[5] == rint(a[5])) /* every filter does the same */
@@ -307,7 +324,10 @@ static void run_affine(const struct warp *w)
         affine_filtered(w);
 }
 
-/* Pixel x, y is the image's pixel first + x * right + y * down, in bytes; of turns by multiples of 90 degrees. */
+/*
+ * Pixel x, y is the image's pixel first + x * right + y * down, in bytes; of turns by multiples of
+ * 90 degrees.
+ */
 static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, ptrdiff_t down)
 {
     for (uint32_t y = 0; y < w->in.height; y++, first += down) {
@@ -322,7 +342,8 @@ static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, p
 static bool try_turn(const struct warp *w, double angle)
 {
     const ptrdiff_t step = w->in.step, stride = (ptrdiff_t)w->in.stride;
-    const ptrdiff_t right = (ptrdiff_t)(w->in.width - 1) * step, bottom = (ptrdiff_t)(w->in.height - 1) * stride;
+    const ptrdiff_t right = (ptrdiff_t)(w->in.width - 1) * step,
+                    bottom = (ptrdiff_t)(w->in.height - 1) * stride;
     bool is_square = w->in.width == w->in.height;
     if (angle == 0.0)
         shift_image(w, 0, 0);
@@ -356,8 +377,9 @@ static double round_15(double x)
     return whole / 1e15;
 }
 
-mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                               const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from,
+                               struct mr_image *to, const struct mr_kernel_ops *kernels,
+                               mr_error *error)
 {
     (void)error;
     struct warp w = make_warp(call->args[1], call->args + 2, from, to, kernels);
@@ -378,14 +400,17 @@ mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image
     return MR_OK;
 }
 
-mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                               const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from,
+                               struct mr_image *to, const struct mr_kernel_ops *kernels,
+                               mr_error *error)
 {
     (void)error;
     const double *args = call->args;
     struct warp w = make_warp(args[6], args + 7, from, to, kernels);
-    double rotation = to_radians(args[0]), shear_x = to_radians(args[4]), shear_y = to_radians(args[5]);
-    double x = isnan(args[10]) ? from->width * 0.5 : args[10], y = isnan(args[10]) ? from->height * 0.5 : args[11];
+    double rotation = to_radians(args[0]), shear_x = to_radians(args[4]),
+           shear_y = to_radians(args[5]);
+    double x = isnan(args[10]) ? from->width * 0.5 : args[10],
+           y = isnan(args[10]) ? from->height * 0.5 : args[11];
     /* torchvision's _get_inverse_affine_matrix() */
     double cosine = cos(rotation - shear_y), sine = sin(rotation - shear_y);
     double forth[4] = {cosine / cos(shear_y), -cosine * tan(shear_x) / cos(shear_y) - sin(rotation),
@@ -401,8 +426,9 @@ mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image
     return MR_OK;
 }
 
-mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                    const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from,
+                                    struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                    mr_error *error)
 {
     (void)error;
     struct warp w = make_warp(call->args[8], call->args + 9, from, to, kernels);
@@ -413,8 +439,9 @@ mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_
     return MR_OK;
 }
 
-mr_status mr_image_warp_pil_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                   const struct mr_kernel_ops *kernels, mr_error *error)
+mr_status mr_image_warp_pil_affine(const struct mr_image_call *call, struct mr_image *from,
+                                   struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                   mr_error *error)
 {
     (void)error;
     struct warp w = make_warp(call->args[6], call->args + 7, from, to, kernels);

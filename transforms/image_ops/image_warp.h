@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rotations, affine maps and perspectives, as torchvision has Pillow do them. An interpolation is MR_NEAREST,
- * MR_BILINEAR or MR_BICUBIC. A fill is one value for each channel, 0 to 255; of an image with one channel the first. A
- * center is x and y in pixels; a NaN stands for the middle.
+ * Rotations, affine maps and perspectives, as torchvision has Pillow do them. An interpolation is
+ * MR_NEAREST, MR_BILINEAR or MR_BICUBIC. A fill is one value for each channel, 0 to 255; of an
+ * image with one channel the first. A center is x and y in pixels; a NaN stands for the middle.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_WARP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_WARP_H
@@ -10,19 +10,23 @@
 #include "transforms/image_ops/image_call_kind.h"
 
 /* args: angle (degrees, counter-clockwise), interpolation, fill[3], center[2]. */
-mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                               const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_warp_rotate(const struct mr_image_call *call, struct mr_image *from,
+                               struct mr_image *to, const struct mr_kernel_ops *kernels,
+                               mr_error *error);
 /*
- * args: angle (degrees, clockwise), translate[2] (whole pixels), scale (above 0), shear[2] (degrees), interpolation,
- * fill[3], center[2].
+ * args: angle (degrees, clockwise), translate[2] (whole pixels), scale (above 0), shear[2]
+ * (degrees), interpolation, fill[3], center[2].
  */
-mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                               const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_warp_affine(const struct mr_image_call *call, struct mr_image *from,
+                               struct mr_image *to, const struct mr_kernel_ops *kernels,
+                               mr_error *error);
 /* args: coefficients[8] of Image.transform(PERSPECTIVE), interpolation, fill[3]. */
-mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                    const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_warp_perspective(const struct mr_image_call *call, struct mr_image *from,
+                                    struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                    mr_error *error);
 /* args: coefficients[6] of Image.transform(AFFINE), interpolation, fill[3]. */
-mr_status mr_image_warp_pil_affine(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
-                                   const struct mr_kernel_ops *kernels, mr_error *error);
+mr_status mr_image_warp_pil_affine(const struct mr_image_call *call, struct mr_image *from,
+                                   struct mr_image *to, const struct mr_kernel_ops *kernels,
+                                   mr_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Versions whose insides are as below; what a later one changes is not known. */
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&                                \
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&            \
     LIBJPEG_TURBO_VERSION_NUMBER < 4000000
 #define KNOWN_VERSION true
 #else
@@ -30,8 +30,8 @@ struct d_coef_controller {
 
 struct inverse_dct {
     void (*start_pass)(j_decompress_ptr cinfo);
-    void (*inverse_dct[MAX_COMPONENTS])(j_decompress_ptr cinfo, jpeg_component_info *component, JCOEFPTR block,
-                                        JSAMPARRAY rows, JDIMENSION column);
+    void (*inverse_dct[MAX_COMPONENTS])(j_decompress_ptr cinfo, jpeg_component_info *component,
+                                        JCOEFPTR block, JSAMPARRAY rows, JDIMENSION column);
 };
 
 bool mr_jpeg_feed_knows_libjpeg(void)
@@ -40,8 +40,8 @@ bool mr_jpeg_feed_knows_libjpeg(void)
 }
 
 /* The inverse DCT of a row of blocks, which go to rows from column at on. */
-static void transform_blocks(struct mr_jpeg_feed *feed, int c, int16_t *const *blocks, uint32_t n, JSAMPARRAY rows,
-                             JDIMENSION at)
+static void transform_blocks(struct mr_jpeg_feed *feed, int c, int16_t *const *blocks, uint32_t n,
+                             JSAMPARRAY rows, JDIMENSION at)
 {
     j_decompress_ptr cinfo = &feed->box->cinfo;
     const struct inverse_dct *idct = (const struct inverse_dct *)cinfo->idct;
@@ -54,15 +54,17 @@ static void transform_blocks(struct mr_jpeg_feed *feed, int c, int16_t *const *b
 }
 
 /*
- * n MCUs of one component, whose first block of an MCU is the first-th. The image ends before its last MCUs do: blocks
- * behind its edges are left out, since libjpeg has no room for those on the right.
+ * n MCUs of one component, whose first block of an MCU is the first-th. The image ends before its
+ * last MCUs do: blocks behind its edges are left out, since libjpeg has no room for those on the
+ * right.
  */
-static void transform_component(struct mr_jpeg_feed *feed, int c, uint32_t first, uint32_t row, uint32_t column,
-                                uint32_t n, JSAMPARRAY plane)
+static void transform_component(struct mr_jpeg_feed *feed, int c, uint32_t first, uint32_t row,
+                                uint32_t column, uint32_t n, JSAMPARRAY plane)
 {
     const jpeg_component_info *component = &feed->box->cinfo.comp_info[c];
     const uint32_t h = feed->h[c], v = feed->v[c];
-    const uint32_t wide = component->width_in_blocks - column * h, high = component->height_in_blocks - row * v;
+    const uint32_t wide = component->width_in_blocks - column * h,
+                   high = component->height_in_blocks - row * v;
     const JDIMENSION at = (column - feed->first_column) * h * DCTSIZE;
     for (uint32_t y = 0; y < v && y < high; y++) {
         int16_t *blocks[MR_PACKED_TILE_MCUS * 4];
@@ -70,7 +72,8 @@ static void transform_component(struct mr_jpeg_feed *feed, int c, uint32_t first
         for (uint32_t m = 0; m < n; m++)
             for (uint32_t x = 0; x < h; x++)
                 blocks[n_blocks++] = feed->taken[m * feed->n_blocks + first + y * h + x];
-        transform_blocks(feed, c, blocks, n_blocks < wide ? n_blocks : wide, plane + y * DCTSIZE, at);
+        transform_blocks(feed, c, blocks, n_blocks < wide ? n_blocks : wide, plane + y * DCTSIZE,
+                         at);
     }
 }
 
@@ -87,7 +90,10 @@ static void transform_row(struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE pl
     }
 }
 
-/* A row that the box does not need: libjpeg makes pixels of it, which the margin keeps away from the box. */
+/*
+ * A row that the box does not need: libjpeg makes pixels of it, which the margin keeps away from
+ * the box.
+ */
 static void fill_row(const struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE planes)
 {
     for (int c = 0; c < feed->box->cinfo.num_components; c++) {
@@ -101,7 +107,10 @@ static void fill_row(const struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE p
     }
 }
 
-/* In place of libjpeg's own: a row of MCUs to samples of each component, from the first column that is wanted. */
+/*
+ * In place of libjpeg's own: a row of MCUs to samples of each component, from the first column that
+ * is wanted.
+ */
 static int feed_row(j_decompress_ptr cinfo, JSAMPIMAGE planes)
 {
     struct mr_jpeg_feed *feed = ((struct mr_jpeg_box *)cinfo->client_data)->feed;
@@ -114,10 +123,14 @@ static int feed_row(j_decompress_ptr cinfo, JSAMPIMAGE planes)
         feed->source->end_row(cinfo->client_data, row);
     cinfo->output_iMCU_row++;
     cinfo->input_iMCU_row++;
-    return cinfo->input_iMCU_row < cinfo->total_iMCU_rows ? JPEG_ROW_COMPLETED : JPEG_SCAN_COMPLETED;
+    return cinfo->input_iMCU_row < cinfo->total_iMCU_rows ? JPEG_ROW_COMPLETED
+                                                          : JPEG_SCAN_COMPLETED;
 }
 
-/* In place of the entropy decoder, which is only asked to skip rows. The next row's number says how many. */
+/*
+ * In place of the entropy decoder, which is only asked to skip rows. The next row's number says how
+ * many.
+ */
 static boolean skip_mcu(j_decompress_ptr cinfo, JBLOCKROW *blocks)
 {
     (void)cinfo;
@@ -138,7 +151,8 @@ static void lay_out(struct mr_jpeg_feed *feed, const struct jpeg_decompress_stru
     feed->mcu_height = one ? DCTSIZE : (uint32_t)cinfo->max_v_samp_factor * DCTSIZE;
     feed->n_columns = cinfo->MCUs_per_row;
     feed->n_rows = cinfo->total_iMCU_rows;
-    assert(feed->n_blocks <= MR_PACKED_MAX_MCU_BLOCKS && (uint32_t)cinfo->blocks_in_MCU == feed->n_blocks);
+    assert(feed->n_blocks <= MR_PACKED_MAX_MCU_BLOCKS &&
+           (uint32_t)cinfo->blocks_in_MCU == feed->n_blocks);
     assert(cinfo->MCU_rows_in_scan == cinfo->total_iMCU_rows);
 }
 

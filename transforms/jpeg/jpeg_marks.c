@@ -35,7 +35,8 @@ static size_t find_position(const struct mr_jpeg_marks *marks, uint32_t number)
 
 static size_t find_predictors(const struct mr_jpeg_marks *marks, uint32_t number)
 {
-    return find_position(marks, marks->n_marks) + (size_t)number * marks->n_components * PREDICTOR_BYTES;
+    return find_position(marks, marks->n_marks) +
+           (size_t)number * marks->n_components * PREDICTOR_BYTES;
 }
 
 uint64_t mr_jpeg_marks_bytes(const struct mr_jpeg_marks *marks)
@@ -89,18 +90,22 @@ struct mr_jpeg_mark mr_jpeg_marks_get(const struct mr_jpeg_marks *marks, uint32_
 
 uint8_t *mr_jpeg_marks_begin(const struct mr_jpeg_marks *marks, uint8_t *to)
 {
-    const uint32_t numbers[] = {marks->head_len, marks->scan_at, marks->n_marks, marks->n_components};
+    const uint32_t numbers[] = {marks->head_len, marks->scan_at, marks->n_marks,
+                                marks->n_components};
     for (uint32_t i = 0; i < 4; i++)
         store_bytes(to + SUM_BYTES + 4 * (size_t)i, numbers[i], 4);
     return to + FIXED_BYTES;
 }
 
-void mr_jpeg_marks_put(const struct mr_jpeg_marks *marks, uint8_t *to, uint32_t number, const struct mr_jpeg_mark *mark)
+void mr_jpeg_marks_put(const struct mr_jpeg_marks *marks, uint8_t *to, uint32_t number,
+                       const struct mr_jpeg_mark *mark)
 {
     uint8_t *predictors = to + find_predictors(marks, number);
-    store_bytes(to + find_position(marks, number), (mark->at - marks->scan_at) * 8 + mark->bit, POSITION_BYTES);
+    store_bytes(to + find_position(marks, number), (mark->at - marks->scan_at) * 8 + mark->bit,
+                POSITION_BYTES);
     for (uint32_t c = 0; c < marks->n_components; c++)
-        store_bytes(predictors + (size_t)c * PREDICTOR_BYTES, (uint32_t)mark->predict[c], PREDICTOR_BYTES);
+        store_bytes(predictors + (size_t)c * PREDICTOR_BYTES, (uint32_t)mark->predict[c],
+                    PREDICTOR_BYTES);
 }
 
 void mr_jpeg_marks_end(const struct mr_jpeg_marks *marks, uint8_t *to)

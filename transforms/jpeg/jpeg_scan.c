@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the loops that decode a scan their bytes: a window of clean ones, without the zeros that follow each 0xff,
- * which moves on through the scan from one restart marker to the next.
+ * Gives the loops that decode a scan their bytes: a window of clean ones, without the zeros that
+ * follow each 0xff, which moves on through the scan from one restart marker to the next.
  */
 #include "transforms/jpeg/jpeg_scan.h"
 
@@ -16,7 +16,8 @@
 
 /* Tables. */
 
-bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan_codes *codes, uint32_t number, const struct mr_scan_code *code)
+bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan_codes *codes, uint32_t number,
+                         const struct mr_scan_code *code)
 {
     struct mr_jpeg_scan_ac *ac = &codes->ac[number];
     if (ac->made && memcmp(&ac->code, code, sizeof *code) == 0)
@@ -26,7 +27,8 @@ bool mr_jpeg_scan_set_ac(struct mr_jpeg_scan_codes *codes, uint32_t number, cons
     return ac->made;
 }
 
-bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan_codes *codes, uint32_t number, const struct mr_scan_code *code)
+bool mr_jpeg_scan_set_dc(struct mr_jpeg_scan_codes *codes, uint32_t number,
+                         const struct mr_scan_code *code)
 {
     struct mr_jpeg_scan_dc *dc = &codes->dc[number];
     if (dc->made && memcmp(&dc->code, code, sizeof *code) == 0)
@@ -41,11 +43,12 @@ void mr_jpeg_scan_clear_mcu(struct mr_jpeg_scan_codes *codes)
     codes->mcu.n_blocks = 0;
 }
 
-void mr_jpeg_scan_add_block(struct mr_jpeg_scan_codes *codes, uint32_t component, uint32_t dc, uint32_t ac)
+void mr_jpeg_scan_add_block(struct mr_jpeg_scan_codes *codes, uint32_t component, uint32_t dc,
+                            uint32_t ac)
 {
     assert(codes->mcu.n_blocks < MR_SCAN_MAX_BLOCKS && codes->ac[ac].made && codes->dc[dc].made);
-    codes->mcu.blocks[codes->mcu.n_blocks++] =
-        (struct mr_scan_block){.ac = &codes->ac[ac].table, .dc = &codes->dc[dc].table, .component = component};
+    codes->mcu.blocks[codes->mcu.n_blocks++] = (struct mr_scan_block){
+        .ac = &codes->ac[ac].table, .dc = &codes->dc[dc].table, .component = component};
 }
 
 /* Bytes. */
@@ -59,7 +62,8 @@ static void fill_window(struct mr_jpeg_scan *scan, size_t n)
     scan->ended = written < room;
     scan->clean_end = data + n + written;
     /* Behind the last bytes there may be anything, since an MCU that needs it is found out. */
-    scan->reader.stop = scan->ended ? scan->clean_end + READ_AHEAD : scan->clean_end - MR_SCAN_SLACK;
+    scan->reader.stop =
+        scan->ended ? scan->clean_end + READ_AHEAD : scan->clean_end - MR_SCAN_SLACK;
 }
 
 /* The bytes that the reader still needs to the front, and more behind them. */
@@ -112,8 +116,9 @@ static bool pass_restart(struct mr_jpeg_scan *scan)
     return true;
 }
 
-void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels, const struct mr_scan_mcu *mcu,
-                        const uint8_t *bytes, size_t len, uint32_t restart)
+void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels,
+                        const struct mr_scan_mcu *mcu, const uint8_t *bytes, size_t len,
+                        uint32_t restart)
 {
     scan->kernels = kernels;
     scan->mcu = mcu;
@@ -125,8 +130,8 @@ void mr_jpeg_scan_start(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *k
 }
 
 void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops *kernels,
-                           const struct mr_scan_mcu *mcu, const struct mr_jpeg_scan_place *place, const uint8_t *end,
-                           uint32_t restart)
+                           const struct mr_scan_mcu *mcu, const struct mr_jpeg_scan_place *place,
+                           const uint8_t *end, uint32_t restart)
 {
     assert(place->bit < 8);
     mr_jpeg_scan_start(scan, kernels, mcu, place->at, (size_t)(end - place->at), restart);
@@ -141,7 +146,10 @@ void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops
 
 /* Places in the file. */
 
-/* The byte of the file that became the n-th clean one of this segment; the one behind it where that is the last. */
+/*
+ * The byte of the file that became the n-th clean one of this segment; the one behind it where that
+ * is the last.
+ */
 static const uint8_t *find_byte(struct mr_jpeg_scan *scan, uint64_t n)
 {
     while (scan->known_clean < n) {
@@ -158,7 +166,8 @@ static const uint8_t *find_byte(struct mr_jpeg_scan *scan, uint64_t n)
 
 static uint64_t count_bits(const struct mr_jpeg_scan *scan)
 {
-    return scan->dropped * 8 + (uint64_t)mr_scan_reader_position(&scan->reader, scan->window + MR_JPEG_SCAN_HEAD);
+    return scan->dropped * 8 +
+           (uint64_t)mr_scan_reader_position(&scan->reader, scan->window + MR_JPEG_SCAN_HEAD);
 }
 
 bool mr_jpeg_scan_find_place(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_place *place_out)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes marks: libjpeg reads the header, and our decoder steps over the scan and says where each mark stands. */
+/*
+ * Makes marks: libjpeg reads the header, and our decoder steps over the scan and says where each
+ * mark stands.
+ */
 #include "transforms/jpeg/mark_maker.h"
 
 #include "base/checked.h"
@@ -46,7 +49,8 @@ static void on_data_end(struct mr_jpeg_file *file)
     mr_jpeg_box_fail((j_common_ptr)&file->box.cinfo);
 }
 
-mr_status mr_mark_maker_create(const struct mr_codec_limits *limits, struct mr_mark_maker **maker_out, mr_error *error)
+mr_status mr_mark_maker_create(const struct mr_codec_limits *limits,
+                               struct mr_mark_maker **maker_out, mr_error *error)
 {
     size_t len = mr_align_up(sizeof(struct mr_mark_maker), _Alignof(struct mr_mark_maker));
     struct mr_mark_maker *maker = aligned_alloc(_Alignof(struct mr_mark_maker), len);
@@ -73,9 +77,11 @@ static mr_status refuse_file(mr_error *error, const char *why)
 }
 
 /* Where they are and how many, before any is made. */
-static mr_status count_marks(struct mr_mark_maker *maker, const struct mr_packed_image *image, mr_error *error)
+static mr_status count_marks(struct mr_mark_maker *maker, const struct mr_packed_image *image,
+                             mr_error *error)
 {
-    size_t scan_at = (size_t)(maker->file.source.next_input_byte - maker->bytes), left = maker->len - scan_at;
+    size_t scan_at = (size_t)(maker->file.source.next_input_byte - maker->bytes),
+           left = maker->len - scan_at;
     struct mr_packed_layout *layout = &maker->layout;
     mr_packed_layout(image, layout);
     uint64_t n_mcus = (uint64_t)layout->n_columns * layout->n_rows;
@@ -117,7 +123,8 @@ static bool put_marks(struct mr_mark_maker *maker)
             uint32_t left = n_columns - column;
             if (!put_mark(maker, number++, column == 0 ? &maker->rows[row] : &byte))
                 return false;
-            if (!mr_jpeg_scan_skip(&maker->scan, left < MR_JPEG_MARKS_MCUS ? left : MR_JPEG_MARKS_MCUS))
+            if (!mr_jpeg_scan_skip(&maker->scan,
+                                   left < MR_JPEG_MARKS_MCUS ? left : MR_JPEG_MARKS_MCUS))
                 return false;
         }
     assert(number == maker->marks.n_marks);
@@ -133,24 +140,29 @@ static void start_decoder(struct mr_jpeg_box *box)
 }
 
 /* After the header. */
-static mr_status make_marks(struct mr_mark_maker *maker, struct mr_packed_image *image, mr_error *error)
+static mr_status make_marks(struct mr_mark_maker *maker, struct mr_packed_image *image,
+                            mr_error *error)
 {
     j_decompress_ptr cinfo = &maker->file.box.cinfo;
     if (jpeg_has_multiple_scans(cinfo))
         return refuse_file(error, "it has several scans");
     mr_status status = mr_jpeg_box_guard(&maker->file.box, start_decoder, error);
     if (status == MR_OK &&
-        (maker->n_warnings > 0 || !mr_scan_file_start(&maker->scan, &maker->codes, cinfo, mr_kernels_best())))
-        return refuse_file(error, maker->n_warnings > 0 ? "libjpeg warns of its header" : "it is not baseline");
+        (maker->n_warnings > 0 ||
+         !mr_scan_file_start(&maker->scan, &maker->codes, cinfo, mr_kernels_best())))
+        return refuse_file(error, maker->n_warnings > 0 ? "libjpeg warns of its header"
+                                                        : "it is not baseline");
     if (status == MR_OK)
         status = mr_packed_header_describe(cinfo, &maker->template, error);
     if (status == MR_OK)
         status = count_marks(maker, image, error);
     if (status == MR_OK)
-        status = mr_scratch_reserve(&maker->made, (size_t)mr_jpeg_marks_bytes(&maker->marks), 1, error);
+        status =
+            mr_scratch_reserve(&maker->made, (size_t)mr_jpeg_marks_bytes(&maker->marks), 1, error);
     if (status != MR_OK)
         return status;
-    mr_marks_head_copy(maker->bytes, maker->marks.scan_at, mr_jpeg_marks_begin(&maker->marks, maker->made.memory));
+    mr_marks_head_copy(maker->bytes, maker->marks.scan_at,
+                       mr_jpeg_marks_begin(&maker->marks, maker->made.memory));
     if (!put_marks(maker))
         return refuse_file(error, "its scan is odd");
     mr_jpeg_marks_end(&maker->marks, maker->made.memory);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the marks of a JPEG file (jpeg_marks.h) by stepping over its whole scan. It only describes files about which
- * nothing is odd: libjpeg decodes them without a warning, and so a decoder that sees but a part of them does too.
+ * Makes the marks of a JPEG file (jpeg_marks.h) by stepping over its whole scan. It only describes
+ * files about which nothing is odd: libjpeg decodes them without a warning, and so a decoder that
+ * sees but a part of them does too.
  */
 #ifndef TRANSFORMS_JPEG_MARK_MAKER_H
 #define TRANSFORMS_JPEG_MARK_MAKER_H
@@ -11,11 +12,13 @@
 
 struct mr_mark_maker;
 
-mr_status mr_mark_maker_create(const struct mr_codec_limits *limits, struct mr_mark_maker **maker_out, mr_error *error);
+mr_status mr_mark_maker_create(const struct mr_codec_limits *limits,
+                               struct mr_mark_maker **maker_out, mr_error *error);
 void mr_mark_maker_destroy(struct mr_mark_maker *maker); /* or NULL */
 
 /*
- * image_out is complete, its pointers valid until the next call. MR_ERR_UNSUPPORTED: the file can have no marks;
+ * image_out is complete, its pointers valid until the next call. MR_ERR_UNSUPPORTED: the file can
+ * have no marks;
  * MR_ERR_DAMAGED: not even its header can be read; MR_ERR_NO_MEMORY.
  */
 mr_status mr_mark_maker_run(struct mr_mark_maker *maker, const uint8_t *bytes, size_t len,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over a header's segments. libjpeg looks for its own markers only, JFIF's and Adobe's, among the applications',
- * and in these only at the bytes that are kept here.
+ * Walks over a header's segments. libjpeg looks for its own markers only, JFIF's and Adobe's, among
+ * the applications', and in these only at the bytes that are kept here.
  */
 #include "transforms/jpeg/marks_head.h"
 
@@ -88,7 +88,8 @@ size_t mr_marks_head_copy(const uint8_t *file, size_t len, uint8_t *to)
             return 0;
         uint8_t marker = file[at++];
         size_t segment_len = (size_t)file[at] << 8 | file[at + 1];
-        if (segment_len < 2 || segment_len > len - at || !copy_segment(&copy, marker, file + at, segment_len))
+        if (segment_len < 2 || segment_len > len - at ||
+            !copy_segment(&copy, marker, file + at, segment_len))
             return 0;
         at += segment_len;
         if (marker == SOS)

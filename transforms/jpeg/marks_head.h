@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A copy of a JPEG's header without what decoding does not need: thumbnails, EXIF, colour profiles, comments. */
+/*
+ * A copy of a JPEG's header without what decoding does not need: thumbnails, EXIF, colour profiles,
+ * comments.
+ */
 #ifndef TRANSFORMS_JPEG_MARKS_HEAD_H
 #define TRANSFORMS_JPEG_MARKS_HEAD_H
 
@@ -7,8 +10,9 @@
 #include <stdint.h>
 
 /*
- * file: [0, len) of one that libjpeg has opened, up to its scan's first byte. to: room for the copy, or NULL. Returns
- * its bytes, at most len; 0 where the header has segments that are no baseline file's.
+ * file: [0, len) of one that libjpeg has opened, up to its scan's first byte. to: room for the
+ * copy, or NULL. Returns its bytes, at most len; 0 where the header has segments that are no
+ * baseline file's.
  */
 size_t mr_marks_head_copy(const uint8_t *file, size_t len, uint8_t *to);
 

@@ -8,7 +8,8 @@
 static bool is_one_baseline_scan(const struct jpeg_decompress_struct *cinfo)
 {
     int n = cinfo->num_components;
-    if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 || cinfo->comps_in_scan != n)
+    if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
+        cinfo->comps_in_scan != n)
         return false;
     if (cinfo->Ss != 0 || cinfo->Se != DCTSIZE2 - 1 || cinfo->Ah != 0 || cinfo->Al != 0)
         return false;
@@ -16,7 +17,8 @@ static bool is_one_baseline_scan(const struct jpeg_decompress_struct *cinfo)
         if (cinfo->cur_comp_info[i] != &cinfo->comp_info[i])
             return false;
     /* A lone component is decoded block by block, whatever its factors. */
-    return n > 1 || (cinfo->comp_info[0].h_samp_factor == 1 && cinfo->comp_info[0].v_samp_factor == 1);
+    return n > 1 ||
+           (cinfo->comp_info[0].h_samp_factor == 1 && cinfo->comp_info[0].v_samp_factor == 1);
 }
 
 static struct mr_scan_code code_of(const JHUFF_TBL *table)
@@ -50,11 +52,12 @@ bool mr_scan_file_set(struct mr_jpeg_scan_codes *codes, const struct jpeg_decomp
 }
 
 bool mr_scan_file_start(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_codes *codes,
-                        const struct jpeg_decompress_struct *cinfo, const struct mr_kernel_ops *kernels)
+                        const struct jpeg_decompress_struct *cinfo,
+                        const struct mr_kernel_ops *kernels)
 {
     if (!mr_scan_file_set(codes, cinfo))
         return false;
-    mr_jpeg_scan_start(scan, kernels, &codes->mcu, cinfo->src->next_input_byte, cinfo->src->bytes_in_buffer,
-                       cinfo->restart_interval);
+    mr_jpeg_scan_start(scan, kernels, &codes->mcu, cinfo->src->next_input_byte,
+                       cinfo->src->bytes_in_buffer, cinfo->restart_interval);
     return true;
 }

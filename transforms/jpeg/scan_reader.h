@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the decoder stands in the clean bytes of a scan, and what an MCU is made of: what the loops of the kernels read
- * and write. jpeg_scan.c gives them bytes.
+ * Where the decoder stands in the clean bytes of a scan, and what an MCU is made of: what the loops
+ * of the kernels read and write. jpeg_scan.c gives them bytes.
  */
 #ifndef TRANSFORMS_JPEG_SCAN_READER_H
 #define TRANSFORMS_JPEG_SCAN_READER_H
@@ -14,11 +14,12 @@
 #define MR_SCAN_MAX_BLOCKS 10 /* to an MCU, by the standard */
 
 /*
- * Readable bytes that the loops need behind reader->stop: what the longest MCU takes (a DC coefficient of 27 bits and
- * 63 symbols of 26 bits in each block), and what is read ahead.
+ * Readable bytes that the loops need behind reader->stop: what the longest MCU takes (a DC
+ * coefficient of 27 bits and 63 symbols of 26 bits in each block), and what is read ahead.
  */
 #define MR_SCAN_SLACK 2176
-static_assert(MR_SCAN_SLACK >= (MR_SCAN_MAX_BLOCKS * (27 + 63 * 26) + 7) / 8 + 16, "the longest MCU");
+static_assert(MR_SCAN_SLACK >= (MR_SCAN_MAX_BLOCKS * (27 + 63 * 26) + 7) / 8 + 16,
+              "the longest MCU");
 
 /* A block of an MCU, in the order of the scan. */
 struct mr_scan_block {
@@ -35,7 +36,8 @@ struct mr_scan_mcu {
 struct mr_scan_reader {
     uint64_t bits;       /* the next ones, the first highest */
     const uint8_t *next; /* to load; at most 8 bytes ahead of the position */
-    uint32_t used;       /* bits 0 to 7: bits consumed since the last refill, and what that one left over */
+    uint32_t used;       /* bits 0 to 7: bits consumed since the last refill, and what that one
+                            left over */
     const uint8_t *stop; /* an MCU may begin while next <= stop */
     int32_t before[4];   /* DC coefficients of each component's last block */
 };
@@ -45,14 +47,17 @@ struct mr_scan_reader {
 /* One of several streams of a scan that are decoded in turn. */
 struct mr_scan_lane {
     struct mr_scan_reader *reader;
-    int16_t (*block)[64];        /* where the next one goes, or the present one; what it holds does not matter */
+    /* where the next one goes, or the present one; what it holds does not matter */
+    int16_t (*block)[64];
     uint32_t n_mcus;             /* that are left, with the present one */
     uint32_t index;              /* of the block in its MCU */
-    const struct mr_scan_ac *ac; /* of the block in which the reader stands; NULL in front of an MCU */
+    const struct mr_scan_ac *ac; /* of the block in which the reader stands; NULL in front of an
+                                    MCU */
 };
 
 /* Bits from base to the position. */
-static inline int64_t mr_scan_reader_position(const struct mr_scan_reader *reader, const uint8_t *base)
+static inline int64_t mr_scan_reader_position(const struct mr_scan_reader *reader,
+                                              const uint8_t *base)
 {
     return (int64_t)(reader->next - base) * 8 - 63 + (reader->used & 0xff);
 }

@@ -28,8 +28,8 @@ static bool reserve_rows(struct mr_scan_rows *rows, uint32_t n)
     return rows->blocks != NULL;
 }
 
-void mr_scan_rows_start(struct mr_scan_rows *rows, const struct mr_kernel_ops *kernels, const struct mr_scan_mcu *mcu,
-                        const struct mr_scan_rows_crop *crop)
+void mr_scan_rows_start(struct mr_scan_rows *rows, const struct mr_kernel_ops *kernels,
+                        const struct mr_scan_mcu *mcu, const struct mr_scan_rows_crop *crop)
 {
     rows->kernels = kernels;
     rows->mcu = mcu;
@@ -58,8 +58,8 @@ static bool begin_row(struct mr_scan_rows *rows, uint32_t row)
     struct mr_scan_rows_lane *lane = &rows->lanes[row % rows->n_ahead];
     size_t row_blocks = (size_t)rows->crop.n_mcus * rows->mcu->n_blocks;
     lane->n_left = rows->crop.n_mcus;
-    lane->loop =
-        (struct mr_scan_lane){.reader = &lane->scan.reader, .block = rows->blocks + row % rows->n_ahead * row_blocks};
+    lane->loop = (struct mr_scan_lane){.reader = &lane->scan.reader,
+                                       .block = rows->blocks + row % rows->n_ahead * row_blocks};
     return rows->crop.enter(rows->crop.state, &lane->scan, row) && prepare_lane(lane);
 }
 
@@ -93,7 +93,8 @@ static bool run_rows(struct mr_scan_rows *rows, uint32_t first)
 static bool complete_row(struct mr_scan_rows *rows, uint32_t row)
 {
     rows->next_row = rows->next_row < row ? row : rows->next_row;
-    for (; rows->next_row <= rows->crop.last_row && rows->next_row - row < rows->n_ahead; rows->next_row++)
+    for (; rows->next_row <= rows->crop.last_row && rows->next_row - row < rows->n_ahead;
+         rows->next_row++)
         if (!begin_row(rows, rows->next_row))
             return false;
     while (rows->lanes[row % rows->n_ahead].loop.n_mcus > 0)
@@ -104,7 +105,8 @@ static bool complete_row(struct mr_scan_rows *rows, uint32_t row)
 
 /* Parts of one row. */
 
-static bool store_part(struct mr_scan_rows *rows, uint32_t row, uint32_t first, uint32_t n, int16_t (*room)[64])
+static bool store_part(struct mr_scan_rows *rows, uint32_t row, uint32_t first, uint32_t n,
+                       int16_t (*room)[64])
 {
     struct mr_jpeg_scan *scan = &rows->lanes[0].scan;
     if (first == 0 && !rows->crop.enter(rows->crop.state, scan, row))
@@ -119,5 +121,6 @@ int16_t (*mr_scan_rows_take(struct mr_scan_rows *rows, uint32_t row, uint32_t fi
         return store_part(rows, row, first, n, room) ? room : NULL;
     if (first == 0 && !complete_row(rows, row))
         return NULL;
-    return rows->blocks + ((size_t)(row % rows->n_ahead) * rows->crop.n_mcus + first) * rows->mcu->n_blocks;
+    return rows->blocks +
+           ((size_t)(row % rows->n_ahead) * rows->crop.n_mcus + first) * rows->mcu->n_blocks;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The MCUs of a crop, where each of its rows can be entered by itself. The next rows are decoded in turn, symbol by
- * symbol, each from a place of its own, and wait until they are asked for. Where rows are too wide for that, they are
- * decoded one after the other, as parts of them are asked for.
+ * The MCUs of a crop, where each of its rows can be entered by itself. The next rows are decoded in
+ * turn, symbol by symbol, each from a place of its own, and wait until they are asked for. Where
+ * rows are too wide for that, they are decoded one after the other, as parts of them are asked for.
  */
 #ifndef TRANSFORMS_JPEG_SCAN_ROWS_H
 #define TRANSFORMS_JPEG_SCAN_ROWS_H
@@ -43,13 +43,13 @@ struct mr_scan_rows {
 void mr_scan_rows_fini(struct mr_scan_rows *rows);
 
 /* Whatever crop points to, and mcu, must stay valid while rows are taken. */
-void mr_scan_rows_start(struct mr_scan_rows *rows, const struct mr_kernel_ops *kernels, const struct mr_scan_mcu *mcu,
-                        const struct mr_scan_rows_crop *crop);
+void mr_scan_rows_start(struct mr_scan_rows *rows, const struct mr_kernel_ops *kernels,
+                        const struct mr_scan_mcu *mcu, const struct mr_scan_rows_crop *crop);
 
 /*
- * The blocks of n MCUs of the crop's row, from its first-th on: in room, which has room for them, or elsewhere, where
- * they stay until the next call. Rows are taken one after the other, MCUs too. NULL: something is odd, and no more can
- * be taken.
+ * The blocks of n MCUs of the crop's row, from its first-th on: in room, which has room for them,
+ * or elsewhere, where they stay until the next call. Rows are taken one after the other, MCUs too.
+ * NULL: something is odd, and no more can be taken.
  */
 int16_t (*mr_scan_rows_take(struct mr_scan_rows *rows, uint32_t row, uint32_t first, uint32_t n,
                             int16_t (*room)[64]))[64];

@@ -23,15 +23,19 @@ struct symbols {
 
 static struct symbol make_symbol(uint32_t code, uint32_t len, uint8_t value)
 {
-    struct symbol symbol = {
-        .code = (uint16_t)code, .len = (uint8_t)len, .run = value >> 4, .size = value & 15, .ends = value == 0};
-    symbol.odd =
-        symbol.size > MR_SCAN_MAX_AC_SIZE || (symbol.size == 0 && symbol.run != 0 && symbol.run != RUN_OF_ZEROS);
+    struct symbol symbol = {.code = (uint16_t)code,
+                            .len = (uint8_t)len,
+                            .run = value >> 4,
+                            .size = value & 15,
+                            .ends = value == 0};
+    symbol.odd = symbol.size > MR_SCAN_MAX_AC_SIZE ||
+                 (symbol.size == 0 && symbol.run != 0 && symbol.run != RUN_OF_ZEROS);
     return symbol;
 }
 
 /* Number the codes; false where they do not fit. */
-static bool list_symbols(const struct mr_scan_code *code, struct symbols *symbols, struct mr_scan_canon *canon)
+static bool list_symbols(const struct mr_scan_code *code, struct symbols *symbols,
+                         struct mr_scan_canon *canon)
 {
     uint32_t next = 0;
     symbols->n = 0;
@@ -114,8 +118,8 @@ static void make_store(struct mr_scan_ac *table, const struct symbols *symbols)
 }
 
 /*
- * Tables of j bits for every j: all symbols that fit into them. What follows a symbol is in the table of the bits that
- * it leaves.
+ * Tables of j bits for every j: all symbols that fit into them. What follows a symbol is in the
+ * table of the bits that it leaves.
  */
 struct pyramid {
     uint16_t *tables;                       /* that of j bits begins at 1 << j */
@@ -129,8 +133,12 @@ static void note_places(struct pyramid *pyramid, uint32_t bits, uint32_t places)
         pyramid->places[bits] = places;
 }
 
-/* A symbol that leaves no bits; its value may go beyond the table's, unless that makes too long an entry. */
-static void skip_one(struct pyramid *pyramid, uint32_t bits, const struct symbol *symbol, uint16_t *to)
+/*
+ * A symbol that leaves no bits; its value may go beyond the table's, unless that makes too long an
+ * entry.
+ */
+static void skip_one(struct pyramid *pyramid, uint32_t bits, const struct symbol *symbol,
+                     uint16_t *to)
 {
     uint32_t used = (uint32_t)symbol->len + symbol->size;
     if (used + MR_SCAN_SKIP_BITS - bits > MR_SCAN_SKIP_MOST)
@@ -141,9 +149,11 @@ static void skip_one(struct pyramid *pyramid, uint32_t bits, const struct symbol
 }
 
 /* A symbol and, where they fit, those behind it. Nothing follows an end of block. */
-static void skip_more(struct pyramid *pyramid, uint32_t bits, const struct symbol *symbol, uint16_t *to)
+static void skip_more(struct pyramid *pyramid, uint32_t bits, const struct symbol *symbol,
+                      uint16_t *to)
 {
-    uint32_t left = bits - symbol->len - symbol->size, places = symbol->run + 1u + pyramid->places[left];
+    uint32_t left = bits - symbol->len - symbol->size,
+             places = symbol->run + 1u + pyramid->places[left];
     bool alone = symbol->ends || places > 63;
     if (!symbol->ends)
         note_places(pyramid, bits, alone ? symbol->run + 1u : places);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables that decode Huffman codes of JPEG scans. Each is made once for an image from the code as the file gives it.
+ * Tables that decode Huffman codes of JPEG scans. Each is made once for an image from the code as
+ * the file gives it.
  *
- * The lowest 16 bits of an entry for AC coefficients are added to the reader's state (scan_reader.h): bits 0 to 7 are
- * bits consumed, bits 8 to 15 places in zigzag order. An end of block counts as 128 places, and what the table does
- * not hold as 192, so one test of the two highest bits sees the end of a block, place 64, and an escape.
+ * The lowest 16 bits of an entry for AC coefficients are added to the reader's state
+ * (scan_reader.h): bits 0 to 7 are bits consumed, bits 8 to 15 places in zigzag order. An end of
+ * block counts as 128 places, and what the table does not hold as 192, so one test of the two
+ * highest bits sees the end of a block, place 64, and an escape.
  */
 #ifndef TRANSFORMS_JPEG_SCAN_TABLE_H
 #define TRANSFORMS_JPEG_SCAN_TABLE_H
@@ -14,7 +16,8 @@
 
 #define MR_SCAN_STORE_BITS 11 /* one symbol with its value */
 #define MR_SCAN_SKIP_BITS 11  /* as many symbols as fit, without values */
-#define MR_SCAN_SKIP_MOST 18  /* bits that an entry for skipping consumes: three fit into what a refill gives */
+#define MR_SCAN_SKIP_MOST                                                                          \
+    18 /* bits that an entry for skipping consumes: three fit into what a refill gives */
 #define MR_SCAN_DC_BITS 10
 
 #define MR_SCAN_END 0x8000u
@@ -25,7 +28,10 @@
 #define MR_SCAN_MAX_AC_SIZE 10
 #define MR_SCAN_MAX_DC_SIZE 11
 
-/* A code as the file gives it: counts[l] codes of l bits, 1 to 16, and their symbols in order of the codes. */
+/*
+ * A code as the file gives it: counts[l] codes of l bits, 1 to 16, and their symbols in order of
+ * the codes.
+ */
 struct mr_scan_code {
     uint8_t counts[17];
     uint8_t symbols[256];
@@ -39,16 +45,22 @@ struct mr_scan_canon {
 };
 
 struct mr_scan_ac {
-    /* Value in the upper half; of an escape, unless it is 0: length of the code | size << 5 | run << 9. */
+    /*
+     * Value in the upper half; of an escape, unless it is 0: length of the code | size << 5 | run
+     * << 9.
+     */
     _Alignas(64) uint32_t store[1 << MR_SCAN_STORE_BITS];
-    /* Tables of 1 bit to MR_SCAN_SKIP_BITS; that of j bits begins at 1 << j. The last one is used, the others make it.
+    /*
+     * Tables of 1 bit to MR_SCAN_SKIP_BITS; that of j bits begins at 1 << j. The last one is used,
+     * the others make it. /
      */
     uint16_t skip[2 << MR_SCAN_SKIP_BITS];
     struct mr_scan_canon canon;
 };
 
 struct mr_scan_dc {
-    _Alignas(64) uint16_t look[1 << MR_SCAN_DC_BITS]; /* code and size | size << 8 | code << 12, in bits; 0: not here */
+    /* code and size | size << 8 | code << 12, in bits; 0: not here */
+    _Alignas(64) uint16_t look[1 << MR_SCAN_DC_BITS];
     struct mr_scan_canon canon;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the mixing of a batch. Boxes and lambdas are made of their draws as torchvision's CutMix and timm's Mixup make
- * them; the draws are millrace's own.
+ * Draws the mixing of a batch. Boxes and lambdas are made of their draws as torchvision's CutMix
+ * and timm's Mixup make them; the draws are millrace's own.
  */
 #include "transforms/mixing/mix_draw.h"
 
@@ -30,8 +30,9 @@ static double draw_open(struct mr_rng *rng)
 }
 
 /*
- * The logarithm of a number of Gamma(alpha): Marsaglia and Tsang 2000, with their way from alpha + 1 down to alpha. A
- * logarithm, since with a small alpha the numbers themselves are often below the smallest double.
+ * The logarithm of a number of Gamma(alpha): Marsaglia and Tsang 2000, with their way from alpha +
+ * 1 down to alpha. A logarithm, since with a small alpha the numbers themselves are often below the
+ * smallest double.
  */
 static double draw_log_gamma(struct mr_rng *rng, double alpha)
 {
@@ -65,8 +66,8 @@ static void set_weights(struct mr_mix *mix, double lambda)
     mix->rest = (float)(1.0 - lambda);
 }
 
-void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                     struct mr_mix *mix)
+void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y, uint32_t width,
+                     uint32_t height, struct mr_mix *mix)
 {
     double side = sqrt(1.0 - (double)lambda); /* of the image's */
     bool halves = rule == MR_MIX_FLOATS;
@@ -88,11 +89,12 @@ static bool is_cut(const struct mr_op *op, struct mr_rng *rng)
     return op->alpha[1] > 0;
 }
 
-void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch, uint32_t rank,
-                       uint32_t width, uint32_t height, struct mr_mix *mix_out)
+void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch,
+                       uint32_t rank, uint32_t width, uint32_t height, struct mr_mix *mix_out)
 {
     struct mr_rng whole, own;
-    *mix_out = (struct mr_mix){.kind = MR_MIX_NONE, .rule = mr_mix_draw_rule(op->kind), .lambda = 1, .rest = 0};
+    *mix_out = (struct mr_mix){
+        .kind = MR_MIX_NONE, .rule = mr_mix_draw_rule(op->kind), .lambda = 1, .rest = 0};
     mr_rng_init(&whole, seed, epoch, batch);
     mr_rng_set_occurrence(&whole, rank);
     mr_rng_init_place(&own, &whole, MIX_PLACE);

@@ -14,17 +14,20 @@ bool mr_mix_draw_is_op(uint32_t op_kind);
 enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind);
 
 /*
- * Draw for one batch. The draws depend on the arguments and on nothing else: the same batch of the same rank is mixed
- * in the same way after a resumption. width and height are the output's.
+ * Draw for one batch. The draws depend on the arguments and on nothing else: the same batch of the
+ * same rank is mixed in the same way after a resumption. width and height are the output's.
  */
-void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch, uint32_t rank,
-                       uint32_t width, uint32_t height, struct mr_mix *mix_out);
+void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch,
+                       uint32_t rank, uint32_t width, uint32_t height, struct mr_mix *mix_out);
 
 /* Beta(alpha, alpha), alpha from 1e-6 to 1000; from 0 to 1, both included. */
 float mr_mix_draw_lambda(struct mr_rng *rng, double alpha);
 
-/* Set the box that lambda leaves to the partner around (x, y), and the lambda that the box's true area gives. */
-void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
-                     struct mr_mix *mix);
+/*
+ * Set the box that lambda leaves to the partner around (x, y), and the lambda that the box's true
+ * area gives.
+ */
+void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y, uint32_t width,
+                     uint32_t height, struct mr_mix *mix);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixes row by row of the picture, so that what lies between two steps stays in the first cache: bytes to floats,
- * erasing, mixing, dtype and layout; or, with timm's rule, mixing of bytes ahead of all that.
+ * Mixes row by row of the picture, so that what lies between two steps stays in the first cache:
+ * bytes to floats, erasing, mixing, dtype and layout; or, with timm's rule, mixing of bytes ahead
+ * of all that.
  */
 #include "transforms/mixing/mix_store.h"
 
@@ -22,7 +23,8 @@ struct mr_mix_store {
     struct mr_scratch bytes;        /* one row */
 };
 
-mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **store_out, mr_error *error)
+mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **store_out,
+                              mr_error *error)
 {
     *store_out = NULL;
     struct mr_mix_store *store = calloc(1, sizeof *store);
@@ -41,7 +43,8 @@ mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **
     mr_tensor_write_set_rule(&store->writer, plan);
     if (plan->dtype == MR_F16 || plan->dtype == MR_BF16)
         mr_tensor_write_half_init(&store->half, plan);
-    mr_status status = mr_scratch_reserve(&store->floats, 3 * store->n_values + MR_KERNELS_ALIGN, sizeof(float), error);
+    mr_status status = mr_scratch_reserve(&store->floats, 3 * store->n_values + MR_KERNELS_ALIGN,
+                                          sizeof(float), error);
     if (status == MR_OK)
         status = mr_scratch_reserve(&store->bytes, store->n_values + MR_KERNELS_ALIGN, 1, error);
     if (status == MR_OK)
@@ -60,13 +63,15 @@ void mr_mix_store_destroy(struct mr_mix_store *store)
     free(store);
 }
 
-static const uint8_t *row_of(const struct mr_mix_store *store, const struct mr_mix_row *row, uint32_t y)
+static const uint8_t *row_of(const struct mr_mix_store *store, const struct mr_mix_row *row,
+                             uint32_t y)
 {
     return row->pixels + y * store->n_values;
 }
 
 /* The boxes of row y alone, in a tensor that has no other: their elements keep their numbers. */
-static void erase_row(const struct mr_mix_store *store, const struct mr_erase *erase, uint32_t y, float *row)
+static void erase_row(const struct mr_mix_store *store, const struct mr_erase *erase, uint32_t y,
+                      float *row)
 {
     const struct mr_plan *plan = store->plan;
     bool planes = plan->layout == MR_NCHW;
@@ -85,12 +90,14 @@ static void erase_row(const struct mr_mix_store *store, const struct mr_erase *e
 
 static bool is_in_rows(const struct mr_mix *mix, uint32_t y)
 {
-    return mix->kind == MR_MIX_UP || (mix->kind == MR_MIX_CUT && mr_mix_in_box(mix, mix->x1, (int32_t)y));
+    return mix->kind == MR_MIX_UP ||
+           (mix->kind == MR_MIX_CUT && mr_mix_in_box(mix, mix->x1, (int32_t)y));
 }
 
 /* The bytes of row y, mixed by timm's rule; those of the own row where nothing is mixed. */
 static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struct mr_mix *mix,
-                                   const struct mr_mix_row *own, const struct mr_mix_row *partner, uint32_t y)
+                                   const struct mr_mix_row *own, const struct mr_mix_row *partner,
+                                   uint32_t y)
 {
     const uint8_t *from = row_of(store, own, y);
     uint8_t *row = store->bytes.memory;
@@ -109,8 +116,8 @@ static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struc
 }
 
 /* The own row, by timm's rule mixed already, normalised and erased. */
-static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
-                        const struct mr_mix_row *partner, void *out)
+static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *mix,
+                        const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out)
 {
     struct mr_tensor_writer writer = store->writer;
     writer.out = out;
@@ -121,7 +128,8 @@ static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *m
 }
 
 /* A row as f32 in the plan's layout, erased. */
-static void make_floats(const struct mr_mix_store *store, const struct mr_mix_row *from, uint32_t y, float *row)
+static void make_floats(const struct mr_mix_store *store, const struct mr_mix_row *from, uint32_t y,
+                        float *row)
 {
     struct mr_tensor_writer writer = store->writer;
     writer.out = (uint8_t *)(void *)row;
@@ -144,14 +152,16 @@ static void put_values(mr_dtype dtype, const float *values, size_t n, uint8_t *o
 }
 
 /* Where value `first` of run c of row y lies in the tensor. */
-static uint8_t *find_run(const struct mr_mix_store *store, uint8_t *out, size_t c, uint32_t y, size_t first)
+static uint8_t *find_run(const struct mr_mix_store *store, uint8_t *out, size_t c, uint32_t y,
+                         size_t first)
 {
     size_t n = store->n_values / store->n_runs;
-    return out + ((c * store->plan->out_height + y) * n + first) * mr_dtype_size(store->plan->dtype);
+    return out +
+           ((c * store->plan->out_height + y) * n + first) * mr_dtype_size(store->plan->dtype);
 }
 
-static void store_blended(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
-                          const struct mr_mix_row *partner, void *out)
+static void store_blended(const struct mr_mix_store *store, const struct mr_mix *mix,
+                          const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out)
 {
     const struct mr_plan *plan = store->plan;
     float *row = (float *)(void *)mr_scratch_align(&store->floats, MR_KERNELS_ALIGN);
@@ -171,8 +181,8 @@ static void store_blended(const struct mr_mix_store *store, const struct mr_mix 
 }
 
 /* The box of the partner over the own row. */
-static void store_cut(const struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
-                      const struct mr_mix_row *partner, void *out)
+static void store_cut(const struct mr_mix_store *store, const struct mr_mix *mix,
+                      const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out)
 {
     const struct mr_mix none = {.kind = MR_MIX_NONE};
     float *other = (float *)(void *)mr_scratch_align(&store->floats, MR_KERNELS_ALIGN);
@@ -182,12 +192,13 @@ static void store_cut(const struct mr_mix_store *store, const struct mr_mix *mix
     for (uint32_t y = (uint32_t)mix->y1; x1 < x2 && y < (uint32_t)mix->y2; y++) {
         make_floats(store, partner, y, other);
         for (size_t c = 0; c < store->n_runs; c++)
-            put_values(store->plan->dtype, other + c * n + x1, x2 - x1, find_run(store, out, c, y, x1));
+            put_values(store->plan->dtype, other + c * n + x1, x2 - x1,
+                       find_run(store, out, c, y, x1));
     }
 }
 
-void mr_mix_store_run(struct mr_mix_store *store, const struct mr_mix *mix, const struct mr_mix_row *own,
-                      const struct mr_mix_row *partner, void *out)
+void mr_mix_store_run(struct mr_mix_store *store, const struct mr_mix *mix,
+                      const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out)
 {
     if (mix->rule == MR_MIX_BYTES || mix->kind == MR_MIX_NONE)
         store_bytes(store, mix, own, partner, out);
@@ -197,8 +208,8 @@ void mr_mix_store_run(struct mr_mix_store *store, const struct mr_mix *mix, cons
         store_cut(store, mix, own, partner, out);
 }
 
-void mr_mix_store_label(const struct mr_mix *mix, double smoothing, int64_t own, int64_t partner, uint32_t n,
-                        float *out)
+void mr_mix_store_label(const struct mr_mix *mix, double smoothing, int64_t own, int64_t partner,
+                        uint32_t n, float *out)
 {
     double share = smoothing / n;
     float off = (float)share, on = (float)(1.0 - smoothing + share);

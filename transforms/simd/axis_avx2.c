@@ -29,7 +29,8 @@ INLINE __m256d keep_below(__m256d value, __m256d a, __m256d b)
 /* value where x > first and x <= last, else 0 */
 INLINE __m256d keep_between(__m256d value, __m256d x, __m256d first, __m256d last)
 {
-    __m256d inside = _mm256_and_pd(_mm256_cmp_pd(x, first, _CMP_GT_OQ), _mm256_cmp_pd(x, last, _CMP_LE_OQ));
+    __m256d inside =
+        _mm256_and_pd(_mm256_cmp_pd(x, first, _CMP_GT_OQ), _mm256_cmp_pd(x, last, _CMP_LE_OQ));
     return _mm256_and_pd(inside, value);
 }
 

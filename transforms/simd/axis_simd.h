@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts, counts and weights of OUTPUTS outputs at once, on vectors of any width: what axis_avx2.c and axis_avx512.c
- * have in common. Before it: DOUBLES and HALF, a vector of OUTPUTS doubles and one of as many integers; VEC_OP(name)
- * and HALF_OP(name), operations on them; HALF_ZERO(); COUNTED, the doubles 0, 1, 2 ...; store_half(), absolute(),
- * keep_below(), keep_between() and choose_below().
+ * Starts, counts and weights of OUTPUTS outputs at once, on vectors of any width: what axis_avx2.c
+ * and axis_avx512.c have in common. Before it: DOUBLES and HALF, a vector of OUTPUTS doubles and
+ * one of as many integers; VEC_OP(name) and HALF_OP(name), operations on them; HALF_ZERO();
+ * COUNTED, the doubles 0, 1, 2 ...; store_half(), absolute(), keep_below(), keep_between() and
+ * choose_below().
  *
- * Invariant: doubles in axis.c's order, with true division and no fused multiply-add. Outputs past the last one repeat
- * it, so that all reads stay inside. Static functions only, as in all headers of the vector files.
+ * Invariant: doubles in axis.c's order, with true division and no fused multiply-add. Outputs past
+ * the last one repeat it, so that all reads stay inside. Static functions only, as in all headers
+ * of the vector files.
  */
 #ifndef TRANSFORMS_SIMD_AXIS_SIMD_H
 #define TRANSFORMS_SIMD_AXIS_SIMD_H
@@ -17,8 +19,8 @@
 #include <string.h>
 
 /*
- * No output has more taps: the difference of two positions that are cut to integers is at most that of the positions,
- * 2 x support, rounded up.
+ * No output has more taps: the difference of two positions that are cut to integers is at most that
+ * of the positions, 2 x support, rounded up.
  */
 INLINE uint32_t find_most_taps(const struct mr_axis_filter *filter)
 {
@@ -26,7 +28,10 @@ INLINE uint32_t find_most_taps(const struct mr_axis_filter *filter)
     return most < filter->most ? most : filter->most;
 }
 
-/* Once the first `most` taps have their weights: the longest, and zeros for the taps up to a multiple of four. */
+/*
+ * Once the first `most` taps have their weights: the longest, and zeros for the taps up to a
+ * multiple of four.
+ */
 INLINE void end_fill(struct mr_axis *axis, uint32_t most)
 {
     uint32_t longest = 0;
@@ -45,7 +50,8 @@ struct taps {
     DOUBLES end;
 };
 
-INLINE struct taps find_taps(const struct mr_axis *axis, const struct mr_axis_filter *f, uint32_t at)
+INLINE struct taps find_taps(const struct mr_axis *axis, const struct mr_axis_filter *f,
+                             uint32_t at)
 {
     const DOUBLES half = VEC_OP(set1_pd)(0.5), support = VEC_OP(set1_pd)(f->support);
     DOUBLES i = VEC_OP(add_pd)(VEC_OP(set1_pd)((double)at), COUNTED);
@@ -71,7 +77,8 @@ INLINE DOUBLES find_share(enum mr_interpolation interpolation, DOUBLES x)
         return keep_between(one, x, VEC_OP(set1_pd)(-0.5), VEC_OP(set1_pd)(0.5));
     if (interpolation == MR_BILINEAR)
         return VEC_OP(max_pd)(VEC_OP(setzero_pd)(), VEC_OP(sub_pd)(one, distance));
-    DOUBLES near = VEC_OP(sub_pd)(VEC_OP(mul_pd)(VEC_OP(set1_pd)(1.5), distance), VEC_OP(set1_pd)(2.5));
+    DOUBLES near =
+        VEC_OP(sub_pd)(VEC_OP(mul_pd)(VEC_OP(set1_pd)(1.5), distance), VEC_OP(set1_pd)(2.5));
     near = VEC_OP(add_pd)(VEC_OP(mul_pd)(VEC_OP(mul_pd)(near, distance), distance), one);
     DOUBLES far = VEC_OP(mul_pd)(VEC_OP(sub_pd)(distance, VEC_OP(set1_pd)(5.0)), distance);
     far = VEC_OP(mul_pd)(VEC_OP(add_pd)(far, VEC_OP(set1_pd)(8.0)), distance);
@@ -80,14 +87,18 @@ INLINE DOUBLES find_share(enum mr_interpolation interpolation, DOUBLES x)
     return choose_below(distance, one, near, far);
 }
 
-INLINE void fill_weights(struct mr_axis *axis, const struct mr_axis_filter *f, enum mr_interpolation interpolation,
-                         uint32_t at, uint32_t most, struct taps taps)
+INLINE void fill_weights(struct mr_axis *axis, const struct mr_axis_filter *f,
+                         enum mr_interpolation interpolation, uint32_t at, uint32_t most,
+                         struct taps taps)
 {
-    const DOUBLES half = VEC_OP(set1_pd)(0.5), one = VEC_OP(set1_pd)(1.0), zero = VEC_OP(setzero_pd)();
-    const DOUBLES inverse = VEC_OP(set1_pd)(f->inverse), weight_of_1 = VEC_OP(set1_pd)((double)(1 << MR_WEIGHT_BITS));
+    const DOUBLES half = VEC_OP(set1_pd)(0.5), one = VEC_OP(set1_pd)(1.0),
+                  zero = VEC_OP(setzero_pd)();
+    const DOUBLES inverse = VEC_OP(set1_pd)(f->inverse),
+                  weight_of_1 = VEC_OP(set1_pd)((double)(1 << MR_WEIGHT_BITS));
     DOUBLES share[MR_AXIS_MAX_TAPS], sum = zero, position = taps.start;
     for (uint32_t k = 0; k < most; k++) {
-        DOUBLES distance = VEC_OP(mul_pd)(VEC_OP(add_pd)(VEC_OP(sub_pd)(position, taps.center), half), inverse);
+        DOUBLES distance =
+            VEC_OP(mul_pd)(VEC_OP(add_pd)(VEC_OP(sub_pd)(position, taps.center), half), inverse);
         DOUBLES value = find_share(interpolation, distance);
         share[k] = keep_below(value, position, taps.end);
         sum = VEC_OP(add_pd)(sum, share[k]);
@@ -102,7 +113,8 @@ INLINE void fill_weights(struct mr_axis *axis, const struct mr_axis_filter *f, e
     }
 }
 
-INLINE void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *filter, enum mr_interpolation interpolation)
+INLINE void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *filter,
+                         enum mr_interpolation interpolation)
 {
     uint32_t most = find_most_taps(filter);
     for (uint32_t at = 0; at < axis->pitch; at += OUTPUTS)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inverse DCT of packed JPEGs, two blocks at a time: one in each half of a vector, so that no value ever crosses.
- * The arithmetic is jidctint's (13 bits of constants, 2 bits kept between the passes) as libjpeg-turbo's vectors do it.
+ * The inverse DCT of packed JPEGs, two blocks at a time: one in each half of a vector, so that no
+ * value ever crosses. The arithmetic is jidctint's (13 bits of constants, 2 bits kept between the
+ * passes) as libjpeg-turbo's vectors do it.
  *
- * Invariant: sums of inputs wrap in 16 bits, and what goes from one pass to the next saturates. A block whose rows
- * below the first are all zero skips the first pass, where its values wrap and do not saturate. Photographs never show
- * a difference; damaged files do. Two blocks of nothing but a DC coefficient skip the second pass too, to the same
- * values.
+ * Invariant: sums of inputs wrap in 16 bits, and what goes from one pass to the next saturates. A
+ * block whose rows below the first are all zero skips the first pass, where its values wrap and do
+ * not saturate. Photographs never show a difference; damaged files do. Two blocks of nothing but a
+ * DC coefficient skip the second pass too, to the same values.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
@@ -43,7 +44,10 @@ INLINE void put_rows(const __m256i v[8], uint8_t *const *rows, size_t at)
     }
 }
 
-/* Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of each half. */
+/*
+ * Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of
+ * each half.
+ */
 INLINE void put_flat(__m256i row, uint8_t *const *rows, size_t at)
 {
     const int shift = PASS1_BITS + 3;
@@ -55,10 +59,11 @@ INLINE void put_flat(__m256i row, uint8_t *const *rows, size_t at)
         put16(rows[i] + at, bytes);
 }
 
-INLINE void transform_pair(const int16_t *first, const int16_t *second, const uint16_t quant[64], uint8_t *const *rows,
-                           size_t at)
+INLINE void transform_pair(const int16_t *first, const int16_t *second, const uint16_t quant[64],
+                           uint8_t *const *rows, size_t at)
 {
-    const __m256i beside = _mm256_setr_epi64x(-65536, -1, -65536, -1); /* all of a row but its first value */
+    /* all of a row but its first value */
+    const __m256i beside = _mm256_setr_epi64x(-65536, -1, -65536, -1);
     __m256i v[8], below = _mm256_setzero_si256(), first_row = load_halves(first, second);
     for (int i = 0; i < 8; i++) {
         v[i] = load_halves(first + 8 * i, second + 8 * i);
@@ -72,7 +77,8 @@ INLINE void transform_pair(const int16_t *first, const int16_t *second, const ui
         put_flat(row, rows, at);
         return;
     }
-    uint32_t zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(below, _mm256_setzero_si256()));
+    uint32_t zeros =
+        (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(below, _mm256_setzero_si256()));
     bool first_flat = (zeros & 0xffff) == 0xffff, second_flat = zeros >> 16 == 0xffff;
     if (!first_flat || !second_flat)
         transform(v, CONST_BITS - PASS1_BITS);
@@ -86,8 +92,8 @@ INLINE void transform_pair(const int16_t *first, const int16_t *second, const ui
     put_rows(v, rows, at);
 }
 
-uint32_t mr_idct_blocks_avx2(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
-                             size_t at)
+uint32_t mr_idct_blocks_avx2(int16_t *const *blocks, uint32_t n, const uint16_t quant[64],
+                             uint8_t *const *rows, size_t at)
 {
     uint32_t i = 0;
     for (; i + 2 <= n; i += 2, at += 16)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inverse DCT of packed JPEGs, four blocks at a time: one in each quarter of a vector. All else is as in
- * idct_avx2.c, whose comments count here too.
+ * The inverse DCT of packed JPEGs, four blocks at a time: one in each quarter of a vector. All else
+ * is as in idct_avx2.c, whose comments count here too.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
@@ -30,7 +30,8 @@ INLINE void put32(void *to, __m256i value)
 /* v[i] is column i. A row of the first block, and behind it the same row of the others. */
 INLINE void put_rows(const __m512i v[8], uint8_t *const *rows, size_t at)
 {
-    const __m512i centre = _mm512_set1_epi8((char)0x80), pairs = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m512i centre = _mm512_set1_epi8((char)0x80),
+                  pairs = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     __m512i a[4], b[4], c[4];
     for (int i = 0; i < 4; i++)
         a[i] = _mm512_add_epi8(_mm512_packs_epi16(v[i], v[i + 4]), centre);
@@ -52,7 +53,10 @@ INLINE void put_rows(const __m512i v[8], uint8_t *const *rows, size_t at)
     }
 }
 
-/* Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of each quarter. */
+/*
+ * Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of
+ * each quarter.
+ */
 INLINE void put_flat(__m512i row, uint8_t *const *rows, size_t at)
 {
     const int shift = PASS1_BITS + 3;
@@ -73,7 +77,8 @@ INLINE __mmask32 find_zeros(__m512i values)
     return zeros;
 }
 
-INLINE void transform_four(int16_t *const blocks[4], const uint16_t quant[64], uint8_t *const *rows, size_t at)
+INLINE void transform_four(int16_t *const blocks[4], const uint16_t quant[64], uint8_t *const *rows,
+                           size_t at)
 {
     const __mmask32 beside = 0xfefefefe; /* all of a row but its first value */
     __m512i v[8], below = _mm512_setzero_si512(), first_row = load_rows(blocks, 0);
@@ -99,8 +104,8 @@ INLINE void transform_four(int16_t *const blocks[4], const uint16_t quant[64], u
     put_rows(v, rows, at);
 }
 
-uint32_t mr_idct_blocks_avx512(int16_t *const *blocks, uint32_t n, const uint16_t quant[64], uint8_t *const *rows,
-                               size_t at)
+uint32_t mr_idct_blocks_avx512(int16_t *const *blocks, uint32_t n, const uint16_t quant[64],
+                               uint8_t *const *rows, size_t at)
 {
     uint32_t i = 0;
     for (; i + 4 <= n; i += 4, at += 32)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of the inverse DCT on vectors of any width, one block in each part of 128 bits: what idct_avx2.c and
- * idct_avx512.c have in common. Before it: VEC, a vector; VEC_OP(name), an operation on it; VEC_ZERO().
+ * The passes of the inverse DCT on vectors of any width, one block in each part of 128 bits: what
+ * idct_avx2.c and idct_avx512.c have in common. Before it: VEC, a vector; VEC_OP(name), an
+ * operation on it; VEC_ZERO().
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */
@@ -50,7 +51,8 @@ INLINE VEC descale(struct wide x, int shift)
 /* Eight one-dimensional transforms of each block at once; v[i] is the i-th value of all. */
 INLINE void transform(VEC v[8], int shift)
 {
-    const struct wide half = {VEC_OP(set1_epi32)(1 << (shift - 1)), VEC_OP(set1_epi32)(1 << (shift - 1))};
+    const struct wide half = {VEC_OP(set1_epi32)(1 << (shift - 1)),
+                              VEC_OP(set1_epi32)(1 << (shift - 1))};
     struct wide t0 = add(scale(VEC_OP(add_epi16)(v[0], v[4])), half);
     struct wide t1 = add(scale(VEC_OP(sub_epi16)(v[0], v[4])), half);
     struct wide t2 = mix(v[2], 4433, v[6], 4433 - 15137);
@@ -59,9 +61,10 @@ INLINE void transform(VEC v[8], int shift)
 
     VEC z3 = VEC_OP(add_epi16)(v[7], v[3]), z4 = VEC_OP(add_epi16)(v[5], v[1]);
     struct wide m3 = mix(z3, 9633 - 16069, z4, 9633), m4 = mix(z3, 9633, z4, 9633 - 3196);
-    const struct wide odd[4] = {
-        add(mix(v[7], -7373, v[1], 12299 - 7373), m4), add(mix(v[5], -20995, v[3], 25172 - 20995), m3),
-        add(mix(v[5], 16819 - 20995, v[3], -20995), m4), add(mix(v[7], 2446 - 7373, v[1], -7373), m3)};
+    const struct wide odd[4] = {add(mix(v[7], -7373, v[1], 12299 - 7373), m4),
+                                add(mix(v[5], -20995, v[3], 25172 - 20995), m3),
+                                add(mix(v[5], 16819 - 20995, v[3], -20995), m4),
+                                add(mix(v[7], 2446 - 7373, v[1], -7373), m3)};
     for (int i = 0; i < 4; i++) {
         v[i] = descale(add(even[i], odd[i]), shift);
         v[7 - i] = descale(sub(even[i], odd[i]), shift);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of the image operations (image_ops/) on u8, a part of each set's table. A pixel has three values; a `step`
- * is the number of values of a pixel, 1 or 3. Sums and divisions are Pillow's, so no product and sum may be contracted.
+ * The loops of the image operations (image_ops/) on u8, a part of each set's table. A pixel has
+ * three values; a `step` is the number of values of a pixel, 1 or 3. Sums and divisions are
+ * Pillow's, so no product and sum may be contracted.
  */
 #ifndef TRANSFORMS_SIMD_IMAGE_LOOPS_H
 #define TRANSFORMS_SIMD_IMAGE_LOOPS_H
@@ -14,7 +15,9 @@ struct mr_hue_shift {
     uint8_t weight[256][3]; /* of a channel, by the hue as it was: 0 where it is the largest one */
 };
 
-/* A box blur of 2 * reach + 1 whole values and a part of one more at each end. Weights are of 2^24. */
+/*
+ * A box blur of 2 * reach + 1 whole values and a part of one more at each end. Weights are of 2^24.
+ */
 struct mr_box_blur {
     uint32_t reach;
     uint32_t whole;
@@ -25,7 +28,9 @@ struct mr_box_blur {
 #define MR_TAPS_STRIP 64
 #define MR_TAPS_POINT 7
 
-/* Symmetric taps. A product of 16 x 16 bits keeps its upper half; `bias` makes up for what is lost. */
+/*
+ * Symmetric taps. A product of 16 x 16 bits keeps its upper half; `bias` makes up for what is lost.
+ */
 struct mr_taps {
     uint32_t reach;
     uint32_t bias;
@@ -43,18 +48,27 @@ struct mr_image_loops {
     void (*saturate)(float factor, uint8_t *pixels, size_t n);
     void (*shift_hue)(const struct mr_hue_shift *shift, uint8_t *pixels, size_t n);
     /*
-     * A row but for its first and its last pixel, from the mean of 3 x 3 (the centre counts five times) to itself. The
-     * rows above and below lie `stride` bytes away.
+     * A row but for its first and its last pixel, from the mean of 3 x 3 (the centre counts five
+     * times) to itself. The rows above and below lie `stride` bytes away.
      */
-    void (*sharpen)(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *row, uint8_t *out);
+    void (*sharpen)(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *row,
+                    uint8_t *out);
     /* One pass along a row of n pixels; beyond the row its ends continue. */
-    void (*box_row)(const struct mr_box_blur *box, uint32_t step, uint32_t n, const uint8_t *row, uint8_t *out);
+    void (*box_row)(const struct mr_box_blur *box, uint32_t step, uint32_t n, const uint8_t *row,
+                    uint8_t *out);
     /* One pass down n rows of len bytes, the same way. */
-    void (*box_columns)(const struct mr_box_blur *box, uint32_t n, size_t len, const uint8_t *from, size_t from_stride,
-                        uint8_t *to, size_t to_stride);
-    /* MR_TAPS_STRIP words with MR_TAPS_POINT bits behind the point; reach * step more bytes are there on both sides. */
-    void (*taps_row)(const struct mr_taps *taps, uint32_t step, const uint8_t *bytes, uint16_t *words);
-    /* MR_TAPS_STRIP bytes of rows of words; rows[0] is the centre, rows[-reach] to rows[reach] are there. */
+    void (*box_columns)(const struct mr_box_blur *box, uint32_t n, size_t len, const uint8_t *from,
+                        size_t from_stride, uint8_t *to, size_t to_stride);
+    /*
+     * MR_TAPS_STRIP words with MR_TAPS_POINT bits behind the point; reach * step more bytes are
+     * there on both sides.
+     */
+    void (*taps_row)(const struct mr_taps *taps, uint32_t step, const uint8_t *bytes,
+                     uint16_t *words);
+    /*
+     * MR_TAPS_STRIP bytes of rows of words; rows[0] is the centre, rows[-reach] to rows[reach] are
+     * there.
+     */
     void (*taps_columns)(const struct mr_taps *taps, const uint16_t *const *rows, uint8_t *bytes);
     const struct mr_warp_loops *warp;
 };
@@ -68,10 +82,13 @@ void mr_image_map_avx2(const uint8_t tables[3][256], uint32_t step, uint8_t *byt
 void mr_image_map_avx512(const uint8_t tables[3][256], uint32_t step, uint8_t *bytes, size_t len);
 
 /* The loops of plain C that the others use where little is left. */
-void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *row, uint8_t *out);
-void mr_image_loops_box_row(const struct mr_box_blur *box, uint32_t step, uint32_t n, const uint8_t *row, uint8_t *out);
-void mr_image_loops_box_columns(const struct mr_box_blur *box, uint32_t n, size_t len, const uint8_t *from,
-                                size_t from_stride, uint8_t *to, size_t to_stride);
+void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stride,
+                            const uint8_t *row, uint8_t *out);
+void mr_image_loops_box_row(const struct mr_box_blur *box, uint32_t step, uint32_t n,
+                            const uint8_t *row, uint8_t *out);
+void mr_image_loops_box_columns(const struct mr_box_blur *box, uint32_t n, size_t len,
+                                const uint8_t *from, size_t from_stride, uint8_t *to,
+                                size_t to_stride);
 
 /* Image.blend of two bytes: from at factor 0, to at factor 1. */
 static inline uint8_t mr_image_loops_blend(uint8_t from, uint8_t to, float factor)

@@ -48,9 +48,9 @@ static void saturate(float factor, uint8_t *pixels, size_t n)
 }
 
 /*
- * V is the largest channel, S = 255 * (V - smallest) / V cut to an integer. H is found in floats whose roundings count:
- * some colours lie exactly on a boundary. The way back needs none of them: a channel is V - round(V * S * weight /
- * 65025), and no product is a tie.
+ * V is the largest channel, S = 255 * (V - smallest) / V cut to an integer. H is found in floats
+ * whose roundings count: some colours lie exactly on a boundary. The way back needs none of them: a
+ * channel is V - round(V * S * weight / 65025), and no product is a tie.
  */
 
 /* H in bytes, as Pillow's rgb2hsv_row() finds it; spread is largest - smallest and not 0. */
@@ -89,14 +89,14 @@ static void shift_hue(const struct mr_hue_shift *shift, uint8_t *pixels, size_t 
 }
 
 /* Pillow's filter sums in floats; no sum comes near a boundary, so integers give the same. */
-void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stride, const uint8_t *restrict row,
-                            uint8_t *restrict out)
+void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stride,
+                            const uint8_t *restrict row, uint8_t *restrict out)
 {
     const uint8_t *above = row - stride, *below = row + stride;
     for (size_t i = step; i < len - step; i++) {
         size_t left = i - step, right = i + step;
-        int sum = above[left] + above[i] + above[right] + row[left] + 5 * row[i] + row[right] + below[left] + below[i] +
-                  below[right];
+        int sum = above[left] + above[i] + above[right] + row[left] + 5 * row[i] + row[right] +
+                  below[left] + below[i] + below[right];
         out[i] = mr_image_loops_blend((uint8_t)((uint32_t)(sum + 6) / 13), row[i], factor);
     }
 }
@@ -105,9 +105,9 @@ void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stri
 #define MAX_LANES 64
 
 /* One pass over n groups of `lanes` bytes, which lie from_step and to_step bytes apart. */
-static inline __attribute__((always_inline)) void box_groups(const struct mr_box_blur *box, uint32_t n, uint32_t lanes,
-                                                             const uint8_t *restrict from, size_t from_step,
-                                                             uint8_t *restrict to, size_t to_step)
+static inline __attribute__((always_inline)) void
+box_groups(const struct mr_box_blur *box, uint32_t n, uint32_t lanes, const uint8_t *restrict from,
+           size_t from_step, uint8_t *restrict to, size_t to_step)
 {
     const int64_t reach = box->reach, last = (int64_t)n - 1;
     uint32_t sum[MAX_LANES] = {0};
@@ -122,13 +122,16 @@ static inline __attribute__((always_inline)) void box_groups(const struct mr_box
         const uint8_t *leaves = from + from_step * (size_t)(first > 0 ? first : 0);
         const uint8_t *enters = from + from_step * (size_t)(next < last ? next : last);
         for (uint32_t c = 0; c < lanes; c++) {
-            to[c] = (uint8_t)((sum[c] * box->whole + (uint32_t)(before[c] + enters[c]) * box->part + ONE / 2) >> 24);
+            to[c] = (uint8_t)((sum[c] * box->whole + (uint32_t)(before[c] + enters[c]) * box->part +
+                               ONE / 2) >>
+                              24);
             sum[c] += (uint32_t)enters[c] - leaves[c];
         }
     }
 }
 
-void mr_image_loops_box_row(const struct mr_box_blur *box, uint32_t step, uint32_t n, const uint8_t *row, uint8_t *out)
+void mr_image_loops_box_row(const struct mr_box_blur *box, uint32_t step, uint32_t n,
+                            const uint8_t *row, uint8_t *out)
 {
     if (step == 3)
         box_groups(box, n, 3, row, 3, out, 3);
@@ -136,8 +139,9 @@ void mr_image_loops_box_row(const struct mr_box_blur *box, uint32_t step, uint32
         box_groups(box, n, 1, row, 1, out, 1);
 }
 
-void mr_image_loops_box_columns(const struct mr_box_blur *box, uint32_t n, size_t len, const uint8_t *from,
-                                size_t from_stride, uint8_t *to, size_t to_stride)
+void mr_image_loops_box_columns(const struct mr_box_blur *box, uint32_t n, size_t len,
+                                const uint8_t *from, size_t from_stride, uint8_t *to,
+                                size_t to_stride)
 {
     size_t i = 0;
     for (; i + MAX_LANES <= len; i += MAX_LANES)
@@ -152,10 +156,12 @@ static inline uint16_t take_part(uint32_t a, uint32_t weight)
     return (uint16_t)((uint16_t)a * weight >> 16);
 }
 
-static void taps_row(const struct mr_taps *taps, uint32_t step, const uint8_t *restrict bytes, uint16_t *restrict words)
+static void taps_row(const struct mr_taps *taps, uint32_t step, const uint8_t *restrict bytes,
+                     uint16_t *restrict words)
 {
     for (uint32_t i = 0; i < MR_TAPS_STRIP; i++)
-        words[i] = (uint16_t)(take_part((uint32_t)bytes[i] << MR_TAPS_POINT, taps->weight[0]) + taps->bias);
+        words[i] = (uint16_t)(take_part((uint32_t)bytes[i] << MR_TAPS_POINT, taps->weight[0]) +
+                              taps->bias);
     for (uint32_t k = 1; k <= taps->reach; k++) {
         const uint8_t *left = bytes - (size_t)k * step, *right = bytes + (size_t)k * step;
         for (uint32_t i = 0; i < MR_TAPS_STRIP; i++)
@@ -163,11 +169,13 @@ static void taps_row(const struct mr_taps *taps, uint32_t step, const uint8_t *r
     }
 }
 
-static void taps_columns(const struct mr_taps *taps, const uint16_t *const *rows, uint8_t *restrict bytes)
+static void taps_columns(const struct mr_taps *taps, const uint16_t *const *rows,
+                         uint8_t *restrict bytes)
 {
     uint16_t sum[MR_TAPS_STRIP];
     for (uint32_t i = 0; i < MR_TAPS_STRIP; i++)
-        sum[i] = (uint16_t)(take_part(rows[0][i], taps->weight[0]) + taps->bias + (1u << (MR_TAPS_POINT - 1)));
+        sum[i] = (uint16_t)(take_part(rows[0][i], taps->weight[0]) + taps->bias +
+                            (1u << (MR_TAPS_POINT - 1)));
     for (int32_t k = 1; k <= (int32_t)taps->reach; k++)
         for (uint32_t i = 0; i < MR_TAPS_STRIP; i++)
             sum[i] += take_part((uint32_t)(rows[-k][i] + rows[k][i]), taps->weight[k]);

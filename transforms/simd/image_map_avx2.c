@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of 256 bytes for AVX2, as 16 parts of 16 bytes. A shuffle gives 0 where an index is negative. So the part of
- * each index is reached by steps: 16 is subtracted from the index, and what a part differs from the one before is
- * exclusively ored, until the index is negative; it stays so, since the subtraction saturates. The upper eight parts go
- * the same way, from the index less 128.
+ * Tables of 256 bytes for AVX2, as 16 parts of 16 bytes. A shuffle gives 0 where an index is
+ * negative. So the part of each index is reached by steps: 16 is subtracted from the index, and
+ * what a part differs from the one before is exclusively ored, until the index is negative; it
+ * stays so, since the subtraction saturates. The upper eight parts go the same way, from the index
+ * less 128.
  *
- * Of interleaved pixels, 96 bytes at a time, the bytes of a channel are blended into one vector without moving: byte j
- * of vector m is of channel (j + 2 * m) modulo 3.
+ * Of interleaved pixels, 96 bytes at a time, the bytes of a channel are blended into one vector
+ * without moving: byte j of vector m is of channel (j + 2 * m) modulo 3.
  */
 #include "transforms/simd/image_loops.h"
 #include "transforms/simd/simd_avx2.h"
@@ -25,7 +26,8 @@ INLINE struct table load_table(const uint8_t bytes[256])
     for (int i = 0; i < 16; i++) {
         table.part[i] = _mm256_broadcastsi128_si256(load128(bytes + 16 * i));
         if (i % 8)
-            table.part[i] = _mm256_xor_si256(table.part[i], _mm256_broadcastsi128_si256(load128(bytes + 16 * (i - 1))));
+            table.part[i] = _mm256_xor_si256(
+                table.part[i], _mm256_broadcastsi128_si256(load128(bytes + 16 * (i - 1))));
     }
     return table;
 }
@@ -73,7 +75,8 @@ INLINE void map_block(const struct table tables[3], const __m256i m[3], uint8_t 
 
 static void map_pixels(const uint8_t bytes_of[3][256], uint8_t *bytes, size_t len)
 {
-    const struct table tables[3] = {load_table(bytes_of[0]), load_table(bytes_of[1]), load_table(bytes_of[2])};
+    const struct table tables[3] = {load_table(bytes_of[0]), load_table(bytes_of[1]),
+                                    load_table(bytes_of[2])};
     const __m256i masks[3] = {make_mask(0), make_mask(1), make_mask(2)};
     size_t i = 0;
     for (; len - i >= BLOCK; i += BLOCK)

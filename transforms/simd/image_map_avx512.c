@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of 256 bytes for AVX-512: two permutations of 128 entries each, and bit 7 chooses. Of interleaved pixels, 192
- * bytes at a time, the bytes of a channel are blended into one vector without moving: byte j of vector m is of channel
- * (j + m) modulo 3.
+ * Tables of 256 bytes for AVX-512: two permutations of 128 entries each, and bit 7 chooses. Of
+ * interleaved pixels, 192 bytes at a time, the bytes of a channel are blended into one vector
+ * without moving: byte j of vector m is of channel (j + m) modulo 3.
  */
 #include "transforms/simd/image_loops.h"
 #include "transforms/simd/simd_avx512.h"
@@ -48,7 +48,8 @@ INLINE void map_block(const struct table tables[3], __m512i v[3])
 
 static void map_pixels(const uint8_t bytes_of[3][256], uint8_t *bytes, size_t len)
 {
-    const struct table tables[3] = {load_table(bytes_of[0]), load_table(bytes_of[1]), load_table(bytes_of[2])};
+    const struct table tables[3] = {load_table(bytes_of[0]), load_table(bytes_of[1]),
+                                    load_table(bytes_of[2])};
     __m512i v[3];
     size_t i = 0;
     for (; len - i >= BLOCK; i += BLOCK) {
@@ -83,5 +84,6 @@ void mr_image_map_avx512(const uint8_t tables[3][256], uint32_t step, uint8_t *b
         _mm512_storeu_si512(bytes + i, look_up(&table, _mm512_loadu_si512(bytes + i)));
     __mmask64 mask = first_bytes((uint32_t)(len - i));
     if (mask)
-        _mm512_mask_storeu_epi8(bytes + i, mask, look_up(&table, _mm512_maskz_loadu_epi8(mask, bytes + i)));
+        _mm512_mask_storeu_epi8(bytes + i, mask,
+                                look_up(&table, _mm512_maskz_loadu_epi8(mask, bytes + i)));
 }

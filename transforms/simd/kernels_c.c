@@ -2,9 +2,10 @@
 /*
  * The loops in plain C, which are the reference for the other sets.
  *
- * Invariant: Pillow rounds to u8 between the two passes, so neither their order nor the rounding may change. Sums of
- * weights that are not below 0 stay below 2^30 for any usual number of taps and need no clipping then. Others
- * (axis->overshoots) stay between -2^31 and 2^31, and are clipped to 0 to 255.
+ * Invariant: Pillow rounds to u8 between the two passes, so neither their order nor the rounding
+ * may change. Sums of weights that are not below 0 stay below 2^30 for any usual number of taps and
+ * need no clipping then. Others (axis->overshoots) stay between -2^31 and 2^31, and are clipped to
+ * 0 to 255.
  */
 #include "base/checked.h"
 #include "base/xxh3.h"
@@ -17,7 +18,10 @@
 #include <string.h>
 
 #define HALF (1u << (MR_WEIGHT_BITS - 1))
-/* Weights are rounded one by one, so many of them may sum to more than 1; up to here no sum reaches 256. */
+/*
+ * Weights are rounded one by one, so many of them may sum to more than 1; up to here no sum reaches
+ * 256.
+ */
 #define MAX_TAPS_UNCLIPPED 16000
 
 static inline uint8_t clip_sum(uint32_t sum)
@@ -32,7 +36,10 @@ static inline uint8_t clip_both(uint32_t sum)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* The horizontal pass. A strip is four rows of u8, one after the other; the tables are room for a pair of rows. */
+/*
+ * The horizontal pass. A strip is four rows of u8, one after the other; the tables are room for a
+ * pair of rows.
+ */
 
 static size_t horizontal_bytes_c(const struct mr_resample_horizontal *horizontal)
 {
@@ -45,10 +52,11 @@ static void horizontal_make_c(struct mr_resample_horizontal *horizontal)
 }
 
 /*
- * Two rows as the halves of 64-bit words: one multiplication then serves both. No carry reaches the upper half; where
- * the lower half ends below 0 it has borrowed one.
+ * Two rows as the halves of 64-bit words: one multiplication then serves both. No carry reaches the
+ * upper half; where the lower half ends below 0 it has borrowed one.
  */
-static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint32_t len, uint64_t *restrict pairs)
+static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint32_t len,
+                      uint64_t *restrict pairs)
 {
     for (uint32_t i = 0; i < len; i++)
         pairs[i] = a[i] | (uint64_t)b[i] << 32;
@@ -57,10 +65,9 @@ static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint
 /* How sums become values. */
 enum clipping { UNCLIPPED, CLIPPED, CLIPPED_BOTH };
 
-static inline __attribute__((always_inline)) void filter_pairs(const struct mr_axis *x, uint32_t channels,
-                                                               uint32_t n_taps, enum clipping clipping,
-                                                               const uint64_t *restrict pairs, uint8_t *restrict a,
-                                                               uint8_t *restrict b)
+static inline __attribute__((always_inline)) void
+filter_pairs(const struct mr_axis *x, uint32_t channels, uint32_t n_taps, enum clipping clipping,
+             const uint64_t *restrict pairs, uint8_t *restrict a, uint8_t *restrict b)
 {
     const uint32_t *start = x->start;
     const int32_t *weight = x->weight;
@@ -73,7 +80,8 @@ static inline __attribute__((always_inline)) void filter_pairs(const struct mr_a
         for (uint32_t k = 0; k < n_taps; k++) {
             int32_t w = weight[k * pitch];
             for (uint32_t c = 0; c < channels; c++)
-                sum[c] += from[k * channels + c] * (clipping == CLIPPED_BOTH ? (uint64_t)(int64_t)w : (uint32_t)w);
+                sum[c] += from[k * channels + c] *
+                          (clipping == CLIPPED_BOTH ? (uint64_t)(int64_t)w : (uint32_t)w);
         }
         for (uint32_t c = 0; c < channels; c++) {
             uint32_t low = (uint32_t)sum[c], high = (uint32_t)(sum[c] >> 32);
@@ -89,8 +97,10 @@ static inline __attribute__((always_inline)) void filter_pairs(const struct mr_a
 }
 
 /* The usual numbers of taps as constants, so that the inner loops are unrolled. */
-static inline __attribute__((always_inline)) void filter_by_taps(const struct mr_axis *x, uint32_t channels,
-                                                                 const uint64_t *pairs, uint8_t *a, uint8_t *b)
+static inline __attribute__((always_inline)) void filter_by_taps(const struct mr_axis *x,
+                                                                 uint32_t channels,
+                                                                 const uint64_t *pairs, uint8_t *a,
+                                                                 uint8_t *b)
 {
     if (x->overshoots) {
         filter_pairs(x, channels, x->max_taps, CLIPPED_BOTH, pairs, a, b);
@@ -109,8 +119,8 @@ static inline __attribute__((always_inline)) void filter_by_taps(const struct mr
     }
 }
 
-static void horizontal_c(const struct mr_resample_horizontal *horizontal, const uint8_t *const rows[MR_STRIP_ROWS],
-                         uint8_t *strip)
+static void horizontal_c(const struct mr_resample_horizontal *horizontal,
+                         const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
 {
     uint64_t *pairs = (uint64_t *)(void *)horizontal->tables;
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i += 2) {
@@ -124,7 +134,8 @@ static void horizontal_c(const struct mr_resample_horizontal *horizontal, const 
     }
 }
 
-static void put_rows_c(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+static void put_rows_c(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride,
+                       uint8_t *strip)
 {
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
         memcpy(strip + i * stride, rows[i], n);
@@ -148,8 +159,9 @@ static void vertical_make_c(struct mr_resample_vertical *vertical)
     (void)vertical;
 }
 
-static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const *rows, const int32_t *weight,
-                                                           uint32_t n_taps, uint32_t len, uint8_t *restrict out)
+static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const *rows,
+                                                           const int32_t *weight, uint32_t n_taps,
+                                                           uint32_t len, uint8_t *restrict out)
 {
     for (uint32_t i = 0; i < len; i++) {
         uint32_t sum = HALF;
@@ -160,8 +172,8 @@ static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const 
 }
 
 /* Any number of taps: strips that fit on the stack, one row after the other. */
-static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps, bool overshoots,
-                          uint32_t len, uint8_t *restrict out)
+static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps,
+                          bool overshoots, uint32_t len, uint8_t *restrict out)
 {
     enum { STRIP = 512 };
     uint32_t sums[STRIP];
@@ -180,8 +192,8 @@ static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uin
     }
 }
 
-static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                       uint32_t n, uint8_t *out)
+static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i,
+                       const uint8_t *const *strips, uint32_t n, uint8_t *out)
 {
     const struct mr_axis *y = vertical->y;
     uint32_t start = y->start[i], count = y->count[i];
@@ -201,13 +213,17 @@ static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i, 
     }
 }
 
-/* To the tensor: by table, so that floats are those of fmaf() on every machine (and u8 has only 256 values). */
+/*
+ * To the tensor: by table, so that floats are those of fmaf() on every machine (and u8 has only 256
+ * values).
+ */
 
-static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, size_t n, size_t step, uint32_t c,
-                       void *out, size_t out_step)
+static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, size_t n,
+                       size_t step, uint32_t c, void *out, size_t out_step)
 {
     const float *floats = writer->dtype == MR_F32 ? writer->table[c] : NULL;
-    const uint16_t *halves = writer->dtype == MR_F32 || writer->dtype == MR_U8 ? NULL : writer->half[c];
+    const uint16_t *halves =
+        writer->dtype == MR_F32 || writer->dtype == MR_U8 ? NULL : writer->half[c];
     for (size_t i = 0; i < n; i++) {
         uint8_t value = row[i * step];
         if (floats)
@@ -219,19 +235,20 @@ static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row
     }
 }
 
-static void planes_c(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, void *const out[3])
+static void planes_c(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                     void *const out[3])
 {
     for (uint32_t c = 0; c < 3; c++)
         put_values(writer, row + c, n, 3, c, out[c], 1);
 }
 
-static void values_c(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
-                     uint32_t channels, void *out)
+static void values_c(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                     uint32_t first, uint32_t channels, void *out)
 {
     size_t size = mr_dtype_size(writer->dtype);
     for (uint32_t c = 0; c < channels && c < n; c++)
-        put_values(writer, row + c, (n - c + channels - 1) / channels, channels, first + c, (uint8_t *)out + c * size,
-                   channels);
+        put_values(writer, row + c, (n - c + channels - 1) / channels, channels, first + c,
+                   (uint8_t *)out + c * size, channels);
 }
 
 const struct mr_kernel_ops mr_kernels_c = {

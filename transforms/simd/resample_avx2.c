@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The horizontal pass for AVX2, and the table of the set. A strip is two rows of dwords, each with the u16 values of
- * two rows; weights_avx2.h says how weights are multiplied.
+ * The horizontal pass for AVX2, and the table of the set. A strip is two rows of dwords, each with
+ * the u16 values of two rows; weights_avx2.h says how weights are multiplied.
  *
- * Invariant: what is shifted right by 21 is twice the value; vpavgw with 0 adds one and halves, which is the rounding.
+ * Invariant: what is shifted right by 21 is twice the value; vpavgw with 0 adds one and halves,
+ * which is the rounding.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/weights_avx2.h"
@@ -21,7 +22,9 @@ enum {
 /* With more taps than these the tables of groups would no longer fit into the cache. */
 #define MAX_GROUP_TAPS 16
 
-/* Eight values and four taps of each: where words of two bytes come from, and two weights for each. */
+/*
+ * Eight values and four taps of each: where words of two bytes come from, and two weights for each.
+ */
 struct group {
     __m256i from0, hi0, lo0;
     __m256i from1, hi1, lo1;
@@ -104,7 +107,8 @@ struct making {
     uint32_t channels;
     int32_t row_bytes;
     int32_t max_taps;
-    __m256i pixel_of[4]; /* of the eight values of group v: their pixels among the block's eight, their channels */
+    __m256i pixel_of[4]; /* of the eight values of group v: their pixels among the block's eight,
+                            their channels */
     __m256i channel_of[4];
     __m256i reach2; /* the furthest byte from its load, for loads of two taps, and of four */
     __m256i reach4;
@@ -112,23 +116,31 @@ struct making {
 
 INLINE __m256i spread_offsets(__m256i distance, int32_t step)
 {
-    const __m256i bytes = _mm256_setr_epi8(0, -1, 0, -1, 4, -1, 4, -1, 8, -1, 8, -1, 12, -1, 12, -1, 0, -1, 0, -1, 4,
-                                           -1, 4, -1, 8, -1, 8, -1, 12, -1, 12, -1);
+    const __m256i bytes =
+        _mm256_setr_epi8(0, -1, 0, -1, 4, -1, 4, -1, 8, -1, 8, -1, 12, -1, 12, -1, 0, -1, 0, -1, 4,
+                         -1, 4, -1, 8, -1, 8, -1, 12, -1, 12, -1);
     __m256i words = _mm256_shuffle_epi8(distance, bytes);
-    return _mm256_or_si256(_mm256_add_epi8(words, _mm256_set1_epi32(step << 16)), _mm256_set1_epi32((int)0x80008000));
+    return _mm256_or_si256(_mm256_add_epi8(words, _mm256_set1_epi32(step << 16)),
+                           _mm256_set1_epi32((int)0x80008000));
 }
 
-/* The load of taps `tap` and tap + 1, whose bytes begin at `at`: its offsets, and where words come from. */
-INLINE __m256i make_load(struct making *m, __m256i at, __m256i last, int32_t tap, int32_t offsets[2])
+/*
+ * The load of taps `tap` and tap + 1, whose bytes begin at `at`: its offsets, and where words come
+ * from.
+ */
+INLINE __m256i make_load(struct making *m, __m256i at, __m256i last, int32_t tap,
+                         int32_t offsets[2])
 {
     int32_t step = (int32_t)m->channels, rest = m->max_taps - 1 - tap;
     __m256i base = _mm256_min_epi32(min_of_half(at), _mm256_set1_epi32(m->row_bytes - 16));
     if (rest >= 0) {
         __m256i end2 = _mm256_add_epi32(at, _mm256_set1_epi32(step * (rest < 1 ? rest : 1)));
         __m256i end4 = _mm256_add_epi32(at, _mm256_set1_epi32(step * (rest < 3 ? rest : 3)));
-        m->reach2 = _mm256_max_epi32(m->reach2, _mm256_sub_epi32(_mm256_min_epi32(end2, last), base));
+        m->reach2 =
+            _mm256_max_epi32(m->reach2, _mm256_sub_epi32(_mm256_min_epi32(end2, last), base));
         if (tap % 4 == 0)
-            m->reach4 = _mm256_max_epi32(m->reach4, _mm256_sub_epi32(_mm256_min_epi32(end4, last), base));
+            m->reach4 =
+                _mm256_max_epi32(m->reach4, _mm256_sub_epi32(_mm256_min_epi32(end4, last), base));
     }
     offsets[0] = _mm256_extract_epi32(base, 0);
     offsets[1] = _mm256_extract_epi32(base, 4);
@@ -136,19 +148,21 @@ INLINE __m256i make_load(struct making *m, __m256i at, __m256i last, int32_t tap
 }
 
 /* The groups of eight pixels from x on, for taps 4 * step to 4 * step + 3. */
-INLINE void make_block(struct making *m, const struct mr_axis *axis, uint32_t x, uint32_t step, struct group *group,
-                       struct offsets *offsets)
+INLINE void make_block(struct making *m, const struct mr_axis *axis, uint32_t x, uint32_t step,
+                       struct group *group, struct offsets *offsets)
 {
     const int32_t *weight = axis->weight + (size_t)step * 4 * axis->pitch + x;
     size_t pitch = axis->pitch;
     __m256i w0 = load256(weight), w1 = load256(weight + pitch);
     __m256i w2 = load256(weight + 2 * pitch), w3 = load256(weight + 3 * pitch);
-    __m256i hi0 = pair_hi(w0, w1), lo0 = pair_lo(w0, w1), hi1 = pair_hi(w2, w3), lo1 = pair_lo(w2, w3);
+    __m256i hi0 = pair_hi(w0, w1), lo0 = pair_lo(w0, w1), hi1 = pair_hi(w2, w3),
+            lo1 = pair_lo(w2, w3);
     int32_t channels = (int32_t)m->channels, tap = (int32_t)step * 4;
     __m256i start = _mm256_mullo_epi32(load256(axis->start + x), _mm256_set1_epi32(channels));
     for (int32_t v = 0; v < channels; v++, group++, offsets++) {
         __m256i pixel = m->pixel_of[v];
-        __m256i last = _mm256_add_epi32(_mm256_set1_epi32(m->row_bytes - channels), m->channel_of[v]);
+        __m256i last =
+            _mm256_add_epi32(_mm256_set1_epi32(m->row_bytes - channels), m->channel_of[v]);
         __m256i at = _mm256_add_epi32(_mm256_permutevar8x32_epi32(start, pixel), m->channel_of[v]);
         at = _mm256_add_epi32(at, _mm256_set1_epi32(channels * tap));
         group->hi0 = _mm256_permutevar8x32_epi32(hi0, pixel);
@@ -185,7 +199,8 @@ static void join_pairs(const struct mr_resample_horizontal *a)
 }
 
 /* The words of one pixel's taps, `before` zeros ahead of them. */
-static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps, int16_t *words)
+static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps,
+                       int16_t *words)
 {
     for (uint32_t k = 0; k < n_taps; k++) {
         uint32_t tap = k - before; /* huge before the first one */
@@ -196,8 +211,9 @@ static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uin
 }
 
 /*
- * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
- * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
+ * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a
+ * load of four pixels of three channels is four bytes longer than they are, the last loads begin
+ * four bytes earlier.
  */
 static void make_wide(struct mr_resample_horizontal *a)
 {
@@ -222,8 +238,9 @@ static void make_wide(struct mr_resample_horizontal *a)
 static bool make_groups(struct mr_resample_horizontal *a)
 {
     const struct mr_axis *x = a->x;
-    struct making making = {
-        .channels = a->channels, .row_bytes = (int32_t)a->row_bytes, .max_taps = (int32_t)x->max_taps};
+    struct making making = {.channels = a->channels,
+                            .row_bytes = (int32_t)a->row_bytes,
+                            .max_taps = (int32_t)x->max_taps};
     making.reach2 = making.reach4 = _mm256_setzero_si256();
     find_channels(&making);
     a->n_steps = (x->max_taps + 3) / 4;
@@ -257,8 +274,8 @@ INLINE __m256i add_taps(__m256i sum, __m256i words, __m256i weights)
 }
 
 /* Eight values of one row, before they are rounded. n: groups to the next step's. */
-INLINE __m256i sum_groups(const struct group *group, const struct offsets *offsets, size_t n, const uint8_t *row,
-                          bool joined, uint32_t n_pairs)
+INLINE __m256i sum_groups(const struct group *group, const struct offsets *offsets, size_t n,
+                          const uint8_t *row, bool joined, uint32_t n_pairs)
 {
     __m256i hi = _mm256_setzero_si256(), lo = hi;
     for (uint32_t pair = 0; pair < n_pairs; pair += 2, group += n, offsets += n) {
@@ -292,11 +309,13 @@ INLINE __m256i join_signed(__m256i a, __m256i b)
 }
 
 /* Eight values of four rows. */
-INLINE void store_rows(const __m256i sum[MR_STRIP_ROWS], bool overshoots, uint8_t *pair0, uint8_t *pair1)
+INLINE void store_rows(const __m256i sum[MR_STRIP_ROWS], bool overshoots, uint8_t *pair0,
+                       uint8_t *pair1)
 {
     const __m256i zero = _mm256_setzero_si256();
     if (overshoots) {
-        __m256i bytes = _mm256_packus_epi16(join_signed(sum[0], sum[1]), join_signed(sum[2], sum[3]));
+        __m256i bytes =
+            _mm256_packus_epi16(join_signed(sum[0], sum[1]), join_signed(sum[2], sum[3]));
         store256(pair0, _mm256_unpacklo_epi8(bytes, zero));
         store256(pair1, _mm256_unpackhi_epi8(bytes, zero));
     } else {
@@ -305,14 +324,15 @@ INLINE void store_rows(const __m256i sum[MR_STRIP_ROWS], bool overshoots, uint8_
     }
 }
 
-INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                              bool joined, uint32_t n_pairs, bool overshoots)
+INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                              uint8_t *strip, bool joined, uint32_t n_pairs, bool overshoots)
 {
     const struct group *group = find_groups(a);
     const struct offsets *offsets = find_offsets(a);
     uint32_t n = n_groups(a);
     uint8_t *pair0 = strip, *pair1 = strip + 4 * a->stride;
-    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]}; /* the strip is none of theirs */
+    /* the strip is none of theirs */
+    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]};
     for (uint32_t g = 0; g < n; g++, group++, offsets++, pair0 += 32, pair1 += 32) {
         __m256i sum[MR_STRIP_ROWS];
         for (uint32_t i = 0; i < MR_STRIP_ROWS; i++)
@@ -327,19 +347,22 @@ INLINE __m128i join_halves(__m256i sum, bool overshoots)
     __m128i a = _mm256_castsi256_si128(sum), b = _mm256_extracti128_si256(sum, 1);
     if (overshoots) {
         __m256i words = join_signed(_mm256_castsi128_si256(a), _mm256_castsi128_si256(b));
-        return _mm_cvtepu8_epi16(_mm_packus_epi16(_mm256_castsi256_si128(words), _mm_setzero_si128()));
+        return _mm_cvtepu8_epi16(
+            _mm_packus_epi16(_mm256_castsi256_si128(words), _mm_setzero_si128()));
     }
     __m128i twice = _mm_blend_epi16(_mm_srli_epi32(a, 21), _mm_srli_epi32(b, 5), 0xaa);
     return _mm_avg_epu16(twice, _mm_setzero_si128());
 }
 
-/* One pixel of two rows, which are the halves of the vectors: a dword for each channel, of 3 or 4. */
-INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const int16_t *hi, const int16_t *lo,
-                         uint32_t n_taps, int channels)
+/*
+ * One pixel of two rows, which are the halves of the vectors: a dword for each channel, of 3 or 4.
+ */
+INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const int16_t *hi,
+                         const int16_t *lo, uint32_t n_taps, int channels)
 {
     int c = channels, z = -128;
-    __m256i from0 = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, z, (char)c, z, 1, z, (char)(c + 1), z, 2, z, (char)(c + 2), z, 3, z, (char)(c + 3), z));
+    __m256i from0 = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0, z, (char)c, z, 1, z, (char)(c + 1), z, 2, z, (char)(c + 2), z, 3, z, (char)(c + 3), z));
     from0 = _mm256_add_epi8(from0, _mm256_set1_epi16((short)lead));
     const __m256i from1 = _mm256_add_epi8(from0, _mm256_set1_epi16((short)(2 * c)));
     __m256i hi_sum = _mm256_setzero_si256(), lo_sum = hi_sum;
@@ -349,16 +372,21 @@ INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const
         int32_t w[4];
         memcpy(w, hi + k, 8);
         memcpy(w + 2, lo + k, 8);
-        hi_sum = _mm256_add_epi32(hi_sum, _mm256_add_epi32(_mm256_madd_epi16(p, _mm256_set1_epi32(w[0])),
-                                                           _mm256_madd_epi16(q, _mm256_set1_epi32(w[1]))));
-        lo_sum = _mm256_add_epi32(lo_sum, _mm256_add_epi32(_mm256_madd_epi16(p, _mm256_set1_epi32(w[2])),
-                                                           _mm256_madd_epi16(q, _mm256_set1_epi32(w[3]))));
+        hi_sum = _mm256_add_epi32(hi_sum,
+                                  _mm256_add_epi32(_mm256_madd_epi16(p, _mm256_set1_epi32(w[0])),
+                                                   _mm256_madd_epi16(q, _mm256_set1_epi32(w[1]))));
+        lo_sum = _mm256_add_epi32(lo_sum,
+                                  _mm256_add_epi32(_mm256_madd_epi16(p, _mm256_set1_epi32(w[2])),
+                                                   _mm256_madd_epi16(q, _mm256_set1_epi32(w[3]))));
     }
     return _mm256_add_epi32(_mm256_slli_epi32(hi_sum, 11), lo_sum);
 }
 
-/* The same with one channel: the dwords of a half are partial sums, then all four of them the sum. */
-INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, const int16_t *lo, uint32_t n_taps)
+/*
+ * The same with one channel: the dwords of a half are partial sums, then all four of them the sum.
+ */
+INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, const int16_t *lo,
+                        uint32_t n_taps)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i hi_sum = zero, lo_sum = zero;
@@ -369,8 +397,10 @@ INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, c
                 hi1 = _mm256_broadcastsi128_si256(load128(hi + k + 8));
         __m256i lo0 = _mm256_broadcastsi128_si256(load128(lo + k)),
                 lo1 = _mm256_broadcastsi128_si256(load128(lo + k + 8));
-        hi_sum = _mm256_add_epi32(hi_sum, _mm256_add_epi32(_mm256_madd_epi16(p, hi0), _mm256_madd_epi16(q, hi1)));
-        lo_sum = _mm256_add_epi32(lo_sum, _mm256_add_epi32(_mm256_madd_epi16(p, lo0), _mm256_madd_epi16(q, lo1)));
+        hi_sum = _mm256_add_epi32(
+            hi_sum, _mm256_add_epi32(_mm256_madd_epi16(p, hi0), _mm256_madd_epi16(q, hi1)));
+        lo_sum = _mm256_add_epi32(
+            lo_sum, _mm256_add_epi32(_mm256_madd_epi16(p, lo0), _mm256_madd_epi16(q, lo1)));
     }
     __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(hi_sum, 11), lo_sum);
     sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, 0xb1));
@@ -378,8 +408,8 @@ INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, c
 }
 
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
-INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                            int channels, bool overshoots)
+INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                            uint8_t *strip, int channels, bool overshoots)
 {
     const struct place *place = find_places(a);
     const int16_t *words = find_wide_words(a);
@@ -388,7 +418,8 @@ INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_
         for (uint32_t r = 0; r < MR_STRIP_ROWS; r += 2) {
             const uint8_t *row0 = rows[r] + place->at, *row1 = rows[r + 1] + place->at;
             __m256i sum = channels == 1 ? sum_gray(row0, row1, words, words + n_taps, n_taps)
-                                        : sum_pixel(row0, row1, place->lead, words, words + n_taps, n_taps, channels);
+                                        : sum_pixel(row0, row1, place->lead, words, words + n_taps,
+                                                    n_taps, channels);
             uint8_t *out = strip + 4 * (r / 2 * a->stride + (size_t)i * (size_t)channels);
             _mm_storeu_si128((__m128i *)(void *)out, join_halves(sum, overshoots));
         }
@@ -396,8 +427,8 @@ INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_
 }
 
 /* The usual numbers of taps as constants, so that the inner loops are unrolled. */
-INLINE void horizontal_pairs(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                             bool joined, bool overshoots)
+INLINE void horizontal_pairs(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                             uint8_t *strip, bool joined, bool overshoots)
 {
     uint32_t n_pairs = (a->x->max_taps + 1) / 2;
     switch (n_pairs) {
@@ -410,8 +441,8 @@ INLINE void horizontal_pairs(const struct mr_resample_horizontal *a, const uint8
     }
 }
 
-INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                           bool overshoots)
+INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                           uint8_t *strip, bool overshoots)
 {
     if (a->way == TWO_TAPS)
         horizontal_groups(a, rows, strip, true, 1, overshoots);
@@ -427,8 +458,8 @@ INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t
         horizontal_wide(a, rows, strip, 4, overshoots);
 }
 
-static void horizontal_avx2(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
-                            uint8_t *strip)
+static void horizontal_avx2(const struct mr_resample_horizontal *a,
+                            const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
 {
     if (a->x->overshoots)
         horizontal_way(a, rows, strip, true);
@@ -445,7 +476,8 @@ INLINE void put_16(const uint8_t *a, const uint8_t *b, uint8_t *pair)
     store256(pair + 32, _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(first, second)));
 }
 
-static void put_rows_avx2(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+static void put_rows_avx2(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride,
+                          uint8_t *strip)
 {
     for (uint32_t r = 0; r < MR_STRIP_ROWS; r += 2, strip += 4 * stride) {
         const uint8_t *a = rows[r], *b = rows[r + 1];
@@ -464,11 +496,13 @@ static void put_rows_avx2(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, 
 /* 32 values of a pair's first or second row. */
 INLINE __m256i take_32(const uint8_t *pair, __m128i shift)
 {
-    const __m256i word = _mm256_set1_epi32(0xffff), in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i word = _mm256_set1_epi32(0xffff),
+                  in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i value[4];
     for (uint32_t i = 0; i < 4; i++)
         value[i] = _mm256_and_si256(_mm256_srl_epi32(load256(pair + 32 * i), shift), word);
-    __m256i a = _mm256_packus_epi32(value[0], value[1]), b = _mm256_packus_epi32(value[2], value[3]);
+    __m256i a = _mm256_packus_epi32(value[0], value[1]),
+            b = _mm256_packus_epi32(value[2], value[3]);
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), in_order);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The horizontal pass for AVX-512, and the table of the set. A strip is one row of dwords, each with the bytes of four
- * rows; weights_avx512.h says how weights are multiplied.
+ * The horizontal pass for AVX-512, and the table of the set. A strip is one row of dwords, each
+ * with the bytes of four rows; weights_avx512.h says how weights are multiplied.
  *
  * Invariant: no load ends behind its row, so the last ones begin earlier.
  */
@@ -18,7 +18,10 @@ enum {
     WIDE_PIXELS /* outputs too far apart: one after the other */
 };
 
-/* Sixteen values and four taps of each: where bytes come from in the load, and the digits, d2 first. */
+/*
+ * Sixteen values and four taps of each: where bytes come from in the load, and the digits, d2
+ * first.
+ */
 struct group {
     __m512i from;
     __m512i digit[3];
@@ -51,7 +54,8 @@ static uint32_t wide_taps(const struct mr_resample_horizontal *a)
 static size_t horizontal_bytes_avx512(const struct mr_resample_horizontal *a)
 {
     size_t n_steps = (a->x->max_taps + 3) / 4;
-    size_t groups = n_steps > MAX_STEPS ? 0 : n_steps * n_groups(a) * (sizeof(struct group) + sizeof(int32_t));
+    size_t groups =
+        n_steps > MAX_STEPS ? 0 : n_steps * n_groups(a) * (sizeof(struct group) + sizeof(int32_t));
     size_t wide = a->x->n * (sizeof(struct place) + 3 * (size_t)wide_taps(a));
     return groups > wide ? groups : wide;
 }
@@ -81,15 +85,18 @@ INLINE void make_words(const int32_t *weight, size_t pitch, __m512i digit[3])
 {
     const __m512i low = _mm512_set1_epi32(2047);
     __m512i w0 = _mm512_loadu_si512(weight), w1 = _mm512_loadu_si512(weight + pitch);
-    digit[0] = _mm512_or_si512(_mm512_srli_epi32(w0, 11), _mm512_slli_epi32(_mm512_srli_epi32(w1, 11), 16));
-    digit[1] = _mm512_or_si512(_mm512_and_si512(w0, low), _mm512_slli_epi32(_mm512_and_si512(w1, low), 16));
+    digit[0] = _mm512_or_si512(_mm512_srli_epi32(w0, 11),
+                               _mm512_slli_epi32(_mm512_srli_epi32(w1, 11), 16));
+    digit[1] = _mm512_or_si512(_mm512_and_si512(w0, low),
+                               _mm512_slli_epi32(_mm512_and_si512(w1, low), 16));
     digit[2] = _mm512_setzero_si512();
 }
 
 struct making {
     int32_t channels;
     int32_t most;         /* the last place for a load */
-    int32_t pixel[4][16]; /* of the sixteen values of group v: their pixels among the block's, their channels */
+    int32_t pixel[4][16]; /* of the sixteen values of group v: their pixels among the block's,
+                             their channels */
     int32_t channel[4][16];
 };
 
@@ -113,7 +120,8 @@ static uint32_t find_reach(const struct making *m, const struct mr_axis *x)
     uint32_t most = 0;
     for (uint32_t at = 0; at < x->pitch; at += 16)
         for (int32_t v = 0; v < m->channels; v++) {
-            uint32_t one = x->start[at + (uint32_t)m->pixel[v][0]], other = x->start[at + (uint32_t)m->pixel[v][15]];
+            uint32_t one = x->start[at + (uint32_t)m->pixel[v][0]],
+                     other = x->start[at + (uint32_t)m->pixel[v][15]];
             uint32_t apart = one < other ? other - one : one - other;
             most = apart > most ? apart : most;
         }
@@ -121,7 +129,8 @@ static uint32_t find_reach(const struct making *m, const struct mr_axis *x)
 }
 
 /* Where the load of taps `tap` to tap + 3 begins, of outputs first to last. */
-INLINE int32_t place_load(const struct making *m, const struct mr_axis *x, uint32_t first, uint32_t last, int32_t tap)
+INLINE int32_t place_load(const struct making *m, const struct mr_axis *x, uint32_t first,
+                          uint32_t last, int32_t tap)
 {
     int32_t one = (int32_t)x->start[first], other = (int32_t)x->start[last];
     int32_t at = m->channels * ((one < other ? one : other) + tap);
@@ -129,25 +138,28 @@ INLINE int32_t place_load(const struct making *m, const struct mr_axis *x, uint3
 }
 
 /* The groups of sixteen pixels from x on, for taps 4 * step to 4 * step + 3. */
-INLINE void make_block(const struct making *m, const struct mr_axis *axis, uint32_t x, uint32_t step, bool words,
-                       struct group *group, int32_t *offset)
+INLINE void make_block(const struct making *m, const struct mr_axis *axis, uint32_t x,
+                       uint32_t step, bool words, struct group *group, int32_t *offset)
 {
     const __m512i low_byte = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
     int32_t channels = m->channels, tap = (int32_t)step * 4;
-    const __m512i taps =
-        _mm512_set1_epi32(words ? channels << 16 : (3 * channels) << 24 | (2 * channels) << 16 | channels << 8);
+    const __m512i taps = _mm512_set1_epi32(
+        words ? channels << 16 : (3 * channels) << 24 | (2 * channels) << 16 | channels << 8);
     const int32_t *weight = axis->weight + (size_t)step * 4 * axis->pitch + x;
     __m512i digit[3];
     if (words)
         make_words(weight, axis->pitch, digit);
     else
         make_digits(weight, axis->pitch, digit);
-    __m512i start = _mm512_mullo_epi32(_mm512_loadu_si512(axis->start + x), _mm512_set1_epi32(channels));
+    __m512i start =
+        _mm512_mullo_epi32(_mm512_loadu_si512(axis->start + x), _mm512_set1_epi32(channels));
     for (int32_t v = 0; v < channels; v++, group++, offset++) {
-        __m512i pixel = _mm512_loadu_si512(m->pixel[v]), channel = _mm512_loadu_si512(m->channel[v]);
+        __m512i pixel = _mm512_loadu_si512(m->pixel[v]),
+                channel = _mm512_loadu_si512(m->channel[v]);
         for (int i = 0; i < 3; i++)
             group->digit[i] = _mm512_permutexvar_epi32(pixel, digit[i]);
-        *offset = place_load(m, axis, x + (uint32_t)m->pixel[v][0], x + (uint32_t)m->pixel[v][15], tap);
+        *offset =
+            place_load(m, axis, x + (uint32_t)m->pixel[v][0], x + (uint32_t)m->pixel[v][15], tap);
         __m512i at = _mm512_add_epi32(_mm512_permutexvar_epi32(pixel, start), channel);
         at = _mm512_add_epi32(at, _mm512_set1_epi32(channels * tap - *offset));
         group->from = _mm512_add_epi8(_mm512_shuffle_epi8(at, low_byte), taps);
@@ -165,7 +177,8 @@ static void make_groups(const struct mr_resample_horizontal *a, const struct mak
 }
 
 /* The digits of one pixel's taps, `before` zeros ahead of them. */
-static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps, uint8_t *digits)
+static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps,
+                       uint8_t *digits)
 {
     for (uint32_t k = 0; k < n_taps; k++) {
         uint32_t tap = k - before; /* huge before the first one */
@@ -178,8 +191,9 @@ static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uin
 }
 
 /*
- * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a load of four pixels
- * of three channels is four bytes longer than they are, the last loads begin four bytes earlier.
+ * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a
+ * load of four pixels of three channels is four bytes longer than they are, the last loads begin
+ * four bytes earlier.
  */
 static void make_wide(struct mr_resample_horizontal *a)
 {
@@ -229,8 +243,8 @@ INLINE __m512i pick_bytes(const uint8_t *at, __m512i from, bool far)
 }
 
 /* Sixteen values of one row, before they are shifted. */
-INLINE __m512i sum_group(const struct group *const *group, const int32_t *offset, const uint8_t *row, uint32_t n_steps,
-                         bool far)
+INLINE __m512i sum_group(const struct group *const *group, const int32_t *offset,
+                         const uint8_t *row, uint32_t n_steps, bool far)
 {
     __m512i bytes[MAX_STEPS], sum = _mm512_set1_epi32(32);
     for (uint32_t k = 0; k < n_steps; k++)
@@ -247,7 +261,8 @@ INLINE __m512i sum_group(const struct group *const *group, const int32_t *offset
 INLINE __m512i sum_two_taps(const struct group *group, int32_t offset, const uint8_t *row)
 {
     const __mmask64 words = 0x5555555555555555u;
-    __m512i bytes = _mm512_maskz_permutexvar_epi8(words, group->from, _mm512_loadu_si512(row + offset));
+    __m512i bytes =
+        _mm512_maskz_permutexvar_epi8(words, group->from, _mm512_loadu_si512(row + offset));
     return sum_words(bytes, group->digit[0], group->digit[1]);
 }
 
@@ -261,13 +276,14 @@ INLINE __m512i join_sums(const __m512i sum[MR_STRIP_ROWS], bool overshoots)
 }
 
 /* n_steps 0: two taps. */
-INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                              uint32_t n_steps, bool far, bool overshoots)
+INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                              uint8_t *strip, uint32_t n_steps, bool far, bool overshoots)
 {
     const struct group *groups = find_groups(a);
     const int32_t *offsets = find_offsets(a);
     uint32_t n = n_groups(a);
-    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]}; /* the strip is none of theirs */
+    /* the strip is none of theirs */
+    const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]};
     for (uint32_t g = 0; g < n; g++) {
         const struct group *group[MAX_STEPS];
         int32_t offset[MAX_STEPS];
@@ -284,8 +300,8 @@ INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint
 }
 
 /* The numbers of steps as constants, so that the inner loops are unrolled. */
-INLINE void horizontal_steps(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                             bool far, bool overshoots)
+INLINE void horizontal_steps(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                             uint8_t *strip, bool far, bool overshoots)
 {
     switch (a->n_steps) {
     case 2: horizontal_groups(a, rows, strip, 2, far, overshoots); break;
@@ -297,7 +313,8 @@ INLINE void horizontal_steps(const struct mr_resample_horizontal *a, const uint8
 
 INLINE __m512i load_quarters(const uint8_t *const *rows, size_t at)
 {
-    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(rows[0] + at)));
+    __m512i v =
+        _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)(rows[0] + at)));
     v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[1] + at)), 1);
     v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[2] + at)), 2);
     return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[3] + at)), 3);
@@ -313,15 +330,17 @@ INLINE __m512i load_digit(const uint8_t *digits, int channels)
     return _mm512_set1_epi32(four);
 }
 
-/* One pixel of four rows, which are the quarters of the vectors: a dword for each channel; for one channel, the first.
+/*
+ * One pixel of four rows, which are the quarters of the vectors: a dword for each channel; for one
+ * channel, the first. /
  */
-INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const uint8_t *digits, uint32_t n_taps,
-                         int channels, bool overshoots)
+INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const uint8_t *digits,
+                         uint32_t n_taps, int channels, bool overshoots)
 {
     char c = (char)channels, c2 = (char)(2 * channels), c3 = (char)(3 * channels);
-    __m512i from = _mm512_broadcast_i32x4(_mm_setr_epi8(0, c, c2, c3, 1, (char)(c + 1), (char)(c2 + 1), (char)(c3 + 1),
-                                                        2, (char)(c + 2), (char)(c2 + 2), (char)(c3 + 2), 3,
-                                                        (char)(c + 3), (char)(c2 + 3), (char)(c3 + 3)));
+    __m512i from = _mm512_broadcast_i32x4(_mm_setr_epi8(
+        0, c, c2, c3, 1, (char)(c + 1), (char)(c2 + 1), (char)(c3 + 1), 2, (char)(c + 2),
+        (char)(c2 + 2), (char)(c3 + 2), 3, (char)(c + 3), (char)(c2 + 3), (char)(c3 + 3)));
     from = _mm512_add_epi8(from, _mm512_set1_epi8((char)place.lead));
     __m512i sum2 = _mm512_setzero_si512(), sum1 = sum2, sum0 = sum2;
     uint32_t taps = channels == 1 ? 16 : 4;
@@ -348,24 +367,24 @@ INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const u
 }
 
 /* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
-INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                            int channels, bool overshoots)
+INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                            uint8_t *strip, int channels, bool overshoots)
 {
-    const __m512i by_value =
-        _mm512_castsi128_si512(_mm_setr_epi8(0, 16, 32, 48, 4, 20, 36, 52, 8, 24, 40, 56, 12, 28, 44, 60));
+    const __m512i by_value = _mm512_castsi128_si512(
+        _mm_setr_epi8(0, 16, 32, 48, 4, 20, 36, 52, 8, 24, 40, 56, 12, 28, 44, 60));
     const struct place *place = find_places(a);
     const uint8_t *digits = find_wide_digits(a);
     uint32_t n_taps = a->n_steps;
     for (uint32_t i = 0; i < a->x->n; i++, digits += 3 * (size_t)n_taps) {
-        __m512i sum =
-            _mm512_permutexvar_epi8(by_value, sum_pixel(rows, place[i], digits, n_taps, channels, overshoots));
+        __m512i sum = _mm512_permutexvar_epi8(
+            by_value, sum_pixel(rows, place[i], digits, n_taps, channels, overshoots));
         uint8_t *out = strip + 4 * (size_t)i * (size_t)channels;
         _mm_storeu_si128((__m128i *)(void *)out, _mm512_castsi512_si128(sum));
     }
 }
 
-INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t *const *rows, uint8_t *strip,
-                           bool overshoots)
+INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
+                           uint8_t *strip, bool overshoots)
 {
     switch (a->way) {
     case TWO_TAPS: horizontal_groups(a, rows, strip, 0, false, false); break;
@@ -381,8 +400,8 @@ INLINE void horizontal_way(const struct mr_resample_horizontal *a, const uint8_t
     }
 }
 
-static void horizontal_avx512(const struct mr_resample_horizontal *a, const uint8_t *const rows[MR_STRIP_ROWS],
-                              uint8_t *strip)
+static void horizontal_avx512(const struct mr_resample_horizontal *a,
+                              const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
 {
     if (a->x->overshoots)
         horizontal_way(a, rows, strip, true);
@@ -399,7 +418,8 @@ INLINE __m512i load_turned(const uint8_t *row, __mmask64 bytes)
     return _mm512_permutexvar_epi32(turn, _mm512_maskz_loadu_epi8(bytes, row));
 }
 
-static void put_rows_avx512(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride, uint8_t *strip)
+static void put_rows_avx512(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride,
+                            uint8_t *strip)
 {
     (void)stride;
     for (uint32_t at = 0; at < n; at += 64, strip += 256) {
@@ -416,17 +436,20 @@ static void put_rows_avx512(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n
 }
 
 /* Of each dword of a strip one byte: 32 of two vectors, and again in the upper half. */
-static void take_row_avx512(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
+static void take_row_avx512(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n,
+                            uint8_t *out)
 {
     (void)stride;
-    const __m512i first =
-        _mm512_set_epi8(124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68, 64, 60, 56, 52, 48, 44, 40,
-                        36, 32, 28, 24, 20, 16, 12, 8, 4, 0, 124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76,
-                        72, 68, 64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
+    const __m512i first = _mm512_set_epi8(
+        124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68, 64, 60, 56, 52, 48, 44,
+        40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0, 124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84,
+        80, 76, 72, 68, 64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
     const __m512i from = _mm512_add_epi8(first, _mm512_set1_epi8((char)i));
     for (uint32_t at = 0; at < n; at += 64, strip += 256) {
-        __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(strip), from, _mm512_loadu_si512(strip + 64));
-        __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(strip + 128), from, _mm512_loadu_si512(strip + 192));
+        __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(strip), from,
+                                               _mm512_loadu_si512(strip + 64));
+        __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(strip + 128), from,
+                                                _mm512_loadu_si512(strip + 192));
         __m512i bytes = _mm512_mask_blend_epi64(0xf0, low, high);
         if (n - at >= 64)
             _mm512_storeu_si512(out + at, bytes);

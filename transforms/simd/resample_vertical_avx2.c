@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vertical pass for AVX2: output rows of strips, whose dwords hold the u16 values of two rows. An output's first
- * tap may be the second row of a pair; its weights then begin one place later.
+ * The vertical pass for AVX2: output rows of strips, whose dwords hold the u16 values of two rows.
+ * An output's first tap may be the second row of a pair; its weights then begin one place later.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/weights_avx2.h"
@@ -30,7 +30,8 @@ static int32_t *find_words(const struct mr_resample_vertical *vertical)
 
 INLINE __m256i weights_of(const struct mr_axis *y, uint32_t tap, uint32_t i)
 {
-    return tap < y->max_taps ? load256(y->weight + (size_t)tap * y->pitch + i) : _mm256_setzero_si256();
+    return tap < y->max_taps ? load256(y->weight + (size_t)tap * y->pitch + i)
+                             : _mm256_setzero_si256();
 }
 
 /* An output whose first tap is the second row of a pair has its weights one place later. */
@@ -43,14 +44,15 @@ void mr_resample_vertical_make_avx2(struct mr_resample_vertical *vertical)
             __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(load256(y->start + i), 31), 31);
             __m256i before = p > 0 ? weights_of(y, 2 * p - 1, i) : _mm256_setzero_si256();
             __m256i first = weights_of(y, 2 * p, i), second = weights_of(y, 2 * p + 1, i);
-            __m256i w0 = _mm256_blendv_epi8(first, before, odd), w1 = _mm256_blendv_epi8(second, first, odd);
+            __m256i w0 = _mm256_blendv_epi8(first, before, odd),
+                    w1 = _mm256_blendv_epi8(second, first, odd);
             store256(words + i, pair_hi(w0, w1));
             store256(words + y->pitch + i, pair_lo(w0, w1));
         }
 }
 
-static void find_pairs(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                       struct pairs *pairs)
+static void find_pairs(const struct mr_resample_vertical *vertical, uint32_t i,
+                       const uint8_t *const *strips, struct pairs *pairs)
 {
     const struct mr_axis *y = vertical->y;
     const int32_t *words = find_words(vertical) + i;
@@ -119,14 +121,18 @@ INLINE __m256i sum_32(const struct taps *t, size_t at, uint32_t n, bool overshoo
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i sum[4];
     for (uint32_t i = 0; i < 4; i++)
-        sum[i] = n == 0 ? sum_many(t->pairs, at + 32 * i, overshoots) : sum_few(t, at + 32 * i, n, overshoots);
-    __m256i a = overshoots ? _mm256_packs_epi32(sum[0], sum[1]) : _mm256_packus_epi32(sum[0], sum[1]);
-    __m256i b = overshoots ? _mm256_packs_epi32(sum[2], sum[3]) : _mm256_packus_epi32(sum[2], sum[3]);
+        sum[i] = n == 0 ? sum_many(t->pairs, at + 32 * i, overshoots)
+                        : sum_few(t, at + 32 * i, n, overshoots);
+    __m256i a =
+        overshoots ? _mm256_packs_epi32(sum[0], sum[1]) : _mm256_packus_epi32(sum[0], sum[1]);
+    __m256i b =
+        overshoots ? _mm256_packs_epi32(sum[2], sum[3]) : _mm256_packus_epi32(sum[2], sum[3]);
     __m256i bytes = _mm256_packus_epi16(round_words(a, overshoots), round_words(b, overshoots));
     return _mm256_permutevar8x32_epi32(bytes, in_order);
 }
 
-INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, bool overshoots, uint32_t n, uint8_t *out)
+INLINE void sum_row(const struct pairs *pairs, uint32_t n_pairs, bool overshoots, uint32_t n,
+                    uint8_t *out)
 {
     struct taps t = {.pairs = pairs};
     for (uint32_t k = 0; k < n_pairs; k++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vertical pass for AVX-512: output rows of strips, whose dwords hold the bytes of four rows. An output's taps
- * begin anywhere in a strip, so either its rows or its digits are shifted to where they meet.
+ * The vertical pass for AVX-512: output rows of strips, whose dwords hold the bytes of four rows.
+ * An output's taps begin anywhere in a strip, so either its rows or its digits are shifted to where
+ * they meet.
  */
 #include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"
@@ -48,7 +49,10 @@ enum {
 
 #define MAX_FEW 3
 
-/* What an output row is made of. Up to MAX_FEW blocks it is in registers, which the row's stores cannot change. */
+/*
+ * What an output row is made of. Up to MAX_FEW blocks it is in registers, which the row's stores
+ * cannot change.
+ */
 struct taps {
     uint32_t n_blocks;
     const uint8_t *const *rows;
@@ -65,13 +69,16 @@ INLINE __m512i sum_many(const struct taps *t, size_t at)
         if (d > 0)
             sum = _mm512_slli_epi32(sum, 8);
         for (uint32_t k = 0; k < t->n_blocks; k++)
-            sum =
-                _mm512_dpbusd_epi32(sum, _mm512_loadu_si512(t->rows[k] + at), _mm512_set1_epi32(t->many->digit[d][k]));
+            sum = _mm512_dpbusd_epi32(sum, _mm512_loadu_si512(t->rows[k] + at),
+                                      _mm512_set1_epi32(t->many->digit[d][k]));
     }
     return sum;
 }
 
-/* Sixteen values at byte `at` of the blocks, before they are shifted right. n: blocks, where way does not say it. */
+/*
+ * Sixteen values at byte `at` of the blocks, before they are shifted right. n: blocks, where way
+ * does not say it.
+ */
 INLINE __m512i sum_blocks(const struct taps *t, size_t at, int way, uint32_t n)
 {
     if (way == MANY_BLOCKS)
@@ -101,45 +108,57 @@ static const uint8_t order[64] = {0, 4, 8,  12, 16, 20, 24, 28, 32, 36, 40, 44, 
                                   3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63};
 
 /* 16 * n_vectors values from `at` on, in order. */
-INLINE __m512i sum_values(const struct taps *t, uint32_t at, uint32_t n_vectors, int way, uint32_t n_blocks,
-                          bool overshoots)
+INLINE __m512i sum_values(const struct taps *t, uint32_t at, uint32_t n_vectors, int way,
+                          uint32_t n_blocks, bool overshoots)
 {
-    const __m512i by_vector = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i by_vector =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i none = _mm512_setzero_si512();
     __m512i sum[4] = {none, none, none, none};
     for (uint32_t i = 0; i < n_vectors; i++)
         sum[i] = sum_blocks(t, 4 * ((size_t)at + 16 * i), way, n_blocks);
     if (overshoots)
         return _mm512_permutexvar_epi32(by_vector, clip_sums(sum[0], sum[1], sum[2], sum[3]));
-    return _mm512_permutexvar_epi8(_mm512_loadu_si512(order), join_rows(sum[0], sum[1], sum[2], sum[3]));
+    return _mm512_permutexvar_epi8(_mm512_loadu_si512(order),
+                                   join_rows(sum[0], sum[1], sum[2], sum[3]));
 }
 
-/* The end of a row is a half of a vector, or one that overlaps the last; a store with a mask takes longer. */
-INLINE void sum_row(const struct taps *t, int way, uint32_t n_blocks, bool overshoots, uint32_t n, uint8_t *out)
+/*
+ * The end of a row is a half of a vector, or one that overlaps the last; a store with a mask takes
+ * longer.
+ */
+INLINE void sum_row(const struct taps *t, int way, uint32_t n_blocks, bool overshoots, uint32_t n,
+                    uint8_t *out)
 {
     uint32_t at = 0;
     for (; at + 64 <= n; at += 64)
         _mm512_storeu_si512(out + at, sum_values(t, at, 4, way, n_blocks, overshoots));
     if (n - at == 32)
-        _mm256_storeu_si256((__m256i *)(void *)(out + at),
-                            _mm512_castsi512_si256(sum_values(t, at, 2, way, n_blocks, overshoots)));
+        _mm256_storeu_si256(
+            (__m256i *)(void *)(out + at),
+            _mm512_castsi512_si256(sum_values(t, at, 2, way, n_blocks, overshoots)));
     else if (n > at && n > 64)
         _mm512_storeu_si512(out + n - 64, sum_values(t, n - 64, 4, way, n_blocks, overshoots));
     else if (n > at)
-        _mm512_mask_storeu_epi8(out, first_bytes(n), sum_values(t, 0, 4, way, n_blocks, overshoots));
+        _mm512_mask_storeu_epi8(out, first_bytes(n),
+                                sum_values(t, 0, 4, way, n_blocks, overshoots));
 }
 
-/* Digit d of block k of an output's taps, `before` zeros ahead of them, from the dwords of four at `from`. */
-INLINE uint32_t place_digit(const int32_t *from, size_t pitch, uint32_t n_fours, uint32_t before, uint32_t d,
-                            uint32_t k)
+/*
+ * Digit d of block k of an output's taps, `before` zeros ahead of them, from the dwords of four at
+ * `from`.
+ */
+INLINE uint32_t place_digit(const int32_t *from, size_t pitch, uint32_t n_fours, uint32_t before,
+                            uint32_t d, uint32_t k)
 {
     uint64_t four = k < n_fours ? (uint32_t)from[(3 * (size_t)k + d) * pitch] : 0;
     uint64_t last = k > 0 && k <= n_fours ? (uint32_t)from[(3 * ((size_t)k - 1) + d) * pitch] : 0;
     return (uint32_t)((four << 32 | last) << 8 * before >> 32);
 }
 
-INLINE void sum_few(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                    uint32_t before, int way, uint32_t n_blocks, bool overshoots, uint32_t n, uint8_t *out)
+INLINE void sum_few(const struct mr_resample_vertical *vertical, uint32_t i,
+                    const uint8_t *const *strips, uint32_t before, int way, uint32_t n_blocks,
+                    bool overshoots, uint32_t n, uint8_t *out)
 {
     struct taps t = {.shuffle = _mm512_set1_epi32((int)(8 * before))};
     uint32_t n_fours = (vertical->y->count[i] + 3) / 4;
@@ -147,30 +166,35 @@ INLINE void sum_few(const struct mr_resample_vertical *vertical, uint32_t i, con
         t.row[k] = strips[k];
     for (uint32_t d = 0; d < 3; d++)
         for (uint32_t k = 0; k < (way == FEW_BLOCKS ? n_blocks : 1); k++)
-            t.digit[d][k] = _mm512_set1_epi32((int)place_digit(find_digits(vertical) + i, vertical->y->pitch, n_fours,
-                                                               way == TWO_BLOCKS ? 0 : before, d, k));
+            t.digit[d][k] =
+                _mm512_set1_epi32((int)place_digit(find_digits(vertical) + i, vertical->y->pitch,
+                                                   n_fours, way == TWO_BLOCKS ? 0 : before, d, k));
     sum_row(&t, way, n_blocks, overshoots, n, out);
 }
 
-INLINE void vertical_many(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                          uint32_t before, uint32_t n_blocks, bool overshoots, uint32_t n, uint8_t *out)
+INLINE void vertical_many(const struct mr_resample_vertical *vertical, uint32_t i,
+                          const uint8_t *const *strips, uint32_t before, uint32_t n_blocks,
+                          bool overshoots, uint32_t n, uint8_t *out)
 {
     struct blocks *b = (struct blocks *)(void *)vertical->tables;
     struct taps t = {.n_blocks = n_blocks, .rows = strips, .many = b};
     uint32_t n_fours = (vertical->y->count[i] + 3) / 4;
     for (uint32_t d = 0; d < 3; d++)
         for (uint32_t k = 0; k < n_blocks; k++)
-            b->digit[d][k] = (int32_t)place_digit(find_digits(vertical) + i, vertical->y->pitch, n_fours, before, d, k);
+            b->digit[d][k] = (int32_t)place_digit(find_digits(vertical) + i, vertical->y->pitch,
+                                                  n_fours, before, d, k);
     sum_row(&t, MANY_BLOCKS, n_blocks, overshoots, n, out);
 }
 
-INLINE void vertical_words(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                           uint32_t before, int way, uint32_t n, uint8_t *out)
+INLINE void vertical_words(const struct mr_resample_vertical *vertical, uint32_t i,
+                           const uint8_t *const *strips, uint32_t before, int way, uint32_t n,
+                           uint8_t *out)
 {
     const struct mr_axis *y = vertical->y;
     uint32_t w0 = (uint32_t)y->weight[i], w1 = (uint32_t)y->weight[y->pitch + i];
     uint32_t n_blocks = way == WORDS_OF_TWO ? 2 : 1, first = way == WORDS_OF_TWO ? 0 : before;
-    struct taps t = {.shuffle = _mm512_set4_epi32((int)0x800d800c, (int)0x80098008, (int)0x80058004, (int)0x80018000)};
+    struct taps t = {.shuffle = _mm512_set4_epi32((int)0x800d800c, (int)0x80098008, (int)0x80058004,
+                                                  (int)0x80018000)};
     t.shuffle = _mm512_add_epi32(t.shuffle, _mm512_set1_epi32((int)(first * 0x00010001)));
     for (uint32_t k = 0; k < n_blocks; k++)
         t.row[k] = strips[k];
@@ -179,8 +203,8 @@ INLINE void vertical_words(const struct mr_resample_vertical *vertical, uint32_t
     sum_row(&t, way, n_blocks, false, n, out);
 }
 
-INLINE void vertical_row(const struct mr_resample_vertical *vertical, uint32_t i, const uint8_t *const *strips,
-                         bool overshoots, uint32_t n, uint8_t *out)
+INLINE void vertical_row(const struct mr_resample_vertical *vertical, uint32_t i,
+                         const uint8_t *const *strips, bool overshoots, uint32_t n, uint8_t *out)
 {
     uint32_t before = vertical->y->start[i] % MR_STRIP_ROWS, count = vertical->y->count[i];
     uint32_t n_blocks = (before + count + MR_STRIP_ROWS - 1) / MR_STRIP_ROWS;

@@ -38,7 +38,8 @@ uint32_t mr_scan_skip_c(struct mr_scan_reader *reader, const struct mr_scan_mcu 
     return run_mcus(reader, mcu, n, false, NULL);
 }
 
-uint32_t mr_scan_lanes_c(struct mr_scan_lane *const *lanes, uint32_t n, const struct mr_scan_mcu *mcu)
+uint32_t mr_scan_lanes_c(struct mr_scan_lane *const *lanes, uint32_t n,
+                         const struct mr_scan_mcu *mcu)
 {
     return run_any_lanes(lanes, n, mcu);
 }

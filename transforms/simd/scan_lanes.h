@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop over the symbols of several streams of one scan in turn, so that the lookups of one do not wait for those of
- * the others. Each set of loops has it once for each number of streams: what a stream needs at each symbol stays in
- * registers, hence the macros, which name each stream's variables by a constant.
+ * The loop over the symbols of several streams of one scan in turn, so that the lookups of one do
+ * not wait for those of the others. Each set of loops has it once for each number of streams: what
+ * a stream needs at each symbol stays in registers, hence the macros, which name each stream's
+ * variables by a constant.
  *
- * Where a symbol ends a block or is in no table, its stream goes on alone to the next block, and then all of them
- * refill and start the round again.
+ * Where a symbol ends a block or is in no table, its stream goes on alone to the next block, and
+ * then all of them refill and start the round again.
  */
 #ifndef TRANSFORMS_SIMD_SCAN_LANES_H
 #define TRANSFORMS_SIMD_SCAN_LANES_H
@@ -15,7 +16,8 @@
 enum scan_lane_state { LANE_GOES_ON, LANE_STOPS, LANE_IS_ODD };
 
 /* The DC coefficient of a lane's next block, which is kept apart until the block is complete. */
-INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane, const struct mr_scan_mcu *mcu)
+INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane,
+                        const struct mr_scan_mcu *mcu)
 {
     const struct mr_scan_block *kind = &mcu->blocks[lane->index];
     uint32_t difference;
@@ -33,8 +35,8 @@ INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane, const st
 }
 
 /* After the symbol of an entry that is not simply followed by the next one. */
-INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_lane *lane, const struct mr_scan_mcu *mcu,
-                                          uint32_t entry)
+INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_lane *lane,
+                                          const struct mr_scan_mcu *mcu, uint32_t entry)
 {
     if (!is_complete(b)) {
         enum scan_block_state state = leave_storing(b, lane->ac, entry, *lane->block);
@@ -54,45 +56,47 @@ INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_la
 
 #define LANES_ALL(DO) DO(0) DO(1) DO(2)
 
-#define LANE_ENTER(i)                                                                                                  \
-    if (n > (i)) {                                                                                                     \
-        const struct mr_scan_reader *reader = lanes[i]->reader;                                                        \
-        b[i] = (struct scan_bits){.bits = reader->bits, .next = reader->next, .used = reader->used};                   \
-        if (!lanes[i]->ac && !begin_block(&b[i], lanes[i], mcu))                                                       \
-            return n;                                                                                                  \
-        table[i] = lanes[i]->ac;                                                                                       \
-        block[i] = *lanes[i]->block;                                                                                   \
+#define LANE_ENTER(i)                                                                              \
+    if (n > (i)) {                                                                                 \
+        const struct mr_scan_reader *reader = lanes[i]->reader;                                    \
+        b[i] =                                                                                     \
+            (struct scan_bits){.bits = reader->bits, .next = reader->next, .used = reader->used};  \
+        if (!lanes[i]->ac && !begin_block(&b[i], lanes[i], mcu))                                   \
+            return n;                                                                              \
+        table[i] = lanes[i]->ac;                                                                   \
+        block[i] = *lanes[i]->block;                                                               \
     }
 
-#define LANE_REFILL(i)                                                                                                 \
-    if (n > (i))                                                                                                       \
+#define LANE_REFILL(i)                                                                             \
+    if (n > (i))                                                                                   \
         refill(&b[i]);
 
-#define LANE_SYMBOL(i)                                                                                                 \
-    if (n > (i) && store_symbol(&b[i], table[i], block[i], &entry))                                                    \
+#define LANE_SYMBOL(i)                                                                             \
+    if (n > (i) && store_symbol(&b[i], table[i], block[i], &entry))                                \
         goto leave_##i;
 
-#define LANE_LEAVE(i)                                                                                                  \
-    leave_##i : if (n > (i))                                                                                           \
-    {                                                                                                                  \
-        state = leave_symbols(&b[i], lanes[i], mcu, entry);                                                            \
-        table[i] = lanes[i]->ac;                                                                                       \
-        block[i] = *lanes[i]->block;                                                                                   \
-        which = (i);                                                                                                   \
-        if (state == LANE_GOES_ON)                                                                                     \
-            continue;                                                                                                  \
-        break;                                                                                                         \
+#define LANE_LEAVE(i)                                                                              \
+    leave_##i : if (n > (i))                                                                       \
+    {                                                                                              \
+        state = leave_symbols(&b[i], lanes[i], mcu, entry);                                        \
+        table[i] = lanes[i]->ac;                                                                   \
+        block[i] = *lanes[i]->block;                                                               \
+        which = (i);                                                                               \
+        if (state == LANE_GOES_ON)                                                                 \
+            continue;                                                                              \
+        break;                                                                                     \
     }
 
-#define LANE_RETURN(i)                                                                                                 \
-    if (n > (i)) {                                                                                                     \
-        lanes[i]->reader->bits = b[i].bits;                                                                            \
-        lanes[i]->reader->next = b[i].next;                                                                            \
-        lanes[i]->reader->used = b[i].used;                                                                            \
+#define LANE_RETURN(i)                                                                             \
+    if (n > (i)) {                                                                                 \
+        lanes[i]->reader->bits = b[i].bits;                                                        \
+        lanes[i]->reader->next = b[i].next;                                                        \
+        lanes[i]->reader->used = b[i].used;                                                        \
     }
 
 /* As mr_kernel_ops.scan_lanes. n is a constant. */
-INLINE uint32_t run_lanes(struct mr_scan_lane *const *lanes, const uint32_t n, const struct mr_scan_mcu *mcu)
+INLINE uint32_t run_lanes(struct mr_scan_lane *const *lanes, const uint32_t n,
+                          const struct mr_scan_mcu *mcu)
 {
     static_assert(MR_SCAN_LANES == 3, "LANES_ALL");
     struct scan_bits b[MR_SCAN_LANES];
@@ -131,9 +135,12 @@ APART uint32_t run_three_lanes(struct mr_scan_lane *const *lanes, const struct m
     return run_lanes(lanes, 3, mcu);
 }
 
-INLINE uint32_t run_any_lanes(struct mr_scan_lane *const *lanes, uint32_t n, const struct mr_scan_mcu *mcu)
+INLINE uint32_t run_any_lanes(struct mr_scan_lane *const *lanes, uint32_t n,
+                              const struct mr_scan_mcu *mcu)
 {
-    return n == 1 ? run_lane(lanes, mcu) : n == 2 ? run_two_lanes(lanes, mcu) : run_three_lanes(lanes, mcu);
+    return n == 1   ? run_lane(lanes, mcu)
+           : n == 2 ? run_two_lanes(lanes, mcu)
+                    : run_three_lanes(lanes, mcu);
 }
 
 #endif

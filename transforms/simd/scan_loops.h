@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops over the symbols of a scan, compiled once for each set of instructions: they are plain C, but shifts
- * without flags (BMI2) make them faster. Entries of the tables are described in scan_table.h.
+ * The loops over the symbols of a scan, compiled once for each set of instructions: they are plain
+ * C, but shifts without flags (BMI2) make them faster. Entries of the tables are described in
+ * scan_table.h.
  *
- * A refill loads without branches and leaves at least 56 bits, from which a fixed number of symbols is taken. Each adds
- * its entry to one number of bits used and places, and one test of it sees anything but a usual next symbol.
+ * A refill loads without branches and leaves at least 56 bits, from which a fixed number of symbols
+ * is taken. Each adds its entry to one number of bits used and places, and one test of it sees
+ * anything but a usual next symbol.
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */
@@ -21,7 +23,10 @@
 #define APART static __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What mr_scan_reader has of it, in registers. Bits 8 to 15 of used: the place of the next coefficient. */
+/*
+ * What mr_scan_reader has of it, in registers. Bits 8 to 15 of used: the place of the next
+ * coefficient.
+ */
 struct scan_bits {
     uint64_t bits;
     const uint8_t *next;
@@ -30,12 +35,14 @@ struct scan_bits {
 
 enum scan_block_state { SCAN_GOES_ON, SCAN_COMPLETE, SCAN_ODD };
 
-/* By the place after a coefficient, its place in natural order; 0, which the DC coefficient overwrites, where there is
- * none: behind the end of a block, and in escapes. */
-static const uint8_t scan_places[256] = {0,  0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
-                                         12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35,
-                                         42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
-                                         52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+/*
+ * By the place after a coefficient, its place in natural order; 0, which the DC coefficient
+ * overwrites, where there is none: behind the end of a block, and in escapes.
+ */
+static const uint8_t scan_places[256] = {
+    0,  0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40,
+    48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15,
+    23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 INLINE uint64_t load_be64(const uint8_t *at)
 {
@@ -78,7 +85,8 @@ INLINE int32_t value_of(uint64_t bits, uint32_t size)
 }
 
 /* A symbol by its canonical code; false where no code begins like this. */
-APART bool find_symbol(const struct mr_scan_canon *canon, uint64_t bits, uint32_t *len_out, uint32_t *symbol_out)
+APART bool find_symbol(const struct mr_scan_canon *canon, uint64_t bits, uint32_t *len_out,
+                       uint32_t *symbol_out)
 {
     uint32_t code = (uint32_t)(bits >> 48);
     for (uint32_t len = 1; len <= 16; len++) {
@@ -98,7 +106,8 @@ INLINE bool take_dc(struct scan_bits *b, const struct mr_scan_dc *table, uint32_
     uint32_t used = entry & 0xff, size = entry >> 8 & 15, len = entry >> 12;
     if (UNLIKELY(entry == 0)) {
         uint32_t found_len, found_size; /* not len and size, which stay in registers */
-        if (!find_symbol(&table->canon, b->bits, &found_len, &found_size) || found_size > MR_SCAN_MAX_DC_SIZE)
+        if (!find_symbol(&table->canon, b->bits, &found_len, &found_size) ||
+            found_size > MR_SCAN_MAX_DC_SIZE)
             return false;
         len = found_len;
         size = found_size;
@@ -111,7 +120,8 @@ INLINE bool take_dc(struct scan_bits *b, const struct mr_scan_dc *table, uint32_
 }
 
 /* A symbol that is no end, and its value; block: NULL where nothing is stored. */
-INLINE enum scan_block_state take_value(struct scan_bits *b, uint32_t len, uint32_t size, uint32_t run, int16_t *block)
+INLINE enum scan_block_state take_value(struct scan_bits *b, uint32_t len, uint32_t size,
+                                        uint32_t run, int16_t *block)
 {
     int32_t value = value_of(b->bits << len, size);
     b->bits <<= len + size;
@@ -131,7 +141,8 @@ INLINE enum scan_block_state take_parts(struct scan_bits *b, uint32_t parts, int
 }
 
 /* A symbol whose code no table holds. */
-APART enum scan_block_state take_code(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block)
+APART enum scan_block_state take_code(struct scan_bits *b, const struct mr_scan_ac *table,
+                                      int16_t *block)
 {
     uint32_t len, symbol;
     if (!find_symbol(&table->canon, b->bits, &len, &symbol))
@@ -152,9 +163,12 @@ INLINE bool is_complete(const struct scan_bits *b)
     return place == 64 || (place > 128 && place < 192);
 }
 
-/* After an escape of the table for storing. b in registers stays there, while a function apart works on a copy. */
-INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry,
-                                           int16_t *block)
+/*
+ * After an escape of the table for storing. b in registers stays there, while a function apart
+ * works on a copy.
+ */
+INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_scan_ac *table,
+                                           uint32_t entry, int16_t *block)
 {
     if (UNLIKELY((entry & 0xffff) != MR_SCAN_ESCAPE))
         return SCAN_ODD;
@@ -169,7 +183,8 @@ INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_
 }
 
 /* One symbol with its value; true where it stops the loop. */
-INLINE bool store_symbol(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block, uint32_t *entry_out)
+INLINE bool store_symbol(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block,
+                         uint32_t *entry_out)
 {
     uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
     b->bits <<= entry & 63;
@@ -221,7 +236,8 @@ INLINE bool skip_symbols(struct scan_bits *b, const struct mr_scan_ac *table, ui
 }
 
 /* An entry of several symbols went beyond the block's end: symbol by symbol from in front of it. */
-APART enum scan_block_state finish_block(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry)
+APART enum scan_block_state finish_block(struct scan_bits *b, const struct mr_scan_ac *table,
+                                         uint32_t entry)
 {
     int16_t nowhere[64];
     b->used -= entry;
@@ -240,7 +256,8 @@ APART enum scan_block_state take_escaped(struct scan_bits *b, const struct mr_sc
     return has_parts ? take_parts(b, entry >> 16, NULL) : take_code(b, table, NULL);
 }
 
-INLINE enum scan_block_state leave_skipping(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t entry)
+INLINE enum scan_block_state leave_skipping(struct scan_bits *b, const struct mr_scan_ac *table,
+                                            uint32_t entry)
 {
     struct scan_bits copy = *b;
     enum scan_block_state state =
@@ -262,15 +279,16 @@ INLINE bool skip_block(struct scan_bits *bits, const struct mr_scan_ac *table)
                 break;
         }
         refill(&b);
-        stops = skip_symbols(&b, table, &e) || skip_symbols(&b, table, &e) || skip_symbols(&b, table, &e);
+        stops = skip_symbols(&b, table, &e) || skip_symbols(&b, table, &e) ||
+                skip_symbols(&b, table, &e);
     }
     *bits = b;
     return state == SCAN_COMPLETE;
 }
 
 /* A block, which is skipped unless stores. Its DC coefficient must fit into 16 bits. */
-INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int32_t *before, bool stores,
-                      int16_t *block)
+INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int32_t *before,
+                      bool stores, int16_t *block)
 {
     uint32_t difference;
     refill(b);
@@ -290,8 +308,8 @@ INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int
 }
 
 /* MCUs, at most n; returns how many, 0 where something is odd. */
-INLINE uint32_t run_mcus(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n, bool stores,
-                         int16_t (*blocks)[64])
+INLINE uint32_t run_mcus(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
+                         bool stores, int16_t (*blocks)[64])
 {
     struct scan_bits b = {.bits = reader->bits, .next = reader->next, .used = reader->used};
     uint32_t done = 0;

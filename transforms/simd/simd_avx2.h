@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vectors of the AVX2 files. Where the target is no x86-64 with AVX2, SIMDe gives its functions with the machine's
- * own vectors.
+ * The vectors of the AVX2 files. Where the target is no x86-64 with AVX2, SIMDe gives its functions
+ * with the machine's own vectors.
  *
- * Invariant: these files and the headers that they include define static functions only. They are compiled for AVX2,
- * and the linker could choose one of their other functions for files that are not.
+ * Invariant: these files and the headers that they include define static functions only. They are
+ * compiled for AVX2, and the linker could choose one of their other functions for files that are
+ * not.
  */
 #ifndef TRANSFORMS_SIMD_SIMD_AVX2_H
 #define TRANSFORMS_SIMD_SIMD_AVX2_H

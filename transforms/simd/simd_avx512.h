@@ -2,8 +2,9 @@
 /*
  * The vectors of the AVX-512 files.
  *
- * Invariant: these files and the headers that they include define static functions only. They are compiled for AVX-512,
- * and the linker could choose one of their other functions for files that are not.
+ * Invariant: these files and the headers that they include define static functions only. They are
+ * compiled for AVX-512, and the linker could choose one of their other functions for files that are
+ * not.
  */
 #ifndef TRANSFORMS_SIMD_SIMD_AVX512_H
 #define TRANSFORMS_SIMD_SIMD_AVX512_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors for AVX2. The end of a row is made by a last step that overlaps the one before, or in plain C in a
- * row that has no step.
+ * Rows to tensors for AVX2. The end of a row is made by a last step that overlaps the one before,
+ * or in plain C in a row that has no step.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
@@ -40,7 +40,8 @@ INLINE void put_bf16(void *out, size_t at, __m256 value)
     _mm_storeu_si128((__m128i *)(void *)((uint16_t *)out + at), _mm256_castsi256_si128(words));
 }
 
-INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m256i bytes, const struct rule *rule)
+INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m256i bytes,
+                       const struct rule *rule)
 {
     __m256 value = make_floats(divides, _mm256_cvtepi32_ps(bytes), rule);
     if (dtype == MR_F32)
@@ -54,25 +55,30 @@ INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m25
 /* ---- Planes ---- */
 
 /* 32 pixels. byte_of: for each channel, where its bytes are in each of three pieces of 16. */
-INLINE void split_32(const uint8_t *row, const __m256i byte_of[3][3], void *const out[3], uint32_t at)
+INLINE void split_32(const uint8_t *row, const __m256i byte_of[3][3], void *const out[3],
+                     uint32_t at)
 {
-    __m256i a = load_halves(row, row + 48), b = load_halves(row + 16, row + 64), c = load_halves(row + 32, row + 80);
+    __m256i a = load_halves(row, row + 48), b = load_halves(row + 16, row + 64),
+            c = load_halves(row + 32, row + 80);
     for (int i = 0; i < 3; i++) {
-        __m256i ab = _mm256_or_si256(_mm256_shuffle_epi8(a, byte_of[i][0]), _mm256_shuffle_epi8(b, byte_of[i][1]));
-        store256((uint8_t *)out[i] + at, _mm256_or_si256(ab, _mm256_shuffle_epi8(c, byte_of[i][2])));
+        __m256i ab = _mm256_or_si256(_mm256_shuffle_epi8(a, byte_of[i][0]),
+                                     _mm256_shuffle_epi8(b, byte_of[i][1]));
+        store256((uint8_t *)out[i] + at,
+                 _mm256_or_si256(ab, _mm256_shuffle_epi8(c, byte_of[i][2])));
     }
 }
 
 /* Of channel i in each of three pieces of 16 bytes; 128: the byte is in another one. */
-static const uint8_t places[3][3][16] = {{{0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
-                                          {128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14, 128, 128, 128, 128, 128},
-                                          {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 1, 4, 7, 10, 13}},
-                                         {{1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
-                                          {128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128},
-                                          {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14}},
-                                         {{2, 5, 8, 11, 14, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
-                                          {128, 128, 128, 128, 128, 1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128},
-                                          {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15}}};
+static const uint8_t places[3][3][16] = {
+    {{0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+     {128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14, 128, 128, 128, 128, 128},
+     {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 1, 4, 7, 10, 13}},
+    {{1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+     {128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128},
+     {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14}},
+    {{2, 5, 8, 11, 14, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
+     {128, 128, 128, 128, 128, 1, 4, 7, 10, 13, 128, 128, 128, 128, 128, 128},
+     {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 3, 6, 9, 12, 15}}};
 
 static void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 {
@@ -86,13 +92,16 @@ static void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
         split_32(row + 3 * (size_t)(n - 32), byte_of, out, n - 32);
 }
 
-/* Eight pixels, 24 bytes: the lower half has the first four at 0, the upper half the last four at 4. */
-INLINE void put_planes_8(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3],
-                         void *const out[3], uint32_t at)
+/*
+ * Eight pixels, 24 bytes: the lower half has the first four at 0, the upper half the last four at
+ * 4.
+ */
+INLINE void put_planes_8(mr_dtype dtype, bool divides, const uint8_t *row,
+                         const struct rule rule[3], void *const out[3], uint32_t at)
 {
-    const __m256i first =
-        _mm256_setr_epi8(0, -128, -128, -128, 3, -128, -128, -128, 6, -128, -128, -128, 9, -128, -128, -128, 4, -128,
-                         -128, -128, 7, -128, -128, -128, 10, -128, -128, -128, 13, -128, -128, -128);
+    const __m256i first = _mm256_setr_epi8(0, -128, -128, -128, 3, -128, -128, -128, 6, -128, -128,
+                                           -128, 9, -128, -128, -128, 4, -128, -128, -128, 7, -128,
+                                           -128, -128, 10, -128, -128, -128, 13, -128, -128, -128);
     __m256i bytes = load_halves(row, row + 8);
     for (int c = 0; c < 3; c++) {
         __m256i channel = _mm256_add_epi8(first, _mm256_set1_epi32(c));
@@ -100,8 +109,8 @@ INLINE void put_planes_8(mr_dtype dtype, bool divides, const uint8_t *row, const
     }
 }
 
-INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n, const struct rule rule[3],
-                       void *const out[3])
+INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n,
+                       const struct rule rule[3], void *const out[3])
 {
     for (uint32_t at = 0; at + 8 <= n; at += 8)
         put_planes_8(dtype, divides, row + 3 * (size_t)at, rule, out, at);
@@ -109,8 +118,8 @@ INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_
         put_planes_8(dtype, divides, row + 3 * (size_t)(n - 8), rule, out, n - 8);
 }
 
-void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                                 void *const out[3])
+void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                 uint32_t n, void *const out[3])
 {
     if (n < (writer->dtype == MR_U8 ? 32 : 8))
         mr_kernels_c.planes(writer, row, n, out);
@@ -122,15 +131,18 @@ void mr_tensor_write_planes_avx2(const struct mr_tensor_writer *writer, const ui
 
 /* ---- Values ---- */
 
-INLINE void put_24(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3], void *out, size_t at)
+INLINE void put_24(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3],
+                   void *out, size_t at)
 {
     for (size_t i = 0; i < 3; i++) {
-        __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(row + at + 8 * i)));
+        __m256i bytes = _mm256_cvtepu8_epi32(
+            _mm_loadl_epi64((const __m128i *)(const void *)(row + at + 8 * i)));
         put_floats(dtype, divides, out, at + 8 * i, bytes, &rule[i]);
     }
 }
 
-INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, __m256 out[3])
+INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels,
+                            __m256 out[3])
 {
     float a = of_channel[first], b = channels == 1 ? a : of_channel[first + 1];
     float c = channels == 1 ? a : of_channel[first + 2];
@@ -140,8 +152,9 @@ INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t ch
 }
 
 /* The last step's values begin with the first channel as well. */
-INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, uint32_t first, uint32_t channels, void *out)
+INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer,
+                          const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                          void *out)
 {
     struct rule rule[3];
     make_rules(writer, divides, first, channels, rule);
@@ -151,8 +164,8 @@ INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
         put_24(dtype, divides, row, rule, out, n - 24);
 }
 
-void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
-                                 uint32_t channels, void *out)
+void mr_tensor_write_values_avx2(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                 uint32_t n, uint32_t first, uint32_t channels, void *out)
 {
     if (n < 24)
         mr_kernels_c.values(writer, row, n, first, channels, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors for AVX-512. The end of a row is a step of fewer elements, by masks, which neither read nor write
- * beyond it.
+ * Rows to tensors for AVX-512. The end of a row is a step of fewer elements, by masks, which
+ * neither read nor write beyond it.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
@@ -23,13 +23,14 @@ INLINE __m256i to_bf16(__m512 value)
     __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
     __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
     __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-    __m512i words = _mm512_mask_or_epi32(_mm512_srli_epi32(rounded, 16), is_nan, high, _mm512_set1_epi32(0x40));
+    __m512i words =
+        _mm512_mask_or_epi32(_mm512_srli_epi32(rounded, 16), is_nan, high, _mm512_set1_epi32(0x40));
     return _mm512_cvtepi32_epi16(words);
 }
 
 /* A mask costs time in a store: only the last step of a row has one. */
-INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m512i bytes, const struct rule *rule,
-                       uint32_t n)
+INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m512i bytes,
+                       const struct rule *rule, uint32_t n)
 {
     __m512 value = make_floats(divides, _mm512_cvtepi32_ps(bytes), rule);
     __mmask16 live = (__mmask16)first_bytes(n);
@@ -41,7 +42,8 @@ INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m51
             _mm512_mask_storeu_ps(to, live, value);
         return;
     }
-    __m256i words = dtype == MR_F16 ? _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT) : to_bf16(value);
+    __m256i words =
+        dtype == MR_F16 ? _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT) : to_bf16(value);
     uint16_t *to = (uint16_t *)out + at;
     if (n == 16)
         _mm256_storeu_si256((__m256i *)(void *)to, words);
@@ -51,15 +53,18 @@ INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m51
 
 /* ---- Planes ---- */
 
-/* Pieces of 64 bytes to 64 pixels. byte_of: where a channel's are in the first two; in_third: those in the third. */
+/*
+ * Pieces of 64 bytes to 64 pixels. byte_of: where a channel's are in the first two; in_third: those
+ * in the third.
+ */
 INLINE __m512i find_channel(const __m512i piece[3], __m512i byte_of, __mmask64 in_third)
 {
     __m512i bytes = _mm512_permutex2var_epi8(piece[0], byte_of, piece[1]);
     return _mm512_mask_permutexvar_epi8(bytes, in_third, byte_of, piece[2]);
 }
 
-INLINE void split_64(const uint8_t *row, const __m512i byte_of[3], const __mmask64 in_third[3], void *const out[3],
-                     uint32_t at)
+INLINE void split_64(const uint8_t *row, const __m512i byte_of[3], const __mmask64 in_third[3],
+                     void *const out[3], uint32_t at)
 {
     __m512i piece[3];
     for (int i = 0; i < 3; i++)
@@ -69,21 +74,24 @@ INLINE void split_64(const uint8_t *row, const __m512i byte_of[3], const __mmask
 }
 
 /* Fewer than 64, in a row that has no more. */
-INLINE void split_few(const uint8_t *row, uint32_t n, const __m512i byte_of[3], const __mmask64 in_third[3],
-                      void *const out[3])
+INLINE void split_few(const uint8_t *row, uint32_t n, const __m512i byte_of[3],
+                      const __mmask64 in_third[3], void *const out[3])
 {
     __m512i piece[3];
     for (uint32_t i = 0; i < 3; i++)
-        piece[i] = _mm512_maskz_loadu_epi8(first_bytes(3 * n > 64 * i ? 3 * n - 64 * i : 0), row + 64 * i);
+        piece[i] =
+            _mm512_maskz_loadu_epi8(first_bytes(3 * n > 64 * i ? 3 * n - 64 * i : 0), row + 64 * i);
     for (int i = 0; i < 3; i++)
-        _mm512_mask_storeu_epi8(out[i], first_bytes(n), find_channel(piece, byte_of[i], in_third[i]));
+        _mm512_mask_storeu_epi8(out[i], first_bytes(n),
+                                find_channel(piece, byte_of[i], in_third[i]));
 }
 
 /* Every third byte. */
-static const uint8_t thirds[64] = {0,   3,   6,   9,   12,  15,  18,  21,  24,  27,  30,  33,  36,  39,  42,  45,
-                                   48,  51,  54,  57,  60,  63,  66,  69,  72,  75,  78,  81,  84,  87,  90,  93,
-                                   96,  99,  102, 105, 108, 111, 114, 117, 120, 123, 126, 129, 132, 135, 138, 141,
-                                   144, 147, 150, 153, 156, 159, 162, 165, 168, 171, 174, 177, 180, 183, 186, 189};
+static const uint8_t thirds[64] = {0,   3,   6,   9,   12,  15,  18,  21,  24,  27,  30,  33,  36,
+                                   39,  42,  45,  48,  51,  54,  57,  60,  63,  66,  69,  72,  75,
+                                   78,  81,  84,  87,  90,  93,  96,  99,  102, 105, 108, 111, 114,
+                                   117, 120, 123, 126, 129, 132, 135, 138, 141, 144, 147, 150, 153,
+                                   156, 159, 162, 165, 168, 171, 174, 177, 180, 183, 186, 189};
 
 /* The end of a row is a step that overlaps the one before; a store with a mask takes longer. */
 INLINE void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
@@ -105,20 +113,22 @@ INLINE void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 }
 
 /* n pixels, at most 16. */
-INLINE void put_planes_16(mr_dtype dtype, bool divides, const uint8_t *row, const struct rule rule[3],
-                          void *const out[3], uint32_t at, uint32_t n)
+INLINE void put_planes_16(mr_dtype dtype, bool divides, const uint8_t *row,
+                          const struct rule rule[3], void *const out[3], uint32_t at, uint32_t n)
 {
-    const __m512i pixel = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
+    const __m512i pixel =
+        _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
     const __mmask64 dwords = 0x1111111111111111u;
     __m512i bytes = _mm512_maskz_loadu_epi8(first_bytes(3 * n), row + 3 * (size_t)at);
     for (int c = 0; c < 3; c++) {
         __m512i from = _mm512_add_epi32(pixel, _mm512_set1_epi32(c));
-        put_floats(dtype, divides, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes), &rule[c], n);
+        put_floats(dtype, divides, out[c], at, _mm512_maskz_permutexvar_epi8(dwords, from, bytes),
+                   &rule[c], n);
     }
 }
 
-INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n, const struct rule rule[3],
-                       void *const out[3])
+INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n,
+                       const struct rule rule[3], void *const out[3])
 {
     uint32_t at = 0;
     for (; at + 16 <= n; at += 16)
@@ -127,8 +137,8 @@ INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_
         put_planes_16(dtype, divides, row, rule, out, at, n - at);
 }
 
-void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                                   void *const out[3])
+void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                   uint32_t n, void *const out[3])
 {
     if (writer->dtype == MR_U8)
         split_planes(row, n, out);
@@ -138,16 +148,20 @@ void mr_tensor_write_planes_avx512(const struct mr_tensor_writer *writer, const 
 
 /* ---- Values ---- */
 
-INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, __m512 out[3])
+INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels,
+                            __m512 out[3])
 {
     if (channels == 1) {
         out[0] = out[1] = out[2] = _mm512_set1_ps(of_channel[first]);
         return;
     }
     __m512 three = _mm512_maskz_loadu_ps(7, of_channel + first);
-    out[0] = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0), three);
-    out[1] = _mm512_permutexvar_ps(_mm512_setr_epi32(1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1), three);
-    out[2] = _mm512_permutexvar_ps(_mm512_setr_epi32(2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2), three);
+    out[0] = _mm512_permutexvar_ps(
+        _mm512_setr_epi32(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0), three);
+    out[1] = _mm512_permutexvar_ps(
+        _mm512_setr_epi32(1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1), three);
+    out[2] = _mm512_permutexvar_ps(
+        _mm512_setr_epi32(2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2), three);
 }
 
 /* n values, at most 16. */
@@ -158,8 +172,9 @@ INLINE void put_values_16(mr_dtype dtype, bool divides, const uint8_t *row, void
     put_floats(dtype, divides, out, at, _mm512_cvtepu8_epi32(bytes), rule, n);
 }
 
-INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, uint32_t first, uint32_t channels, void *out)
+INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer,
+                          const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                          void *out)
 {
     struct rule rule[3];
     make_rules(writer, divides, first, channels, rule);
@@ -171,8 +186,8 @@ INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
         put_values_16(dtype, divides, row, out, at, &rule[i], n - at < 16 ? n - at : 16);
 }
 
-void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                                   uint32_t first, uint32_t channels, void *out)
+void mr_tensor_write_values_avx512(const struct mr_tensor_writer *writer, const uint8_t *row,
+                                   uint32_t n, uint32_t first, uint32_t channels, void *out)
 {
     put_values(writer, row, n, first, channels, out);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors on vectors of any width: what tensor_write_avx2.c and tensor_write_avx512.c have in common. Before
- * it: FLOATS, a vector; VEC_OP(name), an operation on it; fused() and fused_minus().
+ * Rows to tensors on vectors of any width: what tensor_write_avx2.c and tensor_write_avx512.c have
+ * in common. Before it: FLOATS, a vector; VEC_OP(name), an operation on it; fused() and
+ * fused_minus().
  *
- * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the steps of
- * divide_twice() in transforms/tensor_write.c. Static functions only, as in all headers of the vector files.
+ * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the
+ * steps of divide_twice() in transforms/tensor_write.c. Static functions only, as in all headers of
+ * the vector files.
  */
 #ifndef TRANSFORMS_SIMD_TENSOR_WRITE_SIMD_H
 #define TRANSFORMS_SIMD_TENSOR_WRITE_SIMD_H
@@ -22,21 +24,26 @@ INLINE FLOATS make_floats(bool divides, FLOATS x, const struct rule *rule)
         return fused(x, rule->scale, rule->bias);
     FLOATS near = VEC_OP(mul_ps)(x, VEC_OP(set1_ps)(1.0f / 255.0f));
     FLOATS share = fused(fused_minus(near, VEC_OP(set1_ps)(255.0f), x), rule->mend, near);
-    FLOATS from_mean = VEC_OP(add_ps)(share, rule->bias), value = VEC_OP(mul_ps)(from_mean, rule->scale);
+    FLOATS from_mean = VEC_OP(add_ps)(share, rule->bias),
+           value = VEC_OP(mul_ps)(from_mean, rule->scale);
     return fused(fused_minus(value, rule->std, from_mean), rule->scale, value);
 }
 
 /* Of each set: all pixels of a row, and all values, n of them, a multiple of channels. */
-INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n, const struct rule rule[3],
-                       void *const out[3]);
-INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, uint32_t first, uint32_t channels, void *out);
-/* Of each set: vector i of three holds channels i * lanes, i * lanes + 1, ... of `channels`, 1 or 3, from the first
- * one on. */
-INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels, FLOATS out[3]);
+INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n,
+                       const struct rule rule[3], void *const out[3]);
+INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer,
+                          const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                          void *out);
+/*
+ * Of each set: vector i of three holds channels i * lanes, i * lanes + 1, ... of `channels`, 1 or
+ * 3, from the first one on.
+ */
+INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels,
+                            FLOATS out[3]);
 
-INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, void *const out[3])
+INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer,
+                          const uint8_t *row, uint32_t n, void *const out[3])
 {
     struct rule rule[3];
     for (int c = 0; c < 3; c++)
@@ -47,8 +54,8 @@ INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
     put_pixels(dtype, divides, row, n, rule, out);
 }
 
-INLINE void put_planes_of(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                          void *const out[3])
+INLINE void put_planes_of(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row,
+                          uint32_t n, void *const out[3])
 {
     if (writer->std)
         put_planes_by(dtype, true, writer, row, n, out);
@@ -57,7 +64,8 @@ INLINE void put_planes_of(mr_dtype dtype, const struct mr_tensor_writer *writer,
 }
 
 /* Floats; bytes are split by each set. */
-INLINE void put_planes(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, void *const out[3])
+INLINE void put_planes(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       void *const out[3])
 {
     if (writer->dtype == MR_F32)
         put_planes_of(MR_F32, writer, row, n, out);
@@ -67,8 +75,8 @@ INLINE void put_planes(const struct mr_tensor_writer *writer, const uint8_t *row
         put_planes_of(MR_BF16, writer, row, n, out);
 }
 
-INLINE void make_rules(const struct mr_tensor_writer *writer, bool divides, uint32_t first, uint32_t channels,
-                       struct rule rule[3])
+INLINE void make_rules(const struct mr_tensor_writer *writer, bool divides, uint32_t first,
+                       uint32_t channels, struct rule rule[3])
 {
     FLOATS scale[3], bias[3], std[3];
     repeat_channels(writer->scale, first, channels, scale);
@@ -78,8 +86,8 @@ INLINE void make_rules(const struct mr_tensor_writer *writer, bool divides, uint
         rule[i] = (struct rule){scale[i], bias[i], std[i], VEC_OP(set1_ps)(writer->mend)};
 }
 
-INLINE void put_values_of(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
-                          uint32_t first, uint32_t channels, void *out)
+INLINE void put_values_of(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row,
+                          uint32_t n, uint32_t first, uint32_t channels, void *out)
 {
     if (writer->std)
         put_values_by(dtype, true, writer, row, n, first, channels, out);
@@ -87,8 +95,8 @@ INLINE void put_values_of(mr_dtype dtype, const struct mr_tensor_writer *writer,
         put_values_by(dtype, false, writer, row, n, first, channels, out);
 }
 
-INLINE void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n, uint32_t first,
-                       uint32_t channels, void *out)
+INLINE void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
+                       uint32_t first, uint32_t channels, void *out)
 {
     if (writer->dtype == MR_F32)
         put_values_of(MR_F32, writer, row, n, first, channels, out);

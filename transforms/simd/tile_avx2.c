@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expands tiles with AVX2: nibbles become int8 for the whole tile, 32 at a time, then every block is spread by its
- * mask, eight coefficients at a time by a table of shuffles, and brought to natural order by shuffles of 16 bytes.
- * Vectors of 32 bytes are two of 16, and neither shuffles nor unpacking cross their border.
+ * Expands tiles with AVX2: nibbles become int8 for the whole tile, 32 at a time, then every block
+ * is spread by its mask, eight coefficients at a time by a table of shuffles, and brought to
+ * natural order by shuffles of 16 bytes. Vectors of 32 bytes are two of 16, and neither shuffles
+ * nor unpacking cross their border.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
 #include "transforms/tile_parts.h"
 
-/* For each mask of eight bits: which of the values comes to each of them, and none where it is not set. */
+/*
+ * For each mask of eight bits: which of the values comes to each of them, and none where it is not
+ * set.
+ */
 #define PLACE(m, i) ((m) >> (i)&1 ? (uint8_t)__builtin_popcount((m) & ((1 << (i)) - 1)) : 0x80)
-#define PLACES(m)                                                                                                      \
-    {                                                                                                                  \
-        PLACE(m, 0), PLACE(m, 1), PLACE(m, 2), PLACE(m, 3), PLACE(m, 4), PLACE(m, 5), PLACE(m, 6), PLACE(m, 7)         \
+#define PLACES(m)                                                                                  \
+    {                                                                                              \
+        PLACE(m, 0), PLACE(m, 1), PLACE(m, 2), PLACE(m, 3), PLACE(m, 4), PLACE(m, 5), PLACE(m, 6), \
+            PLACE(m, 7)                                                                            \
     }
 #define PLACES_4(m) PLACES(m), PLACES((m) + 1), PLACES((m) + 2), PLACES((m) + 3)
 #define PLACES_16(m) PLACES_4(m), PLACES_4((m) + 4), PLACES_4((m) + 8), PLACES_4((m) + 12)
@@ -43,7 +48,8 @@ INLINE __m128i spread_16(const uint8_t **values, uint32_t mask)
 INLINE __m256i spread_nibbles(const uint8_t *pairs)
 {
     __m256i words = _mm256_cvtepu8_epi16(load128(pairs));
-    __m256i nibbles = _mm256_and_si256(_mm256_or_si256(words, _mm256_slli_epi16(words, 4)), _mm256_set1_epi8(15));
+    __m256i nibbles =
+        _mm256_and_si256(_mm256_or_si256(words, _mm256_slli_epi16(words, 4)), _mm256_set1_epi8(15));
     return _mm256_sub_epi8(nibbles, _mm256_set1_epi8(8));
 }
 
@@ -69,8 +75,9 @@ INLINE bool take_nibbles(const struct parts *parts, uint8_t *values)
 /* ---- Blocks ---- */
 
 /*
- * Where bytes of natural order come from, for each 16 of zigzag order; [0] for the first 32 of them. A half's second
- * eight bytes are those that come 16 later in natural order, so that unpacking gives words in order.
+ * Where bytes of natural order come from, for each 16 of zigzag order; [0] for the first 32 of
+ * them. A half's second eight bytes are those that come 16 later in natural order, so that
+ * unpacking gives words in order.
  */
 struct order {
     __m256i from[4][2];
@@ -88,7 +95,9 @@ static inline void make_order(struct order *order)
     }
 }
 
-/* Two words of each of a vector's bytes, with their signs: the first and the last 16 coefficients. */
+/*
+ * Two words of each of a vector's bytes, with their signs: the first and the last 16 coefficients.
+ */
 INLINE void put_words(__m256i bytes, int16_t out[32])
 {
     store256(out, _mm256_srai_epi16(_mm256_unpacklo_epi8(bytes, bytes), 8));
@@ -96,12 +105,13 @@ INLINE void put_words(__m256i bytes, int16_t out[32])
 }
 
 /* A mask of at most 16 * n_sources bits. */
-INLINE void put_block(uint64_t mask, const uint8_t *values, int16_t dc, const struct order *order, int n_sources,
-                      int16_t out[64])
+INLINE void put_block(uint64_t mask, const uint8_t *values, int16_t dc, const struct order *order,
+                      int n_sources, int16_t out[64])
 {
     __m256i low = _mm256_setzero_si256(), high = low;
     for (int q = 0; q < n_sources; q++) {
-        __m256i zigzag = _mm256_broadcastsi128_si256(spread_16(&values, (uint32_t)(mask >> 16 * q) & 0xffff));
+        __m256i zigzag =
+            _mm256_broadcastsi128_si256(spread_16(&values, (uint32_t)(mask >> 16 * q) & 0xffff));
         low = _mm256_or_si256(low, _mm256_shuffle_epi8(zigzag, order->from[q][0]));
         high = _mm256_or_si256(high, _mm256_shuffle_epi8(zigzag, order->from[q][1]));
     }
@@ -111,8 +121,8 @@ INLINE void put_block(uint64_t mask, const uint8_t *values, int16_t dc, const st
 }
 
 /* As tile.c's. */
-INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values, uint32_t n_blocks,
-                         uint32_t first, uint32_t last, int16_t (*out)[64])
+INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values,
+                         uint32_t n_blocks, uint32_t first, uint32_t last, int16_t (*out)[64])
 {
     struct order order;
     struct place at = {.masks = parts->masks};
@@ -137,8 +147,8 @@ INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_
 
 #include "transforms/tile_expand.h"
 
-bool mr_tile_expand_dct_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first, uint32_t last,
-                             int16_t (*out)[64])
+bool mr_tile_expand_dct_avx2(const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first,
+                             uint32_t last, int16_t (*out)[64])
 {
     return expand_tile(tile, len, n_blocks, first, last, out);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes tiles with AVX-512 (VBMI2), byte for byte those of tile.c: zigzag order is two permutes, the mask two
- * comparisons, the values one vpcompressb; nibbles and escapes follow for the whole tile, 64 at a time. Patches come in
- * the order of blocks and zigzag, a block's DC first.
+ * Makes tiles with AVX-512 (VBMI2), byte for byte those of tile.c: zigzag order is two permutes,
+ * the mask two comparisons, the values one vpcompressb; nibbles and escapes follow for the whole
+ * tile, 64 at a time. Patches come in the order of blocks and zigzag, a block's DC first.
  *
- * Invariant: what goes to the tile is stored under a mask, since the caller gives no room beyond MR_TILE_MAX_BYTES.
+ * Invariant: what goes to the tile is stored under a mask, since the caller gives no room beyond
+ * MR_TILE_MAX_BYTES.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
@@ -38,7 +39,8 @@ INLINE void add_patch(struct rest *rest, uint32_t block, uint32_t zigzag, int16_
 }
 
 /* Rare: coefficients that int8 does not hold, and the DC if it is to be one. */
-static void add_patches(struct rest *rest, const int16_t block[64], uint32_t k, bool with_dc, uint64_t wide)
+static void add_patches(struct rest *rest, const int16_t block[64], uint32_t k, bool with_dc,
+                        uint64_t wide)
 {
     if (with_dc)
         add_patch(rest, k, 0, block[0]);
@@ -49,13 +51,15 @@ static void add_patches(struct rest *rest, const int16_t block[64], uint32_t k, 
 }
 
 /* Its header, and its mask, whose length is returned; 8 bytes of the mask are written. */
-INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k, const struct order *order,
-                          uint8_t *header, uint8_t *to)
+INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k,
+                          const struct order *order, uint8_t *header, uint8_t *to)
 {
     __m512i a = _mm512_loadu_si512(block), b = _mm512_loadu_si512(block + 32);
-    __m512i low = _mm512_permutex2var_epi16(a, order->low, b), high = _mm512_permutex2var_epi16(a, order->high, b);
+    __m512i low = _mm512_permutex2var_epi16(a, order->low, b),
+            high = _mm512_permutex2var_epi16(a, order->high, b);
     const __m512i half = _mm512_set1_epi16(128), most = _mm512_set1_epi16(255);
-    uint64_t mask = _mm512_test_epi16_mask(low, low) | (uint64_t)_mm512_test_epi16_mask(high, high) << 32;
+    uint64_t mask = _mm512_test_epi16_mask(low, low) | (uint64_t)_mm512_test_epi16_mask(high, high)
+                                                           << 32;
     uint64_t wide = _mm512_cmpgt_epu16_mask(_mm512_add_epi16(low, half), most) |
                     (uint64_t)_mm512_cmpgt_epu16_mask(_mm512_add_epi16(high, half), most) << 32;
     int32_t dc = block[0];
@@ -66,8 +70,8 @@ INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k
         add_patches(rest, block, k, with_dc, wide);
         dc = with_dc ? 0 : dc;
     }
-    __m512i bytes =
-        _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(low)), _mm512_cvtepi16_epi8(high), 1);
+    __m512i bytes = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(low)),
+                                       _mm512_cvtepi16_epi8(high), 1);
     _mm512_storeu_si512(rest->values + rest->n_values, _mm512_maskz_compress_epi8(mask, bytes));
     rest->n_values += count_bits(mask);
     mask >>= 1;
@@ -79,7 +83,8 @@ INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k
 }
 
 /* Headers and masks; returns the byte behind them. */
-INLINE uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks, uint8_t *headers)
+INLINE uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks,
+                           uint8_t *headers)
 {
     const struct order order = {.low = load_words(natural_of), .high = load_words(natural_of + 32)};
     uint8_t *masks = headers + 2 * (size_t)n_blocks;
@@ -90,10 +95,14 @@ INLINE uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint3
     return masks;
 }
 
-/* Nibbles, an odd last one with a zero beside it, and the escapes behind them; returns the byte behind those. */
+/*
+ * Nibbles, an odd last one with a zero beside it, and the escapes behind them; returns the byte
+ * behind those.
+ */
 INLINE uint8_t *put_values(const struct rest *rest, uint8_t *nibbles)
 {
-    const __m512i eight = _mm512_set1_epi8(8), seven = _mm512_set1_epi8(7), most = _mm512_set1_epi8(14);
+    const __m512i eight = _mm512_set1_epi8(8), seven = _mm512_set1_epi8(7),
+                  most = _mm512_set1_epi8(14);
     const __m512i weights = _mm512_set1_epi16(1 | 16 << 8);
     uint8_t *escapes = nibbles + (rest->n_values + 1) / 2;
     for (uint32_t i = 0; i < rest->n_values; i += 64, nibbles += 32) {
@@ -107,7 +116,8 @@ INLINE uint8_t *put_values(const struct rest *rest, uint8_t *nibbles)
         __m256i pairs = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(nibble, weights));
         _mm256_mask_storeu_epi8(nibbles, (__mmask32)first_bytes((left + 1) / 2), pairs);
         uint32_t n = count_bits(escaped);
-        _mm512_mask_storeu_epi8(escapes, first_bytes(n), _mm512_maskz_compress_epi8(escaped, value));
+        _mm512_mask_storeu_epi8(escapes, first_bytes(n),
+                                _mm512_maskz_compress_epi8(escaped, value));
         escapes += n;
     }
     return escapes;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that take the pixels of a row from places in an image, as Pillow's Image.transform() does. A place is a double;
- * pixel k covers k to k + 1. Sums, products and quotients are Pillow's one by one, so none may be contracted.
+ * Loops that take the pixels of a row from places in an image, as Pillow's Image.transform() does.
+ * A place is a double; pixel k covers k to k + 1. Sums, products and quotients are Pillow's one by
+ * one, so none may be contracted.
  */
 #ifndef TRANSFORMS_SIMD_WARP_H
 #define TRANSFORMS_SIMD_WARP_H
@@ -22,8 +23,8 @@ struct mr_warp {
     uint32_t step; /* values of a pixel, 1 or 3 */
     uint32_t filter;
     /*
-     * With u = x + 0.5 and v = y + 0.5, pixel x, y of the result lies at (a[0] u + a[1] v + a[2]), (a[3] u + a[4] v +
-     * a[5]). A perspective divides both by (a[6] u + a[7] v + 1).
+     * With u = x + 0.5 and v = y + 0.5, pixel x, y of the result lies at (a[0] u + a[1] v + a[2]),
+     * (a[3] u + a[4] v + a[5]). A perspective divides both by (a[6] u + a[7] v + 1).
      */
     double a[8];
 };
@@ -36,9 +37,14 @@ struct mr_warp_line {
 
 struct mr_warp_loops {
     /* n pixels, all of which lie in the image; the nearest ones. */
-    void (*copy)(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n, uint8_t *out);
-    /* Pixels first to end - 1 of row y, all of which lie in the image; without division, not the nearest ones. */
-    void (*affine)(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end, uint8_t *out);
+    void (*copy)(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
+                 uint8_t *out);
+    /*
+     * Pixels first to end - 1 of row y, all of which lie in the image; without division, not the
+     * nearest ones.
+     */
+    void (*affine)(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end,
+                   uint8_t *out);
     /* Those pixels of row y that lie in the image, with division. The others stay. */
     void (*perspective)(const struct mr_warp *warp, uint32_t y, uint8_t *row);
 };

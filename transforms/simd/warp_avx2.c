@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of warps for AVX2: four places at a time, in the doubles of plain C. A load takes the taps of a row at
- * once; one that would end behind the image is left to plain C.
+ * The loops of warps for AVX2: four places at a time, in the doubles of plain C. A load takes the
+ * taps of a row at once; one that would end behind the image is left to plain C.
  *
- * A byte becomes a double by its place in the bits of 2^52: the difference of two such numbers is that of the bytes.
+ * A byte becomes a double by its place in the bits of 2^52: the difference of two such numbers is
+ * that of the bytes.
  */
 #include "transforms/simd/simd_avx2.h"
 #include "transforms/simd/warp.h"
@@ -26,8 +27,9 @@ static bool has_vectors(const struct mr_warp *warp, uint32_t n_taps)
 }
 
 /* Offsets of n pixels of a line, up to 7 more behind them; `last` is the largest one. */
-INLINE void find_offsets(const struct mr_warp *warp, __m256i x, __m256i y, const struct mr_warp_line *line, uint32_t n,
-                         int32_t last, int32_t *offsets)
+INLINE void find_offsets(const struct mr_warp *warp, __m256i x, __m256i y,
+                         const struct mr_warp_line *line, uint32_t n, int32_t last,
+                         int32_t *offsets)
 {
     const __m256i step_x = _mm256_set1_epi32((int32_t)(8u * (uint32_t)line->step_x));
     const __m256i step_y = _mm256_set1_epi32((int32_t)(8u * (uint32_t)line->step_y));
@@ -51,7 +53,8 @@ INLINE int32_t read_dword(const uint8_t *from)
 /* Of four dwords, three bytes each. */
 INLINE __m128i pack_pixels(__m128i dwords)
 {
-    return _mm_shuffle_epi8(dwords, _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+    return _mm_shuffle_epi8(dwords,
+                            _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
 }
 
 static void copy_strip(const uint8_t *pixels, const int32_t *offsets, uint32_t n, uint8_t *out)
@@ -69,11 +72,14 @@ static void copy_strip(const uint8_t *pixels, const int32_t *offsets, uint32_t n
 }
 
 /* The image's last pixel, whose four bytes would end behind the image. */
-static void copy_corner(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n, uint8_t *out)
+static void copy_corner(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
+                        uint8_t *out)
 {
     const int64_t right = (int64_t)warp->width - 1, bottom = (int64_t)warp->height - 1;
-    const int64_t end_x = line->x + (int64_t)(n - 1) * line->step_x, end_y = line->y + (int64_t)(n - 1) * line->step_y;
-    if ((line->x >> 16 < right && end_x >> 16 < right) || (line->y >> 16 < bottom && end_y >> 16 < bottom))
+    const int64_t end_x = line->x + (int64_t)(n - 1) * line->step_x,
+                  end_y = line->y + (int64_t)(n - 1) * line->step_y;
+    if ((line->x >> 16 < right && end_x >> 16 < right) ||
+        (line->y >> 16 < bottom && end_y >> 16 < bottom))
         return;
     for (uint32_t i = 0; i < n; i++)
         if ((line->x + (int64_t)i * line->step_x) >> 16 == right &&
@@ -81,7 +87,8 @@ static void copy_corner(const struct mr_warp *warp, const struct mr_warp_line *l
             memcpy(out + 3 * (size_t)i, warp->pixels + count_bytes(warp) - 3, 3);
 }
 
-static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n, uint8_t *out)
+static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
+                 uint8_t *out)
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     if (!has_vectors(warp, 2) || warp->stride > INT16_MAX || n < 8) {
@@ -92,11 +99,13 @@ static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, ui
     for (uint32_t i = 0; i < n; i += STRIP) {
         int32_t offsets[STRIP];
         uint32_t part = n - i < STRIP ? n - i : STRIP;
-        uint32_t x = (uint32_t)line->x + i * (uint32_t)line->step_x, y = (uint32_t)line->y + i * (uint32_t)line->step_y;
+        uint32_t x = (uint32_t)line->x + i * (uint32_t)line->step_x,
+                 y = (uint32_t)line->y + i * (uint32_t)line->step_y;
         __m256i along_x = _mm256_mullo_epi32(places, _mm256_set1_epi32(line->step_x));
         __m256i along_y = _mm256_mullo_epi32(places, _mm256_set1_epi32(line->step_y));
         find_offsets(warp, _mm256_add_epi32(_mm256_set1_epi32((int32_t)x), along_x),
-                     _mm256_add_epi32(_mm256_set1_epi32((int32_t)y), along_y), line, part, last, offsets);
+                     _mm256_add_epi32(_mm256_set1_epi32((int32_t)y), along_y), line, part, last,
+                     offsets);
         copy_strip(warp->pixels, offsets, part, out + 3 * (size_t)i);
     }
     copy_corner(warp, line, n, out);
@@ -133,7 +142,8 @@ INLINE __m256d clamp_places(__m256d v, __m256d most)
 /* 3 * x + stride * y of whole numbers. */
 INLINE __m128i find_places(const struct frame *f, __m256d x, __m256d y)
 {
-    return _mm256_cvttpd_epi32(_mm256_add_pd(_mm256_mul_pd(x, _mm256_set1_pd(3.0)), _mm256_mul_pd(y, f->stride)));
+    return _mm256_cvttpd_epi32(
+        _mm256_add_pd(_mm256_mul_pd(x, _mm256_set1_pd(3.0)), _mm256_mul_pd(y, f->stride)));
 }
 
 INLINE void store_lanes(int32_t to[LANES], __m128i v)
@@ -148,15 +158,17 @@ INLINE __m256i load_pairs(const uint8_t *pixels, const int32_t offsets[LANES])
     int64_t value[LANES];
     for (int i = 0; i < LANES; i++)
         memcpy(&value[i], pixels + offsets[i], sizeof value[i]);
-    return _mm256_blend_epi16(_mm256_setr_epi64x(value[0], value[1], value[2], value[3]), exponent, 0x88);
+    return _mm256_blend_epi16(_mm256_setr_epi64x(value[0], value[1], value[2], value[3]), exponent,
+                              0x88);
 }
 
 /* 2^52 and the byte at `place` of each qword. */
 INLINE __m256d spread_byte(__m256i qwords, const int place)
 {
     const char p = (char)place, q = (char)(place + 8), no = (char)-1;
-    const __m256i shuffle = _mm256_setr_epi8(p, no, no, no, no, no, 6, 7, q, no, no, no, no, no, 14, 15, p, no, no, no,
-                                             no, no, 6, 7, q, no, no, no, no, no, 14, 15);
+    const __m256i shuffle =
+        _mm256_setr_epi8(p, no, no, no, no, no, 6, 7, q, no, no, no, no, no, 14, 15, p, no, no, no,
+                         no, no, 6, 7, q, no, no, no, no, no, 14, 15);
     return _mm256_castsi256_pd(_mm256_shuffle_epi8(qwords, shuffle));
 }
 
@@ -201,9 +213,9 @@ INLINE bool take_bilinear(const struct frame *f, struct places at, __m128i *pixe
     if (_mm_movemask_epi8(_mm_cmpgt_epi32(lower, _mm_set1_epi32(f->len - 8))))
         return false;
     __m256i upper_pairs = load_pairs(f->pixels, above), lower_pairs = load_pairs(f->pixels, below);
-    *pixels_out =
-        join_channels(mix_square(upper_pairs, lower_pairs, 0, dx, dy), mix_square(upper_pairs, lower_pairs, 1, dx, dy),
-                      mix_square(upper_pairs, lower_pairs, 2, dx, dy));
+    *pixels_out = join_channels(mix_square(upper_pairs, lower_pairs, 0, dx, dy),
+                                mix_square(upper_pairs, lower_pairs, 1, dx, dy),
+                                mix_square(upper_pairs, lower_pairs, 2, dx, dy));
     return true;
 }
 
@@ -213,7 +225,8 @@ struct taps {
 };
 
 /* Where taps lie outside of the image, or a load would end behind it. */
-static struct taps load_border(const struct frame *f, const int32_t columns[LANES], const int32_t rows[LANES])
+static struct taps load_border(const struct frame *f, const int32_t columns[LANES],
+                               const int32_t rows[LANES])
 {
     static const int32_t places[2][LANES] = {{0, 16, 32, 48}, {6, 22, 38, 54}};
     uint8_t bytes[16 * LANES] = {0};
@@ -231,7 +244,8 @@ INLINE __m256d mix_cubic_bytes(const struct taps *taps, const int channel, __m25
     __m256d a = spread_byte(taps->left, channel), b = spread_byte(taps->left, channel + 3);
     __m256d c = spread_byte(taps->right, channel), d = spread_byte(taps->right, channel + 3);
     __m256d ab = _mm256_sub_pd(a, b), cd = _mm256_sub_pd(c, d), both = _mm256_add_pd(ab, cd);
-    __m256d sum = _mm256_sub_pd(_mm256_add_pd(ab, both), _mm256_mul_pd(t, both)); /* whole numbers: any order */
+    /* whole numbers: any order */
+    __m256d sum = _mm256_sub_pd(_mm256_add_pd(ab, both), _mm256_mul_pd(t, both));
     sum = _mm256_add_pd(_mm256_sub_pd(c, a), _mm256_mul_pd(t, sum));
     return _mm256_add_pd(to_value(b), _mm256_mul_pd(t, sum));
 }
@@ -241,7 +255,8 @@ INLINE __m256d mix_cubic(const __m256d v[4], __m256d t)
     __m256d twice = _mm256_sub_pd(v[0], v[1]);
     __m256d p3 = _mm256_sub_pd(_mm256_add_pd(_mm256_add_pd(twice, twice), v[2]), v[3]);
     __m256d p4 = _mm256_add_pd(_mm256_sub_pd(_mm256_sub_pd(v[1], v[0]), v[2]), v[3]);
-    __m256d sum = _mm256_add_pd(_mm256_sub_pd(v[2], v[0]), _mm256_mul_pd(t, _mm256_add_pd(p3, _mm256_mul_pd(t, p4))));
+    __m256d sum = _mm256_add_pd(_mm256_sub_pd(v[2], v[0]),
+                                _mm256_mul_pd(t, _mm256_add_pd(p3, _mm256_mul_pd(t, p4))));
     return _mm256_add_pd(v[1], _mm256_mul_pd(t, sum));
 }
 
@@ -255,13 +270,15 @@ INLINE __m128i mix_grid(const struct taps taps[4], const int channel, __m256d dx
 
 INLINE __m128i take_bicubic(const struct frame *f, struct places at)
 {
-    const __m256d half = _mm256_set1_pd(0.5), one = _mm256_set1_pd(1.0), three = _mm256_set1_pd(3.0);
+    const __m256d half = _mm256_set1_pd(0.5), one = _mm256_set1_pd(1.0),
+                  three = _mm256_set1_pd(3.0);
     __m256d x = _mm256_sub_pd(at.x, half), y = _mm256_sub_pd(at.y, half);
     __m256d left = _mm256_floor_pd(x), top = _mm256_floor_pd(y);
     __m256d dx = _mm256_sub_pd(x, left), dy = _mm256_sub_pd(y, top);
     __m256d first = _mm256_sub_pd(left, one), row = _mm256_sub_pd(top, one);
-    __m256d outside = _mm256_or_pd(_mm256_cmp_pd(first, _mm256_setzero_pd(), _CMP_LT_OQ),
-                                   _mm256_cmp_pd(_mm256_add_pd(first, three), f->right, _CMP_GT_OQ));
+    __m256d outside =
+        _mm256_or_pd(_mm256_cmp_pd(first, _mm256_setzero_pd(), _CMP_LT_OQ),
+                     _mm256_cmp_pd(_mm256_add_pd(first, three), f->right, _CMP_GT_OQ));
     __m128i lowest = find_places(f, first, clamp_places(_mm256_add_pd(row, three), f->bottom));
     __m128i behind = _mm_cmpgt_epi32(lowest, _mm_set1_epi32(f->len - 14));
     bool is_border = _mm256_movemask_pd(outside) || _mm_movemask_epi8(behind);
@@ -275,9 +292,11 @@ INLINE __m128i take_bicubic(const struct frame *f, struct places at)
         if (is_border)
             taps[i] = load_border(f, columns, offsets);
         else
-            taps[i] = (struct taps){load_pairs(f->pixels, offsets), load_pairs(f->pixels + 6, offsets)};
+            taps[i] =
+                (struct taps){load_pairs(f->pixels, offsets), load_pairs(f->pixels + 6, offsets)};
     }
-    return join_channels(mix_grid(taps, 0, dx, dy), mix_grid(taps, 1, dx, dy), mix_grid(taps, 2, dx, dy));
+    return join_channels(mix_grid(taps, 0, dx, dy), mix_grid(taps, 1, dx, dy),
+                         mix_grid(taps, 2, dx, dy));
 }
 
 INLINE void store_pixels(uint8_t *out, __m128i pixels)
@@ -300,8 +319,8 @@ INLINE __m256d find_columns(uint32_t x)
     return _mm256_add_pd(_mm256_set1_pd(x), _mm256_setr_pd(0.5, 1.5, 2.5, 3.5));
 }
 
-INLINE void map_affine(const struct mr_warp *warp, const bool is_cubic, uint32_t y, uint32_t first, uint32_t end,
-                       uint8_t *out)
+INLINE void map_affine(const struct mr_warp *warp, const bool is_cubic, uint32_t y, uint32_t first,
+                       uint32_t end, uint8_t *out)
 {
     const struct frame f = make_frame(warp);
     double a[6];
@@ -322,7 +341,8 @@ INLINE void map_affine(const struct mr_warp *warp, const bool is_cubic, uint32_t
     }
 }
 
-static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end, uint8_t *out)
+static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end,
+                   uint8_t *out)
 {
     if (!has_vectors(warp, 4) || end - first < LANES)
         mr_warp_loops_c.affine(warp, y, first, end, out);
@@ -364,13 +384,15 @@ static void map_perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row
         __m128i pixels;
         x = x < width - LANES ? x : width - LANES;
         __m256d u = find_columns(x);
-        __m256d sum = _mm256_add_pd(_mm256_mul_pd(_mm256_set1_pd(a[6]), u), _mm256_set1_pd(along[2]));
+        __m256d sum =
+            _mm256_add_pd(_mm256_mul_pd(_mm256_set1_pd(a[6]), u), _mm256_set1_pd(along[2]));
         __m256d divisor = _mm256_add_pd(sum, one);
         struct places at = {_mm256_div_pd(find_line(a, u, along[0]), divisor),
                             _mm256_div_pd(find_line(a + 3, u, along[1]), divisor)};
-        __m256d inside = _mm256_and_pd(
-            _mm256_and_pd(_mm256_cmp_pd(at.x, zero, _CMP_GE_OQ), _mm256_cmp_pd(at.x, columns, _CMP_LT_OQ)),
-            _mm256_and_pd(_mm256_cmp_pd(at.y, zero, _CMP_GE_OQ), _mm256_cmp_pd(at.y, rows, _CMP_LT_OQ)));
+        __m256d inside = _mm256_and_pd(_mm256_and_pd(_mm256_cmp_pd(at.x, zero, _CMP_GE_OQ),
+                                                     _mm256_cmp_pd(at.x, columns, _CMP_LT_OQ)),
+                                       _mm256_and_pd(_mm256_cmp_pd(at.y, zero, _CMP_GE_OQ),
+                                                     _mm256_cmp_pd(at.y, rows, _CMP_LT_OQ)));
         int mask = _mm256_movemask_pd(inside);
         uint8_t *to = row + 3 * (size_t)x;
         if (mask != 15)
@@ -394,4 +416,5 @@ static void perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row)
         mr_warp_loops_c.perspective(warp, y, row);
 }
 
-const struct mr_warp_loops mr_warp_loops_avx2 = {.copy = copy, .affine = affine, .perspective = perspective};
+const struct mr_warp_loops mr_warp_loops_avx2 = {
+    .copy = copy, .affine = affine, .perspective = perspective};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bilinear warps for AVX-512: as warp_avx2.c, eight places at a time. Bicubic ones and nearest pixels are bound by
- * loads and shuffles, for which AVX2's loops do as well.
+ * Bilinear warps for AVX-512: as warp_avx2.c, eight places at a time. Bicubic ones and nearest
+ * pixels are bound by loads and shuffles, for which AVX2's loops do as well.
  */
 #include "transforms/simd/simd_avx512.h"
 #include "transforms/simd/warp.h"
@@ -34,7 +34,8 @@ static size_t count_bytes(const struct mr_warp *warp)
 /* What the vectors need: three values a pixel, all lanes in a row, offsets of 31 bits. */
 static bool has_vectors(const struct mr_warp *warp)
 {
-    return warp->filter == MR_WARP_BILINEAR && warp->step == 3 && warp->width >= LANES && count_bytes(warp) < INT32_MAX;
+    return warp->filter == MR_WARP_BILINEAR && warp->step == 3 && warp->width >= LANES &&
+           count_bytes(warp) < INT32_MAX;
 }
 
 INLINE struct frame make_frame(const struct mr_warp *warp)
@@ -54,7 +55,8 @@ INLINE __m512d clamp_places(__m512d v, __m512d most)
 /* 3 * x + stride * y of whole numbers. */
 INLINE __m256i find_places(const struct frame *f, __m512d x, __m512d y)
 {
-    return _mm512_cvttpd_epi32(_mm512_add_pd(_mm512_mul_pd(x, _mm512_set1_pd(3.0)), _mm512_mul_pd(y, f->stride)));
+    return _mm512_cvttpd_epi32(
+        _mm512_add_pd(_mm512_mul_pd(x, _mm512_set1_pd(3.0)), _mm512_mul_pd(y, f->stride)));
 }
 
 /* 8 bytes each, with the upper bits of 2^52 in the last two. */
@@ -71,7 +73,8 @@ INLINE __m512i load_pairs(const uint8_t *pixels, const int32_t offsets[LANES])
 INLINE __m512d spread_byte(__m512i qwords, const int place)
 {
     const char p = (char)place, q = (char)(place + 8), no = (char)-1;
-    const __m128i shuffle = _mm_setr_epi8(p, no, no, no, no, no, 6, 7, q, no, no, no, no, no, 14, 15);
+    const __m128i shuffle =
+        _mm_setr_epi8(p, no, no, no, no, no, 6, 7, q, no, no, no, no, no, 14, 15);
     return _mm512_castsi512_pd(_mm512_shuffle_epi8(qwords, _mm512_broadcast_i32x4(shuffle)));
 }
 
@@ -92,8 +95,8 @@ INLINE __m256i mix_square(__m512i above, __m512i below, const int channel, __m51
 /* Of eight dwords, three bytes each. */
 INLINE __m256i pack_pixels(__m256i dwords)
 {
-    const __m256i three = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 26,
-                                           28, 29, 30, 0, 0, 0, 0, 0, 0, 0, 0);
+    const __m256i three = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20,
+                                           21, 22, 24, 25, 26, 28, 29, 30, 0, 0, 0, 0, 0, 0, 0, 0);
     return _mm256_permutexvar_epi8(three, dwords);
 }
 
@@ -115,7 +118,8 @@ INLINE bool take_bilinear(const struct frame *f, struct places at, __m256i *pixe
     if (_mm256_cmpgt_epi32_mask(lower, _mm256_set1_epi32(f->len - 8)))
         return false;
     __m512i upper_pairs = load_pairs(f->pixels, above), lower_pairs = load_pairs(f->pixels, below);
-    __m256i r = mix_square(upper_pairs, lower_pairs, 0, dx, dy), g = mix_square(upper_pairs, lower_pairs, 1, dx, dy);
+    __m256i r = mix_square(upper_pairs, lower_pairs, 0, dx, dy),
+            g = mix_square(upper_pairs, lower_pairs, 1, dx, dy);
     __m256i b = mix_square(upper_pairs, lower_pairs, 2, dx, dy);
     b = _mm256_or_si256(r, _mm256_or_si256(_mm256_slli_epi32(g, 8), _mm256_slli_epi32(b, 16)));
     *pixels_out = pack_pixels(b);
@@ -141,7 +145,8 @@ INLINE __m512d find_columns(uint32_t x)
     return _mm512_add_pd(_mm512_set1_pd(x), _mm512_setr_pd(0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5));
 }
 
-static void map_affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end, uint8_t *out)
+static void map_affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end,
+                       uint8_t *out)
 {
     const struct frame f = make_frame(warp);
     double a[6];
@@ -160,7 +165,8 @@ static void map_affine(const struct mr_warp *warp, uint32_t y, uint32_t first, u
     }
 }
 
-static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end, uint8_t *out)
+static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end,
+                   uint8_t *out)
 {
     if (has_vectors(warp) && end - first >= LANES)
         map_affine(warp, y, first, end, out);
@@ -183,7 +189,8 @@ static void map_perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row
 {
     const struct frame f = make_frame(warp);
     const uint32_t width = warp->width;
-    const __m512d zero = _mm512_setzero_pd(), columns = _mm512_set1_pd(width), rows = _mm512_set1_pd(warp->height);
+    const __m512d zero = _mm512_setzero_pd(), columns = _mm512_set1_pd(width),
+                  rows = _mm512_set1_pd(warp->height);
     double a[8];
     memcpy(a, warp->a, sizeof a);
     const double v = y + 0.5, along[3] = {a[1] * v, a[4] * v, a[7] * v};
@@ -191,12 +198,15 @@ static void map_perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row
         __m256i pixels;
         x = x < width - LANES ? x : width - LANES;
         __m512d u = find_columns(x);
-        __m512d sum = _mm512_add_pd(_mm512_mul_pd(_mm512_set1_pd(a[6]), u), _mm512_set1_pd(along[2]));
+        __m512d sum =
+            _mm512_add_pd(_mm512_mul_pd(_mm512_set1_pd(a[6]), u), _mm512_set1_pd(along[2]));
         __m512d divisor = _mm512_add_pd(sum, _mm512_set1_pd(1.0));
         struct places at = {_mm512_div_pd(find_line(a, u, along[0]), divisor),
                             _mm512_div_pd(find_line(a + 3, u, along[1]), divisor)};
-        uint32_t mask = _mm512_cmp_pd_mask(at.x, zero, _CMP_GE_OQ) & _mm512_cmp_pd_mask(at.x, columns, _CMP_LT_OQ) &
-                        _mm512_cmp_pd_mask(at.y, zero, _CMP_GE_OQ) & _mm512_cmp_pd_mask(at.y, rows, _CMP_LT_OQ);
+        uint32_t mask = _mm512_cmp_pd_mask(at.x, zero, _CMP_GE_OQ) &
+                        _mm512_cmp_pd_mask(at.x, columns, _CMP_LT_OQ) &
+                        _mm512_cmp_pd_mask(at.y, zero, _CMP_GE_OQ) &
+                        _mm512_cmp_pd_mask(at.y, rows, _CMP_LT_OQ);
         uint8_t *to = row + 3 * (size_t)x;
         if (mask == 255 && take_bilinear(&f, at, &pixels))
             store_pixels(to, pixels);
@@ -214,9 +224,11 @@ static void perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row)
 }
 
 /* Nearest pixels of a line are AVX2's. */
-static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n, uint8_t *out)
+static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
+                 uint8_t *out)
 {
     mr_warp_loops_avx2.copy(warp, line, n, out);
 }
 
-const struct mr_warp_loops mr_warp_loops_avx512 = {.copy = copy, .affine = affine, .perspective = perspective};
+const struct mr_warp_loops mr_warp_loops_avx512 = {
+    .copy = copy, .affine = affine, .perspective = perspective};

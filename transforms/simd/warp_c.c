@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of warps in plain C, which are the reference for the other sets. Beyond the image its border continues.
- * Values of pixels are cut to integers, not rounded.
+ * The loops of warps in plain C, which are the reference for the other sets. Beyond the image its
+ * border continues. Values of pixels are cut to integers, not rounded.
  */
 #include "transforms/simd/warp.h"
 
@@ -13,7 +13,8 @@ static int64_t clamp(int64_t i, uint32_t n)
 /* Where a tap of a pixel is. */
 static const uint8_t *find_pixel(const struct mr_warp *warp, int64_t x, int64_t y)
 {
-    return warp->pixels + (size_t)clamp(y, warp->height) * warp->stride + (size_t)clamp(x, warp->width) * warp->step;
+    return warp->pixels + (size_t)clamp(y, warp->height) * warp->stride +
+           (size_t)clamp(x, warp->width) * warp->step;
 }
 
 static double mix_linear(int a, int b, double t)
@@ -28,7 +29,8 @@ static void take_bilinear(const struct mr_warp *warp, double x, double y, uint8_
     for (int i = 0; i < 4; i++)
         taps[i] = find_pixel(warp, (int64_t)left + i % 2, (int64_t)top + i / 2);
     for (uint32_t c = 0; c < warp->step; c++) {
-        double above = mix_linear(taps[0][c], taps[1][c], dx), below = mix_linear(taps[2][c], taps[3][c], dx);
+        double above = mix_linear(taps[0][c], taps[1][c], dx),
+               below = mix_linear(taps[2][c], taps[3][c], dx);
         out[c] = (uint8_t)(above + (below - above) * dy);
     }
 }
@@ -71,14 +73,18 @@ void mr_warp_take(const struct mr_warp *warp, double x, double y, uint8_t *out)
         copy_pixel(warp->step, find_pixel(warp, (int64_t)x, (int64_t)y), out);
 }
 
-static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n, uint8_t *out)
+static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
+                 uint8_t *out)
 {
     int64_t x = line->x, y = line->y;
     for (uint32_t i = 0; i < n; i++, x += line->step_x, y += line->step_y, out += warp->step)
-        copy_pixel(warp->step, warp->pixels + (size_t)(y >> 16) * warp->stride + (size_t)(x >> 16) * warp->step, out);
+        copy_pixel(warp->step,
+                   warp->pixels + (size_t)(y >> 16) * warp->stride + (size_t)(x >> 16) * warp->step,
+                   out);
 }
 
-static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end, uint8_t *out)
+static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end,
+                   uint8_t *out)
 {
     for (uint32_t x = first; x < end; x++, out += warp->step)
         mr_warp_take(warp, mr_warp_place(warp->a, x, y), mr_warp_place(warp->a + 3, x, y), out);
@@ -88,10 +94,12 @@ static void perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row)
 {
     for (uint32_t x = 0; x < warp->width; x++, row += warp->step) {
         double divisor = warp->a[6] * (x + 0.5) + warp->a[7] * (y + 0.5) + 1;
-        double in_x = mr_warp_place(warp->a, x, y) / divisor, in_y = mr_warp_place(warp->a + 3, x, y) / divisor;
+        double in_x = mr_warp_place(warp->a, x, y) / divisor,
+               in_y = mr_warp_place(warp->a + 3, x, y) / divisor;
         if (mr_warp_is_inside(warp, in_x, in_y))
             mr_warp_take(warp, in_x, in_y, row);
     }
 }
 
-const struct mr_warp_loops mr_warp_loops_c = {.copy = copy, .affine = affine, .perspective = perspective};
+const struct mr_warp_loops mr_warp_loops_c = {
+    .copy = copy, .affine = affine, .perspective = perspective};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of both passes for AVX2. A weight of 22 bits is hi = w >> 11 and lo = w & 2047, so that products of u8 and 16
- * bits sum up by vpmaddwd, two taps at a time: sum = (hi sum << 11) + lo sum. Below 0 it is hi that has the sign.
+ * Weights of both passes for AVX2. A weight of 22 bits is hi = w >> 11 and lo = w & 2047, so that
+ * products of u8 and 16 bits sum up by vpmaddwd, two taps at a time: sum = (hi sum << 11) + lo sum.
+ * Below 0 it is hi that has the sign.
  *
  * Invariant: no sum reaches 2^31 or -2^31; 512 taps (MR_AXIS_MAX_TAPS) do not.
  */
@@ -19,7 +20,8 @@ INLINE __m256i pair_hi(__m256i w0, __m256i w1)
 INLINE __m256i pair_lo(__m256i w0, __m256i w1)
 {
     const __m256i low = _mm256_set1_epi32(2047);
-    return _mm256_or_si256(_mm256_and_si256(w0, low), _mm256_slli_epi32(_mm256_and_si256(w1, low), 16));
+    return _mm256_or_si256(_mm256_and_si256(w0, low),
+                           _mm256_slli_epi32(_mm256_and_si256(w1, low), 16));
 }
 
 #endif

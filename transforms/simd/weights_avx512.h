@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of both passes for AVX-512 with VBMI, VBMI2 and VNNI. A weight of 22 bits is three signed digits of 8 bits, w
- * = (d2 << 16) + (d1 << 8) + d0, so that products sum up by vpdpbusd. With one or two taps it is two words instead, hi
- * = w >> 11 and lo = w & 2047.
+ * Weights of both passes for AVX-512 with VBMI, VBMI2 and VNNI. A weight of 22 bits is three signed
+ * digits of 8 bits, w = (d2 << 16) + (d1 << 8) + d0, so that products sum up by vpdpbusd. With one
+ * or two taps it is two words instead, hi = w >> 11 and lo = w & 2047.
  *
  * Weights below 0 have no words, since the lower one would need a sign too.
  *
- * Invariant: for the rounding, sums begin with what becomes 2^21: 32 (or 1024 for words) before the shifts.
+ * Invariant: for the rounding, sums begin with what becomes 2^21: 32 (or 1024 for words) before the
+ * shifts.
  */
 #ifndef TRANSFORMS_SIMD_WEIGHTS_AVX512_H
 #define TRANSFORMS_SIMD_WEIGHTS_AVX512_H
@@ -22,14 +23,21 @@ INLINE __m512i to_digits(__m512i weight)
     return _mm512_xor_si512(_mm512_add_epi32(weight, carry), carry);
 }
 
-/* Four taps of sixteen outputs, from weights of one tap each: digits d2, d1, d0, in dwords of four taps. */
+/*
+ * Four taps of sixteen outputs, from weights of one tap each: digits d2, d1, d0, in dwords of four
+ * taps.
+ */
 INLINE void make_digits(const int32_t *weight, size_t pitch, __m512i digit[3])
 {
     const __m512i by_digit = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
-    __m512i w0 = to_digits(_mm512_loadu_si512(weight)), w1 = to_digits(_mm512_loadu_si512(weight + pitch));
+    __m512i w0 = to_digits(_mm512_loadu_si512(weight)),
+            w1 = to_digits(_mm512_loadu_si512(weight + pitch));
     __m512i w2 = to_digits(_mm512_loadu_si512(weight + 2 * pitch));
     __m512i w3 = to_digits(_mm512_loadu_si512(weight + 3 * pitch));
-    /* Each quarter of a vector holds four outputs: a transposition of 4 x 4 dwords, of bytes in it, and back. */
+    /*
+     * Each quarter of a vector holds four outputs: a transposition of 4 x 4 dwords, of bytes in it,
+     * and back.
+     */
     __m512i a = _mm512_unpacklo_epi32(w0, w1), b = _mm512_unpackhi_epi32(w0, w1);
     __m512i c = _mm512_unpacklo_epi32(w2, w3), d = _mm512_unpackhi_epi32(w2, w3);
     __m512i out0 = _mm512_shuffle_epi8(_mm512_unpacklo_epi64(a, c), by_digit);
@@ -56,8 +64,8 @@ INLINE __m512i join_rows(__m512i a, __m512i b, __m512i c, __m512i d)
 }
 
 /*
- * The same where they may lie outside of 0 to 255, clipped. Each quarter of the result has four bytes of a, then four
- * of b, c and d.
+ * The same where they may lie outside of 0 to 255, clipped. Each quarter of the result has four
+ * bytes of a, then four of b, c and d.
  */
 INLINE __m512i clip_sums(__m512i a, __m512i b, __m512i c, __m512i d)
 {

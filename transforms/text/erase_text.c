@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_erasing(p,scale,ratio,value,count): by position or by name; the words of value may stand alone. */
+/*
+ * random_erasing(p,scale,ratio,value,count): by position or by name; the words of value may stand
+ * alone.
+ */
 #include "transforms/text/erase_text.h"
 
 #include "base/words.h"
@@ -15,8 +18,8 @@ static struct mr_text_arg *take_arg(struct mr_text_item *item, const char *name)
     return arg ? arg : mr_text_parser_take_arg(item, "");
 }
 
-static mr_status take_numbers(struct mr_text_parser *p, struct mr_text_item *item, const char *name, uint32_t n,
-                              double *values, const char *words)
+static mr_status take_numbers(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
+                              uint32_t n, double *values, const char *words)
 {
     const struct mr_text_arg *arg = take_arg(item, name);
     if (!arg)
@@ -55,13 +58,14 @@ static mr_status take_value(struct mr_text_parser *p, struct mr_text_item *item,
     return MR_OK;
 }
 
-static mr_status check_numbers(struct mr_text_parser *p, const struct mr_text_item *item, const struct mr_op *op,
-                               double count)
+static mr_status check_numbers(struct mr_text_parser *p, const struct mr_text_item *item,
+                               const struct mr_op *op, double count)
 {
     if (!(op->p >= 0 && op->p <= 1))
         return mr_text_parser_fail_at(p, item->place, "p: a probability from 0 to 1 is expected");
     if (!(op->scale[0] >= 0 && op->scale[0] <= op->scale[1] && op->scale[1] <= 1))
-        return mr_text_parser_fail_at(p, item->place, "scale: two parts of the area, 0 <= lo <= hi <= 1, are expected");
+        return mr_text_parser_fail_at(
+            p, item->place, "scale: two parts of the area, 0 <= lo <= hi <= 1, are expected");
     if (!(op->ratio[0] >= 1e-6 && op->ratio[0] <= op->ratio[1] && op->ratio[1] <= 1e6))
         return mr_text_parser_fail_at(p, item->place, "ratio: 1e-6 <= lo <= hi <= 1e6 is expected");
     if (!(count >= 1 && count <= MR_ERASE_MAX_BOXES) || count != floor(count))
@@ -71,8 +75,11 @@ static mr_status check_numbers(struct mr_text_parser *p, const struct mr_text_it
 
 mr_status mr_erase_text_add(struct mr_text_parser *p, struct mr_text_item *item)
 {
-    struct mr_op op = {
-        .kind = MR_OP_RANDOM_ERASING, .p = 0.5, .scale = {0.02, 0.33}, .ratio = {0.3, 3.3}, .n_channels = 1};
+    struct mr_op op = {.kind = MR_OP_RANDOM_ERASING,
+                       .p = 0.5,
+                       .scale = {0.02, 0.33},
+                       .ratio = {0.3, 3.3},
+                       .n_channels = 1};
     double count = 1;
     mr_status status = take_numbers(p, item, "p", 1, &op.p, "a probability is expected");
     if (status == MR_OK)
@@ -101,7 +108,8 @@ void mr_erase_text_put(struct mr_text_writer *w, const struct mr_op *op)
         mr_text_writer_put(w, ":");
         mr_text_writer_put_double(w, pairs[i][1]);
     }
-    mr_text_writer_put(w, ",value=%s", op->erase_mode != MR_ERASE_CONSTANT ? modes[op->erase_mode] : "");
+    mr_text_writer_put(w, ",value=%s",
+                       op->erase_mode != MR_ERASE_CONSTANT ? modes[op->erase_mode] : "");
     for (uint32_t c = 0; op->erase_mode == MR_ERASE_CONSTANT && c < op->n_channels; c++) {
         mr_text_writer_put(w, "%s", c ? ":" : "");
         mr_text_writer_put_double(w, op->mean[c]);

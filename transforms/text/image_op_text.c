@@ -24,8 +24,8 @@ static mr_status refuse_value(struct mr_text_parser *p, const struct mr_text_arg
     if (param->kind == MR_PARAM_CHANNELS)
         snprintf(words, sizeof words, "%s: 1 or 3 is expected", param->name);
     else
-        snprintf(words, sizeof words, "%s: %s from %g to %g is expected", param->name, kinds[param->kind], param->lo,
-                 param->hi);
+        snprintf(words, sizeof words, "%s: %s from %g to %g is expected", param->name,
+                 kinds[param->kind], param->lo, param->hi);
     return mr_text_parser_fail_at(p, arg->place, words);
 }
 
@@ -83,8 +83,9 @@ static bool is_count(const struct mr_image_param *param, uint32_t n)
     return n == width || (n == 1 && param->kind != MR_PARAM_PAIR);
 }
 
-static mr_status take_word(struct mr_text_parser *p, struct mr_text_arg *arg, const struct mr_image_param *param,
-                           struct mr_text_item *item, double *place_out)
+static mr_status take_word(struct mr_text_parser *p, struct mr_text_arg *arg,
+                           const struct mr_image_param *param, struct mr_text_item *item,
+                           double *place_out)
 {
     char refusal[60];
     uint32_t n = 0, place = UINT32_MAX;
@@ -111,8 +112,8 @@ static struct mr_text_arg *take_named(struct mr_text_item *item, const struct mr
     return arg || !param->short_name ? arg : mr_text_parser_take_arg(item, param->short_name);
 }
 
-static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_image_param *param,
-                            double *values_out)
+static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
+                            const struct mr_image_param *param, double *values_out)
 {
     struct mr_text_arg *arg = take_named(item, param);
     if (param->kind == MR_PARAM_WORD) {
@@ -146,12 +147,16 @@ static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_it
 {
     char known[300];
     int used = snprintf(known, sizeof known, "; %s has", item->name);
-    for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && used > 0 && (size_t)used < sizeof known; i++)
-        used += snprintf(known + used, sizeof known - (size_t)used, "%s %s", i ? "," : "", params[i].name);
+    for (uint32_t i = 0;
+         i < MR_IMAGE_OP_MAX_PARAMS && params[i].name && used > 0 && (size_t)used < sizeof known;
+         i++)
+        used += snprintf(known + used, sizeof known - (size_t)used, "%s %s", i ? "," : "",
+                         params[i].name);
     return mr_text_parser_refuse_unused(p, item, known);
 }
 
-mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which, double *args_out)
+mr_status mr_image_op_text_read(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which,
+                                double *args_out)
 {
     const struct mr_image_op *op = &mr_image_ops[which];
     const struct mr_image_param *params = op->params;

@@ -8,18 +8,23 @@
 
 #include "base/words.h"
 
-/* Below this, the logarithms from which lambda is made would overflow in the end. It is 0 or 1 there in any case. */
+/*
+ * Below this, the logarithms from which lambda is made would overflow in the end. It is 0 or 1
+ * there in any case.
+ */
 #define LEAST_ALPHA 1e-6
 #define MOST_ALPHA 1000.0
 
-enum what { SHARE, ALPHA, ALPHA_OR_0 }; /* a probability or a share; an alpha; the same, or that way of mixing is off */
+/* a probability or a share; an alpha; the same, or that way of mixing is off */
+enum what { SHARE, ALPHA, ALPHA_OR_0 };
 
-static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name, enum what what,
-                             double *value)
+static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
+                             enum what what, double *value)
 {
     static const char *const refusals[] = {[SHARE] = "a number from 0 to 1 is expected",
                                            [ALPHA] = "an alpha from 1e-6 to 1000 is expected",
-                                           [ALPHA_OR_0] = "an alpha of 0, or from 1e-6 to 1000, is expected"};
+                                           [ALPHA_OR_0] =
+                                               "an alpha of 0, or from 1e-6 to 1000, is expected"};
     const double least = what == ALPHA ? LEAST_ALPHA : 0.0, most = what == SHARE ? 1.0 : MOST_ALPHA;
     const struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
     if (!arg)
@@ -51,7 +56,8 @@ static mr_status take_timm(struct mr_text_parser *p, struct mr_text_item *item, 
     if (status == MR_OK)
         status = take_number(p, item, "cutmix", ALPHA_OR_0, &op->alpha[1]);
     if (status == MR_OK && op->alpha[0] + op->alpha[1] == 0)
-        status = mr_text_parser_fail_at(p, item->place, "mixup and cutmix are both 0; one alpha must be above 0");
+        status = mr_text_parser_fail_at(p, item->place,
+                                        "mixup and cutmix are both 0; one alpha must be above 0");
     if (status == MR_OK)
         status = take_number(p, item, "prob", SHARE, &op->mix_prob);
     if (status == MR_OK)
@@ -86,10 +92,12 @@ static uint32_t find_kind(const char *name)
 
 mr_status mr_mix_text_add(struct mr_text_parser *p, struct mr_text_item *item)
 {
-    struct mr_op op = {.kind = find_kind(item->name), .alpha = {0, 0}, .mix_prob = 1, .switch_prob = 0.5};
-    mr_status status = op.kind == MR_OP_TIMM_MIXUP        ? take_timm(p, item, &op)
-                       : op.kind == MR_OP_MIXUP_OR_CUTMIX ? take_both(p, item, &op)
-                                                          : take_one(p, item, &op.alpha[op.kind == MR_OP_CUTMIX]);
+    struct mr_op op = {
+        .kind = find_kind(item->name), .alpha = {0, 0}, .mix_prob = 1, .switch_prob = 0.5};
+    mr_status status = op.kind == MR_OP_TIMM_MIXUP ? take_timm(p, item, &op)
+                       : op.kind == MR_OP_MIXUP_OR_CUTMIX
+                           ? take_both(p, item, &op)
+                           : take_one(p, item, &op.alpha[op.kind == MR_OP_CUTMIX]);
     if (status != MR_OK)
         return status;
     return mr_transform_append_op(p->transform, &op, p->error);

@@ -23,8 +23,8 @@ mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, co
     size_t at = (size_t)(place - p->text);
     const char *shown = at < MAX_SHOWN ? p->text : place - MAX_SHOWN / 2;
     return mr_error_set(p->error, MR_ERR_INVALID, "transform \"%s%.*s%s\", character %zu: %s",
-                        shown > p->text ? "..." : "", MAX_SHOWN, shown, strlen(shown) > MAX_SHOWN ? "..." : "", at + 1,
-                        words);
+                        shown > p->text ? "..." : "", MAX_SHOWN, shown,
+                        strlen(shown) > MAX_SHOWN ? "..." : "", at + 1, words);
 }
 
 void mr_text_parser_skip_blanks(struct mr_text_parser *p)
@@ -54,7 +54,8 @@ mr_status mr_text_parser_read_name(struct mr_text_parser *p, char name_out[MR_TE
     while (mr_text_parser_is_name(p->at[len]) || (len > 0 && isdigit((unsigned char)p->at[len])))
         len++;
     if (len == 0 || len >= MR_TEXT_MAX_NAME)
-        return mr_text_parser_fail_at(p, p->at, len ? "the name is too long" : "a name is expected");
+        return mr_text_parser_fail_at(p, p->at,
+                                      len ? "the name is too long" : "a name is expected");
     memcpy(name_out, p->at, len);
     name_out[len] = '\0';
     p->at += len;
@@ -124,7 +125,8 @@ mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item 
     mr_status status = mr_text_parser_read_name(p, arg->name);
     if (status != MR_OK || !mr_text_parser_take(p, '='))
         return status;
-    return mr_text_parser_is_name(*p->at) ? mr_text_parser_read_name(p, arg->word) : read_content(p, arg);
+    return mr_text_parser_is_name(*p->at) ? mr_text_parser_read_name(p, arg->word)
+                                          : read_content(p, arg);
 }
 
 mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item *item)
@@ -141,7 +143,8 @@ mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item
         if (status != MR_OK)
             return status;
     } while (mr_text_parser_take(p, ','));
-    return mr_text_parser_take(p, ')') ? MR_OK : mr_text_parser_fail_at(p, p->at, "',' or ')' is expected");
+    return mr_text_parser_take(p, ')') ? MR_OK
+                                       : mr_text_parser_fail_at(p, p->at, "',' or ')' is expected");
 }
 
 struct mr_text_arg *mr_text_parser_take_arg(struct mr_text_item *item, const char *name)
@@ -155,24 +158,26 @@ struct mr_text_arg *mr_text_parser_take_arg(struct mr_text_item *item, const cha
     return NULL;
 }
 
-mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
-                                   bool *flag_out)
+mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item,
+                                   const char *name, bool *flag_out)
 {
     struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
     *flag_out = arg != NULL;
-    return arg && (arg->n_values || *arg->word) ? mr_text_parser_fail_at(p, arg->place, "this word takes no value")
-                                                : MR_OK;
+    return arg && (arg->n_values || *arg->word)
+               ? mr_text_parser_fail_at(p, arg->place, "this word takes no value")
+               : MR_OK;
 }
 
-mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
-                                     const char *const *names, size_t n)
+mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start,
+                                     const char *word, const char *const *names, size_t n)
 {
     enum { LAST = sizeof ", ...", FEW = 10 };
     char words[700];
     const char *nearest = mr_nearest_name(word, names, n);
     size_t used = (size_t)snprintf(words, sizeof words, "%s", start);
     if (nearest)
-        used += (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
+        used +=
+            (size_t)snprintf(words + used, sizeof words - used, " (did you mean '%s'?)", nearest);
     if (nearest && n > FEW)
         n = 0;
     for (size_t i = 0; i < n; i++) {
@@ -180,13 +185,15 @@ mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place
             snprintf(words + used, sizeof words - used, ", ...");
             break;
         }
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i > 0 ? ", " : "; there are ", names[i]);
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s",
+                                 i > 0 ? ", " : "; there are ", names[i]);
     }
     return mr_text_parser_fail_at(p, place, words);
 }
 
-mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_text_arg *arg,
-                                     const char *const *words, uint32_t n, const char *refusal, uint32_t *place_out)
+mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_item *item,
+                                     const struct mr_text_arg *arg, const char *const *words,
+                                     uint32_t n, const char *refusal, uint32_t *place_out)
 {
     for (uint32_t i = 0; i < n; i++) {
         bool found = arg && mr_word_is(arg->word, words[i]);
@@ -199,7 +206,8 @@ mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_it
     return arg ? mr_text_parser_refuse_word(p, arg->place, refusal, arg->word, words, n) : MR_OK;
 }
 
-mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item, const char *known)
+mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item,
+                                       const char *known)
 {
     char words[400], name[MR_TEXT_MAX_NAME + 2] = "this argument";
     uint32_t k = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the text of a transform piece by piece: names, numbers, arguments. What they mean is transform_text.c's. */
+/*
+ * Reads the text of a transform piece by piece: names, numbers, arguments. What they mean is
+ * transform_text.c's.
+ */
 #ifndef TRANSFORMS_TEXT_TEXT_PARSER_H
 #define TRANSFORMS_TEXT_TEXT_PARSER_H
 
@@ -7,7 +10,10 @@
 
 enum { MR_TEXT_MAX_NAME = 24, MR_TEXT_MAX_VALUES = 4, MR_TEXT_MAX_ARGS = MR_IMAGE_OP_MAX_PARAMS };
 
-/* One argument: `name=1:2`, `name=word`, `name="string"`, `1:2` or `"string"` (no name), or `name` (no values). */
+/*
+ * One argument: `name=1:2`, `name=word`, `name="string"`, `1:2` or `"string"` (no name), or `name`
+ * (no values).
+ */
 struct mr_text_arg {
     char name[MR_TEXT_MAX_NAME];
     char word[MR_TEXT_MAX_NAME]; /* "" where values stand in its place */
@@ -32,11 +38,15 @@ struct mr_text_parser {
     mr_transform *transform;
     mr_error *error;
     const char *inside;           /* the structure's name; NULL outside of structures */
-    struct mr_text_parser *outer; /* whose item this text stands for; NULL of the caller's own text */
+    struct mr_text_parser *outer; /* whose item this text stands for; NULL of the caller's own
+                                     text */
     const struct mr_text_item *outer_item;
 };
 
-/* MR_ERR_INVALID: the words behind the text and the number of the character at place; always the caller's own text. */
+/*
+ * MR_ERR_INVALID: the words behind the text and the number of the character at place; always the
+ * caller's own text.
+ */
 mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words);
 
 void mr_text_parser_skip_blanks(struct mr_text_parser *p);
@@ -50,21 +60,29 @@ mr_status mr_text_parser_read_arg(struct mr_text_parser *p, struct mr_text_item 
 /* What stands behind an item's name, up to the ')'. */
 mr_status mr_text_parser_read_args(struct mr_text_parser *p, struct mr_text_item *item);
 
-/* The argument of that name ("" for the one without a name), marked as used; NULL where there is none. */
+/*
+ * The argument of that name ("" for the one without a name), marked as used; NULL where there is
+ * none.
+ */
 struct mr_text_arg *mr_text_parser_take_arg(struct mr_text_item *item, const char *name);
 /* True where the word stands alone among the arguments. */
-mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
-                                   bool *flag_out);
-/* MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them; of many names only the nearest. */
-mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start, const char *word,
-                                     const char *const *names, size_t n);
+mr_status mr_text_parser_take_flag(struct mr_text_parser *p, struct mr_text_item *item,
+                                   const char *name, bool *flag_out);
 /*
- * One of n words, as `interp=bicubic` (arg) or alone (arg is NULL). *place_out is its place, and stays where there is
- * none. refusal: what an error says ahead of the words that there are.
+ * MR_ERR_INVALID with a hint: `start`, the nearest of n names, and all of them; of many names only
+ * the nearest.
  */
-mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_item *item, const struct mr_text_arg *arg,
-                                     const char *const *words, uint32_t n, const char *refusal, uint32_t *place_out);
+mr_status mr_text_parser_refuse_word(struct mr_text_parser *p, const char *place, const char *start,
+                                     const char *word, const char *const *names, size_t n);
+/*
+ * One of n words, as `interp=bicubic` (arg) or alone (arg is NULL). *place_out is its place, and
+ * stays where there is none. refusal: what an error says ahead of the words that there are.
+ */
+mr_status mr_text_parser_take_choice(struct mr_text_parser *p, struct mr_text_item *item,
+                                     const struct mr_text_arg *arg, const char *const *words,
+                                     uint32_t n, const char *refusal, uint32_t *place_out);
 /* MR_ERR_INVALID where an argument has not been taken. known: "", or what the words end with. */
-mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item, const char *known);
+mr_status mr_text_parser_refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item,
+                                       const char *known);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sections joined by '-', as timm splits them: a name, and from its first digit on a value. timm drops sections that it
- * cannot split; here they are refused.
+ * Sections joined by '-', as timm splits them: a name, and from its first digit on a value. timm
+ * drops sections that it cannot split; here they are refused.
  */
 #include "transforms/text/timm_text.h"
 
@@ -48,12 +48,13 @@ static bool is_word(const char *text, size_t len, const char *word)
 
 static mr_status refuse_policy(struct mr_text_parser *p, const char *place)
 {
-    return mr_text_parser_fail_at(p, place,
-                                  "policy: there are rand-..., original, originalr, v0, v0r and 3a, each in quotes");
+    return mr_text_parser_fail_at(
+        p, place,
+        "policy: there are rand-..., original, originalr, v0, v0r and 3a, each in quotes");
 }
 
-static mr_status read_value(struct mr_text_parser *p, const char *text, size_t len, const struct section *section,
-                            double *value_out)
+static mr_status read_value(struct mr_text_parser *p, const char *text, size_t len,
+                            const struct section *section, double *value_out)
 {
     char digits[32], words[100], *end = digits;
     if (len < sizeof digits && strspn(text, "0123456789.") >= len) {
@@ -81,7 +82,8 @@ static mr_status read_set(struct mr_text_parser *p, const char *text, size_t len
     return mr_text_parser_fail_at(p, text, "policy: behind t stands weights, 3a or 3aw");
 }
 
-static mr_status read_section(struct mr_text_parser *p, const char *text, size_t len, double *values)
+static mr_status read_section(struct mr_text_parser *p, const char *text, size_t len,
+                              double *values)
 {
     bool is_rand = values[MR_TIMM_FAMILY] == MR_TIMM_RAND;
     size_t len_key = 0;
@@ -102,10 +104,11 @@ static mr_status read_section(struct mr_text_parser *p, const char *text, size_t
         values[section->place] = value;
         return status;
     }
-    return mr_text_parser_fail_at(p, text,
-                                  is_rand ? "policy: a section of rand is m9, n2, p0.5, mstd0.5, mmax10, inc1 or "
-                                            "tweights, with its own number"
-                                          : "policy: behind the name stands mstd0.5, with its own number");
+    return mr_text_parser_fail_at(
+        p, text,
+        is_rand ? "policy: a section of rand is m9, n2, p0.5, mstd0.5, mmax10, inc1 or "
+                  "tweights, with its own number"
+                : "policy: behind the name stands mstd0.5, with its own number");
 }
 
 static void set_usual(double *values, uint32_t family)
@@ -152,7 +155,8 @@ void mr_timm_text_put(struct mr_text_writer *w, const double values[MR_TIMM_N_VA
     for (uint32_t i = 0; i < (is_rand ? N_SECTIONS : 1u); i++) {
         const struct section *section = &sections[i];
         double value = values[section->place];
-        if (value == section->usual || section->place == MR_TIMM_MAGNITUDE || section->place == MR_TIMM_SET)
+        if (value == section->usual || section->place == MR_TIMM_MAGNITUDE ||
+            section->place == MR_TIMM_SET)
             continue;
         mr_text_writer_put(w, "-%s", section->key);
         mr_text_writer_put_double(w, value);

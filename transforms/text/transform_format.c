@@ -11,7 +11,8 @@
 
 #include <math.h>
 
-static void put_doubles(struct mr_text_writer *w, const char *before, const double *values, uint32_t n)
+static void put_doubles(struct mr_text_writer *w, const char *before, const double *values,
+                        uint32_t n)
 {
     mr_text_writer_put(w, "%s", before);
     for (uint32_t i = 0; i < n; i++) {
@@ -45,7 +46,10 @@ static void put_interpolation(struct mr_text_writer *w, const struct mr_op *op)
         mr_text_writer_put(w, ",interp=%s", mr_transform_interpolations[op->interpolation]);
 }
 
-/* Values of a parameter that the text needs: none where it is not given, one where that stands for all. */
+/*
+ * Values of a parameter that the text needs: none where it is not given, one where that stands for
+ * all.
+ */
 static uint32_t count_values(const struct mr_image_param *param, const double *args)
 {
     if (isnan(args[0]))
@@ -64,9 +68,11 @@ static void put_image_arguments(struct mr_text_writer *w, const struct mr_op *op
     const double *args = op->args;
     for (uint32_t i = 0; i < MR_IMAGE_OP_MAX_PARAMS && params[i].name; i++) {
         uint32_t n = count_values(&params[i], args);
-        bool is_named = params[i].kind == MR_PARAM_WORD || params[i].kind == MR_PARAM_COLOR || params[i].optional;
+        bool is_named = params[i].kind == MR_PARAM_WORD || params[i].kind == MR_PARAM_COLOR ||
+                        params[i].optional;
         if (n > 0)
-            mr_text_writer_put(w, "%s%s%s", i ? "," : "", is_named ? params[i].name : "", is_named ? "=" : "");
+            mr_text_writer_put(w, "%s%s%s", i ? "," : "", is_named ? params[i].name : "",
+                               is_named ? "=" : "");
         if (params[i].kind == MR_PARAM_WORD)
             mr_text_writer_put(w, "%s", params[i].words[(size_t)args[0]]);
         else if (params[i].kind == MR_PARAM_POLICY)
@@ -77,7 +83,8 @@ static void put_image_arguments(struct mr_text_writer *w, const struct mr_op *op
     }
 }
 
-static const char *const exact_words[] = {[MR_EXACT_NONE] = "", [MR_EXACT_V1] = ",exact", [MR_EXACT_V2] = ",exact_v2"};
+static const char *const exact_words[] = {
+    [MR_EXACT_NONE] = "", [MR_EXACT_V1] = ",exact", [MR_EXACT_V2] = ",exact_v2"};
 
 static void put_arguments(struct mr_text_writer *w, const struct mr_op *op)
 {
@@ -131,7 +138,8 @@ static uint32_t put_node(struct mr_text_writer *w, const struct mr_op *ops, uint
     bool is_chain = op->kind == MR_OP_CHAIN;
     const char *between = is_chain || op->kind == MR_OP_RANDOM_APPLY ? "+" : ",";
     uint32_t next = i + 1;
-    mr_text_writer_put(w, "%s%s", is_chain ? "" : mr_transform_op_name(op), !is_chain && has_arguments(op) ? "(" : "");
+    mr_text_writer_put(w, "%s%s", is_chain ? "" : mr_transform_op_name(op),
+                       !is_chain && has_arguments(op) ? "(" : "");
     for (uint32_t k = 0; k < op->n_children; k++) {
         mr_text_writer_put(w, "%s", k ? between : "");
         next = put_node(w, ops, next);

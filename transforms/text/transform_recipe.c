@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of recipes. Training texts follow ClassificationPresetTrain of torchvision's references/classification with
- * the arguments that its README documents for each model: crop, flip, policy with the crop's interpolation.
- * Evaluations are the transforms() of the weights. timm's texts follow create_transform(), those of "ResNet strikes
- * back" its train.py with the paper's tables, DeiT III's its augment.py.
+ * The table of recipes. Training texts follow ClassificationPresetTrain of torchvision's
+ * references/classification with the arguments that its README documents for each model: crop,
+ * flip, policy with the crop's interpolation. Evaluations are the transforms() of the weights.
+ * timm's texts follow create_transform(), those of "ResNet strikes back" its train.py with the
+ * paper's tables, DeiT III's its augment.py.
  */
 #include "transforms/text/transform_recipe.h"
 
@@ -15,13 +16,19 @@
 
 #define IMAGENET "+normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225,if_float)"
 #define EVAL "resize(#)+center_crop(@)" IMAGENET
-#define JITTERED(brightness_contrast_saturation_hue)                                                                   \
-    "+hflip(0.5)+random_apply(color_jitter(" brightness_contrast_saturation_hue "),0.8)+random_grayscale(0.2)"
-/* main_dino.py: data_augmentation. Every blur has radius 0.1 to 2; solarize is ImageOps' with its threshold of 128. */
+#define JITTERED(brightness_contrast_saturation_hue)                                               \
+    "+hflip(0.5)+random_apply(color_jitter(" brightness_contrast_saturation_hue                    \
+    "),0.8)+random_grayscale(0.2)"
+/*
+ * main_dino.py: data_augmentation. Every blur has radius 0.1 to 2; solarize is ImageOps' with its
+ * threshold of 128.
+ */
 #define DINO_GLOBAL "random_resized_crop(@,scale=0.4:1,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
-#define DINO_LOCAL "random_resized_crop(@,scale=0.05:0.4,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
+#define DINO_LOCAL                                                                                 \
+    "random_resized_crop(@,scale=0.05:0.4,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
 
-#define TIMM_RAND(policy) "random_resized_crop(@,interp=random)+hflip(0.5)+timm(\"" policy "\")" IMAGENET
+#define TIMM_RAND(policy)                                                                          \
+    "random_resized_crop(@,interp=random)+hflip(0.5)+timm(\"" policy "\")" IMAGENET
 #define TIMM_EVAL "resize(#,interp=bicubic)+center_crop(@)" IMAGENET
 
 const struct mr_transform_recipe mr_transform_recipes[] = {
@@ -36,22 +43,31 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
      .size = 224},
     {.name = "vit_b_16_eval", .text = EVAL, .size = 224, .resized = 256},
     {.name = "swin_t",
-     .text = "random_resized_crop(@,interp=bicubic)+hflip(0.5)+trivial_augment_wide(interp=bicubic)" IMAGENET,
+     .text = "random_resized_crop(@,interp=bicubic)+hflip(0.5)+trivial_augment_wide(interp="
+             "bicubic)" IMAGENET,
      .size = 224},
-    {.name = "swin_t_eval", .text = "resize(#,interp=bicubic)+center_crop(@)" IMAGENET, .size = 224, .resized = 232},
+    {.name = "swin_t_eval",
+     .text = "resize(#,interp=bicubic)+center_crop(@)" IMAGENET,
+     .size = 224,
+     .resized = 232},
     {.name = "convnext_tiny",
      .text = "random_resized_crop(@)+hflip(0.5)+trivial_augment_wide(interp=bilinear)" IMAGENET,
      .size = 176},
     {.name = "convnext_tiny_eval", .text = EVAL, .size = 224, .resized = 236},
     {.name = "simclr",
-     .text = "random_resized_crop(@)" JITTERED("0.8,0.8,0.8,0.2") "+random_apply(gaussian_blur(%,0.1:2),0.5)" IMAGENET,
+     .text = "random_resized_crop(@)" JITTERED(
+         "0.8,0.8,0.8,0.2") "+random_apply(gaussian_blur(%,0.1:2),0.5)" IMAGENET,
      .size = 224},
     {.name = "dino_global1", .text = DINO_GLOBAL "+pil_gaussian_blur(0.1:2)" IMAGENET, .size = 224},
     {.name = "dino_global2",
      .text = DINO_GLOBAL "+random_apply(pil_gaussian_blur(0.1:2),0.1)+solarize(128,0.2)" IMAGENET,
      .size = 224},
-    {.name = "dino_local", .text = DINO_LOCAL "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET, .size = 96},
-    {.name = "timm_train", .text = "random_resized_crop(@)+hflip(0.5)+color_jitter(0.4,0.4,0.4)" IMAGENET, .size = 224},
+    {.name = "dino_local",
+     .text = DINO_LOCAL "+random_apply(pil_gaussian_blur(0.1:2),0.5)" IMAGENET,
+     .size = 96},
+    {.name = "timm_train",
+     .text = "random_resized_crop(@)+hflip(0.5)+color_jitter(0.4,0.4,0.4)" IMAGENET,
+     .size = 224},
     {.name = "timm_eval", .text = EVAL, .size = 224, .resized = 256},
     {.name = "timm_a1", .text = TIMM_RAND("rand-m7-mstd0.5-inc1"), .size = 224},
     {.name = "timm_a1_eval", .text = TIMM_EVAL, .size = 224, .resized = 235},
@@ -61,11 +77,13 @@ const struct mr_transform_recipe mr_transform_recipes[] = {
     {.name = "timm_a3_eval", .text = TIMM_EVAL, .size = 224, .resized = 235},
     {.name = "deit3",
      .text = "resize(@,interp=bicubic)+random_crop(@,padding=4,padding_mode=reflect)+hflip(0.5)"
-             "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))+color_jitter(0.3,0.3,0.3)" IMAGENET,
+             "+random_choice(grayscale(3),solarize(128,1),pil_gaussian_blur(0.1:2))+color_jitter(0."
+             "3,0.3,0.3)" IMAGENET,
      .size = 224},
     {.name = "deit3_eval", .text = TIMM_EVAL, .size = 224, .resized = 224},
 };
-const uint32_t mr_transform_recipe_count = sizeof mr_transform_recipes / sizeof *mr_transform_recipes;
+const uint32_t mr_transform_recipe_count =
+    sizeof mr_transform_recipes / sizeof *mr_transform_recipes;
 
 const struct mr_transform_recipe *mr_transform_recipe_find(const char *name)
 {
@@ -75,8 +93,9 @@ const struct mr_transform_recipe *mr_transform_recipe_find(const char *name)
     return NULL;
 }
 
-void mr_transform_recipe_expand(const struct mr_transform_recipe *recipe, uint32_t height, uint32_t width,
-                                uint32_t resized, char text_out[MR_TRANSFORM_RECIPE_MAX_TEXT])
+void mr_transform_recipe_expand(const struct mr_transform_recipe *recipe, uint32_t height,
+                                uint32_t width, uint32_t resized,
+                                char text_out[MR_TRANSFORM_RECIPE_MAX_TEXT])
 {
     char size[24], side[12], kernel[12];
     if (height == width)

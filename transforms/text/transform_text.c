@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses transforms given as text: items joined by '+', each a short form (train:224) or an operation with arguments in
- * parentheses. Numbers are read in the C locale, whatever the program has set.
+ * Parses transforms given as text: items joined by '+', each a short form (train:224) or an
+ * operation with arguments in parentheses. Numbers are read in the C locale, whatever the program
+ * has set.
  */
 #include "transforms/text/erase_text.h"
 #include "transforms/text/image_op_text.h"
@@ -17,12 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *arg, double value, uint32_t lo,
-                            uint32_t *out)
+static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *arg, double value,
+                            uint32_t lo, uint32_t *out)
 {
     if (!(value >= lo && value <= 65535) || value != floor(value))
-        return mr_text_parser_fail_at(
-            p, arg->place, lo ? "a size from 1 to 65535 is expected" : "a number from 0 to 65535 is expected");
+        return mr_text_parser_fail_at(p, arg->place,
+                                      lo ? "a size from 1 to 65535 is expected"
+                                         : "a number from 0 to 65535 is expected");
     *out = (uint32_t)value;
     return MR_OK;
 }
@@ -35,8 +37,8 @@ static struct mr_text_arg *take_named_or_next(struct mr_text_item *item, const c
 }
 
 /* One value, or height:width. *one_out says which. */
-static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, uint32_t *height, uint32_t *width,
-                           bool *one_out)
+static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, uint32_t *height,
+                           uint32_t *width, bool *one_out)
 {
     struct mr_text_arg *arg = take_named_or_next(item, "size");
     if (!arg)
@@ -51,7 +53,8 @@ static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, 
     return status;
 }
 
-static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item, const char *name, double range[2])
+static mr_status take_range(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
+                            double range[2])
 {
     struct mr_text_arg *arg = take_named_or_next(item, name);
     if (!arg)
@@ -67,9 +70,9 @@ static mr_status take_interpolation(struct mr_text_parser *p, struct mr_text_ite
                                     enum mr_interpolation *interpolation_out)
 {
     uint32_t place = MR_BILINEAR;
-    mr_status status =
-        mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "interp"), mr_transform_interpolations,
-                                   MR_N_INTERPOLATIONS, "no interpolation has this name", &place);
+    mr_status status = mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "interp"),
+                                                  mr_transform_interpolations, MR_N_INTERPOLATIONS,
+                                                  "no interpolation has this name", &place);
     *interpolation_out = (enum mr_interpolation)place;
     return status;
 }
@@ -88,7 +91,8 @@ static mr_status add_random_resized_crop(struct mr_text_parser *p, struct mr_tex
         status = take_interpolation(p, item, &interpolation);
     if (status != MR_OK)
         return status;
-    return mr_transform_random_resized_crop_as(p->transform, height, width, scale, ratio, interpolation, p->error);
+    return mr_transform_random_resized_crop_as(p->transform, height, width, scale, ratio,
+                                               interpolation, p->error);
 }
 
 static mr_status add_resize(struct mr_text_parser *p, struct mr_text_item *item)
@@ -109,15 +113,17 @@ static mr_status add_center_crop(struct mr_text_parser *p, struct mr_text_item *
 {
     uint32_t height, width;
     mr_status status = take_size(p, item, &height, &width, NULL);
-    return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error) : status;
+    return status == MR_OK ? mr_transform_center_crop(p->transform, height, width, p->error)
+                           : status;
 }
 
-static mr_status take_padding_mode(struct mr_text_parser *p, struct mr_text_item *item, enum mr_padding_mode *mode_out)
+static mr_status take_padding_mode(struct mr_text_parser *p, struct mr_text_item *item,
+                                   enum mr_padding_mode *mode_out)
 {
     uint32_t place = MR_PADDING_CONSTANT;
-    mr_status status =
-        mr_text_parser_take_choice(p, item, mr_text_parser_take_arg(item, "padding_mode"), mr_transform_padding_modes,
-                                   MR_N_PADDING_MODES, "no padding mode has this name", &place);
+    mr_status status = mr_text_parser_take_choice(
+        p, item, mr_text_parser_take_arg(item, "padding_mode"), mr_transform_padding_modes,
+        MR_N_PADDING_MODES, "no padding mode has this name", &place);
     *mode_out = (enum mr_padding_mode)place;
     return status;
 }
@@ -141,11 +147,13 @@ static mr_status add_random_crop(struct mr_text_parser *p, struct mr_text_item *
     struct mr_text_arg *fill = take_named_or_next(item, "fill");
     if (fill && fill->n_values != 1 && fill->n_values != 3)
         return mr_text_parser_fail_at(p, fill->place, "one value or r:g:b is expected");
-    return mr_transform_random_crop_as(p->transform, height, width, padding, mode, fill ? fill->n_values : 1,
+    return mr_transform_random_crop_as(p->transform, height, width, padding, mode,
+                                       fill ? fill->n_values : 1,
                                        fill ? fill->values : &(double){0.0}, p->error);
 }
 
-static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item, double *probability_out)
+static mr_status take_probability(struct mr_text_parser *p, struct mr_text_item *item,
+                                  double *probability_out)
 {
     *probability_out = 0.5;
     struct mr_text_arg *arg = mr_text_parser_take_arg(item, "");
@@ -204,7 +212,8 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
     if (exact && exact_v2)
         return mr_text_parser_fail_at(p, item->place, "exact and exact_v2 exclude each other");
     enum mr_exact how = exact_v2 ? MR_EXACT_V2 : exact ? MR_EXACT_V1 : MR_EXACT_NONE;
-    return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, how, implied, p->error);
+    return mr_transform_normalize_as(p->transform, mean->n_values, mean->values, std->values, how,
+                                     implied, p->error);
 }
 
 static mr_status imply_imagenet(struct mr_text_parser *p)
@@ -246,7 +255,8 @@ static mr_status add_cifar(struct mr_text_parser *p, struct mr_text_item *item)
     mr_status status = mr_transform_random_crop(p->transform, 32, 32, 4, p->error);
     if (status == MR_OK)
         status = mr_transform_hflip(p->transform, 0.5, p->error);
-    return status == MR_OK ? mr_transform_normalize_as(p->transform, 3, mean, std, MR_EXACT_NONE, true, p->error)
+    return status == MR_OK ? mr_transform_normalize_as(p->transform, 3, mean, std, MR_EXACT_NONE,
+                                                       true, p->error)
                            : status;
 }
 
@@ -281,7 +291,8 @@ static const struct {
 enum { N_ITEMS = sizeof items / sizeof *items };
 
 /* The builder's words are about values; the place in the text is put before them. */
-static mr_status add_place(struct mr_text_parser *p, const struct mr_text_item *item, mr_status status)
+static mr_status add_place(struct mr_text_parser *p, const struct mr_text_item *item,
+                           mr_status status)
 {
     if (status != MR_ERR_INVALID || !p->error || strncmp(p->error->text, "transform \"", 11) == 0)
         return status;
@@ -293,8 +304,9 @@ static mr_status add_place(struct mr_text_parser *p, const struct mr_text_item *
 static const struct {
     const char *name;
     enum mr_op_kind kind;
-} structures[] = {
-    {"random_apply", MR_OP_RANDOM_APPLY}, {"random_choice", MR_OP_RANDOM_CHOICE}, {"random_order", MR_OP_RANDOM_ORDER}};
+} structures[] = {{"random_apply", MR_OP_RANDOM_APPLY},
+                  {"random_choice", MR_OP_RANDOM_CHOICE},
+                  {"random_order", MR_OP_RANDOM_ORDER}};
 enum { N_STRUCTURES = sizeof structures / sizeof *structures, MAX_NAMES = 96 };
 
 static mr_status refuse_name(struct mr_text_parser *p, const struct mr_text_item *item)
@@ -309,7 +321,8 @@ static mr_status refuse_name(struct mr_text_parser *p, const struct mr_text_item
         names[n++] = structures[i].name;
     for (uint32_t i = 0; i < mr_transform_recipe_count && n < MAX_NAMES; i++)
         names[n++] = mr_transform_recipes[i].name;
-    return mr_text_parser_refuse_word(p, item->place, "no operation has this name", item->name, names, n);
+    return mr_text_parser_refuse_word(p, item->place, "no operation has this name", item->name,
+                                      names, n);
 }
 
 static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *item, uint32_t which)
@@ -317,8 +330,10 @@ static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *ite
     struct mr_op op = {.kind = MR_OP_IMAGE, .image_op = which};
     mr_status status = mr_image_op_text_read(p, item, which, op.args);
     if (status == MR_OK && p->inside && mr_image_ops[which].sets_channels && op.args[0] != 3.0)
-        return mr_text_parser_fail_at(p, item->place, "inside a structure images keep their channels");
-    return status == MR_OK ? add_place(p, item, mr_transform_append_op(p->transform, &op, p->error)) : status;
+        return mr_text_parser_fail_at(p, item->place,
+                                      "inside a structure images keep their channels");
+    return status == MR_OK ? add_place(p, item, mr_transform_append_op(p->transform, &op, p->error))
+                           : status;
 }
 
 /* Structures: an argument that is a transform becomes their children. */
@@ -351,8 +366,8 @@ static bool is_transform(const struct mr_text_parser *p)
 }
 
 /* Append a node without children yet. *at_out: where it is. */
-static mr_status open_node(struct mr_text_parser *p, const struct mr_text_item *item, enum mr_op_kind kind,
-                           uint32_t *at_out)
+static mr_status open_node(struct mr_text_parser *p, const struct mr_text_item *item,
+                           enum mr_op_kind kind, uint32_t *at_out)
 {
     mr_transform *t = p->transform;
     const struct mr_op op = {.kind = kind, .p = kind == MR_OP_RANDOM_APPLY ? 0.5 : 0.0};
@@ -366,7 +381,8 @@ static mr_status add_child(struct mr_text_parser *p, const struct mr_text_item *
     struct mr_op *ops = p->transform->ops;
     if (ops[at].kind == MR_OP_RANDOM_APPLY) {
         if (ops[at].n_children > 0)
-            return mr_text_parser_fail_at(p, p->at, "random_apply has one transform; '+' chains several");
+            return mr_text_parser_fail_at(p, p->at,
+                                          "random_apply has one transform; '+' chains several");
         return parse_chain(p, &ops[at].n_children);
     }
     uint32_t chain;
@@ -382,14 +398,18 @@ static mr_status parse_children(struct mr_text_parser *p, struct mr_text_item *i
     if (mr_text_parser_take(p, ')'))
         return MR_OK;
     do {
-        mr_status status = is_transform(p) ? add_child(p, item, at) : mr_text_parser_read_arg(p, item);
+        mr_status status =
+            is_transform(p) ? add_child(p, item, at) : mr_text_parser_read_arg(p, item);
         if (status != MR_OK)
             return status;
     } while (mr_text_parser_take(p, ','));
-    return mr_text_parser_take(p, ')') ? MR_OK : mr_text_parser_fail_at(p, p->at, "'+', ',' or ')' is expected");
+    return mr_text_parser_take(p, ')')
+               ? MR_OK
+               : mr_text_parser_fail_at(p, p->at, "'+', ',' or ')' is expected");
 }
 
-static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *item, enum mr_op_kind kind)
+static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *item,
+                               enum mr_op_kind kind)
 {
     const char *outside = p->inside;
     uint32_t at;
@@ -408,7 +428,8 @@ static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *it
 
 static mr_status refuse_inside(struct mr_text_parser *p, const struct mr_text_item *item)
 {
-    return mr_text_parser_fail_at(p, item->place, "only image operations and structures can stand inside a structure");
+    return mr_text_parser_fail_at(
+        p, item->place, "only image operations and structures can stand inside a structure");
 }
 
 static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, size_t which)
@@ -423,8 +444,8 @@ static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, s
 
 /* The sizes in the text, or the recipe's own. */
 static mr_status take_recipe_sizes(struct mr_text_parser *p, struct mr_text_item *item,
-                                   const struct mr_transform_recipe *recipe, uint32_t *height, uint32_t *width,
-                                   uint32_t *resized)
+                                   const struct mr_transform_recipe *recipe, uint32_t *height,
+                                   uint32_t *width, uint32_t *resized)
 {
     *height = *width = recipe->size;
     *resized = recipe->resized;
@@ -496,7 +517,8 @@ static mr_status parse_items(struct mr_text_parser *p)
     bool is_comma = mr_text_parser_take(p, ',') && mr_text_parser_is_name(*p->at);
     if (is_comma && (status = parse_item(p)) != MR_OK)
         return status; /* a wrong name comes before the wrong joint */
-    return mr_text_parser_fail_at(p, place, is_comma ? "'+' joins operations, not ','" : "'+' or the end is expected");
+    return mr_text_parser_fail_at(
+        p, place, is_comma ? "'+' joins operations, not ','" : "'+' or the end is expected");
 }
 
 mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)

@@ -46,30 +46,41 @@ def create_loader(*arguments: Any, **options: Any) -> Any:
         return loader
 
 
-create_loader.__signature__ = _SIGNATURE.replace(return_annotation=Any)  # type: ignore[attr-defined]
+create_loader.__signature__ = _SIGNATURE.replace(
+    return_annotation=Any)  # type: ignore[attr-defined]
 
 
 def explain(loader: Any) -> dict[str, Any]:
     """How a loader loads: {"native": bool, "reason": why not, "transform": the text of the millrace transform}."""
     found = explain_torch(loader.loader if isinstance(loader, PrefetchLoader) else loader)
-    return found if found["native"] or hasattr(loader, "_reason") else {**found, "reason": "it is timm's own loader"}
+    return found if found["native"] or hasattr(loader, "_reason") else {
+        **found, "reason": "it is timm's own loader"
+    }
 
 
 def _create(given: dict[str, Any]) -> Any:
     """What the arguments of create_loader give. Raises Unknown."""
     _check_arguments(given)
-    dataset, is_training, prefetches = given["dataset"], given["is_training"], given["use_prefetcher"]
+    dataset, is_training, prefetches = given["dataset"], given["is_training"], given[
+        "use_prefetcher"]
     known = inspect.signature(create_transform).parameters
     transform = create_transform(**{name: value for name, value in given.items() if name in known})
     before, dataset.transform = getattr(dataset, "transform", None), transform
     sampler = _make_sampler(given)
     finish = _Finish(given) if prefetches else None
     try:
-        loader = _Loader(
-            finish, dataset, batch_size=given["batch_size"], shuffle=sampler is None and is_training, sampler=sampler,
-            num_workers=given["num_workers"], drop_last=is_training, pin_memory=given["pin_memory"],
-            collate_fn=given["collate_fn"] or (timm_loader.fast_collate if prefetches else data.default_collate),
-            persistent_workers=given["persistent_workers"] and given["num_workers"] > 0)
+        loader = _Loader(finish,
+                         dataset,
+                         batch_size=given["batch_size"],
+                         shuffle=sampler is None and is_training,
+                         sampler=sampler,
+                         num_workers=given["num_workers"],
+                         drop_last=is_training,
+                         pin_memory=given["pin_memory"],
+                         collate_fn=given["collate_fn"]
+                         or (timm_loader.fast_collate if prefetches else data.default_collate),
+                         persistent_workers=given["persistent_workers"]
+                         and given["num_workers"] > 0)
     except (Unknown, Error):
         dataset.transform = before
         raise
@@ -84,9 +95,12 @@ def _check_arguments(given: dict[str, Any]) -> None:
     needs(given.get("input_size_choices") is None, "scheduled input sizes")
     needs(not given["tf_preprocessing"], "tf_preprocessing")
     needs(not given["use_multi_epochs_loader"], "use_multi_epochs_loader")
-    needs(given["num_aug_repeats"] == 0 or given["distributed"], "num_aug_repeats without distributed")
+    needs(given["num_aug_repeats"] == 0 or given["distributed"],
+          "num_aug_repeats without distributed")
     if given["use_prefetcher"] and collate is not None:
-        needs(type(collate) is FastCollateMixup, f"the collate_fn {getattr(collate, '__name__', type(collate).__name__)}")
+        needs(
+            type(collate) is FastCollateMixup,
+            f"the collate_fn {getattr(collate, '__name__', type(collate).__name__)}")
 
 
 def _make_sampler(given: dict[str, Any]) -> Any:
@@ -97,7 +111,9 @@ def _make_sampler(given: dict[str, Any]) -> Any:
     if not given["is_training"]:
         return OrderedDistributedSampler(dataset)
     if given["num_aug_repeats"]:
-        needs(float(given["num_aug_repeats"]).is_integer(), f"num_aug_repeats {given['num_aug_repeats']}")
+        needs(
+            float(given["num_aug_repeats"]).is_integer(),
+            f"num_aug_repeats {given['num_aug_repeats']}")
         return RepeatAugSampler(dataset, num_repeats=given["num_aug_repeats"])
     return DistributedSampler(dataset)
 
@@ -119,7 +135,8 @@ class _Finish:
             self._items.append(erasing(given["re_prob"], given["re_mode"], given["re_count"]))
         if self.mixing is not None:
             needs(given["is_training"], "mixing without is_training")
-            needs(given["batch_size"] % 2 == 0, f"mixing in batches of {given['batch_size']}, an odd number")
+            needs(given["batch_size"] % 2 == 0,
+                  f"mixing in batches of {given['batch_size']}, an odd number")
 
     @property
     def text(self) -> str:
@@ -132,15 +149,19 @@ class _Finish:
         needs(mix.correct_lam, "a FastCollateMixup without correct_lam")
         needs(not mix.multi_label, "a FastCollateMixup with multi_label")
         chance = number(mix.mix_prob if mix.mixup_enabled else 0)
-        return "+".join([*self._items, f"timm_mixup(mixup={number(mix.mixup_alpha)},cutmix={number(mix.cutmix_alpha)},"
-                                       f"prob={chance},switch_prob={number(mix.switch_prob)},"
-                                       f"label_smoothing={number(mix.label_smoothing)})"])
+        return "+".join([
+            *self._items,
+            f"timm_mixup(mixup={number(mix.mixup_alpha)},cutmix={number(mix.cutmix_alpha)},"
+            f"prob={chance},switch_prob={number(mix.switch_prob)},"
+            f"label_smoothing={number(mix.label_smoothing)})"
+        ])
 
     def options(self) -> dict[str, Any]:
         """Of the native loader."""
         options: dict[str, Any] = {}
         if self.device.type == "cuda" and "no-cuda" not in features().split():
-            options["device"] = f"cuda:{torch.cuda.current_device() if self.device.index is None else self.device.index}"
+            options[
+                "device"] = f"cuda:{torch.cuda.current_device() if self.device.index is None else self.device.index}"
         if self.mixing is not None:
             options["soft_labels"] = self.mixing.num_classes
         return options
@@ -162,7 +183,8 @@ class _Loader(DataLoader):
             return recipe
         needs(recipe.dtype == "u8", "a transform of the program's own that makes floats")
         items = [recipe.text, self._finish.text]
-        return Recipe(str(Transform("+".join(i for i in items if i != "none"))), self._finish.dtype, recipe.has_size)
+        return Recipe(str(Transform("+".join(i for i in items if i != "none"))), self._finish.dtype,
+                      recipe.has_size)
 
     def _order_options(self) -> dict[str, Any]:
         sampler = self._batches.sampler
@@ -172,8 +194,11 @@ class _Loader(DataLoader):
         if not isinstance(sampler, RepeatAugSampler):
             return {**super()._order_options(), **options}
         # The library repeats, so that each repetition has draws of its own. timm's order is that of seed 0.
-        return {**options, "seed": 0, "repeat": int(sampler.num_repeats), "repeat_form": "timm",
-                "no_shuffle": not sampler.shuffle, "rank": sampler.rank, "world_size": sampler.num_replicas}
+        return {
+            **options, "seed": 0, "repeat": int(sampler.num_repeats), "repeat_form": "timm",
+            "no_shuffle": not sampler.shuffle, "rank": sampler.rank,
+            "world_size": sampler.num_replicas
+        }
 
     def _begin(self, native: Loader, epoch: int) -> None:
         sampler = self._batches.sampler
@@ -197,14 +222,17 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
         assert loader._finish is not None
         self.loader = loader
         self.device = loader._finish.device
-        self.img_dtype = next(dtype for dtype, name in _DTYPES.items() if name == loader._finish.dtype)
+        self.img_dtype = next(dtype for dtype, name in _DTYPES.items()
+                              if name == loader._finish.dtype)
         self.is_cuda = self.device.type == "cuda"
         self.random_erasing = None  # type: ignore[assignment]
-        self.mean, self.std = (torch.tensor([x * 255 for x in given[name]]).view(1, 3, 1, 1) for name in ("mean", "std"))
+        self.mean, self.std = (torch.tensor([x * 255 for x in given[name]]).view(1, 3, 1, 1)
+                               for name in ("mean", "std"))
 
     def __iter__(self) -> Iterator[Any]:
         for images, target in self.loader:
-            moved = images.to(self.device, non_blocking=True), target.to(self.device, non_blocking=True)
+            moved = images.to(self.device, non_blocking=True), target.to(self.device,
+                                                                         non_blocking=True)
             copied = torch.cuda.Event() if self.is_cuda and not images.is_cuda else None
             if copied is not None:
                 copied.record(torch.cuda.current_stream(self.device))

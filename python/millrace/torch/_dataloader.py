@@ -49,7 +49,8 @@ class DataLoader(data.DataLoader):
             self._leave(reason)
             return
         if self.worker_init_fn is not None:
-            warnings.warn("millrace: worker_init_fn is not called: the workers run no Python", stacklevel=2)
+            warnings.warn("millrace: worker_init_fn is not called: the workers run no Python",
+                          stacklevel=2)
 
     def set_epoch(self, epoch: int) -> None:
         """Name the epoch of the next pass's draws; without it each pass is the epoch after the one before. A
@@ -93,10 +94,16 @@ class DataLoader(data.DataLoader):
     def _open(self) -> Loader:
         recipe, batches = self._recipe, self._batches
         assert recipe is not None
-        return Loader(
-            self._source.dataset, recipe.text, batch_size=batches.batch_size, drop_last=batches.drop_last,
-            num_workers=self.num_workers, n_slots=self._n_slots, dtype=recipe.dtype, allow_same_epoch=True,
-            allow_empty_epoch=True, **self._order_options())
+        return Loader(self._source.dataset,
+                      recipe.text,
+                      batch_size=batches.batch_size,
+                      drop_last=batches.drop_last,
+                      num_workers=self.num_workers,
+                      n_slots=self._n_slots,
+                      dtype=recipe.dtype,
+                      allow_same_epoch=True,
+                      allow_empty_epoch=True,
+                      **self._order_options())
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or this object in another process, has workers of its own, which start with its first pass."""
@@ -109,10 +116,13 @@ class DataLoader(data.DataLoader):
             self._source = open_source(self.dataset)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_is_accelerate_prepared" and self.__dict__.get("_recipe") is not None:  # nothing else asks for it
-            warnings.warn("millrace: Accelerate's prepare() replaces this loader by torch's own DataLoader, which loads without "
-                          "millrace: do not pass it to prepare(); with several processes give it a DistributedSampler, and move its "
-                          "batches to accelerator.device", stacklevel=3)
+        if name == "_is_accelerate_prepared" and self.__dict__.get(
+                "_recipe") is not None:  # nothing else asks for it
+            warnings.warn(
+                "millrace: Accelerate's prepare() replaces this loader by torch's own DataLoader, which loads without "
+                "millrace: do not pass it to prepare(); with several processes give it a DistributedSampler, and move its "
+                "batches to accelerator.device",
+                stacklevel=3)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     # What millrace.timm has otherwise.
@@ -131,7 +141,8 @@ class DataLoader(data.DataLoader):
         """What the program gets of a batch."""
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
         default = self.collate_fn is data.default_collate
-        made = [image, label] if default else self.collate_fn(list(zip(image.unbind(), label.tolist())))
+        made = [image, label] if default else self.collate_fn(
+            list(zip(image.unbind(), label.tolist())))
         # A slot is no memory of torch's, which alone waits for copies that are under way; so a batch is copied there.
         return pin_memory(made) if self._pins else made
 
@@ -228,5 +239,8 @@ class _Pass:
 
 def explain(loader: data.DataLoader) -> dict[str, Any]:
     """How a DataLoader loads: {"native": bool, "reason": why not, "transform": the text of the millrace transform}."""
-    recipe, reason = getattr(loader, "_recipe", None), getattr(loader, "_reason", "it is torch's own DataLoader")
-    return {"native": recipe is not None, "reason": reason, "transform": recipe.text if recipe else ""}
+    recipe, reason = getattr(loader, "_recipe", None), getattr(loader, "_reason",
+                                                               "it is torch's own DataLoader")
+    return {
+        "native": recipe is not None, "reason": reason, "transform": recipe.text if recipe else ""
+    }

@@ -23,8 +23,9 @@ class Dataset(data.Dataset):
     dataset[i] decodes one image in the calling process, and opens a loader for it each time: it is for looking at samples,
     and for what DataLoader leaves to torch.
     """
-
-    def __init__(self, spec: str | os.PathLike[str], transform: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self,
+                 spec: str | os.PathLike[str],
+                 transform: Callable[[Any], Any] | None = None) -> None:
         self.spec = os.fspath(spec)
         self.native = Native(spec)
         self.transform = transform

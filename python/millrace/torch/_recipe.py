@@ -57,8 +57,10 @@ def _word_of(value: Any) -> str:
 
 
 def _color_jitter(t: Any) -> str:
-    parts = [f"{name}={join(getattr(t, name))}" for name in ("brightness", "contrast", "saturation", "hue")
-             if getattr(t, name) is not None]
+    parts = [
+        f"{name}={join(getattr(t, name))}"
+        for name in ("brightness", "contrast", "saturation", "hue") if getattr(t, name) is not None
+    ]
     return f"color_jitter({','.join(parts)})"
 
 
@@ -74,8 +76,10 @@ def _rotation(t: Any) -> str:
 
 
 def _affine(t: Any) -> str:
-    parts = [f"{name}={join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
-             if getattr(t, name) is not None]
+    parts = [
+        f"{name}={join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
+        if getattr(t, name) is not None
+    ]
     return f"affine({','.join([join(t.degrees), *parts])},interp={filter_of(t.interpolation)}{_fill(t.fill)})"
 
 
@@ -108,29 +112,21 @@ def _alternatives(name: str) -> Callable[[Any], str]:
 
 # Class of torchvision.transforms and, where it draws and computes the same on PIL images, of its v2.
 _OPERATIONS: dict[str, Callable[[Any], str]] = {
-    "RandomResizedCrop": _random_resized_crop,
-    "Resize": _resize,
-    "CenterCrop": lambda t: f"center_crop({size_of(t.size)})",
-    "RandomCrop": _random_crop,
+    "RandomResizedCrop": _random_resized_crop, "Resize": _resize,
+    "CenterCrop": lambda t: f"center_crop({size_of(t.size)})", "RandomCrop": _random_crop,
     "RandomHorizontalFlip": lambda t: f"hflip({number(t.p)})",
-    "RandomVerticalFlip": lambda t: f"vflip({number(t.p)})",
-    "ColorJitter": _color_jitter,
+    "RandomVerticalFlip": lambda t: f"vflip({number(t.p)})", "ColorJitter": _color_jitter,
     "Grayscale": lambda t: f"grayscale({t.num_output_channels})",
-    "RandomGrayscale": lambda t: f"random_grayscale({number(t.p)})",
-    "RGB": lambda t: "rgb",
-    "GaussianBlur": _gaussian_blur,
-    "RandomInvert": lambda t: f"invert({number(t.p)})",
+    "RandomGrayscale": lambda t: f"random_grayscale({number(t.p)})", "RGB": lambda t: "rgb",
+    "GaussianBlur": _gaussian_blur, "RandomInvert": lambda t: f"invert({number(t.p)})",
     "RandomAutocontrast": lambda t: f"autocontrast({number(t.p)})",
     "RandomEqualize": lambda t: f"equalize({number(t.p)})",
     "RandomPosterize": lambda t: f"posterize({t.bits},{number(t.p)})",
     "RandomSolarize": lambda t: f"solarize({number(t.threshold)},{number(t.p)})",
-    "RandomAdjustSharpness": lambda t: f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})",
-    "RandomRotation": _rotation,
-    "RandomAffine": _affine,
-    "RandomPerspective": _perspective,
-    "RandomApply": _random_apply,
-    "RandomChoice": _alternatives("random_choice"),
-    "RandomOrder": _alternatives("random_order"),
+    "RandomAdjustSharpness": lambda t:
+    f"adjust_sharpness({number(t.sharpness_factor)},{number(t.p)})", "RandomRotation": _rotation,
+    "RandomAffine": _affine, "RandomPerspective": _perspective, "RandomApply": _random_apply,
+    "RandomChoice": _alternatives("random_choice"), "RandomOrder": _alternatives("random_order"),
 }
 _V1_OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandAugment": _policy("rand_augment", ("num_ops", "magnitude", "num_magnitude_bins")),
@@ -174,7 +170,8 @@ def _normalize(mean: Any, std: Any, exact: str = "exact") -> str:
 
 
 def _erasing(t: Any) -> str:
-    value = [t.value] if isinstance(t.value, (int, float)) else t.value  # v2 has None where v1 has "random"
+    value = [t.value] if isinstance(t.value,
+                                    (int, float)) else t.value  # v2 has None where v1 has "random"
     value = "random" if value in (None, "random") else join(value)
     return f"random_erasing({number(t.p)},scale={join(t.scale)},ratio={join(t.ratio)},value={value})"
 
@@ -188,8 +185,10 @@ class _Preset:
 
 def _unwrap(t: Any) -> Any:
     """What an object of the program's own stands for, if calling it does nothing but call that."""
-    code, pattern = getattr(getattr(type(t), "__call__", None), "__code__", None), _Preset.__call__.__code__
-    if code is None or _is_known(t) or code.co_freevars or code.co_argcount != 2 or len(code.co_names) != 1:
+    code, pattern = getattr(getattr(type(t), "__call__", None), "__code__",
+                            None), _Preset.__call__.__code__
+    if code is None or _is_known(t) or code.co_freevars or code.co_argcount != 2 or len(
+            code.co_names) != 1:
         return t
     return getattr(t, code.co_names[0], t) if code.co_code == pattern.co_code else t
 
@@ -226,12 +225,15 @@ class _Writer:
             needs(self.form == "f32", "RandomErasing where the image is not a tensor of floats")
             self.erasing = _erasing(t)
         elif name == "Normalize":
-            needs(self.form == "f32" and not self.normal, "Normalize where the image is not a tensor of floats")
+            needs(self.form == "f32" and not self.normal,
+                  "Normalize where the image is not a tensor of floats")
             self.normal = _normalize(t.mean, t.std, "exact_v2" if self.multiplies else "exact")
         elif name not in ("Identity", "ToPureTensor"):
-            needs(self.form == "pil" or name in _FLIPS, f"{name} on a tensor, whose pixels differ from those on an image")
+            needs(self.form == "pil" or name in _FLIPS,
+                  f"{name} on a tensor, whose pixels differ from those on an image")
             self.items.append(_operation(t))
-            self.has_size |= name in _CROPS or name == "Resize" and not isinstance(t.size, int) and len(t.size) == 2
+            self.has_size |= name in _CROPS or name == "Resize" and not isinstance(
+                t.size, int) and len(t.size) == 2
 
     def convert(self, name: str, t: Any) -> None:
         if name == "ToTensor":
@@ -241,7 +243,8 @@ class _Writer:
             needs(self.form == "pil", f"{name} of a tensor")
             self.form = "u8"
         else:
-            needs(t.dtype == torch.float32 and getattr(t, "scale", True), f"{name} to another type than scaled float32")
+            needs(t.dtype == torch.float32 and getattr(t, "scale", True),
+                  f"{name} to another type than scaled float32")
             needs(self.form != "pil", f"{name} of an image that is no tensor")
             self.form, self.multiplies = "f32", _is_v2(t)
 
@@ -249,7 +252,10 @@ class _Writer:
         """The transforms() of a network's weights."""
         needs(self.form == "pil", "a preset on a tensor")
         word = filter_of(t.interpolation)
-        self.items += [f"resize({size_of(t.resize_size[0])},interp={word})", f"center_crop({size_of(t.crop_size[0])})"]
+        self.items += [
+            f"resize({size_of(t.resize_size[0])},interp={word})",
+            f"center_crop({size_of(t.crop_size[0])})"
+        ]
         self.form, self.normal, self.has_size = "f32", _normalize(t.mean, t.std), True
 
 

@@ -21,7 +21,8 @@ from ._dataset import Dataset as SpecDataset
 from ._words import Unknown, foresee, is_timm
 
 _FEATURES = features().split()
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm") + (".tif", ".tiff") * ("tiff" in _FEATURES) + (".webp",) * ("webp" in _FEATURES)
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"
+             ) + (".tif", ".tiff") * ("tiff" in _FEATURES) + (".webp", ) * ("webp" in _FEATURES)
 
 
 class ImageFolder(datasets.ImageFolder):
@@ -69,7 +70,9 @@ def _open_timm(dataset: Any) -> MemoryFile:
     if not is_timm(dataset.reader, "readers.reader_image_folder.ReaderImageFolder"):
         raise Unknown(f"the reader {type(dataset.reader).__name__}")
     if dataset.load_bytes or dataset.input_img_mode != "RGB" or dataset.additional_features is not None:
-        raise Unknown("an ImageDataset with load_bytes, another input_img_mode than RGB, or additional_features")
+        raise Unknown(
+            "an ImageDataset with load_bytes, another input_img_mode than RGB, or additional_features"
+        )
     return MemoryFile("millrace-list", _list_lines(dataset.reader.samples))
 
 
@@ -84,7 +87,9 @@ def _cifar_rows(cifar: Any) -> Iterator[Any]:
 
 def _open_cifar(cifar: Any) -> MemoryFile:
     data = cifar.data
-    if not isinstance(data, numpy.ndarray) or data.dtype != numpy.uint8 or data.ndim != 4 or len(data) != len(cifar.targets):
+    if not isinstance(
+            data, numpy.ndarray) or data.dtype != numpy.uint8 or data.ndim != 4 or len(data) != len(
+                cifar.targets):
         raise Unknown("a CIFAR whose data is no array of u8 pictures")
     return MemoryFile("millrace-cifar", _cifar_rows(cifar))
 

@@ -20,7 +20,10 @@ def _is_random(interpolations: Any) -> bool:
     """timm's (bilinear, bicubic), one of which is drawn each time."""
     if not isinstance(interpolations, (list, tuple)):
         return False
-    words = [_PILLOW_FILTERS.get(int(i)) if isinstance(i, int) else getattr(i, "value", "") for i in interpolations]
+    words = [
+        _PILLOW_FILTERS.get(int(i)) if isinstance(i, int) else getattr(i, "value", "")
+        for i in interpolations
+    ]
     needs(words == ["bilinear", "bicubic"], f"a choice of interpolations: {words}")
     return True
 
@@ -32,7 +35,8 @@ def _crop(t: Any) -> str:
 
 def _look(ops: Iterable[Any]) -> str:
     """interp and fill of a policy, which are the same for its operations."""
-    looks = {(op.kwargs["resample"], op.kwargs["fillcolor"], op.hparams.get("translate_pct", 0.45)) for op in ops}
+    looks = {(op.kwargs["resample"], op.kwargs["fillcolor"], op.hparams.get("translate_pct", 0.45))
+             for op in ops}
     needs(len(looks) == 1, "a policy whose operations differ in interpolation or fill")
     resample, fill, shift = looks.pop()
     needs(shift == 0.45, f"a policy with translate_pct {shift}")
@@ -51,13 +55,15 @@ def _find_set(names: list[str], weights: Any) -> str:
     """The section that names a set of operations."""
     aa = _policies()
     if weights is None:
-        for section, known in (("", aa._RAND_TRANSFORMS), ("-inc1", aa._RAND_INCREASING_TRANSFORMS), ("-t3a", aa._RAND_3A)):
+        for section, known in (("", aa._RAND_TRANSFORMS), ("-inc1", aa._RAND_INCREASING_TRANSFORMS),
+                               ("-t3a", aa._RAND_3A)):
             if names == list(known):
                 return section
     else:
         for section, known in (("-tweights", aa._RAND_WEIGHTED_0), ("-t3aw", aa._RAND_WEIGHTED_3A)):
             total = sum(known.values())
-            if names == list(known) and all(abs(w - k / total) < 1e-9 for w, k in zip(weights, known.values())):
+            if names == list(known) and all(
+                    abs(w - k / total) < 1e-9 for w, k in zip(weights, known.values())):
                 return section
     raise Unknown("a RandAugment with other operations than timm's")
 
@@ -65,10 +71,13 @@ def _find_set(names: list[str], weights: Any) -> str:
 def _rand_augment(t: Any) -> str:
     first = t.ops[0]
     alike = {(op.prob, op.magnitude, op.magnitude_std, op.magnitude_max) for op in t.ops}
-    needs(len(alike) == 1 and float(first.magnitude).is_integer(), "a RandAugment whose operations differ in magnitude")
+    needs(
+        len(alike) == 1 and float(first.magnitude).is_integer(),
+        "a RandAugment whose operations differ in magnitude")
     most = f"-mmax{first.magnitude_max}" if first.magnitude_max else ""
-    policy = (f"rand-m{int(first.magnitude)}-n{t.num_layers}-p{number(min(first.prob, 1))}{_deviation(first)}{most}"
-              f"{_find_set([op.name for op in t.ops], t.choice_weights)}")
+    policy = (
+        f"rand-m{int(first.magnitude)}-n{t.num_layers}-p{number(min(first.prob, 1))}{_deviation(first)}{most}"
+        f"{_find_set([op.name for op in t.ops], t.choice_weights)}")
     return f'timm("{policy}",{_look(t.ops)})'
 
 
@@ -79,8 +88,11 @@ def _steps(policy: Any) -> list[Any]:
 def _auto_augment(t: Any) -> str:
     ops = [op for pair in t.policy for op in pair]
     first = ops[0]
-    needs(first.magnitude_std != math.inf and not first.magnitude_max, "an AutoAugment with mmax or an infinite mstd")
-    needs(len({op.magnitude_std for op in ops}) == 1, "an AutoAugment whose operations differ in mstd")
+    needs(first.magnitude_std != math.inf and not first.magnitude_max,
+          "an AutoAugment with mmax or an infinite mstd")
+    needs(
+        len({op.magnitude_std for op in ops}) == 1,
+        "an AutoAugment whose operations differ in mstd")
     for name in ("original", "originalr", "v0", "v0r", "3a"):
         if _steps(_policies().auto_augment_policy(name)) == _steps(t.policy):
             return f'timm("{name}{_deviation(first)}",{_look(ops)})'
@@ -114,4 +126,5 @@ def erasing(probability: float, mode: str, count: int, scale: Iterable[float] = 
 def timm_erasing(t: Any) -> str:
     """Of timm's object."""
     needs(t.min_count == 1 and t.num_splits <= 1, "RandomErasing with min_count or num_splits")
-    return erasing(t.probability, t.mode, t.max_count, (t.min_area, t.max_area), map(math.exp, t.log_aspect_ratio))
+    return erasing(t.probability, t.mode, t.max_count, (t.min_area, t.max_area),
+                   map(math.exp, t.log_aspect_ratio))

@@ -17,7 +17,8 @@ def foresee(what: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, TypeError, ValueError) as error:
-        raise Unknown(f"{what} that millrace cannot read ({type(error).__name__}: {error})") from error
+        raise Unknown(
+            f"{what} that millrace cannot read ({type(error).__name__}: {error})") from error
 
 
 def number(value: Any) -> str:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * extended FOLDER: opens flat:FOLDER, the kind that dataset_kind.patch adds, and reads it with the reader that
- * reader.patch adds. test_extending.sh makes the folder and compiles this against the patched sources.
+ * extended FOLDER: opens flat:FOLDER, the kind that dataset_kind.patch adds, and reads it with the
+ * reader that reader.patch adds. test_extending.sh makes the folder and compiles this against the
+ * patched sources.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +20,16 @@ static void require(bool holds, const char *what, const mr_error *error)
 }
 
 /* All bytes of a sample, in memory of the caller's; a failed read ends with its message instead. */
-static char *read_with(const struct mr_catalog *catalog, mr_reader_kind kind, int64_t index, uint64_t max_bytes,
-                       size_t *len_out)
+static char *read_with(const struct mr_catalog *catalog, mr_reader_kind kind, int64_t index,
+                       uint64_t max_bytes, size_t *len_out)
 {
     const struct mr_reader_options options = {.kind = kind, .depth = 2, .max_bytes = max_bytes};
     struct mr_reader *reader;
     struct mr_read read;
     mr_error error = {0};
     require(mr_reader_create(catalog, &options, &reader, &error) == MR_OK, "no reader", &error);
-    require((strcmp(mr_reader_name(reader), "lseek") == 0) == (kind == MR_READER_LSEEK), "another reader", NULL);
+    require((strcmp(mr_reader_name(reader), "lseek") == 0) == (kind == MR_READER_LSEEK),
+            "another reader", NULL);
     mr_reader_submit(reader, 7, index);
     require(mr_reader_reap(reader, true, &read) && read.tag == 7, "nothing was read", NULL);
     const void *from = read.status == MR_OK ? (const void *)read.bytes : read.error->text;
@@ -46,7 +48,8 @@ static void compare_readers(const struct mr_catalog *catalog, int64_t index, uin
     size_t old_len, new_len;
     char *old_bytes = read_with(catalog, MR_READER_PREAD, index, max_bytes, &old_len);
     char *new_bytes = read_with(catalog, MR_READER_LSEEK, index, max_bytes, &new_len);
-    require(old_len == new_len && memcmp(old_bytes, new_bytes, old_len) == 0, "the readers differ", NULL);
+    require(old_len == new_len && memcmp(old_bytes, new_bytes, old_len) == 0, "the readers differ",
+            NULL);
     free(old_bytes);
     free(new_bytes);
 }
@@ -65,7 +68,8 @@ int main(int argc, char **argv)
         int64_t label = -1;
         require(mr_dataset_name(dataset, i, name, sizeof name) == MR_OK, "no name", NULL);
         require(strstr(name, names[i]) && strncmp(name, argv[1], strlen(argv[1])) == 0, name, NULL);
-        require(mr_dataset_label(dataset, i, &label, &error) == MR_OK && label == 0, "label", &error);
+        require(mr_dataset_label(dataset, i, &label, &error) == MR_OK && label == 0, "label",
+                &error);
         compare_readers(mr_dataset_catalog(dataset), i, 1 << 20);
         compare_readers(mr_dataset_catalog(dataset), i, 4); /* too large: both say so */
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gloo module under test, with a store that threads and processes share. A rank may be killed while it holds the
- * store's mutex, so the mutex is robust and the store is consistent between any two of its steps.
+ * The gloo module under test, with a store that threads and processes share. A rank may be killed
+ * while it holds the store's mutex, so the mutex is robust and the store is consistent between any
+ * two of its steps.
  */
 #include "tests/dist/gloo/gloo_rig.h"
 
@@ -24,7 +25,8 @@
 #define KEYS 256
 #define KEY 128
 #define VALUE 4096
-#define WAIT_MS 60000 /* for a process that has no other reason to end late than the work of others */
+#define WAIT_MS                                                                                    \
+    60000 /* for a process that has no other reason to end late than the work of others */
 
 struct rig_store {
     pthread_mutex_t mutex;
@@ -50,7 +52,8 @@ const struct mr_engine_table *rig_table(void)
 
 struct rig_store *rig_store_create(void)
 {
-    struct rig_store *store = mmap(NULL, sizeof *store, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct rig_store *store =
+        mmap(NULL, sizeof *store, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_mutexattr_t attr;
     if (store == MAP_FAILED || pthread_mutexattr_init(&attr) != 0)
         abort();
@@ -80,14 +83,16 @@ void rig_store_break(struct rig_store *store)
     pthread_mutex_unlock(&store->mutex);
 }
 
-static int32_t store_set(void *user, const char *key, const void *value, uint32_t len, mr_error *error)
+static int32_t store_set(void *user, const char *key, const void *value, uint32_t len,
+                         mr_error *error)
 {
     struct rig_store *store = user;
     lock(store);
     uint32_t i = store->n_keys;
     if (i == KEYS || len > VALUE || strlen(key) >= KEY) {
         pthread_mutex_unlock(&store->mutex);
-        return mr_error_set(error, MR_ERR_INVALID, "the test's store cannot hold %s of %u bytes", key, len);
+        return mr_error_set(error, MR_ERR_INVALID, "the test's store cannot hold %s of %u bytes",
+                            key, len);
     }
     strcpy(store->at[i].key, key);
     memcpy(store->at[i].value, value, len);
@@ -98,7 +103,8 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
 }
 
 /* 1: found, 0: not there, -1: a rank broke. */
-static int look(struct rig_store *store, const char *key, void *value_out, uint32_t size, uint32_t *len_out)
+static int look(struct rig_store *store, const char *key, void *value_out, uint32_t size,
+                uint32_t *len_out)
 {
     int found = 0;
     lock(store);
@@ -115,8 +121,8 @@ static int look(struct rig_store *store, const char *key, void *value_out, uint3
     return found;
 }
 
-static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                         uint64_t deadline_ns, mr_error *error)
+static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size,
+                         uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     for (;;) {
         int found = look(user, key, value_out, size, len_out);
@@ -140,7 +146,8 @@ static int32_t fail(mr_error *error, int32_t status, const char *format, ...)
     return mr_error_set(error, (mr_status)status, "%s", text);
 }
 
-struct rig_rank rig_rank_of(struct rig_store *store, uint32_t rank, uint32_t world_size, uint32_t timeout_ms)
+struct rig_rank rig_rank_of(struct rig_store *store, uint32_t rank, uint32_t world_size,
+                            uint32_t timeout_ms)
 {
     return (struct rig_rank){
         .table = rig_table(),
@@ -232,8 +239,9 @@ uint64_t rig_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int32_t rig_run(const struct mr_engine_table *table, void *engine, const struct mr_collective *collective,
-                uint32_t timeout_ms, const volatile uint32_t *stop, mr_error *error)
+int32_t rig_run(const struct mr_engine_table *table, void *engine,
+                const struct mr_collective *collective, uint32_t timeout_ms,
+                const volatile uint32_t *stop, mr_error *error)
 {
     return table->run(engine, collective, rig_now_ns() + timeout_ms * RIG_MS, stop, error);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank of a test over several hosts: netns_rank INIT RANK WORLD_SIZE TIMEOUT_MS SECONDS all_reduces for so long,
- * and says how that ended. RANK and WORLD_SIZE are "-" where the environment has them. Exit status: 0; 2 without a
- * group; 3 when a collective failed; 4 when a sum was wrong.
+ * One rank of a test over several hosts: netns_rank INIT RANK WORLD_SIZE TIMEOUT_MS SECONDS
+ * all_reduces for so long, and says how that ended. RANK and WORLD_SIZE are "-" where the
+ * environment has them. Exit status: 0; 2 without a group; 3 when a collective failed; 4 when a sum
+ * was wrong.
  */
 #include <millrace/group.h>
 
@@ -19,7 +20,10 @@ enum { COUNT = 1 << 16 };
 
 static double values[COUNT];
 
-/* Ends on all ranks after the same round: the first element is the number of those whose time is up. */
+/*
+ * Ends on all ranks after the same round: the first element is the number of those whose time is
+ * up.
+ */
 static int reduce_for(mr_group *group, uint64_t for_ms)
 {
     uint32_t n = mr_group_world_size(group);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts made of network namespaces. They have no names, because named ones outlive a test that is killed, and two runs
- * would share them: a descriptor holds each, and `ip` is given its path in /proc.
+ * Hosts made of network namespaces. They have no names, because named ones outlive a test that is
+ * killed, and two runs would share them: a descriptor holds each, and `ip` is given its path in
+ * /proc.
  */
 #include "tests/dist/gloo/netns_rig.h"
 
@@ -18,7 +19,8 @@
 
 #include "tests/support/die.h"
 
-enum { HOME_FD = 200 }; /* the switch's namespace; hosts follow. Fixed, for there is one set of them per process. */
+/* the switch's namespace; hosts follow. Fixed, for there is one set of them per process. */
+enum { HOME_FD = 200 };
 
 /* A shell's command; false when it fails. */
 static bool __attribute__((format(printf, 1, 2))) did(const char *format, ...)
@@ -78,11 +80,13 @@ static bool add_host(uint32_t host)
         return false;
     hold(HOME_FD + 1 + (int)host);
     enter(HOME_FD);
-    if (!did("ip link add port%u type veth peer name eth0 netns /proc/%d/fd/%d && ip link set port%u master switch up",
+    if (!did("ip link add port%u type veth peer name eth0 netns /proc/%d/fd/%d && ip link set "
+             "port%u master switch up",
              host, (int)getpid(), HOME_FD + 1 + (int)host, host))
         return false;
     enter(mr_netns_host(host));
-    bool good = did("ip link set lo up && ip addr add 10.77.0.%u/24 dev eth0 && ip link set eth0 up", host + 1);
+    bool good = did(
+        "ip link set lo up && ip addr add 10.77.0.%u/24 dev eth0 && ip link set eth0 up", host + 1);
     enter(HOME_FD);
     return good;
 }
@@ -136,7 +140,8 @@ void mr_netns_mend(void)
 
 int mr_netns_listen(uint32_t host, uint16_t *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = INADDR_ANY};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = INADDR_ANY};
     socklen_t len = sizeof address;
     enter(mr_netns_host(host));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts: network namespaces without names, each with one interface, eth0, on a switch in this program's own. They are
- * gone with the program, however it ends. What fails here, once there are hosts, ends the test program.
+ * Hosts: network namespaces without names, each with one interface, eth0, on a switch in this
+ * program's own. They are gone with the program, however it ends. What fails here, once there are
+ * hosts, ends the test program.
  */
 #ifndef TESTS_DIST_GLOO_NETNS_RIG_H
 #define TESTS_DIST_GLOO_NETNS_RIG_H
@@ -11,7 +12,9 @@
 
 enum { NETNS_HOSTS = 9 };
 
-/* For main(), before there are threads: false where the machine refuses, with the reason printed. */
+/*
+ * For main(), before there are threads: false where the machine refuses, with the reason printed.
+ */
 bool mr_netns_init(void);
 /* Host i has the address 10.77.0.i+1. Ownership: the namespace stays open. */
 int mr_netns_host(uint32_t host);

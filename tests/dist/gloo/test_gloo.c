@@ -30,7 +30,8 @@ static mr_status call(void *user, const struct mr_collective *collective)
     volatile uint32_t stop = 0;
     struct mr_collective numbered = *collective;
     numbered.number = caller->number++;
-    mr_status status = (mr_status)rig_run(caller->table, caller->engine, &numbered, RUN_MS, &stop, &caller->error);
+    mr_status status =
+        (mr_status)rig_run(caller->table, caller->engine, &numbered, RUN_MS, &stop, &caller->error);
     if (status != MR_OK)
         printf("%s\n", caller->error.text);
     return status;
@@ -44,8 +45,10 @@ static int run_suite(struct rig_rank *rank)
         printf("rank %u: %s\n", rank->setup.rank, caller.error.text);
         return 1;
     }
-    struct contract_subject subject = {
-        .rank = rank->setup.rank, .world_size = rank->setup.world_size, .user = &caller, .call = call};
+    struct contract_subject subject = {.rank = rank->setup.rank,
+                                       .world_size = rank->setup.world_size,
+                                       .user = &caller,
+                                       .call = call};
     uint32_t n_wrong = contract_collectives_run(&subject, words);
     rank->table->destroy(caller.engine, n_wrong == 0);
     if (n_wrong > 0)
@@ -129,7 +132,10 @@ static void the_interface_can_be_named(void **state)
     assert_int_equal(n_wrong, 0);
 }
 
-/* f16: 2048 + 1 is 2048, and a third rank's 1 is lost as well; added in f16 or in f32, never in whole numbers. */
+/*
+ * f16: 2048 + 1 is 2048, and a third rank's 1 is lost as well; added in f16 or in f32, never in
+ * whole numbers.
+ */
 static int add_halves(struct rig_rank *rank)
 {
     struct caller caller = {.table = rank->table};
@@ -140,14 +146,17 @@ static int add_halves(struct rig_rank *rank)
     struct mr_collective c = {
         .kind = MR_COLLECTIVE_ALL_REDUCE, .in = values, .out = values, .count = 4, .dtype = MR_F16};
     int wrong = call(&caller, &c) != MR_OK;
-    c = (struct mr_collective){.kind = MR_COLLECTIVE_ALL_REDUCE, .in = wide, .out = wide, .count = 2, .dtype = MR_BF16};
+    c = (struct mr_collective){
+        .kind = MR_COLLECTIVE_ALL_REDUCE, .in = wide, .out = wide, .count = 2, .dtype = MR_BF16};
     wrong |= call(&caller, &c) != MR_OK;
     rank->table->destroy(caller.engine, true);
     /* 2049 to even; two smallest subnormals; infinity past 65504; infinity stays. */
-    wrong |= values[0] != 0x6800 || values[1] != 0x0002 || values[2] != 0x7c00 || values[3] != 0xfc00;
+    wrong |=
+        values[0] != 0x6800 || values[1] != 0x0002 || values[2] != 0x7c00 || values[3] != 0xfc00;
     wrong |= wide[0] != 0x4000 || wide[1] != 0x0002;
     if (wrong)
-        printf("%04x %04x %04x %04x, %04x %04x\n", values[0], values[1], values[2], values[3], wide[0], wide[1]);
+        printf("%04x %04x %04x %04x, %04x %04x\n", values[0], values[1], values[2], values[3],
+               wide[0], wide[1]);
     return wrong;
 }
 
@@ -194,8 +203,12 @@ static int leave_at_once(struct rig_rank *rank)
         return 1;
     size_t n = 1u << 18;
     uint64_t *values = calloc(n, sizeof *values);
-    struct mr_collective c = {
-        .kind = MR_COLLECTIVE_BROADCAST, .in = values, .out = values, .count = n, .dtype = MR_I64, .root = 0};
+    struct mr_collective c = {.kind = MR_COLLECTIVE_BROADCAST,
+                              .in = values,
+                              .out = values,
+                              .count = n,
+                              .dtype = MR_I64,
+                              .root = 0};
     values[n - 1] = rank->setup.rank == 0 ? 7 : 0;
     int wrong = call(&caller, &c) != MR_OK || values[n - 1] != 7;
     rank->table->destroy(caller.engine, true);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the gloo module adds to gloo: ranks that differ are named, 16-bit sums are rounded once, any address will do. */
+/*
+ * What the gloo module adds to gloo: ranks that differ are named, 16-bit sums are rounded once, any
+ * address will do.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,10 +46,15 @@ static int32_t call(struct caller *caller, const struct mr_collective *c)
     return rig_run(caller->rank->table, caller->engine, c, RUN_MS, &stop, &caller->error);
 }
 
-static int32_t all_reduce(struct caller *caller, void *buffer, uint64_t count, uint32_t dtype, uint32_t op)
+static int32_t all_reduce(struct caller *caller, void *buffer, uint64_t count, uint32_t dtype,
+                          uint32_t op)
 {
-    struct mr_collective c = {
-        .kind = MR_COLLECTIVE_ALL_REDUCE, .in = buffer, .out = buffer, .count = count, .dtype = dtype, .op = op};
+    struct mr_collective c = {.kind = MR_COLLECTIVE_ALL_REDUCE,
+                              .in = buffer,
+                              .out = buffer,
+                              .count = count,
+                              .dtype = dtype,
+                              .op = op};
     return call(caller, &c);
 }
 
@@ -61,9 +69,10 @@ static int reduce_another_count(struct rig_rank *rank)
     if (!values || !join(&caller, rank))
         return 1;
     int32_t status = all_reduce(&caller, values, count, MR_F64, MR_SUM);
-    snprintf(own, sizeof own, "rank %u all_reduce (%llu f64, sum)", rank->setup.rank, (unsigned long long)count);
-    int wrong =
-        status != MR_ERR_PEER || !strstr(caller.error.text, "calls all_reduce (") || !strstr(caller.error.text, own);
+    snprintf(own, sizeof own, "rank %u all_reduce (%llu f64, sum)", rank->setup.rank,
+             (unsigned long long)count);
+    int wrong = status != MR_ERR_PEER || !strstr(caller.error.text, "calls all_reduce (") ||
+                !strstr(caller.error.text, own);
     if (wrong)
         printf("rank %u: status %d, %s\n", rank->setup.rank, status, caller.error.text);
     leave(&caller, false);
@@ -74,7 +83,8 @@ static int reduce_another_count(struct rig_rank *rank)
 static void ranks_that_differ_in_the_count_are_named_and_nobody_ends(void **state)
 {
     (void)state;
-    static uint64_t counts[][2] = {{2, 3}, {3, 2}, {2, 100000}, {100000, 2}, {100000, 100001}, {500001, 500000}};
+    static uint64_t counts[][2] = {{2, 3},      {3, 2},           {2, 100000},
+                                   {100000, 2}, {100000, 100001}, {500001, 500000}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         assert_int_equal(rig_threads(3, reduce_another_count, counts[i]), 0);
 }
@@ -85,13 +95,18 @@ static int do_something_else(struct rig_rank *rank)
     float values[8] = {0};
     if (!join(&caller, rank))
         return 1;
-    struct mr_collective c = {
-        .kind = MR_COLLECTIVE_BROADCAST, .in = values, .out = values, .count = 8, .dtype = MR_F32, .root = 1};
+    struct mr_collective c = {.kind = MR_COLLECTIVE_BROADCAST,
+                              .in = values,
+                              .out = values,
+                              .count = 8,
+                              .dtype = MR_F32,
+                              .root = 1};
     if (rank->setup.rank == 1)
         c.kind = MR_COLLECTIVE_BARRIER;
     int32_t status = call(&caller, &c);
-    const char *said = rank->setup.rank == 1 ? "rank 0 calls broadcast (8 f32, root 1), rank 1 barrier"
-                                             : "rank 1 calls barrier, rank 0 broadcast (8 f32, root 1)";
+    const char *said = rank->setup.rank == 1
+                           ? "rank 0 calls broadcast (8 f32, root 1), rank 1 barrier"
+                           : "rank 1 calls barrier, rank 0 broadcast (8 f32, root 1)";
     int wrong = status != MR_ERR_PEER || !strstr(caller.error.text, said);
     if (wrong)
         printf("status %d, %s\n", status, caller.error.text);
@@ -121,7 +136,8 @@ static int send_another_count(struct rig_rank *rank)
                               .count = count,
                               .dtype = MR_I32};
     int32_t status = call(&caller, &c);
-    int wrong = !sends && (status != MR_ERR_PEER || !strstr(caller.error.text, "rank 0 calls send ("));
+    int wrong =
+        !sends && (status != MR_ERR_PEER || !strstr(caller.error.text, "rank 0 calls send ("));
     if (wrong)
         printf("status %d, %s\n", status, caller.error.text);
     leave(&caller, false); /* which ends a sender that nobody listens to any more */
@@ -137,7 +153,10 @@ static void a_receiver_of_another_count_says_so(void **state)
         assert_int_equal(rig_threads(2, send_another_count, counts[i]), 0);
 }
 
-/* The mean of large numbers, whose sum is none of the type's, and 2048 + 1 + 1 = 2050: of a few and of many. */
+/*
+ * The mean of large numbers, whose sum is none of the type's, and 2048 + 1 + 1 = 2050: of a few and
+ * of many.
+ */
 static int average_halves(struct rig_rank *rank)
 {
     static const uint64_t counts[] = {2, 2000, 2100, 300000};
@@ -191,8 +210,13 @@ static int scatter_halves(struct rig_rank *rank)
     for (uint64_t i = 0; i < count; i++)
         n_wrong += out[i] != 0x3f80 + rank->setup.rank;
     memset(in, 0x11, count * sizeof *in);
-    c = (struct mr_collective){
-        .kind = MR_COLLECTIVE_REDUCE, .in = in, .out = in, .count = count, .dtype = MR_BF16, .op = MR_MEAN, .root = 1};
+    c = (struct mr_collective){.kind = MR_COLLECTIVE_REDUCE,
+                               .in = in,
+                               .out = in,
+                               .count = count,
+                               .dtype = MR_BF16,
+                               .op = MR_MEAN,
+                               .root = 1};
     n_wrong += call(&caller, &c) != MR_OK;
     for (uint64_t i = 0; i < count; i++)
         n_wrong += in[i] != 0x1111;
@@ -224,7 +248,10 @@ static int reduce_unaligned(struct rig_rank *rank)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (uint32_t op = MR_SUM; op <= MR_MAX; op++) {
             double value = rank->setup.rank + 1.0;
-            double wanted = op == MR_SUM ? n * (n + 1) / 2 : op == MR_MEAN ? (n + 1) / 2 : op == MR_MIN ? 1 : n;
+            double wanted = op == MR_SUM    ? n * (n + 1) / 2
+                            : op == MR_MEAN ? (n + 1) / 2
+                            : op == MR_MIN  ? 1
+                                            : n;
             for (uint64_t at = 0; at < counts[i]; at++)
                 memcpy(memory + 1 + at * sizeof value, &value, sizeof value);
             n_wrong += all_reduce(&caller, memory + 1, counts[i], MR_F64, op) != MR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gloo module when something is wrong: ranks that do not come, stop, hang or die. Every survivor has to end in
- * time, with the right status, and its engine has to be destroyed at once.
+ * The gloo module when something is wrong: ranks that do not come, stop, hang or die. Every
+ * survivor has to end in time, with the right status, and its engine has to be destroyed at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,15 +76,16 @@ static int leave(struct member *m)
 }
 
 /* One run that must end with status, between the two times. */
-static int run_ends(struct member *m, uint32_t timeout_ms, const volatile uint32_t *stop, int32_t status,
-                    uint64_t from_ms, uint64_t to_ms)
+static int run_ends(struct member *m, uint32_t timeout_ms, const volatile uint32_t *stop,
+                    int32_t status, uint64_t from_ms, uint64_t to_ms)
 {
     uint64_t start_ns = rig_now_ns();
     int32_t got = rig_run(m->table, m->engine, &m->c, timeout_ms, stop, &m->error);
     uint64_t ms = ms_since(start_ns);
     if (got == status && m->error.status == status && ms >= from_ms && ms <= to_ms)
         return 0;
-    printf("status %d, not %d, after %llu ms: %s\n", got, status, (unsigned long long)ms, m->error.text);
+    printf("status %d, not %d, after %llu ms: %s\n", got, status, (unsigned long long)ms,
+           m->error.text);
     return 1;
 }
 
@@ -165,8 +166,8 @@ static void stop_ends_a_blocked_collective_soon(void **state)
 }
 
 /*
- * A large message that is half there: the other end is stopped by the kernel while it reads. gloo forgets which thread
- * waits for such a message when its connection is closed.
+ * A large message that is half there: the other end is stopped by the kernel while it reads. gloo
+ * forgets which thread waits for such a message when its connection is closed.
  */
 static int read_for_ever(struct rig_rank *rank)
 {
@@ -221,8 +222,11 @@ static void end_half_way(enum end end, bool sends)
     int32_t status = MR_OK;
     uint64_t start_ns = rig_now_ns();
     while (status == MR_OK && ms_since(start_ns) < SOON_MS)
-        status = rig_run(m.table, m.engine, &m.c, end == BY_DEADLINE ? 300 : NEVER_MS, &stopper.stop, &m.error);
-    assert_int_equal(status, end == BY_DEADLINE ? MR_ERR_TIMEOUT : end == BY_STOP ? MR_ERR_CANCELED : MR_ERR_PEER);
+        status = rig_run(m.table, m.engine, &m.c, end == BY_DEADLINE ? 300 : NEVER_MS,
+                         &stopper.stop, &m.error);
+    assert_int_equal(status, end == BY_DEADLINE ? MR_ERR_TIMEOUT
+                             : end == BY_STOP   ? MR_ERR_CANCELED
+                                                : MR_ERR_PEER);
     assert_in_range(ms_since(start_ns), 0, SOON_MS);
     assert_int_equal(leave(&m), 0);
     pthread_join(thread, NULL);
@@ -244,7 +248,10 @@ static void a_message_that_is_half_there_ends_like_any_other(void **state)
     }
 }
 
-/* The watching thread has gone to sleep for good after a second without work: the next collective must wake it. */
+/*
+ * The watching thread has gone to sleep for good after a second without work: the next collective
+ * must wake it.
+ */
 static int be_stopped_after_a_rest(struct rig_rank *rank)
 {
     struct member m;
@@ -337,10 +344,15 @@ static int go_on_until_the_deadline(struct rig_rank *rank)
         start_ns = rig_now_ns();
         status = rig_run(m.table, m.engine, &m.c, 800, &stop, &m.error);
     }
-    /* The first whose deadline passes closes its connections, which the other may see before its own. */
-    int wrong = (status != MR_ERR_TIMEOUT && status != MR_ERR_PEER) || ms_since(start_ns) > 800 + SOON_MS;
+    /*
+     * The first whose deadline passes closes its connections, which the other may see before its
+     * own.
+     */
+    int wrong =
+        (status != MR_ERR_TIMEOUT && status != MR_ERR_PEER) || ms_since(start_ns) > 800 + SOON_MS;
     if (wrong)
-        printf("status %d after %llu ms: %s\n", status, (unsigned long long)ms_since(start_ns), m.error.text);
+        printf("status %d after %llu ms: %s\n", status, (unsigned long long)ms_since(start_ns),
+               m.error.text);
     return wrong | leave(&m);
 }
 
@@ -363,7 +375,8 @@ static void a_hanging_rank_ends_the_others_by_their_deadline(void **state)
 }
 
 /* One rank that must not be created: with this status and word, after this time. */
-static void refused(struct rig_rank *rank, int32_t status, const char *word, uint64_t from_ms, uint64_t to_ms)
+static void refused(struct rig_rank *rank, int32_t status, const char *word, uint64_t from_ms,
+                    uint64_t to_ms)
 {
     void *engine = rank;
     mr_error error = {0};
@@ -406,7 +419,8 @@ struct half_there {
     uint32_t n_sets;
 };
 
-static int32_t set_and_hang(void *user, const char *key, const void *value, uint32_t len, mr_error *error)
+static int32_t set_and_hang(void *user, const char *key, const void *value, uint32_t len,
+                            mr_error *error)
 {
     struct half_there *half = user;
     int32_t status = half->real.set(half->real.user, key, value, len, error);
@@ -415,8 +429,8 @@ static int32_t set_and_hang(void *user, const char *key, const void *value, uint
     return status;
 }
 
-static int32_t get_of_real(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                           uint64_t deadline_ns, mr_error *error)
+static int32_t get_of_real(void *user, const char *key, void *value_out, uint32_t size,
+                           uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     struct half_there *half = user;
     return half->real.get(half->real.user, key, value_out, size, len_out, deadline_ns, error);
@@ -434,13 +448,14 @@ static int create_half(struct rig_rank *rank)
     struct half_there half = {.real = rank->setup.store};
     void *engine;
     mr_error error;
-    rank->setup.store = (struct mr_engine_store){.user = &half, .set = set_and_hang, .get = get_of_real};
+    rank->setup.store =
+        (struct mr_engine_store){.user = &half, .set = set_and_hang, .get = get_of_real};
     return rank->table->create(&rank->setup, &engine, &error) == MR_OK;
 }
 
 /*
- * Of two ranks the one with the larger address connects: these two, which have set theirs and do nothing else. Rank 1
- * waits for them; broken: until the store says that they are gone.
+ * Of two ranks the one with the larger address connects: these two, which have set theirs and do
+ * nothing else. Rank 1 waits for them; broken: until the store says that they are gone.
  */
 static void wait_for_two_that_hang(bool broken)
 {

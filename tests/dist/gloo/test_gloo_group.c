@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups over the real gloo module: the suite of all collectives, groups of groups, and ranks that die. */
+/*
+ * Groups over the real gloo module: the suite of all collectives, groups of groups, and ranks that
+ * die.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <signal.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random sequences of collectives over the gloo module, of random sizes, types, roots and addresses, among ranks that
- * are late at random, each result compared with what a rank can work out alone; and ranks that stay away in the middle
- * of such a sequence, where the others free their buffers at once.
+ * Random sequences of collectives over the gloo module, of random sizes, types, roots and
+ * addresses, among ranks that are late at random, each result compared with what a rank can work
+ * out alone; and ranks that stay away in the middle of such a sequence, where the others free their
+ * buffers at once.
  *
- * Invariant: what all must agree on comes from the seed, what a rank does for itself from another generator; otherwise
- * the sequences drift apart.
+ * Invariant: what all must agree on comes from the seed, what a rank does for itself from another
+ * generator; otherwise the sequences drift apart.
  *
  * By hand: test_gloo_stress SEED SEQUENCES STEPS MAX_LOG2.
  */
@@ -82,7 +83,8 @@ static void write_value(uint32_t dtype, uint8_t *at, double value)
 /* Whole numbers so small that sums of all ranks are exact in every type. */
 static double value_of(const struct runner *r, uint32_t rank, uint64_t i)
 {
-    uint64_t mixed = (r->sequence->seed + r->at * 977u + rank * 40503u + i % PERIOD) * 0x9e3779b97f4a7c15u;
+    uint64_t mixed =
+        (r->sequence->seed + r->at * 977u + rank * 40503u + i % PERIOD) * 0x9e3779b97f4a7c15u;
     return (double)(mixed >> 60) - 7;
 }
 
@@ -103,7 +105,8 @@ static double combined(const struct runner *r, uint32_t op, uint64_t i)
 }
 
 /* Element i of one rank, or of all together, as it is stored. */
-static void write_element(const struct runner *r, const struct step *step, int rank, uint64_t i, uint8_t *at)
+static void write_element(const struct runner *r, const struct step *step, int rank, uint64_t i,
+                          uint8_t *at)
 {
     const uint32_t n = r->rank->setup.world_size;
     double value = rank >= 0 ? value_of(r, (uint32_t)rank, i) : combined(r, step->c.op, i);
@@ -112,14 +115,19 @@ static void write_element(const struct runner *r, const struct step *step, int r
     write_value(step->c.dtype, at, value);
 }
 
-/* Elements first to first + count of a rank, or with rank -1 of all together, into a table that comes again. */
-static void write_table(const struct runner *r, const struct step *step, int rank, uint64_t first, uint8_t *table)
+/*
+ * Elements first to first + count of a rank, or with rank -1 of all together, into a table that
+ * comes again.
+ */
+static void write_table(const struct runner *r, const struct step *step, int rank, uint64_t first,
+                        uint8_t *table)
 {
     for (uint64_t i = 0; i < PERIOD; i++)
         write_element(r, step, rank, first + i, table + i * size_of(step->c.dtype));
 }
 
-static void fill(const struct runner *r, const struct step *step, int rank, uint8_t *at, uint64_t count)
+static void fill(const struct runner *r, const struct step *step, int rank, uint8_t *at,
+                 uint64_t count)
 {
     uint8_t table[PERIOD * 8];
     size_t size = size_of(step->c.dtype);
@@ -128,14 +136,15 @@ static void fill(const struct runner *r, const struct step *step, int rank, uint
         memcpy(at + i * size, table, (size_t)(count - i < PERIOD ? count - i : PERIOD) * size);
 }
 
-static uint32_t differs(const struct runner *r, const struct step *step, int rank, uint64_t first, const uint8_t *at,
-                        uint64_t count)
+static uint32_t differs(const struct runner *r, const struct step *step, int rank, uint64_t first,
+                        const uint8_t *at, uint64_t count)
 {
     uint8_t table[PERIOD * 8];
     size_t size = size_of(step->c.dtype);
     write_table(r, step, rank, first, table);
     for (uint64_t i = 0; i < count; i += PERIOD)
-        if (memcmp(at + i * size, table, (size_t)(count - i < PERIOD ? count - i : PERIOD) * size) != 0)
+        if (memcmp(at + i * size, table,
+                   (size_t)(count - i < PERIOD ? count - i : PERIOD) * size) != 0)
             return 1;
     return 0;
 }
@@ -156,7 +165,8 @@ static struct step draw(const struct sequence *sequence, uint32_t at, uint32_t n
     step.is_in_place = mr_rng_below(&rng, 2);
     uint32_t log2 = mr_rng_below(&rng, sequence->max_log2 + 1);
     step.c.count = mr_rng_below(&rng, (1u << log2) + 1);
-    bool gathers = step.c.kind == MR_COLLECTIVE_ALL_GATHER || step.c.kind == MR_COLLECTIVE_REDUCE_SCATTER;
+    bool gathers =
+        step.c.kind == MR_COLLECTIVE_ALL_GATHER || step.c.kind == MR_COLLECTIVE_REDUCE_SCATTER;
     if (gathers && step.c.count > (1u << sequence->max_log2) / n)
         step.c.count /= n;
     if (step.c.kind == MR_COLLECTIVE_ALL_GATHER)
@@ -169,7 +179,8 @@ static struct step draw(const struct sequence *sequence, uint32_t at, uint32_t n
 }
 
 /* The result of a step that went well; in is what this rank had. */
-static uint32_t check(const struct runner *r, const struct step *step, const uint8_t *in, const uint8_t *out)
+static uint32_t check(const struct runner *r, const struct step *step, const uint8_t *in,
+                      const uint8_t *out)
 {
     const uint32_t me = r->rank->setup.rank;
     const uint32_t n = r->rank->setup.world_size;
@@ -178,10 +189,16 @@ static uint32_t check(const struct runner *r, const struct step *step, const uin
     uint32_t n_wrong = 0;
     switch (step->c.kind) {
     case MR_COLLECTIVE_ALL_REDUCE: n_wrong = differs(r, step, -1, 0, out, count); break;
-    case MR_COLLECTIVE_REDUCE: n_wrong = me == step->c.root && differs(r, step, -1, 0, out, count); break;
-    case MR_COLLECTIVE_BROADCAST: n_wrong = differs(r, step, (int)step->c.root, 0, out, count); break;
+    case MR_COLLECTIVE_REDUCE:
+        n_wrong = me == step->c.root && differs(r, step, -1, 0, out, count);
+        break;
+    case MR_COLLECTIVE_BROADCAST:
+        n_wrong = differs(r, step, (int)step->c.root, 0, out, count);
+        break;
     case MR_COLLECTIVE_RECV: n_wrong = differs(r, step, (int)step->from, 0, out, count); break;
-    case MR_COLLECTIVE_REDUCE_SCATTER: n_wrong = differs(r, step, -1, me * count, out, count); break;
+    case MR_COLLECTIVE_REDUCE_SCATTER:
+        n_wrong = differs(r, step, -1, me * count, out, count);
+        break;
     case MR_COLLECTIVE_ALL_GATHER:
         for (uint32_t rank = 0; rank < n; rank++)
             n_wrong += differs(r, step, (int)rank, 0, out + rank * len, count);
@@ -193,7 +210,10 @@ static uint32_t check(const struct runner *r, const struct step *step, const uin
     return n_wrong;
 }
 
-/* A block that ends with its allocation, so that a sanitizer sees who goes too far, and begins anywhere. */
+/*
+ * A block that ends with its allocation, so that a sanitizer sees who goes too far, and begins
+ * anywhere.
+ */
 static uint8_t *allocate(struct runner *r, size_t len, uint8_t **block_out)
 {
     size_t shift = mr_rng_below(&r->own, 9);
@@ -216,7 +236,8 @@ static struct buffers prepare(struct runner *r, const struct step *step)
     const uint32_t me = r->rank->setup.rank;
     const size_t len = (size_t)step->c.count * size_of(step->c.dtype);
     struct buffers b = {0};
-    bool may_be_apart = step->c.kind == MR_COLLECTIVE_ALL_REDUCE || step->c.kind == MR_COLLECTIVE_ALL_GATHER ||
+    bool may_be_apart = step->c.kind == MR_COLLECTIVE_ALL_REDUCE ||
+                        step->c.kind == MR_COLLECTIVE_ALL_GATHER ||
                         step->c.kind == MR_COLLECTIVE_REDUCE_SCATTER;
     b.is_apart = may_be_apart && !step->is_in_place;
     if (b.is_apart || step->in_elements >= step->out_elements)
@@ -244,7 +265,8 @@ static void pause_at_times(struct runner *r)
 }
 
 /* 0 or 1: wrong. *status_out is the call's. */
-static uint32_t do_step(struct runner *r, struct step step, uint32_t timeout_ms, int32_t *status_out)
+static uint32_t do_step(struct runner *r, struct step step, uint32_t timeout_ms,
+                        int32_t *status_out)
 {
     const uint32_t me = r->rank->setup.rank;
     volatile uint32_t stop = 0;
@@ -264,13 +286,18 @@ static uint32_t do_step(struct runner *r, struct step step, uint32_t timeout_ms,
     uint32_t wrong = *status_out == MR_OK && check(r, &step, b.is_apart ? b.in : NULL, b.out) > 0;
     release(&b);
     if (wrong > 0 || (*status_out != MR_OK && timeout_ms == RUN_MS))
-        printf("seed %llu, rank %u of %u, step %u: kind %u, %llu of dtype %u, op %u, root %u: status %d, %s\n",
-               (unsigned long long)r->sequence->seed, me, r->rank->setup.world_size, r->at, step.c.kind,
-               (unsigned long long)step.c.count, step.c.dtype, step.c.op, step.c.root, *status_out, error.text);
+        printf("seed %llu, rank %u of %u, step %u: kind %u, %llu of dtype %u, op %u, root %u: "
+               "status %d, %s\n",
+               (unsigned long long)r->sequence->seed, me, r->rank->setup.world_size, r->at,
+               step.c.kind, (unsigned long long)step.c.count, step.c.dtype, step.c.op, step.c.root,
+               *status_out, error.text);
     return wrong;
 }
 
-/* The last step, to which one rank does not come before the others have given up. Nobody hangs or gets a wrong one. */
+/*
+ * The last step, to which one rank does not come before the others have given up. Nobody hangs or
+ * gets a wrong one.
+ */
 static uint32_t do_last_step(struct runner *r)
 {
     const uint32_t n = r->rank->setup.world_size;
@@ -284,8 +311,10 @@ static uint32_t do_last_step(struct runner *r)
         nanosleep(&(struct timespec){.tv_nsec = 2 * ABSENT_MS * 1000000}, NULL);
     uint32_t n_wrong = do_step(r, step, ABSENT_MS, &status);
     if (status != MR_ERR_TIMEOUT && status != MR_ERR_PEER)
-        printf("rank %u of %u: status %d of a collective without a rank\n", r->rank->setup.rank, n, status);
-    return n_wrong + (status != MR_ERR_TIMEOUT && status != MR_ERR_PEER) + (rig_now_ns() - start_ns > 10000 * RIG_MS);
+        printf("rank %u of %u: status %d of a collective without a rank\n", r->rank->setup.rank, n,
+               status);
+    return n_wrong + (status != MR_ERR_TIMEOUT && status != MR_ERR_PEER) +
+           (rig_now_ns() - start_ns > 10000 * RIG_MS);
 }
 
 static int run_sequence(struct rig_rank *rank)
@@ -325,7 +354,8 @@ static uint32_t by_processes(uint32_t n, struct sequence *sequence)
 }
 
 /* Seeds from first on, each with another number of ranks. */
-static uint32_t run_sequences(uint64_t first, uint32_t n_sequences, struct sequence like, bool forks)
+static uint32_t run_sequences(uint64_t first, uint32_t n_sequences, struct sequence like,
+                              bool forks)
 {
     uint32_t n_wrong = 0;
     for (uint32_t i = 0; i < n_sequences && n_wrong == 0; i++) {
@@ -365,7 +395,8 @@ static void random_sequences_agree_between_processes(void **state)
 static void many_ranks_agree_with_the_oracle(void **state)
 {
     (void)state;
-    struct sequence sequence = {.seed = seed_of_today(), .n_steps = 40, .max_log2 = 12, .n_pauses_max = 10};
+    struct sequence sequence = {
+        .seed = seed_of_today(), .n_steps = 40, .max_log2 = 12, .n_pauses_max = 10};
     static const uint32_t worlds[] = {15, 16, 17, 20};
     for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++)
         assert_int_equal(rig_threads(worlds[i], run_sequence, &sequence), 0);
@@ -380,8 +411,9 @@ static void a_rank_that_stays_away_leaves_no_wrong_result_and_nobody_waiting(voi
 
 static int by_hand(char **argv)
 {
-    struct sequence like = {
-        .n_steps = (uint32_t)atoi(argv[3]), .max_log2 = (uint32_t)atoi(argv[4]), .n_pauses_max = 20};
+    struct sequence like = {.n_steps = (uint32_t)atoi(argv[3]),
+                            .max_log2 = (uint32_t)atoi(argv[4]),
+                            .n_pauses_max = 20};
     uint64_t seed = strtoull(argv[1], NULL, 10);
     uint32_t n_sequences = (uint32_t)atoi(argv[2]);
     uint32_t n_wrong = run_sequences(seed, n_sequences, like, false);
@@ -390,7 +422,8 @@ static int by_hand(char **argv)
     like.is_left = true;
     like.n_steps = 3;
     n_wrong += run_sequences(seed, n_sequences, like, false);
-    printf("%u sequences from seed %llu, thrice: %u wrong\n", n_sequences, (unsigned long long)seed, n_wrong);
+    printf("%u sequences from seed %llu, thrice: %u wrong\n", n_sequences, (unsigned long long)seed,
+           n_wrong);
     return n_wrong > 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks on two and three hosts, over gloo. They meet; and cut links, late ranks, wrong tokens and taken ports end every
- * rank in time with a line that names the cause. Nothing reports a cut link, so only the clock ends an all_reduce over
- * it.
+ * Ranks on two and three hosts, over gloo. They meet; and cut links, late ranks, wrong tokens and
+ * taken ports end every rank in time with a line that names the cause. Nothing reports a cut link,
+ * so only the clock ends an all_reduce over it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,8 @@ static void show(const struct world *world)
 {
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         char *said = mr_rank_program_said(&world->ranks[r]);
-        print_message("rank %u, status %d, %u ms:\n%s", r, world->ranks[r].end, world->ranks[r].took_ms, said);
+        print_message("rank %u, status %d, %u ms:\n%s", r, world->ranks[r].end,
+                      world->ranks[r].took_ms, said);
         free(said);
     }
 }
@@ -87,12 +88,14 @@ static void finish(struct world *world, uint32_t limit_ms, int end)
     bool in_time = true, as_expected = true;
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         uint64_t now_ms = mr_rank_program_now_ms();
-        in_time &= mr_rank_program_wait(&world->ranks[r], now_ms < until_ms ? (uint32_t)(until_ms - now_ms) : 0);
+        in_time &= mr_rank_program_wait(&world->ranks[r],
+                                        now_ms < until_ms ? (uint32_t)(until_ms - now_ms) : 0);
         as_expected &= world->ranks[r].end == end;
     }
     if (!in_time || !as_expected) {
         show(world);
-        fail_msg("%s within %u ms", in_time ? "not all ended as they should" : "not all ended", limit_ms);
+        fail_msg("%s within %u ms", in_time ? "not all ended as they should" : "not all ended",
+                 limit_ms);
     }
 }
 
@@ -202,7 +205,10 @@ struct cut_case {
     struct world world;
 };
 
-/* The ranks but the one that was cut off name it; that one hears of nobody, nor of the store, which is rank 0's. */
+/*
+ * The ranks but the one that was cut off name it; that one hears of nobody, nor of the store, which
+ * is rank 0's.
+ */
 static void expect_names(const struct world *world, uint32_t cut_rank)
 {
     for (uint32_t r = 0; r < world->n_ranks; r++)
@@ -232,7 +238,8 @@ static void who_is_cut_off_in_an_all_reduce_is_named(void **state)
         {.first_host = 0, .cut_rank = 1, .how = NETNS_SILENT, .timeout_ms = 30000},
         {.first_host = 3, .cut_rank = 2, .how = NETNS_DOWN, .timeout_ms = 30000},
         {.first_host = 6, .cut_rank = 0, .how = NETNS_SILENT, .timeout_ms = 30000},
-        {.first_host = 0, .cut_rank = 1, .how = NETNS_SILENT, .timeout_ms = 6000}, /* less than silence takes usually */
+        /* less than silence takes usually */
+        {.first_host = 0, .cut_rank = 1, .how = NETNS_SILENT, .timeout_ms = 6000},
     };
     enum { N_CASES = sizeof cases / sizeof *cases };
     (void)state;
@@ -266,8 +273,11 @@ static void a_rank_that_comes_within_the_deadline_is_waited_for(void **state)
 {
     (void)state;
     for (uint32_t late = 0; late < 2; late++) {
-        struct world world = {
-            .init = "tcp://10.77.0.1:2572", .n_ranks = 2, .timeout_ms = 20000, .seconds = 0, .hosts = {0, 1}};
+        struct world world = {.init = "tcp://10.77.0.1:2572",
+                              .n_ranks = 2,
+                              .timeout_ms = 20000,
+                              .seconds = 0,
+                              .hosts = {0, 1}};
         start_rank_of(&world, 1 - late, 2);
         mr_test_sleep_ms(1500);
         start_rank_of(&world, late, 2);
@@ -280,7 +290,8 @@ static void a_rank_that_comes_within_the_deadline_is_waited_for(void **state)
 static void a_rank_that_comes_after_the_deadline_is_named(void **state)
 {
     (void)state;
-    struct world world = {.init = "tcp://10.77.0.1:2573", .n_ranks = 2, .timeout_ms = 2000, .hosts = {0, 1, 2}};
+    struct world world = {
+        .init = "tcp://10.77.0.1:2573", .n_ranks = 2, .timeout_ms = 2000, .hosts = {0, 1, 2}};
     start_rank_of(&world, 0, 3);
     start_rank_of(&world, 1, 3);
     finish(&world, world.timeout_ms + SLACK_MS, 2);
@@ -295,7 +306,10 @@ static void a_rank_that_comes_after_the_deadline_is_named(void **state)
     forget(&world);
 }
 
-/* Rank 0 does not come: the others have nobody to ask. The second time its host is not there either. */
+/*
+ * Rank 0 does not come: the others have nobody to ask. The second time its host is not there
+ * either.
+ */
 static void without_rank_0_the_others_say_whom_they_tried(void **state)
 {
     (void)state;
@@ -327,7 +341,8 @@ static void a_wrong_token_is_refused_and_named(void **state)
     expect_words(&world, 1, "token");
     expect_words(&world, 2, "rank 1 was refused: its token differs");
     for (uint32_t r = 0; r < 3; r++)
-        if (mr_rank_program_says(&world.ranks[r], "barley") || mr_rank_program_says(&world.ranks[r], "sesame"))
+        if (mr_rank_program_says(&world.ranks[r], "barley") ||
+            mr_rank_program_says(&world.ranks[r], "sesame"))
             fail_msg("rank %u tells a token", r);
     forget(&world);
 }

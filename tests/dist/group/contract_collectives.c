@@ -2,8 +2,9 @@
 /*
  * The suite of all collectives.
  *
- * Invariant: every rank makes the same calls whatever it finds, or one wrong result becomes a hanging test. So a
- * failure is counted, its words are kept, and the suite goes on. Only a call that fails ends it.
+ * Invariant: every rank makes the same calls whatever it finds, or one wrong result becomes a
+ * hanging test. So a failure is counted, its words are kept, and the suite goes on. Only a call
+ * that fails ends it.
  */
 #include "tests/dist/group/contract_collectives.h"
 
@@ -55,7 +56,8 @@ static void host_copy(void *user, void *to, const void *from, size_t n_bytes)
     memcpy(to, from, n_bytes);
 }
 
-static const struct contract_memory host_memory = {NULL, host_take, host_give_back, host_copy, host_copy};
+static const struct contract_memory host_memory = {NULL, host_take, host_give_back, host_copy,
+                                                   host_copy};
 
 static void area_init(struct area *area, const struct suite *s, size_t n_bytes)
 {
@@ -86,10 +88,12 @@ static void area_read(struct area *area)
     area->memory->read(area->memory->user, area->host, area->own, area->n_bytes + GUARD);
 }
 
-static void write_values(struct area *area, mr_dtype dtype, uint64_t at, uint64_t n, uint32_t rank, uint64_t from)
+static void write_values(struct area *area, mr_dtype dtype, uint64_t at, uint64_t n, uint32_t rank,
+                         uint64_t from)
 {
     for (uint64_t i = 0; i < n; i++)
-        contract_oracle_write(dtype, area->host, at + i, contract_oracle_value(dtype, rank, from + i));
+        contract_oracle_write(dtype, area->host, at + i,
+                              contract_oracle_value(dtype, rank, from + i));
 }
 
 static const char *kind_name(uint32_t kind)
@@ -99,12 +103,15 @@ static const char *kind_name(uint32_t kind)
     return names[kind];
 }
 
-static void wrong(struct suite *s, const struct mr_collective *c, const char *what, uint64_t i, double got, double want)
+static void wrong(struct suite *s, const struct mr_collective *c, const char *what, uint64_t i,
+                  double got, double want)
 {
     if (s->n_wrong++ == 0)
-        snprintf(s->words, CONTRACT_WORDS, "rank %u of %u: %s of %llu %s, %s, root %u: %s at %llu: %.17g, not %.17g",
-                 s->subject->rank, s->subject->world_size, kind_name(c->kind), (unsigned long long)c->count,
-                 mr_dtype_name((mr_dtype)c->dtype), op_names[c->op], c->root, what, (unsigned long long)i, got, want);
+        snprintf(s->words, CONTRACT_WORDS,
+                 "rank %u of %u: %s of %llu %s, %s, root %u: %s at %llu: %.17g, not %.17g",
+                 s->subject->rank, s->subject->world_size, kind_name(c->kind),
+                 (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype), op_names[c->op],
+                 c->root, what, (unsigned long long)i, got, want);
 }
 
 static void check_guard(struct suite *s, const struct mr_collective *c, const struct area *area)
@@ -118,11 +125,12 @@ static void check_guard(struct suite *s, const struct mr_collective *c, const st
 }
 
 /* n elements at at: those of the reduction from element from on. */
-static void check_reduced(struct suite *s, const struct mr_collective *c, const struct area *area, uint64_t n,
-                          uint64_t from)
+static void check_reduced(struct suite *s, const struct mr_collective *c, const struct area *area,
+                          uint64_t n, uint64_t from)
 {
     struct contract_expected expected;
-    contract_oracle_reduce((mr_dtype)c->dtype, (mr_reduction)c->op, s->subject->world_size, &expected);
+    contract_oracle_reduce((mr_dtype)c->dtype, (mr_reduction)c->op, s->subject->world_size,
+                           &expected);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = (from + i) % CONTRACT_PERIOD;
         double got = contract_oracle_read((mr_dtype)c->dtype, area->host, i);
@@ -133,8 +141,8 @@ static void check_reduced(struct suite *s, const struct mr_collective *c, const 
     }
 }
 
-static void check_same(struct suite *s, const struct mr_collective *c, const struct area *area, uint64_t at, uint64_t n,
-                       uint32_t rank)
+static void check_same(struct suite *s, const struct mr_collective *c, const struct area *area,
+                       uint64_t at, uint64_t n, uint32_t rank)
 {
     for (uint64_t i = 0; i < n; i++) {
         double got = contract_oracle_read((mr_dtype)c->dtype, area->host, at + i);
@@ -284,14 +292,18 @@ static void try_copies(struct suite *s, struct mr_collective c, uint32_t first_r
     }
 }
 
-uint32_t contract_collectives_run(const struct contract_subject *subject, char words_out[CONTRACT_WORDS])
+uint32_t contract_collectives_run(const struct contract_subject *subject,
+                                  char words_out[CONTRACT_WORDS])
 {
     struct suite s = {.subject = subject, .words = words_out};
     words_out[0] = '\0';
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         for (size_t n = 0; n < sizeof counts / sizeof *counts && !s.ended; n++) {
             struct mr_collective c = {.dtype = dtypes[d], .count = counts[n]};
-            /* The long ones with one root only: they are there for what is cut into pieces on the way. */
+            /*
+             * The long ones with one root only: they are there for what is cut into pieces on the
+             * way.
+             */
             uint32_t first_root = counts[n] > 1000 ? subject->world_size - 1 : 0;
             try_reductions(&s, c, first_root);
             try_copies(&s, c, first_root);

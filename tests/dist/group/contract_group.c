@@ -13,13 +13,18 @@ static mr_status begin(mr_group *g, const struct mr_collective *c, mr_group_work
     mr_reduction op = (mr_reduction)c->op;
     switch (c->kind) {
     case MR_COLLECTIVE_BARRIER: return mr_group_barrier_async(g, NULL, work_out);
-    case MR_COLLECTIVE_ALL_REDUCE: return mr_group_all_reduce_async(g, c->out, c->count, dtype, op, NULL, work_out);
-    case MR_COLLECTIVE_REDUCE: return mr_group_reduce_async(g, c->out, c->count, dtype, op, c->root, NULL, work_out);
-    case MR_COLLECTIVE_BROADCAST: return mr_group_broadcast_async(g, c->out, c->count, dtype, c->root, NULL, work_out);
-    case MR_COLLECTIVE_ALL_GATHER: return mr_group_all_gather_async(g, c->in, c->out, c->count, dtype, NULL, work_out);
+    case MR_COLLECTIVE_ALL_REDUCE:
+        return mr_group_all_reduce_async(g, c->out, c->count, dtype, op, NULL, work_out);
+    case MR_COLLECTIVE_REDUCE:
+        return mr_group_reduce_async(g, c->out, c->count, dtype, op, c->root, NULL, work_out);
+    case MR_COLLECTIVE_BROADCAST:
+        return mr_group_broadcast_async(g, c->out, c->count, dtype, c->root, NULL, work_out);
+    case MR_COLLECTIVE_ALL_GATHER:
+        return mr_group_all_gather_async(g, c->in, c->out, c->count, dtype, NULL, work_out);
     case MR_COLLECTIVE_REDUCE_SCATTER:
         return mr_group_reduce_scatter_async(g, c->in, c->out, c->count, dtype, op, NULL, work_out);
-    case MR_COLLECTIVE_SEND: return mr_group_send_async(g, c->in, c->count, dtype, c->root, NULL, work_out);
+    case MR_COLLECTIVE_SEND:
+        return mr_group_send_async(g, c->in, c->count, dtype, c->root, NULL, work_out);
     default: return mr_group_recv_async(g, c->out, c->count, dtype, c->root, NULL, work_out);
     }
 }
@@ -34,7 +39,8 @@ static mr_status at_once(mr_group *g, const struct mr_collective *c)
     case MR_COLLECTIVE_REDUCE: return mr_group_reduce(g, c->out, c->count, dtype, op, c->root);
     case MR_COLLECTIVE_BROADCAST: return mr_group_broadcast(g, c->out, c->count, dtype, c->root);
     case MR_COLLECTIVE_ALL_GATHER: return mr_group_all_gather(g, c->in, c->out, c->count, dtype);
-    case MR_COLLECTIVE_REDUCE_SCATTER: return mr_group_reduce_scatter(g, c->in, c->out, c->count, dtype, op);
+    case MR_COLLECTIVE_REDUCE_SCATTER:
+        return mr_group_reduce_scatter(g, c->in, c->out, c->count, dtype, op);
     case MR_COLLECTIVE_SEND: return mr_group_send(g, c->in, c->count, dtype, c->root);
     default: return mr_group_recv(g, c->out, c->count, dtype, c->root);
     }
@@ -54,7 +60,8 @@ static mr_status call(void *user, const struct mr_collective *collective)
     return status;
 }
 
-uint32_t contract_group_run(mr_group *group, const struct contract_memory *memory, char words_out[CONTRACT_WORDS])
+uint32_t contract_group_run(mr_group *group, const struct contract_memory *memory,
+                            char words_out[CONTRACT_WORDS])
 {
     struct caller caller = {.group = group};
     struct contract_subject subject = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The oracle in double, element by element. Sums of whole numbers must be exact in every dtype, also in bf16 with its 8
- * bits, so they stay below 256 up to 32 ranks; sums of fractions may lose half a unit in the last place with each
- * addition, and no more.
+ * The oracle in double, element by element. Sums of whole numbers must be exact in every dtype,
+ * also in bf16 with its 8 bits, so they stay below 256 up to 32 ranks; sums of fractions may lose
+ * half a unit in the last place with each addition, and no more.
  */
 #include "tests/dist/group/contract_oracle.h"
 
@@ -117,7 +117,8 @@ static double join(double a, double b, mr_reduction op)
     return a + b;
 }
 
-void contract_oracle_reduce(mr_dtype dtype, mr_reduction op, uint32_t world_size, struct contract_expected *out)
+void contract_oracle_reduce(mr_dtype dtype, mr_reduction op, uint32_t world_size,
+                            struct contract_expected *out)
 {
     for (uint32_t i = 0; i < CONTRACT_PERIOD; i++) {
         double value = contract_oracle_value(dtype, 0, i);
@@ -131,9 +132,9 @@ void contract_oracle_reduce(mr_dtype dtype, mr_reduction op, uint32_t world_size
         out->value[i] = op == MR_MEAN ? value / world_size : value;
         out->tolerance[i] = exact ? 0 : 1.01 * world_size * unit_of(dtype) * sizes;
         if (op == MR_MEAN)
-            out->tolerance[i] =
-                1.01 * ((world_size - 1) * unit_of(dtype) * (is_whole(dtype, i) ? 0 : sizes) / world_size +
-                        2 * unit_of(dtype) * fabs(out->value[i])) +
-                (dtype == MR_F16 ? 0x1p-24 : 0);
+            out->tolerance[i] = 1.01 * ((world_size - 1) * unit_of(dtype) *
+                                            (is_whole(dtype, i) ? 0 : sizes) / world_size +
+                                        2 * unit_of(dtype) * fabs(out->value[i])) +
+                                (dtype == MR_F16 ? 0x1p-24 : 0);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank that joins and leaves groups, one after the other: cycles_rank BACKEND N, with the launcher's variables.
- * Descriptors, threads and memory at the end must be those after the first few. Exit status: 0; 1 with the reason.
+ * One rank that joins and leaves groups, one after the other: cycles_rank BACKEND N, with the
+ * launcher's variables. Descriptors, threads and memory at the end must be those after the first
+ * few. Exit status: 0; 1 with the reason.
  */
 #include <millrace/group.h>
 #include <millrace/loader.h>
@@ -58,10 +59,13 @@ static bool cycle(const char *backend, long number)
         return false;
     }
     bool good = strcmp(mr_group_backend(group), backend) == 0 &&
-                mr_group_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK && x == mr_group_world_size(group) &&
-                mr_group_barrier_async(group, NULL, &work) == MR_OK && mr_group_work_sync(work, MR_FOREVER) == MR_OK;
+                mr_group_all_reduce(group, &x, 1, MR_F64, MR_SUM) == MR_OK &&
+                x == mr_group_world_size(group) &&
+                mr_group_barrier_async(group, NULL, &work) == MR_OK &&
+                mr_group_work_sync(work, MR_FOREVER) == MR_OK;
     if (!good)
-        fprintf(stderr, "group %ld (%s): %s\n", number, mr_group_backend(group), mr_group_error(group)->text);
+        fprintf(stderr, "group %ld (%s): %s\n", number, mr_group_backend(group),
+                mr_group_error(group)->text);
     mr_group_work_free(work);
     mr_group_destroy(group);
     return good;
@@ -84,8 +88,9 @@ int main(int argc, char **argv)
     /* A thread that was joined may still be in the list for a moment. */
     for (int i = 0; i < 2000 && (after = look()).n_threads > before.n_threads; i++)
         usleep(10000);
-    printf("%ld groups: %u and %u descriptors, %u and %u threads, %zu and %zu bytes\n", n, before.n_fds, after.n_fds,
-           before.n_threads, after.n_threads, before.n_bytes, after.n_bytes);
+    printf("%ld groups: %u and %u descriptors, %u and %u threads, %zu and %zu bytes\n", n,
+           before.n_fds, after.n_fds, before.n_threads, after.n_threads, before.n_bytes,
+           after.n_bytes);
     return after.n_fds > before.n_fds || after.n_threads > before.n_threads ||
            after.n_bytes > before.n_bytes + KEPT_BYTES;
 }

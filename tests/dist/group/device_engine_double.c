@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of an engine of a device's memory: ranks are threads of one process, the device's memory is the process's,
- * and a collective happens when its last rank has issued it. A test gives its orders by device_engine_double.h.
+ * A double of an engine of a device's memory: ranks are threads of one process, the device's memory
+ * is the process's, and a collective happens when its last rank has issued it. A test gives its
+ * orders by device_engine_double.h.
  *
- * Invariant: buffers of a rank that has aborted or left may be gone, so a board that a rank broke off from does no
- * collective any more.
+ * Invariant: buffers of a rank that has aborted or left may be gone, so a board that a rank broke
+ * off from does no collective any more.
  */
 #include "tests/dist/group/device_engine_double.h"
 
@@ -32,8 +33,9 @@ struct board {
     uint32_t n_ranks;
     uint32_t n_engines;
     bool is_broken;
-    struct ticket *tickets[N_NUMBERS][DEVICE_DOUBLE_RANKS];                       /* by number */
-    struct ticket *mails[N_NUMBERS][DEVICE_DOUBLE_RANKS][DEVICE_DOUBLE_RANKS][2]; /* by number, from, to, which end */
+    struct ticket *tickets[N_NUMBERS][DEVICE_DOUBLE_RANKS]; /* by number */
+    /* by number, from, to, which end */
+    struct ticket *mails[N_NUMBERS][DEVICE_DOUBLE_RANKS][DEVICE_DOUBLE_RANKS][2];
 };
 
 struct engine {
@@ -57,8 +59,8 @@ struct device_double *device_double_get(void)
 }
 
 /*
- * An engine that was given up is never destroyed, nor are its tickets dropped: that is no leak, so they stay where a
- * leak checker finds them.
+ * An engine that was given up is never destroyed, nor are its tickets dropped: that is no leak, so
+ * they stay where a leak checker finds them.
  */
 static void *_Atomic kept[N_KEPT];
 
@@ -210,7 +212,8 @@ static void arrive_pair(struct board *board, struct ticket *ticket)
     const struct mr_collective *c = &ticket->collective;
     bool sends = c->kind == MR_COLLECTIVE_SEND;
     uint32_t own = ticket->engine->rank;
-    struct ticket **ends = board->mails[c->number % N_NUMBERS][sends ? own : c->root][sends ? c->root : own];
+    struct ticket **ends =
+        board->mails[c->number % N_NUMBERS][sends ? own : c->root][sends ? c->root : own];
     ends[sends] = ticket;
     if (!ends[0] || !ends[1])
         return;
@@ -252,8 +255,8 @@ static void stage(struct engine *engine, struct ticket *ticket)
 }
 
 /* As an engine that is still connecting. */
-static int32_t connect(const struct engine *engine, uint64_t deadline_ns, const volatile uint32_t *stop,
-                       mr_error *error)
+static int32_t connect(const struct engine *engine, uint64_t deadline_ns,
+                       const volatile uint32_t *stop, mr_error *error)
 {
     const struct device_double_rank *told = engine->told;
     while (atomic_load(&told->is_connecting)) {
@@ -279,8 +282,8 @@ static int32_t obey(struct engine *engine, const struct mr_collective *c, uint64
     return status ? engine->fail(error, status, "the double was told to fail") : MR_OK;
 }
 
-static int32_t issue(void *user, const struct mr_collective *c, uint64_t deadline_ns, const volatile uint32_t *stop,
-                     void **ticket_out, mr_error *error)
+static int32_t issue(void *user, const struct mr_collective *c, uint64_t deadline_ns,
+                     const volatile uint32_t *stop, void **ticket_out, mr_error *error)
 {
     struct engine *engine = user;
     *ticket_out = NULL;
@@ -320,8 +323,10 @@ static int32_t test(void *user, void *arg, mr_error *error)
     const struct mr_collective *c = &ticket->collective;
     if (atomic_load(&engine->is_aborted))
         misuse(engine, "test after abort");
-    if (atomic_load(&engine->told->breaks_at) == c->number && atomic_load(&engine->told->test_status))
-        return engine->fail(error, atomic_load(&engine->told->test_status), "the double's ticket was told to fail");
+    if (atomic_load(&engine->told->breaks_at) == c->number &&
+        atomic_load(&engine->told->test_status))
+        return engine->fail(error, atomic_load(&engine->told->test_status),
+                            "the double's ticket was told to fail");
     pthread_mutex_lock(&engine->board->lock);
     bool has_ended = ticket->has_happened && !is_held(engine->told, c->number);
     if (has_ended && ticket->staged && c->out)
@@ -409,8 +414,8 @@ static int32_t sums_create(void *user, uint32_t n, void **sums_out, mr_error *er
     return MR_OK;
 }
 
-static int32_t sums_add(void *user, void *sums, uint32_t at, const void *value, uint32_t dtype, double count,
-                        void *stream, mr_error *error)
+static int32_t sums_add(void *user, void *sums, uint32_t at, const void *value, uint32_t dtype,
+                        double count, void *stream, mr_error *error)
 {
     struct engine *engine = user;
     (void)error;
@@ -450,7 +455,8 @@ static void leave_board(struct board *board)
 }
 
 /* Rank 0 makes the board; its address is good in the whole process. */
-static int32_t find_board(struct engine *engine, const struct mr_engine_setup *setup, mr_error *error)
+static int32_t find_board(struct engine *engine, const struct mr_engine_setup *setup,
+                          mr_error *error)
 {
     char text[32] = "";
     uint32_t len = 0;
@@ -459,8 +465,8 @@ static int32_t find_board(struct engine *engine, const struct mr_engine_setup *s
     int n = snprintf(text, sizeof text, "%p", (void *)engine->board);
     if (setup->rank == 0)
         return setup->store.set(setup->store.user, "board", text, (uint32_t)n, error);
-    int32_t status =
-        setup->store.get(setup->store.user, "board", text, sizeof text - 1, &len, setup->deadline_ns, error);
+    int32_t status = setup->store.get(setup->store.user, "board", text, sizeof text - 1, &len,
+                                      setup->deadline_ns, error);
     void *board = NULL;
     if (!status && !engine->board && sscanf(text, "%p", &board) == 1)
         engine->board = board;

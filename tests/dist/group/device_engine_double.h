@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test tells the double of a device's engine, and what it has seen. One of the process, for all its groups. */
+/*
+ * What a test tells the double of a device's engine, and what it has seen. One of the process, for
+ * all its groups.
+ */
 #ifndef TESTS_DIST_GROUP_DEVICE_ENGINE_DOUBLE_H
 #define TESTS_DIST_GROUP_DEVICE_ENGINE_DOUBLE_H
 
@@ -33,9 +36,11 @@ struct device_double_rank {
 
 struct device_double {
     struct device_double_rank ranks[DEVICE_DOUBLE_RANKS];
-    atomic_bool is_apart;  /* ranks are processes: nothing passes between them, and no collective of two ends */
+    atomic_bool is_apart;  /* ranks are processes: nothing passes between them, and no collective
+                              of two ends */
     atomic_bool shows_one; /* "cuda:local" is cuda:0 on each rank */
-    atomic_bool is_strict; /* what a rank has not seen the end of fails when another one breaks off */
+    atomic_bool is_strict; /* what a rank has not seen the end of fails when another one breaks
+                              off */
     atomic_uint n_misuses; /* calls that the table forbids; each is printed */
 };
 

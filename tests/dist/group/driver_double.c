@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The double of the driver: a list of ranges. It does not know a pointer outside all of them, and answers with zeros.
+ * The double of the driver: a list of ranges. It does not know a pointer outside all of them, and
+ * answers with zeros.
  */
 #include "tests/dist/group/driver_double.h"
 
@@ -24,11 +25,12 @@ void driver_double_say(const void *at, size_t len, bool is_device, bool is_manag
 {
     if (n_ranges == MAX_RANGES)
         abort();
-    ranges[n_ranges++] = (struct range){(uintptr_t)at, len, is_device || is_managed ? 2 : 1, is_managed, ordinal};
+    ranges[n_ranges++] =
+        (struct range){(uintptr_t)at, len, is_device || is_managed ? 2 : 1, is_managed, ordinal};
 }
 
-__attribute__((visibility("default"))) int cuPointerGetAttributes(unsigned n, int *attributes, void **data,
-                                                                  unsigned long long pointer);
+__attribute__((visibility("default"))) int
+cuPointerGetAttributes(unsigned n, int *attributes, void **data, unsigned long long pointer);
 
 int cuPointerGetAttributes(unsigned n, int *attributes, void **data, unsigned long long pointer)
 {

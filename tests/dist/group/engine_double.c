@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of an engine: ranks are threads or processes of one machine, and a board in shared memory is what they pass
- * on. It does what a real engine does, slowly and without cleverness, and what MR_ENGINE_DOUBLE tells it:
+ * A double of an engine: ranks are threads or processes of one machine, and a board in shared
+ * memory is what they pass on. It does what a real engine does, slowly and without cleverness, and
+ * what MR_ENGINE_DOUBLE tells it:
  *
  *   MR_ENGINE_DOUBLE=rank=1,at=3,do=error,ms=200     rank 1's third call
  *
- * do: error (fails), stall (waits for its deadline or stop), hang (minds neither, for ms), vanish (the process kills
- * itself), delay (waits for ms first; at=0: before every call), linger (has its result only after ms, and none if a
- * rank ends unhealthily meanwhile). create=error makes rank's creation fail. of=2: only in groups of two ranks.
+ * do: error (fails), stall (waits for its deadline or stop), hang (minds neither, for ms), vanish
+ * (the process kills itself), delay (waits for ms first; at=0: before every call), linger (has its
+ * result only after ms, and none if a rank ends unhealthily meanwhile). create=error makes rank's
+ * creation fail. of=2: only in groups of two ranks.
  *
- * Invariant: nothing here waits without a look at stop and the deadline, since ranks of the board may be gone.
+ * Invariant: nothing here waits without a look at stop and the deadline, since ranks of the board
+ * may be gone.
  */
 #include "dist/group/engine_table.h"
 
@@ -126,10 +129,12 @@ static int32_t look(const struct engine *engine, const struct limit *limit)
     return MR_OK;
 }
 
-static int32_t wait_for(const struct engine *engine, _Atomic uint64_t *word, uint64_t value, const struct limit *limit)
+static int32_t wait_for(const struct engine *engine, _Atomic uint64_t *word, uint64_t value,
+                        const struct limit *limit)
 {
     int32_t status = MR_OK;
-    for (uint32_t spin = 0; !status && atomic_load_explicit(word, memory_order_acquire) < value; spin++)
+    for (uint32_t spin = 0; !status && atomic_load_explicit(word, memory_order_acquire) < value;
+         spin++)
         if (spin > 50)
             status = look(engine, limit);
     return status;
@@ -140,7 +145,8 @@ static int32_t meet(struct engine *engine, const struct limit *limit)
 {
     int32_t status = MR_OK;
     engine->step++;
-    atomic_store_explicit(&engine->board->places[engine->rank].arrived, engine->step, memory_order_release);
+    atomic_store_explicit(&engine->board->places[engine->rank].arrived, engine->step,
+                          memory_order_release);
     for (uint32_t r = 0; r < engine->n_ranks && !status; r++)
         status = wait_for(engine, &engine->board->places[r].arrived, engine->step, limit);
     return status;
@@ -208,7 +214,8 @@ static size_t size_of(uint32_t dtype)
 }
 
 /* One element of all ranks, in their order. */
-static void combine(const struct engine *engine, const struct mr_collective *c, size_t at, unsigned char *out)
+static void combine(const struct engine *engine, const struct mr_collective *c, size_t at,
+                    unsigned char *out)
 {
     bool is_integer = c->dtype == MR_I32 || c->dtype == MR_I64;
     double value = 0;
@@ -217,8 +224,11 @@ static void combine(const struct engine *engine, const struct mr_collective *c, 
         const unsigned char *p = engine->board->places[r].data + at;
         if (is_integer) {
             int64_t i = load_integer(p, c->dtype);
-            bool takes = r == 0 || (c->op == MR_MIN && i < integer) || (c->op == MR_MAX && i > integer);
-            integer = takes ? i : c->op == MR_SUM ? (int64_t)((uint64_t)integer + (uint64_t)i) : integer;
+            bool takes =
+                r == 0 || (c->op == MR_MIN && i < integer) || (c->op == MR_MAX && i > integer);
+            integer = takes             ? i
+                      : c->op == MR_SUM ? (int64_t)((uint64_t)integer + (uint64_t)i)
+                                        : integer;
         } else {
             double x = load(p, c->dtype);
             bool takes = r == 0 || (c->op == MR_MIN && x < value) || (c->op == MR_MAX && x > value);
@@ -231,13 +241,19 @@ static void combine(const struct engine *engine, const struct mr_collective *c, 
         store(out, c->dtype, c->op == MR_MEAN ? value / engine->n_ranks : value);
 }
 
-/* What a rank does with a chunk that all have put on the board: len bytes, `at` bytes from the buffer's beginning. */
-static void take_chunk(const struct engine *engine, const struct mr_collective *c, uint64_t at, uint64_t len)
+/*
+ * What a rank does with a chunk that all have put on the board: len bytes, `at` bytes from the
+ * buffer's beginning.
+ */
+static void take_chunk(const struct engine *engine, const struct mr_collective *c, uint64_t at,
+                       uint64_t len)
 {
     uint64_t own = c->count * size_of(c->dtype);
     unsigned char *out = c->out;
     switch (c->kind) {
-    case MR_COLLECTIVE_BROADCAST: memcpy(out + at, engine->board->places[c->root].data, len); return;
+    case MR_COLLECTIVE_BROADCAST:
+        memcpy(out + at, engine->board->places[c->root].data, len);
+        return;
     case MR_COLLECTIVE_ALL_GATHER:
         for (uint32_t r = 0; r < engine->n_ranks; r++)
             memcpy(out + r * own + at, engine->board->places[r].data, len);
@@ -253,19 +269,23 @@ static void take_chunk(const struct engine *engine, const struct mr_collective *
             combine(engine, c, i, out + (at + i - first));
 }
 
-static int32_t check_place(const struct engine *engine, const struct mr_collective *c, uint32_t r, mr_error *error)
+static int32_t check_place(const struct engine *engine, const struct mr_collective *c, uint32_t r,
+                           mr_error *error)
 {
     const struct place *place = &engine->board->places[r];
     if (place->number == c->number && place->kind == c->kind)
         return MR_OK;
-    return engine->fail(error, MR_ERR_PEER, "rank %u is at collective %llu of kind %u, this one at %llu of kind %u", r,
-                        (unsigned long long)place->number, place->kind, (unsigned long long)c->number, c->kind);
+    return engine->fail(
+        error, MR_ERR_PEER, "rank %u is at collective %llu of kind %u, this one at %llu of kind %u",
+        r, (unsigned long long)place->number, place->kind, (unsigned long long)c->number, c->kind);
 }
 
-static int32_t run_together(struct engine *engine, const struct mr_collective *c, const struct limit *limit)
+static int32_t run_together(struct engine *engine, const struct mr_collective *c,
+                            const struct limit *limit)
 {
     struct place *own = &engine->board->places[engine->rank];
-    uint64_t total = c->count * size_of(c->dtype) * (c->kind == MR_COLLECTIVE_REDUCE_SCATTER ? engine->n_ranks : 1);
+    uint64_t total = c->count * size_of(c->dtype) *
+                     (c->kind == MR_COLLECTIVE_REDUCE_SCATTER ? engine->n_ranks : 1);
     uint64_t at = 0;
     int32_t status = MR_OK;
     do {
@@ -286,23 +306,27 @@ static int32_t run_together(struct engine *engine, const struct mr_collective *c
     return status;
 }
 
-static int32_t run_pair(struct engine *engine, const struct mr_collective *c, const struct limit *limit)
+static int32_t run_pair(struct engine *engine, const struct mr_collective *c,
+                        const struct limit *limit)
 {
     bool sends = c->kind == MR_COLLECTIVE_SEND;
-    struct mail *mail = &engine->board->mails[sends ? engine->rank : c->root][sends ? c->root : engine->rank];
+    struct mail *mail =
+        &engine->board->mails[sends ? engine->rank : c->root][sends ? c->root : engine->rank];
     uint64_t total = c->count * size_of(c->dtype);
     int32_t status = MR_OK;
     for (uint64_t at = 0; at < total && !status; at += MAIL) {
         uint64_t len = total - at < MAIL ? total - at : MAIL;
         uint64_t n = atomic_load(sends ? &mail->n_written : &mail->n_read); /* this side's own */
-        status = wait_for(engine, sends ? &mail->n_read : &mail->n_written, sends ? n : n + 1, limit);
+        status =
+            wait_for(engine, sends ? &mail->n_read : &mail->n_written, sends ? n : n + 1, limit);
         if (status)
             break;
         if (sends)
             memcpy(mail->data, (const unsigned char *)c->in + at, len);
         else
             memcpy((unsigned char *)c->out + at, mail->data, len);
-        atomic_store_explicit(sends ? &mail->n_written : &mail->n_read, n + 1, memory_order_release);
+        atomic_store_explicit(sends ? &mail->n_written : &mail->n_read, n + 1,
+                              memory_order_release);
     }
     return status;
 }
@@ -311,7 +335,8 @@ static int32_t run_pair(struct engine *engine, const struct mr_collective *c, co
 static bool is_told(const struct engine *engine)
 {
     const struct order *order = &engine->order;
-    return (order->rank < 0 || (uint32_t)order->rank == engine->rank) && (!order->at || order->at == engine->n_runs);
+    return (order->rank < 0 || (uint32_t)order->rank == engine->rank) &&
+           (!order->at || order->at == engine->n_runs);
 }
 
 /* What it was told for this call; MR_OK to go on with the collective. */
@@ -345,8 +370,8 @@ static int32_t linger(const struct engine *engine, mr_error *error)
     return engine->fail(error, MR_ERR_PEER, "another rank of the double broke off");
 }
 
-static int32_t run(void *user, const struct mr_collective *c, uint64_t deadline_ns, const volatile uint32_t *stop,
-                   mr_error *error)
+static int32_t run(void *user, const struct mr_collective *c, uint64_t deadline_ns,
+                   const volatile uint32_t *stop, mr_error *error)
 {
     struct engine *engine = user;
     struct limit limit = {.deadline_ns = deadline_ns, .stop = stop, .error = error};
@@ -369,7 +394,8 @@ static int32_t map(struct engine *engine, int fd, mr_error *error)
 }
 
 /* Rank 0 makes the board, the others open it by its descriptor in rank 0's process. */
-static int32_t find_board(struct engine *engine, const struct mr_engine_setup *setup, int *fd_out, mr_error *error)
+static int32_t find_board(struct engine *engine, const struct mr_engine_setup *setup, int *fd_out,
+                          mr_error *error)
 {
     char path[64] = "";
     uint32_t len = 0;
@@ -380,12 +406,14 @@ static int32_t find_board(struct engine *engine, const struct mr_engine_setup *s
         int n = snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), *fd_out);
         return setup->store.set(setup->store.user, "board", path, (uint32_t)n, error);
     }
-    int32_t status =
-        setup->store.get(setup->store.user, "board", path, sizeof path - 1, &len, setup->deadline_ns, error);
+    int32_t status = setup->store.get(setup->store.user, "board", path, sizeof path - 1, &len,
+                                      setup->deadline_ns, error);
     if (status)
         return status;
     *fd_out = open(path, O_RDWR | O_CLOEXEC);
-    return *fd_out >= 0 ? MR_OK : setup->fail(error, MR_ERR_IO, "the double cannot open its board %s", path);
+    return *fd_out >= 0
+               ? MR_OK
+               : setup->fail(error, MR_ERR_IO, "the double cannot open its board %s", path);
 }
 
 static int32_t join(struct engine *engine, uint64_t deadline_ns, mr_error *error)
@@ -444,7 +472,8 @@ static int32_t check(void *user, const void *buffer, mr_error *error)
     const struct engine *engine = user;
     if ((uintptr_t)buffer >= FIRST_BAD_ADDRESS)
         return MR_OK;
-    return engine->fail(error, MR_ERR_INVALID, "%p is memory of a device, and the double works on the host's", buffer);
+    return engine->fail(error, MR_ERR_INVALID,
+                        "%p is memory of a device, and the double works on the host's", buffer);
 }
 
 MR_API extern const struct mr_engine_table mr_engine_table;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each rank has a thread that takes its collectives in the order in which they were called; the rank that comes last to
- * a collective does it for all, under the lock. Works lie in a ring of the rank's, so that nothing is allocated.
+ * Each rank has a thread that takes its collectives in the order in which they were called; the
+ * rank that comes last to a collective does it for all, under the lock. Works lie in a ring of the
+ * rank's, so that nothing is allocated.
  */
 #include "tests/dist/group/group_double.h"
 
@@ -138,8 +139,8 @@ static bool are_alike(const struct world *world)
     const struct call *first = &world->calls[0];
     for (uint32_t r = 1; r < world->run->n_ranks; r++) {
         const struct call *call = &world->calls[r];
-        if (call->kind != first->kind || call->count != first->count || call->dtype != first->dtype ||
-            call->op != first->op)
+        if (call->kind != first->kind || call->count != first->count ||
+            call->dtype != first->dtype || call->op != first->op)
             return false;
     }
     return true;
@@ -242,33 +243,38 @@ mr_status mr_group_barrier(mr_group *group)
     return call_and_wait(group, &(struct call){.kind = KIND_BARRIER});
 }
 
-mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op)
+mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                              mr_reduction op)
 {
     return call_and_wait(group, &(struct call){KIND_ALL_REDUCE, buffer, buffer, count, dtype, op});
 }
 
-mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype, mr_reduction op,
-                                    void *stream, mr_group_work **work_out)
+mr_status mr_group_all_reduce_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
+                                    mr_reduction op, void *stream, mr_group_work **work_out)
 {
     (void)stream;
-    return begin(group, &(struct call){KIND_ALL_REDUCE, buffer, buffer, count, dtype, op}, work_out);
+    return begin(group, &(struct call){KIND_ALL_REDUCE, buffer, buffer, count, dtype, op},
+                 work_out);
 }
 
-mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64_t count,
+                              mr_dtype dtype)
 {
-    return call_and_wait(group,
-                         &(struct call){.kind = KIND_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
+    return call_and_wait(
+        group, &(struct call){
+                   .kind = KIND_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
 }
 
-mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                    mr_reduction op)
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count,
+                                    mr_dtype dtype, mr_reduction op)
 {
     return mr_group_all_reduce(group, buffer, count, dtype, op);
 }
 
 /* The device's sums are added to the host's before the ranks meet, as an engine does it. */
-mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                          mr_reduction op, void *sums, mr_group_work **work_out)
+mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count,
+                                          mr_dtype dtype, mr_reduction op, void *sums,
+                                          mr_group_work **work_out)
 {
     struct device_sums *of = sums;
     for (uint64_t i = 0; of && i < count; i++) {
@@ -278,7 +284,8 @@ mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, 
     return mr_group_all_reduce_async(group, buffer, count, dtype, op, NULL, work_out);
 }
 
-mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out, uint64_t count, mr_dtype dtype)
+mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void *out,
+                                    uint64_t count, mr_dtype dtype)
 {
     return mr_group_all_gather(group, in, out, count, dtype);
 }
@@ -297,8 +304,8 @@ mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_
     return MR_OK;
 }
 
-mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value, mr_dtype dtype,
-                             double count, void *stream)
+mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, const void *value,
+                             mr_dtype dtype, double count, void *stream)
 {
     struct device_sums *of = sums;
     (void)stream;
@@ -420,7 +427,8 @@ static void start(pthread_t *thread, void *(*main)(void *), void *arg)
         abort();
 }
 
-void group_double_run(struct group_double_run *run, void (*f)(mr_group *group, void *arg), void *arg)
+void group_double_run(struct group_double_run *run, void (*f)(mr_group *group, void *arg),
+                      void *arg)
 {
     static struct world world;
     memset(&world, 0, sizeof world);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as threads or children of a test. A rank that hangs must neither hang the test nor outlive it. */
+/*
+ * Ranks as threads or children of a test. A rank that hangs must neither hang the test nor outlive
+ * it.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <dlfcn.h>
@@ -86,8 +89,8 @@ void rig_check(bool holds, const mr_group *group, const char *file, int line, co
     if (holds)
         return;
     atomic_fetch_add(&n_failed, 1);
-    fprintf(stderr, "%s:%d: rank %u: %s does not hold (the group's error: %s)\n", file, line, mr_group_rank(group),
-            text, group ? mr_group_error(group)->text : "");
+    fprintf(stderr, "%s:%d: rank %u: %s does not hold (the group's error: %s)\n", file, line,
+            mr_group_rank(group), text, group ? mr_group_error(group)->text : "");
 }
 
 void rig_says(const mr_group *group, const char *words, const char *file, int line)
@@ -134,15 +137,20 @@ static char *make_meeting(char init_out[MEETING])
     return folder;
 }
 
-void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, mr_error results_out[RIG_RANKS])
+void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
+                mr_error results_out[RIG_RANKS])
 {
     char init[MEETING];
     struct rank ranks[RIG_RANKS];
     char *folder = make_meeting(init);
     atomic_store(&n_failed, 0);
     for (uint32_t r = 0; r < n_ranks; r++) {
-        ranks[r] =
-            (struct rank){.rank = r, .n_ranks = n_ranks, .timeout_ms = timeout_ms, .init = init, .f = f, .arg = arg};
+        ranks[r] = (struct rank){.rank = r,
+                                 .n_ranks = n_ranks,
+                                 .timeout_ms = timeout_ms,
+                                 .init = init,
+                                 .f = f,
+                                 .arg = arg};
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, be_thread, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
@@ -174,14 +182,20 @@ static int be_child(struct rank *rank)
     return atomic_load(&n_failed) ? 1 : 0;
 }
 
-void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, int results_out[RIG_RANKS])
+void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
+              int results_out[RIG_RANKS])
 {
     char init[MEETING];
     pid_t pids[RIG_RANKS];
     char *folder = make_meeting(init);
     atomic_store(&n_failed, 0);
     for (uint32_t r = 0; r < n_ranks; r++) {
-        struct rank rank = {.rank = r, .n_ranks = n_ranks, .timeout_ms = timeout_ms, .init = init, .f = f, .arg = arg};
+        struct rank rank = {.rank = r,
+                            .n_ranks = n_ranks,
+                            .timeout_ms = timeout_ms,
+                            .init = init,
+                            .f = f,
+                            .arg = arg};
         pids[r] = fork();
         assert_true(pids[r] >= 0);
         if (pids[r] == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups over the double of an engine, with the real rendezvous and the real store: ranks as threads of the test, or as
- * children of it. What ranks check is counted and printed, because cmocka's assertions belong to the main thread.
+ * Groups over the double of an engine, with the real rendezvous and the real store: ranks as
+ * threads of the test, or as children of it. What ranks check is counted and printed, because
+ * cmocka's assertions belong to the main thread.
  */
 #ifndef TESTS_DIST_GROUP_GROUP_RIG_H
 #define TESTS_DIST_GROUP_GROUP_RIG_H
@@ -23,26 +24,35 @@ void rig_init(void);
 /* The orders for the double; NULL: none. Before the ranks begin. */
 void rig_tell(const char *order);
 
-/* Another backend than gloo, whose place the double takes, and a device or NULL. Before the ranks begin. */
+/*
+ * Another backend than gloo, whose place the double takes, and a device or NULL. Before the ranks
+ * begin.
+ */
 void rig_use(const char *backend, const char *device);
 /* What all adopt as nccl_comm, or NULL. Before the ranks begin. */
 void rig_adopt(void *nccl_comm);
 /*
- * The double of a device's engine takes nccl's place: its orders and records, which are empty from now on.
- * MR_MODULE_PATH leads to it from here.
+ * The double of a device's engine takes nccl's place: its orders and records, which are empty from
+ * now on. MR_MODULE_PATH leads to it from here.
  */
 struct device_double *rig_use_device(void);
 
-/* Run f as each rank, in threads; fails the test unless every group was created and every check held. */
+/*
+ * Run f as each rank, in threads; fails the test unless every group was created and every check
+ * held.
+ */
 void rig_run(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg);
 /* The same, but creation may fail; results_out gets each rank's. f is run where it did not. */
-void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, mr_error results_out[RIG_RANKS]);
+void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
+                mr_error results_out[RIG_RANKS]);
 
 /*
- * Run f as each rank, in children of a program that has no threads. Their results: 0, 1 where a check failed, 2 where
- * the group could not be created, 128 and the signal. The test is ended when it takes half a minute.
+ * Run f as each rank, in children of a program that has no threads. Their results: 0, 1 where a
+ * check failed, 2 where the group could not be created, 128 and the signal. The test is ended when
+ * it takes half a minute.
  */
-void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg, int results_out[RIG_RANKS]);
+void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
+              int results_out[RIG_RANKS]);
 
 uint64_t rig_now_ms(void);
 

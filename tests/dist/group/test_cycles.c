@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thousand groups one after the other, in the same processes, at the same address: nothing is kept. test_cycles
- * [BACKEND]: over another engine than gloo and mpi, by what MR_MODULE_PATH leads to.
+ * A thousand groups one after the other, in the same processes, at the same address: nothing is
+ * kept. test_cycles [BACKEND]: over another engine than gloo and mpi, by what MR_MODULE_PATH leads
+ * to.
  */
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group that is well: every collective over 2 and 4 ranks, in order, in the background, and with wrong arguments. */
+/*
+ * A group that is well: every collective over 2 and 4 ranks, in order, in the background, and with
+ * wrong arguments.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <millrace/loader.h>
@@ -71,9 +74,11 @@ static void means(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_reduce(group, f32, 2, MR_F32, MR_MEAN) == MR_OK);
     RIG_CHECK(group, f32[0] == (float)(n - 1) / 2 && f32[1] == 3);
     RIG_CHECK(group, mr_group_all_reduce(group, half, 2, MR_F16, MR_MEAN) == MR_OK);
-    RIG_CHECK(group, half[0] == mr_half_f16((float)(n - 1) / 2) && half[1] == mr_half_f16(-6.103515625e-05f));
+    RIG_CHECK(group, half[0] == mr_half_f16((float)(n - 1) / 2) &&
+                         half[1] == mr_half_f16(-6.103515625e-05f));
     uint16_t large = mr_half_f16(60000); /* whose sum is none of f16 */
-    RIG_CHECK(group, mr_group_all_reduce(group, &large, 1, MR_F16, MR_MEAN) == MR_OK && large == mr_half_f16(60000));
+    RIG_CHECK(group, mr_group_all_reduce(group, &large, 1, MR_F16, MR_MEAN) == MR_OK &&
+                         large == mr_half_f16(60000));
     RIG_CHECK(group, mr_group_all_reduce(group, &brain, 1, MR_BF16, MR_MEAN) == MR_OK);
     RIG_CHECK(group, brain == mr_half_bf16(-(float)(n - 1)));
     RIG_CHECK(group, mr_group_reduce_scatter(group, each, &scattered, 1, MR_F64, MR_MEAN) == MR_OK);
@@ -130,7 +135,10 @@ static void messages(mr_group *group, void *arg)
     free(x);
 }
 
-/* The double refuses collectives whose numbers differ, so this fails unless the order is the program's. */
+/*
+ * The double refuses collectives whose numbers differ, so this fails unless the order is the
+ * program's.
+ */
 static void in_the_background(mr_group *group, void *arg)
 {
     enum { N = 40 };
@@ -140,7 +148,8 @@ static void in_the_background(mr_group *group, void *arg)
     (void)arg;
     for (int i = 0; i < N; i++) {
         x[i] = (mr_group_rank(group) + 1) * (i + 1);
-        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, NULL, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, NULL,
+                                                   &works[i]) == MR_OK);
         if (i % 7 == 0) {
             double y = 1;
             RIG_CHECK(group, mr_group_all_reduce(group, &y, 1, MR_F64, MR_SUM) == MR_OK);
@@ -170,16 +179,21 @@ static void all_in_the_background(mr_group *group, void *arg)
     int32_t scattered = 0;
     (void)arg;
     RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works[0]) == MR_OK);
-    RIG_CHECK(group, mr_group_reduce_async(group, &a, 1, MR_I32, MR_SUM, 0, NULL, &works[1]) == MR_OK);
+    RIG_CHECK(group,
+              mr_group_reduce_async(group, &a, 1, MR_I32, MR_SUM, 0, NULL, &works[1]) == MR_OK);
     RIG_CHECK(group, mr_group_broadcast_async(group, &b, 1, MR_I32, 1, NULL, &works[2]) == MR_OK);
-    RIG_CHECK(group, mr_group_all_gather_async(group, in, gathered, 1, MR_I32, NULL, &works[3]) == MR_OK);
-    RIG_CHECK(group, mr_group_reduce_scatter_async(group, in, &scattered, 1, MR_I32, MR_SUM, NULL, &works[4]) == MR_OK);
+    RIG_CHECK(group,
+              mr_group_all_gather_async(group, in, gathered, 1, MR_I32, NULL, &works[3]) == MR_OK);
+    RIG_CHECK(group, mr_group_reduce_scatter_async(group, in, &scattered, 1, MR_I32, MR_SUM, NULL,
+                                                   &works[4]) == MR_OK);
     if (rank < 2)
         RIG_CHECK(group, (rank == 0 ? mr_group_send_async(group, in, 2, MR_I32, 1, NULL, &works[5])
-                                    : mr_group_recv_async(group, in + 2, 2, MR_I32, 0, NULL, &works[5])) == MR_OK);
+                                    : mr_group_recv_async(group, in + 2, 2, MR_I32, 0, NULL,
+                                                          &works[5])) == MR_OK);
     for (int i = 0; i < (rank < 2 ? 6 : 5); i++)
         mr_group_work_free(works[i]);
-    RIG_CHECK(group, (rank != 0 || a == (int32_t)n) && b == 1 && scattered == (int32_t)n && gathered[n - 1] == 1);
+    RIG_CHECK(group, (rank != 0 || a == (int32_t)n) && b == 1 && scattered == (int32_t)n &&
+                         gathered[n - 1] == 1);
 }
 
 /* Rank 1 comes 1 s late to its first call: the others go on meanwhile. */
@@ -236,18 +250,21 @@ static void wrong_arguments(mr_group *group, void *arg)
     uint32_t other = (mr_group_rank(group) + 1) % mr_group_world_size(group);
     RIG_CHECK(group, mr_group_all_gather(group, x + other, x, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "overlap");
-    RIG_CHECK(group, mr_group_reduce_scatter(group, x, x + other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group,
+              mr_group_reduce_scatter(group, x, x + other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_group_broadcast(group, x, UINT64_MAX / 4 + 2, MR_F32, 0) == MR_ERR_INVALID);
     RIG_SAYS(group, "more than memory holds");
     RIG_CHECK(group, mr_group_all_gather(group, x, i, UINT64_MAX / 16, MR_F32) == MR_ERR_INVALID);
-    RIG_CHECK(group, mr_group_broadcast(group, x, 1, MR_F32, mr_group_world_size(group)) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_broadcast(group, x, 1, MR_F32, mr_group_world_size(group)) ==
+                         MR_ERR_INVALID);
     RIG_SAYS(group, "is not below the world size");
     RIG_CHECK(group, mr_group_send(group, x, 1, MR_F32, mr_group_rank(group)) == MR_ERR_INVALID);
     RIG_SAYS(group, "cannot send to itself");
     RIG_CHECK(group, mr_group_recv(group, x, 1, MR_F32, 99) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_group_all_reduce(group, (void *)64, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "memory of a device");
-    RIG_CHECK(group, mr_group_all_reduce_async(group, NULL, 1, MR_F32, MR_SUM, NULL, &work) == MR_ERR_INVALID);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, NULL, 1, MR_F32, MR_SUM, NULL, &work) ==
+                         MR_ERR_INVALID);
     RIG_CHECK(group, work == NULL);
     RIG_CHECK(group, mr_group_barrier_async(group, NULL, NULL) == MR_ERR_INVALID);
     RIG_SAYS(group, "work_out is NULL");
@@ -276,11 +293,11 @@ static void run_with_2_and_4(rig_main f)
         rig_run(n, 10000, f, &n);
 }
 
-#define OVER_RANKS(name, f)                                                                                            \
-    static void name(void **state)                                                                                     \
-    {                                                                                                                  \
-        (void)state;                                                                                                   \
-        run_with_2_and_4(f);                                                                                           \
+#define OVER_RANKS(name, f)                                                                        \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run_with_2_and_4(f);                                                                       \
     }
 OVER_RANKS(ranks_know_who_they_are, who_is_who)
 OVER_RANKS(all_reduce_adds_and_compares, all_reduces)

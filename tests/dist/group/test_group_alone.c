@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world of one: no engine, no thread, and every collective is a copy or nothing. And a forked child is refused. */
+/*
+ * A world of one: no engine, no thread, and every collective is a copy or nothing. And a forked
+ * child is refused.
+ */
 #include "tests/dist/group/group_rig.h"
 #include "tests/support/assert_words.h"
 
@@ -58,7 +61,8 @@ static void no_group_is_a_world_of_one(void **state)
     assert_int_equal(mr_group_node(NULL), 0);
     assert_string_equal(mr_group_backend(NULL), "none");
     assert_int_equal(mr_group_barrier(NULL), MR_ERR_INVALID);
-    assert_int_equal(mr_group_all_reduce_async(NULL, &x, 1, MR_F32, MR_SUM, NULL, &work), MR_ERR_INVALID);
+    assert_int_equal(mr_group_all_reduce_async(NULL, &x, 1, MR_F32, MR_SUM, NULL, &work),
+                     MR_ERR_INVALID);
     assert_null(work);
     assert_int_equal(mr_group_split(NULL, 0, 0, &part), MR_ERR_INVALID);
     assert_null(part);
@@ -166,7 +170,8 @@ static void options_are_checked(void **state)
     assert_null(group);
     options.struct_size = sizeof options;
     options.init = "carrier-pigeon://";
-    assert_error(mr_group_create(&options, &group, &error), MR_ERR_INVALID, &error, "carrier-pigeon");
+    assert_error(mr_group_create(&options, &group, &error), MR_ERR_INVALID, &error,
+                 "carrier-pigeon");
 }
 
 /* Said before anybody else is waited for. */
@@ -181,11 +186,13 @@ static void a_device_of_cuda_is_for_nccl_alone(void **state)
     options.device = "cuda:0";
     options.backend = "gloo";
     assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "device \"cuda:0\" is given, and backend gloo works on the host's memory");
+    assert_string_equal(error.text,
+                        "device \"cuda:0\" is given, and backend gloo works on the host's memory");
     options.backend = NULL;
     options.mpi_comm = &comm;
     assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "device \"cuda:0\" is given, and mpi_comm, which is of the host");
+    assert_string_equal(error.text,
+                        "device \"cuda:0\" is given, and mpi_comm, which is of the host");
     options.mpi_comm = NULL;
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -200,7 +207,8 @@ static void a_device_of_cuda_is_for_nccl_alone(void **state)
 
 int main(void)
 {
-    static const char *const launchers[] = {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_PROCID"};
+    static const char *const launchers[] = {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+                                            "PMI_SIZE", "SLURM_PROCID"};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_without_a_launcher_is_a_world_of_one),
         cmocka_unit_test(no_group_is_a_world_of_one),

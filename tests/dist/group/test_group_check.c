@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MR_COMM_CHECK=1: who differs and who is missing is named, on all ranks alike; what is alike goes on. */
+/*
+ * MR_COMM_CHECK=1: who differs and who is missing is named, on all ranks alike; what is alike goes
+ * on.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <signal.h>
@@ -34,8 +37,9 @@ static void one_differs(mr_group *group, void *arg)
     float x[1000] = {0};
     (void)arg;
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
-    mr_status status = mr_group_rank(group) == 2 ? mr_group_broadcast(group, x, 1000, MR_F32, 1)
-                                                 : mr_group_all_reduce(group, x, 1000, MR_F32, MR_SUM);
+    mr_status status = mr_group_rank(group) == 2
+                           ? mr_group_broadcast(group, x, 1000, MR_F32, 1)
+                           : mr_group_all_reduce(group, x, 1000, MR_F32, MR_SUM);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "ranks differ in call 2: rank 0 calls all_reduce (1000 f32, sum), "
                     "rank 2 calls broadcast (1000 f32, root 1)");
@@ -53,8 +57,8 @@ static void counts_differ(mr_group *group, void *arg)
     double x[4] = {0};
     uint32_t rank = mr_group_rank(group);
     (void)arg;
-    mr_status status =
-        mr_group_all_reduce(group, x, rank == 1 ? 2 : 4, rank == 3 ? MR_I64 : MR_F64, rank == 2 ? MR_MIN : MR_MAX);
+    mr_status status = mr_group_all_reduce(group, x, rank == 1 ? 2 : 4, rank == 3 ? MR_I64 : MR_F64,
+                                           rank == 2 ? MR_MIN : MR_MAX);
     RIG_CHECK(group, status == MR_ERR_PEER);
     RIG_SAYS(group, "rank 1 calls all_reduce (2 f64, max), rank 2 calls all_reduce (4 f64, min), "
                     "rank 3 calls all_reduce (4 i64, max)");
@@ -75,7 +79,8 @@ static void messages_differ(mr_group *group, void *arg)
                                                    : MR_ERR_PEER;
     RIG_CHECK(group, status == MR_ERR_PEER);
     if (mr_group_rank(group) < 2)
-        RIG_SAYS(group, "rank 1 calls send (3 f64, to rank 0), rank 0 calls send (4 f64, to rank 0)");
+        RIG_SAYS(group,
+                 "rank 1 calls send (3 f64, to rank 0), rank 0 calls send (4 f64, to rank 0)");
 }
 
 static void both_ends_of_a_message_are_compared(void **state)

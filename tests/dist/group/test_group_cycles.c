@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hundred groups, one after the other: descriptors, threads and memory are as after the first few. */
+/*
+ * A hundred groups, one after the other: descriptors, threads and memory are as after the first
+ * few.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <dirent.h>

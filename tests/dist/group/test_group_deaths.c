@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as processes, one of which is killed in the middle: the others end soon, with a line that names it. */
+/*
+ * Ranks as processes, one of which is killed in the middle: the others end soon, with a line that
+ * names it.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <signal.h>
@@ -13,7 +16,10 @@ struct death {
     bool is_async;
 };
 
-/* The fifth all_reduce is the last for one of them; the others have a minute, and need about a second. */
+/*
+ * The fifth all_reduce is the last for one of them; the others have a minute, and need about a
+ * second.
+ */
 static void reduces_until_a_death(mr_group *group, void *arg)
 {
     const struct death *death = arg;

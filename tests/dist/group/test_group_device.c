@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group over an engine of a device's memory when all is well: which calls wait, which do not, and what the library
- * itself does with numbers of the host.
+ * A group over an engine of a device's memory when all is well: which calls wait, which do not, and
+ * what the library itself does with numbers of the host.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -51,8 +51,10 @@ static void every_kind(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     RIG_CHECK(group, mr_group_all_reduce(group, x, 2, MR_F32, MR_SUM) == MR_OK);
     RIG_CHECK(group, x[0] == (float)n && x[1] == (float)(n * (n - 1) / 2));
-    RIG_CHECK(group, mr_group_all_reduce(group, x, 2, MR_F32, MR_MEAN) == MR_OK && x[0] == (float)n);
-    RIG_CHECK(group, mr_group_all_gather(group, &own, all, 1, MR_F64) == MR_OK && all[n - 1] == n - 1);
+    RIG_CHECK(group,
+              mr_group_all_reduce(group, x, 2, MR_F32, MR_MEAN) == MR_OK && x[0] == (float)n);
+    RIG_CHECK(group,
+              mr_group_all_gather(group, &own, all, 1, MR_F64) == MR_OK && all[n - 1] == n - 1);
     RIG_CHECK(group, mr_group_broadcast(group, &own, 1, MR_F64, n - 1) == MR_OK && own == n - 1);
     for (uint32_t r = 0; r < n; r++)
         parts[r] = (int32_t)(r + 1);
@@ -86,7 +88,8 @@ static void asynchronous(mr_group *group, void *arg)
     (void)arg;
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 2; i++)
-        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, &a_stream, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F64, MR_SUM, &a_stream,
+                                                   &works[i]) == MR_OK);
     RIG_CHECK(group, mr_group_work_test(works[0]) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_sync(works[1], 30) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_wait(works[0], &a_stream) == MR_OK);
@@ -95,7 +98,8 @@ static void asynchronous(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_sync(works[0], MR_FOREVER) == MR_OK);
     RIG_CHECK(group, x[0] == mr_group_world_size(group));
     RIG_CHECK(group, mr_group_work_test(works[1]) == MR_PENDING);
-    RIG_CHECK(group, mr_group_work_wait(works[0], &a_stream) == MR_OK); /* ended: no stream needs to wait */
+    /* ended: no stream needs to wait */
+    RIG_CHECK(group, mr_group_work_wait(works[0], &a_stream) == MR_OK);
     RIG_CHECK(group, atomic_load(&own->n_waits) == 1);
     atomic_store(&own->is_held, false);
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_OK);
@@ -121,7 +125,8 @@ static void frees_early(mr_group *group, void *arg)
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 20; i++) {
         mr_group_work *work = NULL;
-        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+        RIG_CHECK(group,
+                  mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
         mr_group_work_free(work);
     }
     RIG_CHECK(group, rig_now_ms() - start < 15000);
@@ -144,7 +149,10 @@ static void a_work_is_freed_without_waiting_for_it(void **state)
     expect_clean(2, true);
 }
 
-/* The first has not ended for 1.5 s, and the second for another 1.5: each is within the 2.5 s that it has. */
+/*
+ * The first has not ended for 1.5 s, and the second for another 1.5: each is within the 2.5 s that
+ * it has.
+ */
 static void waits_in_turn(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
@@ -153,7 +161,8 @@ static void waits_in_turn(mr_group *group, void *arg)
     (void)arg;
     atomic_store(&own->is_held, true);
     for (int i = 0; i < 2; i++)
-        RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) ==
+                             MR_OK);
     usleep(1500000);
     atomic_store(&own->held_above, 1);
     usleep(1500000);
@@ -195,7 +204,10 @@ static void numbers_of_the_library_are_the_hosts(void **state)
     expect_clean(2, true); /* all ranks end the group: nobody needs an abort */
 }
 
-/* Host's and device's additions to one name add up; what is added after the beginning is the next one's. */
+/*
+ * Host's and device's additions to one name add up; what is added after the beginning is the next
+ * one's.
+ */
 static void metrics_of_both(mr_group *group, void *arg)
 {
     double n = mr_group_world_size(group);
@@ -206,18 +218,23 @@ static void metrics_of_both(mr_group *group, void *arg)
     RIG_CHECK(group, mr_metrics_create(group, &metrics, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_add(metrics, "loss", 1, 2) == MR_OK);
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 4, &a_stream) == MR_OK);
-    RIG_CHECK(group, mr_metrics_add_device(metrics, "correct", &correct, MR_I64, 4, &a_stream) == MR_OK);
+    RIG_CHECK(group,
+              mr_metrics_add_device(metrics, "correct", &correct, MR_I64, 4, &a_stream) == MR_OK);
     RIG_CHECK(group, atomic_load(&told_of(group)->stream) == &a_stream);
     RIG_CHECK(group, mr_metrics_max(metrics, "loss", 9) == MR_OK);
     RIG_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
-    RIG_CHECK(group, mr_metrics_sum(metrics, "loss") == 1.5 * n && mr_metrics_count(metrics, "loss") == 6 * n);
-    RIG_CHECK(group, mr_metrics_mean(metrics, "correct") == 0.75 && mr_metrics_maximum(metrics, "loss") == 9);
+    RIG_CHECK(group, mr_metrics_sum(metrics, "loss") == 1.5 * n &&
+                         mr_metrics_count(metrics, "loss") == 6 * n);
+    RIG_CHECK(group, mr_metrics_mean(metrics, "correct") == 0.75 &&
+                         mr_metrics_maximum(metrics, "loss") == 9);
     RIG_CHECK(group, mr_metrics_reduce(metrics) == MR_OK);
-    RIG_CHECK(group, mr_metrics_sum(metrics, "loss") == 0.5 * n && mr_metrics_count(metrics, "loss") == n);
+    RIG_CHECK(group,
+              mr_metrics_sum(metrics, "loss") == 0.5 * n && mr_metrics_count(metrics, "loss") == n);
     RIG_CHECK(group, mr_metrics_sum(metrics, "correct") == 0);
-    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", NULL, MR_F32, 1, NULL) == MR_ERR_INVALID);
+    RIG_CHECK(group,
+              mr_metrics_add_device(metrics, "loss", NULL, MR_F32, 1, NULL) == MR_ERR_INVALID);
     mr_metrics_destroy(metrics);
 }
 
@@ -238,9 +255,11 @@ static void splits(mr_group *group, void *arg)
     (void)arg;
     RIG_CHECK(group, mr_group_split(group, rank % 2, 10 - rank, &part) == MR_OK);
     RIG_CHECK(group, mr_group_world_size(part) == 2 && mr_group_rank(part) == 1 - rank / 2);
-    RIG_CHECK(group, mr_group_all_reduce(part, &x, 1, MR_F32, MR_SUM) == MR_OK && x == (float)(2 * (rank % 2) + 2));
+    RIG_CHECK(group, mr_group_all_reduce(part, &x, 1, MR_F32, MR_SUM) == MR_OK &&
+                         x == (float)(2 * (rank % 2) + 2));
     RIG_CHECK(group, mr_group_split(group, rank == 1 ? MR_NO_COLOR : rank, 0, &none) == MR_OK);
-    RIG_CHECK(group, rank == 1 ? !none : mr_group_barrier(none) == MR_OK); /* of one, with an engine */
+    /* of one, with an engine */
+    RIG_CHECK(group, rank == 1 ? !none : mr_group_barrier(none) == MR_OK);
     mr_group_destroy(none);
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 12);
     mr_group_destroy(part);
@@ -254,7 +273,10 @@ static void a_group_of_devices_splits(void **state)
     expect_clean(4, true);
 }
 
-/* A communicator that was adopted knows its device, and so do the groups that are split from its group. */
+/*
+ * A communicator that was adopted knows its device, and so do the groups that are split from its
+ * group.
+ */
 static void splits_what_was_adopted(mr_group *group, void *arg)
 {
     mr_group *both = NULL;
@@ -277,7 +299,10 @@ static void a_group_of_an_adopted_communicator_splits(void **state)
     expect_clean(2, true);
 }
 
-/* An issue that is refused has not happened: the group goes on, and its numbers are those of the other rank. */
+/*
+ * An issue that is refused has not happened: the group goes on, and its numbers are those of the
+ * other rank.
+ */
 static void is_refused(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
@@ -290,7 +315,8 @@ static void is_refused(mr_group *group, void *arg)
     }
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     if (mr_group_rank(group) == 1) {
-        RIG_CHECK(group, (int32_t)mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, &a_stream, &work) == status);
+        RIG_CHECK(group, (int32_t)mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, &a_stream,
+                                                            &work) == status);
         RIG_CHECK(group, work == NULL);
         RIG_SAYS(group, "the double was told to fail");
     }
@@ -316,8 +342,9 @@ static void leaves_works(mr_group *group, void *arg)
     float x = 0;
     static float kept[2];
     (void)x;
-    RIG_CHECK(group, mr_group_all_reduce_async(group, &kept[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL,
-                                               &works[mr_group_rank(group)]) == MR_OK);
+    RIG_CHECK(group,
+              mr_group_all_reduce_async(group, &kept[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL,
+                                        &works[mr_group_rank(group)]) == MR_OK);
 }
 
 static void a_work_that_ends_soon_is_waited_for_by_destroy(void **state)
@@ -339,11 +366,11 @@ static void differs(mr_group *group, void *arg)
     mr_group_work *work = NULL;
     (void)arg;
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
-    mr_status status =
-        mr_group_all_reduce_async(group, x, mr_group_rank(group) == 2 ? 3 : 4, MR_F32, MR_SUM, NULL, &work);
+    mr_status status = mr_group_all_reduce_async(group, x, mr_group_rank(group) == 2 ? 3 : 4,
+                                                 MR_F32, MR_SUM, NULL, &work);
     RIG_CHECK(group, status == MR_ERR_PEER && !work);
-    RIG_SAYS(group,
-             "ranks differ in call 2: rank 0 calls all_reduce (4 f32, sum), rank 2 calls all_reduce (3 f32, sum)");
+    RIG_SAYS(group, "ranks differ in call 2: rank 0 calls all_reduce (4 f32, sum), rank 2 calls "
+                    "all_reduce (3 f32, sum)");
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
 }
 

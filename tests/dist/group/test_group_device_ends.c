@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What does not end on a device: destroy does not wait for it for long, and an engine that hangs is given up. Waiting
- * for that takes seconds, so it has a program of its own.
+ * What does not end on a device: destroy does not wait for it for long, and an engine that hangs is
+ * given up. Waiting for that takes seconds, so it has a program of its own.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -23,7 +23,8 @@ static void leaves_works(mr_group *group, void *arg)
 {
     mr_group_work **works = arg;
     uint32_t rank = mr_group_rank(group);
-    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &works[rank]) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
+                                               &works[rank]) == MR_OK);
 }
 
 static void works_outlive_their_group(void **state)
@@ -86,7 +87,8 @@ static void leaves_works_behind(mr_group *group, void *arg)
     mr_error error = {.status = MR_ERR_PEER, .text = "as agreed"};
     bool ends = *(bool *)arg;
     atomic_store(&told->ranks[rank].is_held, true);
-    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
+                                               &work) == MR_OK);
     RIG_CHECK(group, mr_work_end_group(group, &error) == MR_ERR_PEER);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_CHECK(group, mr_group_work_sync(work, 100) == MR_PENDING);
@@ -114,7 +116,10 @@ static void works_under_way_go_on_when_all_ranks_end_the_group(void **state)
     }
 }
 
-/* Rank 1 has no memory for what it is asked for: it alone ends, and rank 0 need not wait for its deadline. */
+/*
+ * Rank 1 has no memory for what it is asked for: it alone ends, and rank 0 need not wait for its
+ * deadline.
+ */
 static void cannot_go_on(mr_group *group, void *arg)
 {
     mr_error error = {.status = MR_ERR_NO_MEMORY, .text = "no memory"};
@@ -127,7 +132,8 @@ static void cannot_go_on(mr_group *group, void *arg)
         return;
     }
     atomic_store(&told->ranks[1].is_held, true);
-    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[1], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[1], 1, MR_F32, MR_SUM, NULL,
+                                               &work) == MR_OK);
     RIG_CHECK(group, mr_work_fail_group(group, &error) == MR_ERR_NO_MEMORY);
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_NO_MEMORY);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_NO_MEMORY);
@@ -158,8 +164,10 @@ static void waits_for_300_ms(mr_group *group, void *arg)
     mr_group_work *work = NULL;
     group->timeout_ms = timeout_ms; /* not of the meeting */
     atomic_store(&told->ranks[rank].is_held, true);
-    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
-    mr_status status = mr_group_work_sync(work, is_short ? 10000 : 300); /* the store is asked who is late */
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
+                                               &work) == MR_OK);
+    /* the store is asked who is late */
+    mr_status status = mr_group_work_sync(work, is_short ? 10000 : 300);
     RIG_CHECK(group, status == (is_short ? MR_ERR_TIMEOUT : MR_PENDING));
     if (is_short)
         RIG_SAYS(group, "timed out after 1 ms");
@@ -187,7 +195,8 @@ static void abort_hangs(mr_group *group, void *arg)
     uint32_t rank = mr_group_rank(group);
     (void)arg;
     atomic_store(&told->ranks[rank].is_held, true);
-    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
+                                               &work) == MR_OK);
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 6000);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum) timed out after 300 ms");
@@ -205,7 +214,8 @@ static void an_engine_whose_abort_hangs_is_given_up(void **state)
     rig_run(2, 300, abort_hangs, NULL);
     assert_true(rig_now_ms() - start < 5900);
     for (int r = 0; r < 2; r++)
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0); /* nobody touches it again */
+        /* nobody touches it again */
+        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
     while (atomic_load(&told->ranks[0].n_aborts) + atomic_load(&told->ranks[1].n_aborts) < 2)
         usleep(10000);
     usleep(200000); /* the watches leave */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group over an engine of a device's memory when something fails: the engine is aborted once, every work ends with
- * words that name the collective, and later calls return the same words.
+ * A group over an engine of a device's memory when something fails: the engine is aborted once,
+ * every work ends with words that name the collective, and later calls return the same words.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -62,7 +62,8 @@ static void fails_at_three(mr_group *group, void *arg)
         RIG_SAYS(group, "all_reduce 3 (10 f32, mean): the double was told to fail");
     } else {
         RIG_CHECK(group, status == MR_ERR_TIMEOUT);
-        RIG_SAYS(group, "all_reduce 3 (10 f32, mean) timed out after 1 s: rank 1 has left the group");
+        RIG_SAYS(group,
+                 "all_reduce 3 (10 f32, mean) timed out after 1 s: rank 1 has left the group");
     }
     stays_dead(group, status);
 }
@@ -77,15 +78,20 @@ static void an_issue_that_fails_ends_the_group(void **state)
     expect_aborted(2);
 }
 
-/* The second of three works fails on the device: it and the one behind end with its words, the first is well. */
+/*
+ * The second of three works fails on the device: it and the one behind end with its words, the
+ * first is well.
+ */
 static void fails_on_the_device(mr_group *group, void *arg)
 {
     bool by_test = *(bool *)arg;
     mr_group_work *works[3];
     float x[3] = {0};
     for (int i = 0; i < 3; i++)
-        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
-    atomic_store(&told->ranks[mr_group_rank(group)].breaks_at, 2); /* not before all three are under way */
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL,
+                                                   &works[i]) == MR_OK);
+    /* not before all three are under way */
+    atomic_store(&told->ranks[mr_group_rank(group)].breaks_at, 2);
     mr_status status = MR_PENDING;
     uint64_t until = rig_now_ms() + 5000;
     if (by_test) /* both ranks have come to it */
@@ -113,7 +119,8 @@ static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state
         for (int r = 0; r < 2; r++) {
             atomic_store(&told->ranks[r].test_status, MR_ERR_DEVICE);
             atomic_store(&told->ranks[r].held_above, 1);
-            atomic_store(&told->ranks[r].is_held, true); /* what is behind it does not end by itself */
+            /* what is behind it does not end by itself */
+            atomic_store(&told->ranks[r].is_held, true);
         }
         rig_run(2, 60000, fails_on_the_device, &how);
         expect_aborted(2);
@@ -127,8 +134,8 @@ static void is_not_well(mr_group *group, void *arg)
     static float x[RIG_RANKS];
     (void)arg;
     atomic_store(&told_of(group)->is_held, true);
-    RIG_CHECK(group,
-              mr_group_all_reduce_async(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    RIG_CHECK(group, mr_group_all_reduce_async(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM,
+                                               NULL, &work) == MR_OK);
     mr_group_work_free(work);
     atomic_store(&told_of(group)->health_status, MR_ERR_PEER);
     uint64_t until = rig_now_ms() + 5000;
@@ -136,7 +143,8 @@ static void is_not_well(mr_group *group, void *arg)
         usleep(1000);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
-    RIG_SAYS(group, "the double is not well"); /* and that rank 1 has left, where it was the first */
+    /* and that rank 1 has left, where it was the first */
+    RIG_SAYS(group, "the double is not well");
     stays_dead(group, MR_ERR_PEER);
 }
 
@@ -154,7 +162,8 @@ static void times_out(mr_group *group, void *arg)
     uint64_t start = rig_now_ms();
     (void)arg;
     if (mr_group_rank(group) == 2) {
-        uint64_t until = start + 10000; /* it is somewhere else, but there, until the others have given up */
+        /* it is somewhere else, but there, until the others have given up */
+        uint64_t until = start + 10000;
         while (rig_now_ms() < until &&
                (!atomic_load(&told->ranks[0].n_aborts) || !atomic_load(&told->ranks[1].n_aborts)))
             usleep(1000);
@@ -164,8 +173,9 @@ static void times_out(mr_group *group, void *arg)
     group->timeout_ms = mr_group_rank(group) == 0 ? 1000 : 3000; /* rank 1 waits on after rank 0 */
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990 && rig_now_ms() - start < 9000);
-    RIG_SAYS(group, mr_group_rank(group) == 0 ? "all_reduce 1 (1 f64, max) timed out after 1 s: rank 2 did not come"
-                                              : "all_reduce 1 (1 f64, max) timed out after 3 s: ");
+    RIG_SAYS(group, mr_group_rank(group) == 0
+                        ? "all_reduce 1 (1 f64, max) timed out after 1 s: rank 2 did not come"
+                        : "all_reduce 1 (1 f64, max) timed out after 3 s: ");
     stays_dead(group, MR_ERR_TIMEOUT);
 }
 
@@ -212,8 +222,10 @@ static void metrics_fail(mr_group *group, void *arg)
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
     RIG_CHECK(group, mr_metrics_sync(metrics) == MR_ERR_DEVICE);
-    RIG_CHECK(group, strstr(mr_metrics_error(metrics)->text, "all_reduce 2 (512 f64, sum)") != NULL);
-    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_ERR_DEVICE);
+    RIG_CHECK(group,
+              strstr(mr_metrics_error(metrics)->text, "all_reduce 2 (512 f64, sum)") != NULL);
+    RIG_CHECK(group,
+              mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_ERR_DEVICE);
     mr_metrics_destroy(metrics);
 }
 
@@ -229,15 +241,18 @@ static void metrics_tell_the_failure_and_give_all_back(void **state)
     expect_aborted(2);
 }
 
-/* What was adopted is its owner's to abort: works end all the same. With numbers of the host under way the engine
- * stays. */
+/*
+ * What was adopted is its owner's to abort: works end all the same. With numbers of the host under
+ * way the engine stays.
+ */
 static void adopted_times_out(mr_group *group, void *arg)
 {
     bool on_host = *(bool *)arg;
     static float x[RIG_RANKS];
     int signal = 0;
-    mr_status status = on_host ? mr_signals_agree(group, &signal)
-                               : mr_group_all_reduce(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM);
+    mr_status status =
+        on_host ? mr_signals_agree(group, &signal)
+                : mr_group_all_reduce(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM);
     RIG_CHECK(group, status == MR_ERR_TIMEOUT);
     stays_dead(group, status);
 }
@@ -324,7 +339,8 @@ static void a_death_between_collectives_is_told_by_the_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dead_rank_is_named_though_the_engine_says_nothing), /* before there are threads */
+        /* before there are threads */
+        cmocka_unit_test(a_dead_rank_is_named_though_the_engine_says_nothing),
         cmocka_unit_test(a_death_between_collectives_is_told_by_the_next),
         cmocka_unit_test(an_issue_that_fails_ends_the_group),
         cmocka_unit_test(a_work_that_fails_is_named_and_those_behind_end_with_it),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failures of an engine: errors stay, time ends, and no call and no destroy waits for an engine that does not come
- * back.
+ * Failures of an engine: errors stay, time ends, and no call and no destroy waits for an engine
+ * that does not come back.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -44,7 +44,9 @@ static void fails_at_three(mr_group *group, void *arg)
         RIG_SAYS(group, "all_reduce 3 (1000 f32, mean): the double was told to fail");
     } else {
         RIG_CHECK(group, status == MR_ERR_TIMEOUT);
-        RIG_SAYS(group, "all_reduce 3 (1000 f32, mean) timed out after 1500 ms: rank 1 has left the group");
+        RIG_SAYS(
+            group,
+            "all_reduce 3 (1000 f32, mean) timed out after 1500 ms: rank 1 has left the group");
     }
     stays_dead(group, status);
 }
@@ -63,7 +65,8 @@ static void fails_in_the_background(mr_group *group, void *arg)
     float x = 0;
     (void)arg;
     for (int i = 0; i < 3; i++)
-        RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) == MR_OK);
+        RIG_CHECK(group, mr_group_all_reduce_async(group, &x, 1, MR_F32, MR_SUM, NULL, &works[i]) ==
+                             MR_OK);
     mr_status status = mr_group_work_sync(works[2], MR_FOREVER);
     RIG_CHECK(group, status == (mr_group_rank(group) ? MR_ERR_TIMEOUT : MR_ERR_IO));
     RIG_SAYS(group, "all_reduce 2 (1 f32, sum)");
@@ -118,7 +121,10 @@ static void a_rank_that_stalls_is_not_waited_for_beyond_the_time(void **state)
     rig_run(4, 1000, times_out, NULL);
 }
 
-/* Ranks 1 and 3 do not come to the second collective until the others have given up. Rank 2 waits on after rank 0. */
+/*
+ * Ranks 1 and 3 do not come to the second collective until the others have given up. Rank 2 waits
+ * on after rank 0.
+ */
 static void stays_away(mr_group *group, void *arg)
 {
     atomic_uint *n_told = arg;
@@ -128,8 +134,10 @@ static void stays_away(mr_group *group, void *arg)
     if (rank % 2 == 0) {
         group->timeout_ms = rank == 0 ? 1000 : 4000;
         RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_ERR_TIMEOUT);
-        RIG_SAYS(group, rank == 0 ? "all_reduce 2 (1 f32, sum) timed out after 1 s: rank 1, 3 did not come"
-                                  : "all_reduce 2 (1 f32, sum) timed out after 4 s: rank 1, 3 did not come");
+        RIG_SAYS(group,
+                 rank == 0
+                     ? "all_reduce 2 (1 f32, sum) timed out after 1 s: rank 1, 3 did not come"
+                     : "all_reduce 2 (1 f32, sum) timed out after 4 s: rank 1, 3 did not come");
         atomic_fetch_add(n_told, 1);
     }
     while (atomic_load(n_told) < 2)
@@ -161,7 +169,10 @@ static void ranks_that_have_left_are_named(void **state)
     rig_run(3, 500, is_left_alone, NULL);
 }
 
-/* Destroy ends works that are under way, and those that wait, and is not long about it. Their handles live on. */
+/*
+ * Destroy ends works that are under way, and those that wait, and is not long about it. Their
+ * handles live on.
+ */
 struct outliving {
     mr_group_work *running;
     mr_group_work *waiting;

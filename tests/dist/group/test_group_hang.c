@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine that minds neither deadline nor stop. Waiting for it takes seconds, so it has a program of its own. */
+/*
+ * An engine that minds neither deadline nor stop. Waiting for it takes seconds, so it has a program
+ * of its own.
+ */
 #include "tests/dist/group/group_rig.h"
 
 #include <millrace/loader.h>

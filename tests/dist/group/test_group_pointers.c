@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose memory a buffer is: a buffer that an engine cannot reach is refused by name, and the group goes on. The program
- * is linked with a double of CUDA's driver, which the library asks.
+ * Whose memory a buffer is: a buffer that an engine cannot reach is refused by name, and the group
+ * goes on. The program is linked with a double of CUDA's driver, which the library asks.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -51,24 +51,29 @@ static void on_the_host(mr_group *group, void *arg)
     uint32_t rank = mr_group_rank(group);
     float *own = &usual[rank];
     mr_group_work *work = NULL;
-    snprintf(words, sizeof words, "buffer is memory of cuda:1; %s takes the host's: copy it, or use backend nccl",
+    snprintf(words, sizeof words,
+             "buffer is memory of cuda:1; %s takes the host's: copy it, or use backend nccl",
              backend);
     RIG_CHECK(group, mr_group_all_reduce(group, on_second, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, strcmp(mr_group_error(group)->text, words) == 0);
-    RIG_CHECK(group,
-              mr_group_broadcast_async(group, on_first + 1, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
+    RIG_CHECK(group, mr_group_broadcast_async(group, on_first + 1, 1, MR_F32, 0, NULL, &work) ==
+                             MR_ERR_INVALID &&
+                         !work);
     RIG_SAYS(group, "buffer is memory of cuda:0");
     RIG_CHECK(group, mr_group_all_gather(group, own, on_first, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "out is memory of cuda:0");
     RIG_CHECK(group, mr_group_all_gather(group, on_second, on_first, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "in is memory of cuda:1");
-    RIG_CHECK(group, mr_group_all_reduce(group, on_second, 0, MR_F32, MR_SUM) == MR_OK); /* nothing is looked at */
+    /* nothing is looked at */
+    RIG_CHECK(group, mr_group_all_reduce(group, on_second, 0, MR_F32, MR_SUM) == MR_OK);
     *own = 1;
     pinned[rank] = 2;
     managed[rank] = 3;
     RIG_CHECK(group, mr_group_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
-    RIG_CHECK(group, mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_OK && pinned[rank] == 4);
-    RIG_CHECK(group, mr_group_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK && managed[rank] == 6);
+    RIG_CHECK(group, mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_OK &&
+                         pinned[rank] == 4);
+    RIG_CHECK(group, mr_group_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK &&
+                         managed[rank] == 6);
 }
 
 static void an_engine_of_the_host_refuses_memory_of_a_device(void **state)
@@ -96,7 +101,8 @@ static void a_world_of_one_refuses_memory_of_a_device(void **state)
         fail_msg("%s", error.text);
     assert_int_equal(mr_group_all_gather(group, on_first, usual, 1, MR_F32), MR_ERR_INVALID);
     assert_string_equal(mr_group_error(group)->text,
-                        "in is memory of cuda:0; a world of one without an engine takes the host's: copy it, or use "
+                        "in is memory of cuda:0; a world of one without an engine takes the "
+                        "host's: copy it, or use "
                         "backend nccl with a device");
     assert_int_equal(mr_group_all_reduce(group, managed, 1, MR_F32, MR_SUM), MR_OK);
     mr_group_destroy(group);
@@ -110,18 +116,26 @@ static void on_the_device(mr_group *group, void *arg)
     (void)arg;
     RIG_CHECK(group, mr_group_all_reduce(group, &usual[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is memory of the host; nccl needs memory of its device: copy it");
-    RIG_CHECK(group, mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "buffer is pinned memory of the host; nccl needs memory of its device: copy it");
-    RIG_CHECK(group, mr_group_all_reduce(group, &on_first[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_CHECK(group,
+              mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
+    RIG_SAYS(group,
+             "buffer is pinned memory of the host; nccl needs memory of its device: copy it");
+    RIG_CHECK(group,
+              mr_group_all_reduce(group, &on_first[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_SAYS(group, "buffer is memory of cuda:0; the group's device is cuda:1");
     on_second[rank] = 1;
     managed[rank] = 1;
-    RIG_CHECK(group, mr_group_all_reduce(group, &on_second[rank], 1, MR_F32, MR_SUM) == MR_OK && on_second[rank] == 2);
-    RIG_CHECK(group, mr_group_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK && managed[rank] == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, &on_second[rank], 1, MR_F32, MR_SUM) == MR_OK &&
+                         on_second[rank] == 2);
+    RIG_CHECK(group, mr_group_all_reduce(group, &managed[rank], 1, MR_F32, MR_SUM) == MR_OK &&
+                         managed[rank] == 2);
     RIG_CHECK(group, mr_metrics_create(group, &metrics, NULL) == MR_OK);
-    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &usual[rank], MR_F32, 1, NULL) == MR_ERR_INVALID);
-    RIG_CHECK(group, strstr(mr_metrics_error(metrics)->text, "the sum is memory of the host") != NULL);
-    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &on_second[rank], MR_F32, 1, NULL) == MR_OK);
+    RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &usual[rank], MR_F32, 1, NULL) ==
+                         MR_ERR_INVALID);
+    RIG_CHECK(group,
+              strstr(mr_metrics_error(metrics)->text, "the sum is memory of the host") != NULL);
+    RIG_CHECK(group,
+              mr_metrics_add_device(metrics, "loss", &on_second[rank], MR_F32, 1, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_reduce(metrics) == MR_OK && mr_metrics_mean(metrics, "loss") == 2);
     mr_metrics_destroy(metrics);
 }

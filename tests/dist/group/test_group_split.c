@@ -37,10 +37,15 @@ static void some_are_in_none(mr_group *group, void *arg)
     uint32_t rank = mr_group_rank(group);
     mr_group *part = NULL;
     (void)arg;
-    RIG_CHECK(group, mr_group_split(group, rank == 1 ? MR_NO_COLOR : rank == 3 ? 9 : 5, 0, &part) == MR_OK);
+    RIG_CHECK(group, mr_group_split(group,
+                                    rank == 1   ? MR_NO_COLOR
+                                    : rank == 3 ? 9
+                                                : 5,
+                                    0, &part) == MR_OK);
     RIG_CHECK(group, (part == NULL) == (rank == 1));
     if (rank == 3)
-        RIG_CHECK(group, mr_group_world_size(part) == 1 && strcmp(mr_group_backend(part), "none") == 0);
+        RIG_CHECK(group,
+                  mr_group_world_size(part) == 1 && strcmp(mr_group_backend(part), "none") == 0);
     if (rank % 2 == 0)
         RIG_CHECK(group, mr_group_world_size(part) == 2 && mr_group_rank(part) == rank / 2);
     if (part)
@@ -98,7 +103,8 @@ static void a_part_outlives_its_parent(void **state)
     int32_t x[2] = {1, 2};
     rig_run(2, 10000, outlives, parts);
     for (int r = 0; r < 2; r++)
-        assert_int_equal(mr_group_all_reduce_async(parts[r], &x[r], 1, MR_I32, MR_SUM, NULL, &works[r]), MR_OK);
+        assert_int_equal(
+            mr_group_all_reduce_async(parts[r], &x[r], 1, MR_I32, MR_SUM, NULL, &works[r]), MR_OK);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(mr_group_work_sync(works[r], 10000), MR_OK);
         assert_int_equal(x[r], 3);
@@ -117,7 +123,8 @@ static void cannot_split(mr_group *group, void *arg)
     mr_status status = mr_group_split(group, rank / 2, 0, &part);
     RIG_CHECK(group, part == NULL);
     RIG_CHECK(group, status == (rank == 1 ? MR_ERR_IO : MR_ERR_PEER));
-    RIG_SAYS(group, rank == 1 ? "the double was told not to begin" : "rank 1 cannot split the group: MR_ERR_IO");
+    RIG_SAYS(group, rank == 1 ? "the double was told not to begin"
+                              : "rank 1 cannot split the group: MR_ERR_IO");
     RIG_CHECK(group, mr_group_barrier(group) == status);
 }
 

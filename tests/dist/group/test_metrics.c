@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics over simulated ranks: exact averages, extremes, names that differ, and reductions in the background. */
+/*
+ * Metrics over simulated ranks: exact averages, extremes, names that differ, and reductions in the
+ * background.
+ */
 #include "tests/dist/group/group_double.h"
 #include "tests/support/assert_words.h"
 
@@ -70,7 +73,10 @@ static void each_reduction_begins_anew(void **state)
     mr_metrics_destroy(metrics);
 }
 
-/* Samples whose sums are exact in any order: multiples of 2^-20, so that the oracle's average is the only right one. */
+/*
+ * Samples whose sums are exact in any order: multiples of 2^-20, so that the oracle's average is
+ * the only right one.
+ */
 enum { N_SAMPLES = 1003, BATCH = 16 };
 
 static double value_of(uint64_t epoch, uint64_t index)
@@ -80,7 +86,10 @@ static double value_of(uint64_t epoch, uint64_t index)
     return (double)(int32_t)mr_rng_u32(&rng) / 1048576.0;
 }
 
-/* Rank r has the samples that are r modulo the number of ranks, in batches; with "idle" the last rank has none. */
+/*
+ * Rank r has the samples that are r modulo the number of ranks, in batches; with "idle" the last
+ * rank has none.
+ */
 static void average_epochs(mr_group *group, void *idle)
 {
     mr_metrics *metrics = make(group);
@@ -98,7 +107,8 @@ static void average_epochs(mr_group *group, void *idle)
         }
         for (uint64_t first = rank; rank < n_busy && first < N_SAMPLES; first += BATCH * n_busy) {
             double batch_sum = 0, rows = 0;
-            for (uint64_t i = first; i < N_SAMPLES && i < first + BATCH * n_busy; i += n_busy, rows++) {
+            for (uint64_t i = first; i < N_SAMPLES && i < first + BATCH * n_busy;
+                 i += n_busy, rows++) {
                 batch_sum += value_of(epoch, i);
                 RANK_CHECK(group, mr_metrics_min(metrics, "loss", value_of(epoch, i)) == MR_OK);
                 RANK_CHECK(group, mr_metrics_max(metrics, "loss", value_of(epoch, i)) == MR_OK);
@@ -173,7 +183,9 @@ static void differ(mr_group *group, void *arg)
     enum difference difference = *(enum difference *)arg;
     mr_metrics *metrics = make(group);
     for (int i = 0; i < 2; i++) {
-        const char *name = mr_group_rank(group) == 2 ? other[difference][i] : i ? "correct" : "loss";
+        const char *name = mr_group_rank(group) == 2 ? other[difference][i]
+                           : i                       ? "correct"
+                                                     : "loss";
         if (name)
             mr_metrics_add(metrics, name, 1, 1);
     }
@@ -252,7 +264,8 @@ static void names_are_fixed_by_the_first_reduction(void **state)
     assert_int_equal(mr_metrics_add(metrics, "loss", 1, 1), MR_OK);
     assert_int_equal(mr_metrics_reduce(metrics), MR_OK);
     assert_int_equal(mr_metrics_add(metrics, "accuracy", 1, 1), MR_ERR_INVALID);
-    assert_string_equal(mr_metrics_error(metrics)->text, "metric 'accuracy' is not among the 1 of the first reduction");
+    assert_string_equal(mr_metrics_error(metrics)->text,
+                        "metric 'accuracy' is not among the 1 of the first reduction");
     assert_int_equal(mr_metrics_min(metrics, "loss", 1), MR_ERR_INVALID);
     assert_words(mr_metrics_error(metrics)->text, "before the first reduction");
     assert_int_equal(mr_metrics_add(metrics, "loss", 2, 1), MR_OK);
@@ -275,12 +288,16 @@ static void pass_odd_values(mr_group *group, void *arg)
         mr_metrics_max(metrics, names[i], value);
     }
     RANK_CHECK(group, mr_metrics_reduce(metrics) == MR_OK);
-    RANK_CHECK(group, isnan(mr_metrics_mean(metrics, "nan")) && mr_metrics_count(metrics, "nan") == 3);
-    RANK_CHECK(group, isnan(mr_metrics_minimum(metrics, "nan")) && isnan(mr_metrics_maximum(metrics, "nan")));
+    RANK_CHECK(group,
+               isnan(mr_metrics_mean(metrics, "nan")) && mr_metrics_count(metrics, "nan") == 3);
+    RANK_CHECK(group, isnan(mr_metrics_minimum(metrics, "nan")) &&
+                          isnan(mr_metrics_maximum(metrics, "nan")));
     RANK_CHECK(group, mr_metrics_mean(metrics, "inf") == INFINITY);
-    RANK_CHECK(group, mr_metrics_minimum(metrics, "inf") == 1 && mr_metrics_maximum(metrics, "inf") == INFINITY);
+    RANK_CHECK(group, mr_metrics_minimum(metrics, "inf") == 1 &&
+                          mr_metrics_maximum(metrics, "inf") == INFINITY);
     RANK_CHECK(group, mr_metrics_mean(metrics, "-inf") == -INFINITY);
-    RANK_CHECK(group, mr_metrics_minimum(metrics, "-inf") == -INFINITY && mr_metrics_maximum(metrics, "-inf") == 1);
+    RANK_CHECK(group, mr_metrics_minimum(metrics, "-inf") == -INFINITY &&
+                          mr_metrics_maximum(metrics, "-inf") == 1);
     RANK_CHECK(group, isnan(mr_metrics_mean(metrics, "both")));
     RANK_CHECK(group, mr_metrics_minimum(metrics, "both") == -INFINITY);
     mr_metrics_destroy(metrics);
@@ -303,8 +320,9 @@ static void reduce_in_background(mr_group *group, void *arg)
         double before = mr_metrics_sum(metrics, "loss");
         mr_metrics_add(metrics, "loss", step, 1);
         group_double_hold(group, true);
-        RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK); /* returns though nothing moves */
-        mr_metrics_add(metrics, "loss", 1000, 1);                     /* of the next one */
+        /* returns though nothing moves */
+        RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
+        mr_metrics_add(metrics, "loss", 1000, 1); /* of the next one */
         RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == before);
         group_double_hold(group, false);
         RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
@@ -386,7 +404,8 @@ static void meet_a_failure(mr_group *group, void *arg)
         if (status == MR_OK)
             RANK_CHECK(group, mr_metrics_minimum(metrics, "loss") == step);
     }
-    RANK_CHECK(group, status == (at < 8 ? MR_ERR_PEER : MR_OK)); /* 1 for the names, 2 for each step */
+    /* 1 for the names, 2 for each step */
+    RANK_CHECK(group, status == (at < 8 ? MR_ERR_PEER : MR_OK));
     if (status != MR_OK)
         RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "broke off"));
     mr_metrics_destroy(metrics);
@@ -414,13 +433,15 @@ static void add_both_ways(mr_group *group, void *arg)
         mr_metrics_add(metrics, "loss", 1, 1);
         RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 3, NULL) == MR_OK);
         RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
-        RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK); /* the next one's */
+        /* the next one's */
+        RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK);
         RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
         RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == (step ? 1.5 : 1.25) * n);
         RANK_CHECK(group, mr_metrics_count(metrics, "loss") == (step ? 5 : 4) * n);
         RANK_CHECK(group, mr_metrics_count(metrics, "correct") == (step ? 0 : 4) * n);
     }
-    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F64, 1, NULL) == MR_ERR_DEVICE);
+    RANK_CHECK(group,
+               mr_metrics_add_device(metrics, "loss", &loss, MR_F64, 1, NULL) == MR_ERR_DEVICE);
     RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "f32 alone"));
     mr_metrics_destroy(metrics);
 }
@@ -442,10 +463,14 @@ static void add_wrongly(mr_group *group, void *arg)
     mr_status status = mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL);
     RANK_CHECK(group, status == MR_ERR_UNSUPPORTED);
     RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "this one's is gloo"));
-    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", NULL, MR_F32, 1, NULL) == MR_ERR_INVALID);
-    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_U8, 1, NULL) == MR_ERR_INVALID);
-    RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, -1, NULL) == MR_ERR_INVALID);
-    RANK_CHECK(group, mr_metrics_add_device(metrics, NULL, &loss, MR_F32, 1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group,
+               mr_metrics_add_device(metrics, "loss", NULL, MR_F32, 1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group,
+               mr_metrics_add_device(metrics, "loss", &loss, MR_U8, 1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group,
+               mr_metrics_add_device(metrics, "loss", &loss, MR_F32, -1, NULL) == MR_ERR_INVALID);
+    RANK_CHECK(group,
+               mr_metrics_add_device(metrics, NULL, &loss, MR_F32, 1, NULL) == MR_ERR_INVALID);
     mr_metrics_destroy(metrics);
 }
 
@@ -455,7 +480,8 @@ static void sums_of_a_device_need_a_group_of_devices(void **state)
     float loss = 1;
     group_double_run_well(2, add_wrongly, NULL);
     mr_metrics *alone = make(NULL);
-    assert_int_equal(mr_metrics_add_device(alone, "loss", &loss, MR_F32, 1, NULL), MR_ERR_UNSUPPORTED);
+    assert_int_equal(mr_metrics_add_device(alone, "loss", &loss, MR_F32, 1, NULL),
+                     MR_ERR_UNSUPPORTED);
     mr_metrics_destroy(alone);
     assert_int_equal(mr_metrics_add_device(NULL, "loss", &loss, MR_F32, 1, NULL), MR_ERR_INVALID);
 }

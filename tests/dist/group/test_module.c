@@ -43,7 +43,8 @@ static void names_that_are_none_are_refused(void **state)
     const struct mr_engine_table *table;
     mr_error error;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        assert_error(mr_module_open(names[i], &table, &error), MR_ERR_UNSUPPORTED, &error, "there is no backend");
+        assert_error(mr_module_open(names[i], &table, &error), MR_ERR_UNSUPPORTED, &error,
+                     "there is no backend");
     }
 }
 

@@ -113,7 +113,8 @@ static void rank_0_prints_once_and_ranks_print_each(void **state)
         unsigned prefix, rank;
         if (strcmp(text, "once\n") == 0)
             n_once++;
-        else if (sscanf(text, "[%u] rank %u of 4\n", &prefix, &rank) == 2 && prefix == rank && rank < 4)
+        else if (sscanf(text, "[%u] rank %u of 4\n", &prefix, &rank) == 2 && prefix == rank &&
+                 rank < 4)
             seen |= 1u << rank;
         else
             fail_msg("'%s' was written", text);
@@ -124,7 +125,8 @@ static void rank_0_prints_once_and_ranks_print_each(void **state)
 }
 
 struct sections {
-    _Atomic unsigned n_first[2]; /* those that have left the section as the first of all, of each machine */
+    _Atomic unsigned n_first[2]; /* those that have left the section as the first of all, of each
+                                    machine */
     _Atomic unsigned n_later;
 };
 
@@ -214,8 +216,10 @@ static void seeds_are_what_they_always_were(void **state)
     assert_true(mr_seed(1, "sampler") == UINT64_C(0x9aaa8eeb95492e4c));
     assert_true(mr_seed(42, "init") == UINT64_C(0xe0c4e5206a9f26fa));
     assert_true(mr_group_seed(NULL, 42, "init") == UINT64_C(0x3f0c18888ee6fcdc));
-    assert_true(mr_seed(UINT64_MAX, "a purpose of exactly 32 bytes...") == UINT64_C(0xa7a6ea07b29b6e45));
-    assert_true(mr_seed(42, "a purpose that is longer than one block of 32") == UINT64_C(0x49c561f4c9da6fae));
+    assert_true(mr_seed(UINT64_MAX, "a purpose of exactly 32 bytes...") ==
+                UINT64_C(0xa7a6ea07b29b6e45));
+    assert_true(mr_seed(42, "a purpose that is longer than one block of 32") ==
+                UINT64_C(0x49c561f4c9da6fae));
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -227,7 +231,8 @@ static int compare_u64(const void *a, const void *b)
 static void seeds_of_seeds_and_purposes_are_distinct(void **state)
 {
     (void)state;
-    static const char *const purposes[] = {"", "sampler", "sample", "samplers", "init", "dropout", "a", "b"};
+    static const char *const purposes[] = {"",     "sampler", "sample", "samplers",
+                                           "init", "dropout", "a",      "b"};
     enum { N_PURPOSES = sizeof purposes / sizeof *purposes, N_SEEDS = 1000 };
     static uint64_t seeds[N_PURPOSES * N_SEEDS];
     size_t n = 0;
@@ -321,7 +326,8 @@ static void time_runs_from_the_start_of_each_process(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        _exit(print_elapsed(0, after - 0.2)); /* younger than its parent by all that the parent did */
+        /* younger than its parent by all that the parent did */
+        _exit(print_elapsed(0, after - 0.2));
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -351,9 +357,11 @@ static void a_rank_that_differs_is_named(void **state)
         {{7, 7, 7, 7}, NULL},
         {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}, NULL},
         {{7, 7, 8, 7},
-         "the dataset of rank 2 differs from rank 0's: 0000000000000008 and 0000000000000007; 1 of 4 ranks differ"},
+         "the dataset of rank 2 differs from rank 0's: 0000000000000008 and 0000000000000007; 1 of "
+         "4 ranks differ"},
         {{UINT64_MAX, 1, 1, 1},
-         "the dataset of rank 1 differs from rank 0's: 0000000000000001 and ffffffffffffffff; 3 of 4 ranks differ"},
+         "the dataset of rank 1 differs from rank 0's: 0000000000000001 and ffffffffffffffff; 3 of "
+         "4 ranks differ"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         group_double_run_well(4, compare_values, (void *)&cases[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals on which all ranks agree. Signals belong to a process, so ranks are processes here, and the only collective
- * that is needed is doubled over memory that they share. Each test runs in children, because signals are watched once
- * per process.
+ * Signals on which all ranks agree. Signals belong to a process, so ranks are processes here, and
+ * the only collective that is needed is doubled over memory that they share. Each test runs in
+ * children, because signals are watched once per process.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,11 +49,11 @@ struct mr_group {
 };
 
 /* As dist/group/collectives.h declares it, whose group is another. */
-mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                    mr_reduction op);
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count,
+                                    mr_dtype dtype, mr_reduction op);
 
-mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
-                                    mr_reduction op)
+mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count,
+                                    mr_dtype dtype, mr_reduction op)
 {
     int32_t *value = buffer;
     if (count != 1 || dtype != MR_I32 || op != MR_MAX)
@@ -255,7 +255,8 @@ static void a_read_goes_on_after_a_signal(void **state)
     int fds[2] = {there[0], back[1]};
     pid_t pid = start(read_through_signals, fds);
     assert_int_equal(read(back[0], &byte, 1), 1);
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* it sits in read() by now, most likely */
+    /* it sits in read() by now, most likely */
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     kill(pid, SIGUSR1);
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     assert_int_equal(write(there[1], "x", 1), 1);
@@ -300,7 +301,8 @@ static int train(void *arg)
 
 static struct shared *share(uint32_t n_ranks)
 {
-    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     pthread_barrierattr_t attributes;
     pthread_barrierattr_init(&attributes);
@@ -314,8 +316,10 @@ static void expect_agreement(const struct shared *shared)
 {
     for (int r = 1; r < MAX_RANKS; r++) {
         assert_int_equal(shared->told[r].n, shared->told[0].n);
-        assert_memory_equal(shared->told[r].step, shared->told[0].step, sizeof shared->told[0].step);
-        assert_memory_equal(shared->told[r].signal, shared->told[0].signal, sizeof shared->told[0].signal);
+        assert_memory_equal(shared->told[r].step, shared->told[0].step,
+                            sizeof shared->told[0].step);
+        assert_memory_equal(shared->told[r].signal, shared->told[0].signal,
+                            sizeof shared->told[0].signal);
     }
 }
 
@@ -346,8 +350,9 @@ static void signals_from_outside_are_seen_by_all_at_one_step(void **state)
     struct shared *shared = share(MAX_RANKS);
     pid_t pids[MAX_RANKS];
     for (uint32_t r = 0; r < MAX_RANKS; r++) {
-        struct job job = {
-            .group = {.rank = r, .n_ranks = MAX_RANKS, .shared = shared}, .raises_at = -1, .is_slow = true};
+        struct job job = {.group = {.rank = r, .n_ranks = MAX_RANKS, .shared = shared},
+                          .raises_at = -1,
+                          .is_slow = true};
         pids[r] = start(train, &job);
     }
     while (shared->n_ready < MAX_RANKS)

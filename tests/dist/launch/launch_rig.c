@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launcher under test. That nothing is left behind is not read from ps: it is known when nobody holds the write end
- * of a pipe that everything under the launcher has inherited.
+ * A launcher under test. That nothing is left behind is not read from ps: it is known when nobody
+ * holds the write end of a pipe that everything under the launcher has inherited.
  */
 #include "tests/dist/launch/launch_rig.h"
 
@@ -41,13 +41,17 @@ unsigned long long mr_launched_now_ms(void)
 static int open_file(const char *name)
 {
     int fd = memfd_create(name, MFD_CLOEXEC);
-    /* Appending: stdout and stderr are written by several processes, and read by us at the same time. */
+    /*
+     * Appending: stdout and stderr are written by several processes, and read by us at the same
+     * time.
+     */
     if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) != 0)
         mr_test_die("memfd_create");
     return fd;
 }
 
-static _Noreturn void run_launcher(struct mr_launched *l, mr_launched_fn fn, const void *arg, int stdin_fd)
+static _Noreturn void run_launcher(struct mr_launched *l, mr_launched_fn fn, const void *arg,
+                                   int stdin_fd)
 {
     struct told told = {.result = {sizeof told.result, -7, -7, -7}};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -101,7 +105,10 @@ static char *read_all(int fd, size_t *len_out)
     return bytes;
 }
 
-/* Everything under the launcher has the pipe: what it waits for, in the kernel's words, and what its files are. */
+/*
+ * Everything under the launcher has the pipe: what it waits for, in the kernel's words, and what
+ * its files are.
+ */
 static _Noreturn void show_and_die(const struct mr_launched *l)
 {
     char script[700];
@@ -111,13 +118,16 @@ static _Noreturn void show_and_die(const struct mr_launched *l)
         mr_test_die("fstat");
     fprintf(stderr, "stdout so far: %s\nstderr so far: %s\n", read_all(l->out_fd, &unused),
             read_all(l->err_fd, &unused));
-    fprintf(stderr, "what is there, each with its parent, state, place in the kernel, system call and files:\n");
+    fprintf(stderr, "what is there, each with its parent, state, place in the kernel, system call "
+                    "and files:\n");
     snprintf(
         script, sizeof script,
         "for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | grep -q 'pipe:.%llu.' || continue; "
-        "echo \"process ${p#/proc/}: $(tr '\\0' ' ' <$p/cmdline)\"; grep -E '^(State|PPid|SigPnd|ShdPnd|SigBlk)' "
+        "echo \"process ${p#/proc/}: $(tr '\\0' ' ' <$p/cmdline)\"; grep -E "
+        "'^(State|PPid|SigPnd|ShdPnd|SigBlk)' "
         "$p/status; "
-        "echo \"$(cat $p/wchan) $(cat $p/syscall)\"; ls -l $p/fd | sed -n 's/.* \\([0-9]* -> \\)/  \\1/p'; done >&2",
+        "echo \"$(cat $p/wchan) $(cat $p/syscall)\"; ls -l $p/fd | sed -n 's/.* \\([0-9]* -> \\)/  "
+        "\\1/p'; done >&2",
         (unsigned long long)life.st_ino);
     if (system(script) != 0)
         perror("sh");
@@ -139,7 +149,8 @@ static void await_nobody(const struct mr_launched *l)
 {
     if (is_readable_within(l->life_fd, GONE_MS))
         return;
-    fprintf(stderr, "%d ms after the end of launcher %d something of it is still there\n", GONE_MS, (int)l->pid);
+    fprintf(stderr, "%d ms after the end of launcher %d something of it is still there\n", GONE_MS,
+            (int)l->pid);
     show_and_die(l);
 }
 

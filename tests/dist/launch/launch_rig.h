@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A launcher in a process of its own, with what it and its ranks write in memory. What fails here ends the program. */
+/*
+ * A launcher in a process of its own, with what it and its ranks write in memory. What fails here
+ * ends the program.
+ */
 #ifndef TESTS_DIST_LAUNCH_LAUNCH_RIG_H
 #define TESTS_DIST_LAUNCH_LAUNCH_RIG_H
 
@@ -27,22 +30,29 @@ struct mr_launched {
     unsigned long long began_ms;
 };
 
-/* What the launcher does; its standard streams are set already. stdin_fd of launched_start: -1 for /dev/null. */
+/*
+ * What the launcher does; its standard streams are set already. stdin_fd of launched_start: -1 for
+ * /dev/null.
+ */
 typedef mr_status (*mr_launched_fn)(const void *arg, mr_launch_result *result_out, mr_error *error);
 
-void mr_launched_start(struct mr_launched *launched, mr_launched_fn fn, const void *arg, int stdin_fd);
+void mr_launched_start(struct mr_launched *launched, mr_launched_fn fn, const void *arg,
+                       int stdin_fd);
 /* The usual launcher: mr_launch() of /bin/sh -c script, or of a program without arguments. */
 struct mr_launch_case {
     mr_launch_options options;
     const char *script;
     const char *program;
 };
-mr_status mr_launched_run_case(const void *launch_case, mr_launch_result *result_out, mr_error *error);
+mr_status mr_launched_run_case(const void *launch_case, mr_launch_result *result_out,
+                               mr_error *error);
 /* launch_case is the caller's until the start returns. */
 void mr_launched_case(struct mr_launched *launched, const struct mr_launch_case *launch_case);
 void mr_launched_script(struct mr_launched *launched, uint32_t nproc, const char *script);
-/* Wait for its end, a minute at most, and fail unless everything is gone 5 s later. A failure shows what each process
- * that is left waits for. */
+/*
+ * Wait for its end, a minute at most, and fail unless everything is gone 5 s later. A failure shows
+ * what each process that is left waits for.
+ */
 void mr_launched_wait(struct mr_launched *launched);
 void mr_launched_free(struct mr_launched *launched);
 /* Wait, 30 s at most, until text is in what was written to stdout (or stderr). */

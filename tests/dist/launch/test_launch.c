@@ -83,8 +83,9 @@ static void port_is_free_for_rank_0(void **state)
     mr_launched_script(&l, 1, "echo $MASTER_PORT");
     mr_launched_wait(&l);
     assert_int_equal(sscanf(l.out, "0: %u", &port), 1);
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     close(fd);
@@ -93,8 +94,9 @@ static void port_is_free_for_rank_0(void **state)
 
 static void ranks_of_several_nodes_count_on(void **state)
 {
-    static const char script[] = "echo $RANK $WORLD_SIZE $LOCAL_RANK $GROUP_RANK $MASTER_ADDR $MASTER_PORT; "
-                                 "echo id $MR_RUN_ID >&2";
+    static const char script[] =
+        "echo $RANK $WORLD_SIZE $LOCAL_RANK $GROUP_RANK $MASTER_ADDR $MASTER_PORT; "
+        "echo id $MR_RUN_ID >&2";
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = script};
     struct mr_launched a, b, theirs;
     (void)state;
@@ -111,7 +113,8 @@ static void ranks_of_several_nodes_count_on(void **state)
     mr_launched_case(&b, &c);
     mr_launched_wait(&b);
     assert_words(b.out, "1: 1 6 1 0 fd00::1 2568\n");
-    assert_int_equal(strtoull(strstr(a.err, "id ") + 3, NULL, 10), strtoull(strstr(b.err, "id ") + 3, NULL, 10));
+    assert_int_equal(strtoull(strstr(a.err, "id ") + 3, NULL, 10),
+                     strtoull(strstr(b.err, "id ") + 3, NULL, 10));
 
     setenv("MR_RUN_ID", "a job's name", 1);
     mr_launched_case(&theirs, &c);
@@ -145,8 +148,8 @@ static void lines_come_whole_with_their_rank(void **state)
         snprintf(first, sizeof first, "%d: to stderr\n", r);
         assert_words(l.err, first);
     }
-    assert_int_equal(l.out_len,
-                     2 * (strlen("0: a0b\n") + strlen("0: \n") + strlen("0: 12 x\n") + 1 + strlen("0: last\n")));
+    assert_int_equal(l.out_len, 2 * (strlen("0: a0b\n") + strlen("0: \n") + strlen("0: 12 x\n") +
+                                     1 + strlen("0: last\n")));
     mr_launched_free(&l);
 }
 
@@ -176,13 +179,16 @@ static void hundred_thousand_lines_of_8_ranks_arrive(void **state)
     struct mr_launched l;
     unsigned next[RANKS] = {0};
     (void)state;
-    mr_launched_script(&l, RANKS,
-                       "awk -v r=$RANK 'BEGIN { for (i = 0; i < 12500; i++) "
-                       "printf \"%d line %d %s\\n\", r, i, substr(\"abcdefghijklmnopqrstuvwxyz\", 1, i % 27) }'");
+    mr_launched_script(
+        &l, RANKS,
+        "awk -v r=$RANK 'BEGIN { for (i = 0; i < 12500; i++) "
+        "printf \"%d line %d %s\\n\", r, i, substr(\"abcdefghijklmnopqrstuvwxyz\", 1, i % 27) }'");
     mr_launched_wait(&l);
     assert_int_equal(l.end, 0);
     char *line = l.out, *after = l.out + l.out_len;
-    /* strchr() would look for the end of all of it each time where AddressSanitizer checks strings. */
+    /*
+     * strchr() would look for the end of all of it each time where AddressSanitizer checks strings.
+     */
     for (char *end; (end = memchr(line, '\n', (size_t)(after - line))) != NULL; line = end + 1) {
         unsigned prefix, rank, i;
         int tail = -1;
@@ -201,7 +207,8 @@ static void hundred_thousand_lines_of_8_ranks_arrive(void **state)
 
 static void no_prefix_leaves_lines_as_they_are(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "printf $RANK.; printf e >&2"};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "printf $RANK.; printf e >&2"};
     struct mr_launched l;
     (void)state;
     c.options.nproc = 2;
@@ -216,7 +223,8 @@ static void no_prefix_leaves_lines_as_they_are(void **state)
 static void each_rank_has_a_log(void **state)
 {
     char folder[] = "/tmp/millrace-test-XXXXXX", path[64], name[96], text[64];
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "echo out $RANK; echo err $RANK >&2"};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "echo out $RANK; echo err $RANK >&2"};
     struct mr_launched l;
     (void)state;
     assert_non_null(mkdtemp(folder));
@@ -265,7 +273,8 @@ static void each_rank_has_a_log(void **state)
 
 static void only_rank_0_has_the_input(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "read x; echo \"got $x.\""};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "read x; echo \"got $x.\""};
     struct mr_launched l;
     int ends[2];
     (void)state;
@@ -289,7 +298,8 @@ static void program_that_cannot_be_run_is_named(void **state)
         int end;
         const char *words;
     } cases[] = {
-        {"millrace-no-such-program", 127, "cannot run 'millrace-no-such-program': No such file or directory"},
+        {"millrace-no-such-program", 127,
+         "cannot run 'millrace-no-such-program': No such file or directory"},
         {"/etc/passwd", 126, "cannot run '/etc/passwd': Permission denied"},
         {"/", 126, "cannot run '/': Permission denied"},
     };
@@ -319,7 +329,8 @@ static void wrong_options_are_refused_by_name(void **state)
         {{.nproc = 0}, "nproc 0 is not 1 to 256"},
         {{.nproc = 257}, "nproc 257 is not 1 to 256"},
         {{.nproc = 1, .nnodes = 70000}, "nnodes 70000"},
-        {{.nproc = 1, .nnodes = 2, .rendezvous = "h:1", .node_rank = 2}, "node_rank 2 is not below nnodes 2"},
+        {{.nproc = 1, .nnodes = 2, .rendezvous = "h:1", .node_rank = 2},
+         "node_rank 2 is not below nnodes 2"},
         {{.nproc = 1, .node_rank = 1}, "node_rank 1"},
         {{.nproc = 1, .nnodes = 2}, "2 nodes need a rendezvous"},
         {{.nproc = 1, .rendezvous = "host"}, "rendezvous 'host'"},
@@ -350,7 +361,9 @@ static void wrong_options_are_refused_by_name(void **state)
     assert_int_equal(mr_launch(&o, argv, NULL, NULL), MR_ERR_INVALID);
     o.struct_size = 0;
     assert_int_equal(mr_launch(&o, argv, &result, &error), MR_ERR_INVALID);
-    assert_words(error.text, "struct_size of the mr_launch_options is 0: initialise it with MR_LAUNCH_OPTIONS_INIT");
+    assert_words(
+        error.text,
+        "struct_size of the mr_launch_options is 0: initialise it with MR_LAUNCH_OPTIONS_INIT");
     o.struct_size = sizeof o;
     result.struct_size = 0;
     assert_int_equal(mr_launch(&o, argv, &result, &error), MR_ERR_INVALID);

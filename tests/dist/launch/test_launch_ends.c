@@ -45,7 +45,8 @@ static void await_ready(const struct mr_launched *l, uint32_t n)
 
 /* ---- failing ranks ---- */
 
-static void assert_first_failure(struct mr_launched *l, int rank, int exit_status, const char *how, const char *rest)
+static void assert_first_failure(struct mr_launched *l, int rank, int exit_status, const char *how,
+                                 const char *rest)
 {
     char words[200];
     mr_launched_wait(l);
@@ -53,7 +54,8 @@ static void assert_first_failure(struct mr_launched *l, int rank, int exit_statu
     assert_int_equal(l->end, exit_status);
     assert_int_equal(l->result.exit_status, exit_status);
     assert_int_equal(l->result.rank, rank);
-    snprintf(words, sizeof words, "millrace: error: rank %d (process %d) %s%s\n", rank, (int)l->result.pid, how, rest);
+    snprintf(words, sizeof words, "millrace: error: rank %d (process %d) %s%s\n", rank,
+             (int)l->result.pid, how, rest);
     assert_words(l->err, words);
     if (l->took_ms > 1000 + SLACK_MS)
         fail_msg("the launch took %u ms", l->took_ms);
@@ -79,9 +81,10 @@ static void rank_that_failed_first_is_named(void **state)
 {
     struct mr_launched l;
     (void)state;
-    mr_launched_script(&l, 3,
-                       "[ $RANK = 2 ] && sleep 0.2 && kill -STOP $PPID && sleep 0.1 && exit 9; "
-                       "[ $RANK = 0 ] && sleep 0.7 && exit 8; sleep 1.2; kill -CONT $PPID; sleep 60");
+    mr_launched_script(
+        &l, 3,
+        "[ $RANK = 2 ] && sleep 0.2 && kill -STOP $PPID && sleep 0.1 && exit 9; "
+        "[ $RANK = 0 ] && sleep 0.7 && exit 8; sleep 1.2; kill -CONT $PPID; sleep 60");
     mr_launched_wait(&l);
     assert_int_equal(l.end, 9);
     assert_int_equal(l.result.rank, 2);
@@ -104,7 +107,8 @@ static void stopped_rank_is_ended_too(void **state)
     struct mr_launched l;
     (void)state;
     mr_launched_script(&l, 2,
-                       "trap 'echo woken; exit 1' TERM; [ $RANK = 0 ] && sleep 0.3 && exit 4; kill -STOP $$; " WAIT);
+                       "trap 'echo woken; exit 1' TERM; [ $RANK = 0 ] && sleep 0.3 && exit 4; kill "
+                       "-STOP $$; " WAIT);
     assert_first_failure(&l, 0, 4, "exited with status 4", "; the others were ended");
     assert_words(l.out, "1: woken\n");
     mr_launched_free(&l);
@@ -134,13 +138,14 @@ static void signals_are_passed_on(void **state)
     static const struct {
         int number;
         const char *name;
-    } signals[] = {{SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
+    } signals[] = {
+        {SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
     (void)state;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct mr_launched l;
         char script[200], line[32];
-        snprintf(script, sizeof script, "trap 'echo got %s; exit 0' %s; echo ready; " WAIT, signals[i].name,
-                 signals[i].name);
+        snprintf(script, sizeof script, "trap 'echo got %s; exit 0' %s; echo ready; " WAIT,
+                 signals[i].name, signals[i].name);
         mr_launched_script(&l, 3, script);
         await_ready(&l, 3);
         kill(l.pid, signals[i].number);
@@ -169,11 +174,13 @@ static void rank_killed_by_a_passed_signal_is_the_status(void **state)
 
 static void second_request_to_end_kills(void **state)
 {
-    static const int signals[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
+    static const int signals[][2] = {
+        {SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
     (void)state;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct mr_launched l;
-        mr_launched_script(&l, 2, "trap 'echo no' INT TERM; echo ready; while true; do sleep 0.05; done");
+        mr_launched_script(&l, 2,
+                           "trap 'echo no' INT TERM; echo ready; while true; do sleep 0.05; done");
         await_ready(&l, 2);
         kill(l.pid, signals[i][0]);
         mr_launched_expect(&l, false, "0: no\n");
@@ -189,7 +196,10 @@ static void second_request_to_end_kills(void **state)
     }
 }
 
-/* As timeout(1) does it. Where this process was kept from sending the second one soon enough, it is tried again. */
+/*
+ * As timeout(1) does it. Where this process was kept from sending the second one soon enough, it is
+ * tried again.
+ */
 static void signal_that_comes_twice_at_once_is_one(void **state)
 {
     int end = -1;
@@ -219,7 +229,8 @@ static mr_status launch_under_nohup(const void *arg, mr_launch_result *result_ou
 
 static void ignored_signals_stay_ignored(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "echo ready; sleep 0.3; echo end"};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "echo ready; sleep 0.3; echo end"};
     struct mr_launched l;
     (void)state;
     c.options.nproc = 2;
@@ -248,9 +259,10 @@ static mr_status launch_on_terminal(const void *arg, mr_launch_result *result_ou
 
 static void interrupt_of_a_terminal_comes_once(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
-                               .script = "n=0; trap 'n=$((n+1)); echo hit' INT; read x; echo ready; "
-                                         "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.1; done; echo n=$n x=$x."};
+    struct mr_launch_case c = {
+        .options = MR_LAUNCH_OPTIONS_INIT,
+        .script = "n=0; trap 'n=$((n+1)); echo hit' INT; read x; echo ready; "
+                  "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.1; done; echo n=$n x=$x."};
     struct mr_launched l;
     int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     (void)state;
@@ -261,7 +273,8 @@ static void interrupt_of_a_terminal_comes_once(void **state)
     setenv("MR_TEST_TERMINAL", ptsname(terminal), 1);
     c.options.nproc = 2;
     mr_launched_start(&l, launch_on_terminal, &c, -1);
-    await_ready(&l, 2); /* the terminal is nobody's stdin: reading from it would have stopped rank 0 */
+    /* the terminal is nobody's stdin: reading from it would have stopped rank 0 */
+    await_ready(&l, 2);
     assert_int_equal(write(terminal, "\003", 1), 1);
     mr_launched_wait(&l);
     assert_words(l.out, "0: n=1 x=.\n");
@@ -272,7 +285,10 @@ static void interrupt_of_a_terminal_comes_once(void **state)
 
 /* ---- nothing is left ---- */
 
-/* Ranks with children in their group, in a session of their own, and with a launch of their own below them. */
+/*
+ * Ranks with children in their group, in a session of their own, and with a launch of their own
+ * below them.
+ */
 static void no_survivor_of_20_killed_launchers(void **state)
 {
     static const char script[] = "trap '' TERM HUP INT; sleep 60 & setsid sleep 60 & "
@@ -308,7 +324,8 @@ static void what_a_good_rank_leaves_is_ended(void **state)
 
 static void what_a_good_rank_leaves_may_end_its_lines(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "(sleep 0.1; echo late) & echo early"};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "(sleep 0.1; echo late) & echo early"};
     struct mr_launched l;
     (void)state;
     c.options.nproc = 2;
@@ -357,17 +374,20 @@ static void ranks_die_with_their_monitor(void **state)
 
 /* ---- callers and outputs of all kinds ---- */
 
-static mr_status launch_without_streams(const void *arg, mr_launch_result *result_out, mr_error *error)
+static mr_status launch_without_streams(const void *arg, mr_launch_result *result_out,
+                                        mr_error *error)
 {
     for (int i = 0; i < 3; i++)
         close(i);
     mr_status status = mr_launched_run_case(arg, result_out, error);
-    return fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0 ? status : MR_ERR_STATE;
+    return fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0 ? status
+                                                                                   : MR_ERR_STATE;
 }
 
 static void caller_may_have_closed_his_streams(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "read x; echo a; echo b >&2 && exit 6"};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "read x; echo a; echo b >&2 && exit 6"};
     struct mr_launched l;
     (void)state;
     c.options.nproc = 2;
@@ -377,7 +397,8 @@ static void caller_may_have_closed_his_streams(void **state)
     mr_launched_free(&l);
 }
 
-static mr_status launch_with_few_descriptors(const void *arg, mr_launch_result *result_out, mr_error *error)
+static mr_status launch_with_few_descriptors(const void *arg, mr_launch_result *result_out,
+                                             mr_error *error)
 {
     const struct rlimit limit = {32, 32};
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -398,7 +419,8 @@ static void rank_that_cannot_be_started_ends_the_others(void **state)
     mr_launched_free(&l);
 }
 
-static mr_status launch_ignoring_children(const void *arg, mr_launch_result *result_out, mr_error *error)
+static mr_status launch_ignoring_children(const void *arg, mr_launch_result *result_out,
+                                          mr_error *error)
 {
     signal(SIGCHLD, SIG_IGN);
     return mr_launched_run_case(arg, result_out, error);
@@ -428,7 +450,8 @@ static mr_status launch_into_pipe(const void *arg, mr_launch_result *result_out,
 
 static void ranks_learn_that_stdout_is_closed(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "while true; do echo x; done"};
+    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
+                               .script = "while true; do echo x; done"};
     struct mr_launched l;
     (void)state;
     c.options.nproc = 1;
@@ -444,8 +467,9 @@ static void ranks_learn_that_stdout_is_closed(void **state)
 /* Nobody reads stdout: a failing rank is seen and the others are ended all the same. */
 static void full_stdout_delays_no_end(void **state)
 {
-    struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
-                               .script = "echo pid $$ >&2; [ $RANK = 1 ] && sleep 0.3 && exit 5; exec yes"};
+    struct mr_launch_case c = {
+        .options = MR_LAUNCH_OPTIONS_INIT,
+        .script = "echo pid $$ >&2; [ $RANK = 1 ] && sleep 0.3 && exit 5; exec yes"};
     struct mr_launched l;
     char bytes[4096];
     int pid = 0;
@@ -471,7 +495,10 @@ static void full_stdout_delays_no_end(void **state)
     mr_launched_free(&l);
 }
 
-/* The monitor may have fewer files than it has open: poll() then refuses them all, and each is looked at alone. */
+/*
+ * The monitor may have fewer files than it has open: poll() then refuses them all, and each is
+ * looked at alone.
+ */
 static void lines_come_where_poll_fails(void **state)
 {
     static const struct rlimit few = {4, 4};
@@ -479,7 +506,8 @@ static void lines_come_where_poll_fails(void **state)
     char text[64] = "";
     int monitor = 0;
     (void)state;
-    mr_launched_script(&l, 1, "trap 'seq 20000; exit 0' USR1; echo ready $PPID; while true; do sleep 0.05; done");
+    mr_launched_script(
+        &l, 1, "trap 'seq 20000; exit 0' USR1; echo ready $PPID; while true; do sleep 0.05; done");
     mr_launched_expect(&l, false, "0: ready ");
     assert_true(pread(l.out_fd, text, sizeof text - 1, 0) > 0);
     assert_int_equal(sscanf(text, "0: ready %d", &monitor), 1);

@@ -50,8 +50,8 @@ static void spawn(struct mr_launched *l, const struct spawn_case *c)
 
 static int say_who(uint32_t local_rank, void *arg)
 {
-    printf("%s %u: %s of %s, %s %s %s\n", (const char *)arg, local_rank, getenv("RANK"), getenv("WORLD_SIZE"),
-           getenv("LOCAL_RANK"), getenv("MASTER_ADDR"), getenv("OTHER"));
+    printf("%s %u: %s of %s, %s %s %s\n", (const char *)arg, local_rank, getenv("RANK"),
+           getenv("WORLD_SIZE"), getenv("LOCAL_RANK"), getenv("MASTER_ADDR"), getenv("OTHER"));
     setenv("MORE", "x", 1); /* the environment is the rank's to change */
     return strcmp(getenv("MORE"), "x") == 0 ? 0 : 1;
 }
@@ -161,7 +161,8 @@ static int leave_with_handler(uint32_t local_rank, void *arg)
     return 0;
 }
 
-static mr_status spawn_with_text_in_stdio(const void *arg, mr_launch_result *result_out, mr_error *error)
+static mr_status spawn_with_text_in_stdio(const void *arg, mr_launch_result *result_out,
+                                          mr_error *error)
 {
     printf("before ");
     return run_spawn(arg, result_out, error);
@@ -202,10 +203,12 @@ static int check_inheritance(uint32_t local_rank, void *arg)
         return 4;
     if (getpgrp() != getpid())
         return 5;
-    return count_descriptors() == *n_before + 1 ? 0 : 6; /* the socket of its notes to the launcher */
+    /* the socket of its notes to the launcher */
+    return count_descriptors() == *n_before + 1 ? 0 : 6;
 }
 
-static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result_out, mr_error *error)
+static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result_out,
+                                       mr_error *error)
 {
     sigset_t set;
     int n = count_descriptors();
@@ -245,7 +248,8 @@ static void process_with_a_second_thread_is_refused(void **state)
     (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(pthread_create(&thread, NULL, sleep_in_thread, &ends[0]), 0);
-    assert_int_equal(mr_launch_spawn(return_7_from_rank_1, 2, NULL, NULL, &result, &error), MR_ERR_STATE);
+    assert_int_equal(mr_launch_spawn(return_7_from_rank_1, 2, NULL, NULL, &result, &error),
+                     MR_ERR_STATE);
     assert_words(error.text, "threads");
     assert_int_equal(result.rank, 5);
     close(ends[1]);
@@ -338,7 +342,9 @@ static void rank_that_runs_and_does_not_join_is_named_and_may_still_come(void **
     mr_launched_wait(&l);
     assert_int_equal(l.status, MR_OK);
     assert_int_equal(l.end, 0);
-    assert_int_equal(sscanf(l.err, "millrace: warning: rank 1 (process %d) is running but has not joined", &process),
+    assert_int_equal(sscanf(l.err,
+                            "millrace: warning: rank 1 (process %d) is running but has not joined",
+                            &process),
                      1);
     assert_true(process > 0);
     assert_int_equal(count(l.err, "\n"), 1);
@@ -380,7 +386,8 @@ static void ranks_that_need_not_join_are_not_reported(void **state)
     static const char *const joining[] = {"---", "jjj"};
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct spawn_case c = {i < 2 ? join_or_not : join_a_world_of_two, 3, (void *)(uintptr_t)joining[i % 2]};
+        struct spawn_case c = {i < 2 ? join_or_not : join_a_world_of_two, 3,
+                               (void *)(uintptr_t)joining[i % 2]};
         struct mr_launched l;
         spawn(&l, &c);
         assert_int_equal(l.end, 0);
@@ -391,8 +398,9 @@ static void ranks_that_need_not_join_are_not_reported(void **state)
 }
 
 /*
- * Rank 1 is like a wrapper that closes descriptors and whose program, a child, joins after the wrapper's end. It
- * shuts its end of the socket down, which the monitor sees as a close, and waits until the monitor has seen it.
+ * Rank 1 is like a wrapper that closes descriptors and whose program, a child, joins after the
+ * wrapper's end. It shuts its end of the socket down, which the monitor sees as a close, and waits
+ * until the monitor has seen it.
  */
 static int join_below_a_wrapper(uint32_t local_rank, void *arg)
 {
@@ -402,7 +410,8 @@ static int join_below_a_wrapper(uint32_t local_rank, void *arg)
     (void)arg;
     if (local_rank != 1)
         return join_all();
-    if (!text || sscanf(text, "%d:", &notes) != 1 || shutdown(notes, SHUT_WR) != 0 || recv(notes, &byte, 1, 0) != 0)
+    if (!text || sscanf(text, "%d:", &notes) != 1 || shutdown(notes, SHUT_WR) != 0 ||
+        recv(notes, &byte, 1, 0) != 0)
         return 8;
     close(notes);
     pid_t wrapper = getpid(), child = fork();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store in a folder. Keys are files, written under another name and renamed, so that a reader finds them whole. */
+/*
+ * A store in a folder. Keys are files, written under another name and renamed, so that a reader
+ * finds them whole.
+ */
 #include "tests/dist/mpi/mpi_folder_store.h"
 
 #include "base/clock.h"
@@ -32,8 +35,8 @@ static int32_t set(void *user, const char *key, const void *value, uint32_t len,
     return MR_OK;
 }
 
-static int32_t get(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out, uint64_t deadline_ns,
-                   mr_error *error)
+static int32_t get(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
+                   uint64_t deadline_ns, mr_error *error)
 {
     char path[400];
     path_of(user, key, path, sizeof path);
@@ -66,7 +69,8 @@ bool folder_store_meet(const char *path, const char *name, uint32_t rank, uint32
         char byte = 1;
         uint32_t len = 0;
         snprintf(key, sizeof key, "%u", i == 0 ? rank : i - 1);
-        if (i == 0 ? set(&store, key, &byte, 1, NULL) : get(&store, key, &byte, 1, &len, deadline_ns, NULL))
+        if (i == 0 ? set(&store, key, &byte, 1, NULL)
+                   : get(&store, key, &byte, 1, &len, deadline_ns, NULL))
             return false;
     }
     return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank of a program that knows only the public interface: mpi_group SCENARIO MODULE FOLDER, under mpirun, with
- * MR_MODULE_PATH leading to the module, and with MASTER_ADDR and MASTER_PORT where a scenario names the backend.
+ * One rank of a program that knows only the public interface: mpi_group SCENARIO MODULE FOLDER,
+ * under mpirun, with MR_MODULE_PATH leading to the module, and with MASTER_ADDR and MASTER_PORT
+ * where a scenario names the backend.
  */
 #include "tests/dist/group/contract_collectives.h"
 #include "tests/dist/group/driver_double.h"
@@ -21,12 +22,12 @@
 static const char *folder;
 static uint32_t own_rank; /* for mark_left(), which has no group any more */
 
-#define must(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #condition);                                      \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define must(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #condition);                  \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static mr_group *joined(uint32_t timeout_ms)
@@ -85,7 +86,8 @@ static void scenario_split(void)
 /* What the driver calls a device's is refused by name before MPI sees it, and the group goes on. */
 static void scenario_pointers(void)
 {
-    static const char words[] = "buffer is memory of cuda:1; mpi takes the host's: copy it, or use backend nccl";
+    static const char words[] =
+        "buffer is memory of cuda:1; mpi takes the host's: copy it, or use backend nccl";
     static float on_device[16];
     static float managed[16];
     mr_group_work *work = NULL;
@@ -95,10 +97,13 @@ static void scenario_pointers(void)
     float own[4] = {1, 1, 1, 1};
     must(mr_group_all_reduce(group, on_device, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
     must(strcmp(mr_group_error(group)->text, words) == 0);
-    must(mr_group_broadcast_async(group, on_device + 3, 1, MR_F32, 0, NULL, &work) == MR_ERR_INVALID && !work);
+    must(mr_group_broadcast_async(group, on_device + 3, 1, MR_F32, 0, NULL, &work) ==
+             MR_ERR_INVALID &&
+         !work);
     must(mr_group_reduce_scatter(group, own, on_device, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     must(strncmp(mr_group_error(group)->text, "out is memory of cuda:1", 23) == 0);
-    must(mr_group_send(group, on_device, 4, MR_F32, (mr_group_rank(group) + 1) % 4) == MR_ERR_INVALID);
+    must(mr_group_send(group, on_device, 4, MR_F32, (mr_group_rank(group) + 1) % 4) ==
+         MR_ERR_INVALID);
     for (uint32_t i = 0; i < 4; i++)
         must(own[i] == 1 && on_device[i] == 0);
     managed[0] = 1;
@@ -118,8 +123,8 @@ static uint32_t count_left(void)
 }
 
 /*
- * The last that the process does. mpirun ends the others when one has gone without MPI_Finalize, so none goes before
- * all but rank 2 are here.
+ * The last that the process does. mpirun ends the others when one has gone without MPI_Finalize, so
+ * none goes before all but rank 2 are here.
  */
 static void mark_left(void)
 {
@@ -167,7 +172,8 @@ static void hide_module(void)
 /* As mpirun says, before there is a group. */
 static uint32_t launched_rank(void)
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+    const char *rank =
+        getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
     must(rank);
     return (uint32_t)strtoul(rank, NULL, 10);
 }
@@ -219,7 +225,8 @@ static void scenario_mixed(void)
     if (rank == 2)
         hide_module();
     must(mr_group_create(NULL, &group, &error) == MR_ERR_PEER && !group);
-    must(strcmp(error.text, "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi") == 0);
+    must(strcmp(error.text,
+                "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi") == 0);
     must(n_lines == (rank == 2));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each collective should leave, computed by every rank alone. Values are small whole numbers, so that sums are
- * exact in 16-bit floats too; i64 has large ones, so that no part may go through 32 bits. Bytes behind each result must
- * stay.
+ * What each collective should leave, computed by every rank alone. Values are small whole numbers,
+ * so that sums are exact in 16-bit floats too; i64 has large ones, so that no part may go through
+ * 32 bits. Bytes behind each result must stay.
  */
 #include "tests/dist/mpi/mpi_oracle.h"
 
@@ -85,11 +85,14 @@ static void *make_blank(uint32_t dtype, uint64_t count)
     return buffer;
 }
 
-static void wrong(struct oracle *oracle, const char *what, uint32_t dtype, uint32_t op, uint64_t count, uint64_t i)
+static void wrong(struct oracle *oracle, const char *what, uint32_t dtype, uint32_t op,
+                  uint64_t count, uint64_t i)
 {
     if (oracle->n_wrong++ < 8)
-        fprintf(stderr, "rank %u of %u: %s, dtype %u, op %u, %llu elements: element %llu is wrong\n", oracle->rank,
-                oracle->n, what, dtype, op, (unsigned long long)count, (unsigned long long)i);
+        fprintf(stderr,
+                "rank %u of %u: %s, dtype %u, op %u, %llu elements: element %llu is wrong\n",
+                oracle->rank, oracle->n, what, dtype, op, (unsigned long long)count,
+                (unsigned long long)i);
 }
 
 /* Is buffer what rank (or, with op, all ranks together) has from element first on? */
@@ -100,8 +103,8 @@ struct expected {
     uint64_t first;
 };
 
-static void check(struct oracle *oracle, const char *what, uint32_t dtype, const void *buffer, uint64_t at,
-                  uint64_t count, struct expected expected)
+static void check(struct oracle *oracle, const char *what, uint32_t dtype, const void *buffer,
+                  uint64_t at, uint64_t count, struct expected expected)
 {
     size_t size = size_of(dtype);
     oracle->n_checked++;
@@ -118,7 +121,8 @@ static void check(struct oracle *oracle, const char *what, uint32_t dtype, const
     }
 }
 
-static void check_guard(struct oracle *oracle, const char *what, uint32_t dtype, const void *buffer, uint64_t count)
+static void check_guard(struct oracle *oracle, const char *what, uint32_t dtype, const void *buffer,
+                        uint64_t count)
 {
     const uint8_t *guard = (const uint8_t *)buffer + count * size_of(dtype);
     for (uint32_t i = 0; i < GUARD; i++)
@@ -128,8 +132,8 @@ static void check_guard(struct oracle *oracle, const char *what, uint32_t dtype,
         }
 }
 
-int32_t oracle_run(struct oracle *oracle, uint32_t kind, const void *in, void *out, uint64_t count, uint32_t dtype,
-                   uint32_t op, uint32_t root, mr_error *error)
+int32_t oracle_run(struct oracle *oracle, uint32_t kind, const void *in, void *out, uint64_t count,
+                   uint32_t dtype, uint32_t op, uint32_t root, mr_error *error)
 {
     static const uint32_t stop = 0;
     const struct mr_collective collective = {.kind = kind,
@@ -140,11 +144,12 @@ int32_t oracle_run(struct oracle *oracle, uint32_t kind, const void *in, void *o
                                              .dtype = dtype,
                                              .op = op,
                                              .number = oracle->number++};
-    return oracle->table->run(oracle->engine, &collective, mr_clock_now_ns() + 60000000000u, &stop, error);
+    return oracle->table->run(oracle->engine, &collective, mr_clock_now_ns() + 60000000000u, &stop,
+                              error);
 }
 
-static void must_run(struct oracle *oracle, uint32_t kind, const void *in, void *out, uint64_t count, uint32_t dtype,
-                     uint32_t op, uint32_t root)
+static void must_run(struct oracle *oracle, uint32_t kind, const void *in, void *out,
+                     uint64_t count, uint32_t dtype, uint32_t op, uint32_t root)
 {
     mr_error error = {0};
     if (oracle_run(oracle, kind, in, out, count, dtype, op, root, &error) != MR_OK) {
@@ -168,17 +173,20 @@ static void try_all_reduce(struct oracle *oracle, uint64_t count, uint32_t dtype
     free(out);
 }
 
-static void try_reduce(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t op, uint32_t root)
+static void try_reduce(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t op,
+                       uint32_t root)
 {
     void *buffer = make(dtype, oracle->rank, count);
     must_run(oracle, MR_COLLECTIVE_REDUCE, buffer, buffer, count, dtype, op, root);
     if (oracle->rank == root)
-        check(oracle, "reduce", dtype, buffer, 0, count, (struct expected){.is_combined = true, .op = op});
+        check(oracle, "reduce", dtype, buffer, 0, count,
+              (struct expected){.is_combined = true, .op = op});
     check_guard(oracle, "reduce", dtype, buffer, count);
     free(buffer);
 }
 
-static void try_reduce_scatter(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t op, bool in_place)
+static void try_reduce_scatter(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t op,
+                               bool in_place)
 {
     uint64_t first = oracle->rank * count;
     void *in = make(dtype, oracle->rank, count * oracle->n);
@@ -211,13 +219,17 @@ static void try_all_gather(struct oracle *oracle, uint64_t count, uint32_t dtype
         memcpy(own, in, count * size_of(dtype));
     must_run(oracle, MR_COLLECTIVE_ALL_GATHER, in_place ? own : in, out, count, dtype, 0, 0);
     for (uint32_t rank = 0; rank < oracle->n; rank++)
-        check(oracle, "all_gather", dtype, out, rank * count, count, (struct expected){.rank = rank});
+        check(oracle, "all_gather", dtype, out, rank * count, count,
+              (struct expected){.rank = rank});
     check_guard(oracle, "all_gather", dtype, out, count * oracle->n);
     free(in);
     free(out);
 }
 
-/* To the next rank, from the one before; every second one sends first, so that nobody waits in a ring. */
+/*
+ * To the next rank, from the one before; every second one sends first, so that nobody waits in a
+ * ring.
+ */
 static void try_ring(struct oracle *oracle, uint64_t count, uint32_t dtype)
 {
     uint32_t to = (oracle->rank + 1) % oracle->n;

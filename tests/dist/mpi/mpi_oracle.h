@@ -16,10 +16,13 @@ struct oracle {
 };
 
 /* One collective, with a minute of time. */
-int32_t oracle_run(struct oracle *oracle, uint32_t kind, const void *in, void *out, uint64_t count, uint32_t dtype,
-                   uint32_t op, uint32_t root, mr_error *error);
+int32_t oracle_run(struct oracle *oracle, uint32_t kind, const void *in, void *out, uint64_t count,
+                   uint32_t dtype, uint32_t op, uint32_t root, mr_error *error);
 
-/* Every collective with every dtype, operation and root, of so many elements. Says on stderr what is wrong. */
+/*
+ * Every collective with every dtype, operation and root, of so many elements. Says on stderr what
+ * is wrong.
+ */
 void oracle_try(struct oracle *oracle, uint64_t count);
 
 #endif

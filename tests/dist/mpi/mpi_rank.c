@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank under mpirun: mpi_rank SCENARIO MODULE FOLDER. It opens the module as the library does, without linking to
- * it, and exits with 1 and a line on stderr if something is wrong. Rank and size come from the environment, as a
- * launcher's do, not from MPI, with which they are to be compared.
+ * One rank under mpirun: mpi_rank SCENARIO MODULE FOLDER. It opens the module as the library does,
+ * without linking to it, and exits with 1 and a line on stderr if something is wrong. Rank and size
+ * come from the environment, as a launcher's do, not from MPI, with which they are to be compared.
  */
 #include "dist/group/engine_table.h"
 #include "tests/dist/mpi/mpi_folder_store.h"
@@ -33,16 +33,18 @@ static const char *folder;
 static uint32_t mpi_rank; /* as mpirun says */
 static uint32_t mpi_size;
 
-#define must(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %u: line %d: %s does not hold\n", mpi_rank, __LINE__, #condition);                   \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define must(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %u: line %d: %s does not hold\n", mpi_rank, __LINE__,            \
+                    #condition);                                                                   \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* The setup of a group whose keys start with prefix. */
-static struct mr_engine_setup setup_of(struct folder_store *store, const char *prefix, uint32_t rank, uint32_t n)
+static struct mr_engine_setup setup_of(struct folder_store *store, const char *prefix,
+                                       uint32_t rank, uint32_t n)
 {
     snprintf(store->path, sizeof store->path, "%s", folder);
     snprintf(store->prefix, sizeof store->prefix, "%s", prefix);
@@ -84,7 +86,8 @@ static void sum_ranks(struct oracle *oracle)
 {
     mr_error error = {0};
     int64_t value = oracle->rank;
-    must(oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, &value, &value, 1, MR_I64, MR_SUM, 0, &error) == MR_OK);
+    must(oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, &value, &value, 1, MR_I64, MR_SUM, 0,
+                    &error) == MR_OK);
     must(value == (int64_t)oracle->n * (oracle->n - 1) / 2);
 }
 
@@ -145,7 +148,8 @@ static void scenario_split(void)
     struct oracle whole = world();
     uint32_t color = mpi_rank % 2;
     uint32_t n = (mpi_size + 1 - color) / 2;
-    struct mr_engine_setup setup = setup_of(&store, color ? "odd" : "even", n - 1 - mpi_rank / 2, n);
+    struct mr_engine_setup setup =
+        setup_of(&store, color ? "odd" : "even", n - 1 - mpi_rank / 2, n);
     struct oracle half = {.table = table, .rank = setup.rank, .n = n};
     must(table->split(whole.engine, color, 0, &setup, &half.engine, &error) == MR_OK);
     for (uint32_t i = 0; i < 20; i++) {
@@ -217,7 +221,10 @@ static void mark_left(void)
         fclose(file);
 }
 
-/* mpirun ends the others when the first one leaves without MPI_Finalize; each is to show how it leaves by itself. */
+/*
+ * mpirun ends the others when the first one leaves without MPI_Finalize; each is to show how it
+ * leaves by itself.
+ */
 static void leave_by_oneself(void)
 {
     signal(SIGTERM, SIG_IGN);
@@ -239,13 +246,18 @@ static void scenario_hang(void)
     static const uint32_t stop = 0;
     static double buffer[1000];
     uint64_t start_ns = mr_clock_now_ns();
-    const struct mr_collective collective = {
-        .kind = MR_COLLECTIVE_ALL_REDUCE, .in = buffer, .out = buffer, .count = 1000, .dtype = MR_F64};
-    must(table->run(oracle.engine, &collective, start_ns + SECOND / 2, &stop, &error) == MR_ERR_TIMEOUT);
+    const struct mr_collective collective = {.kind = MR_COLLECTIVE_ALL_REDUCE,
+                                             .in = buffer,
+                                             .out = buffer,
+                                             .count = 1000,
+                                             .dtype = MR_F64};
+    must(table->run(oracle.engine, &collective, start_ns + SECOND / 2, &stop, &error) ==
+         MR_ERR_TIMEOUT);
     uint64_t took_ns = mr_clock_now_ns() - start_ns;
     must(took_ns >= SECOND / 2 && took_ns < 3 * SECOND);
     must(strstr(error.text, "all_reduce of 1000 f64 has not ended within"));
-    must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) == MR_ERR_STATE);
+    must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) ==
+         MR_ERR_STATE);
     struct folder_store store;
     struct mr_engine_setup setup = setup_of(&store, "again", mpi_rank, mpi_size);
     void *engine = NULL;
@@ -278,7 +290,8 @@ static void scenario_stop(void)
                                              .dtype = MR_F32};
     uint64_t start_ns = mr_clock_now_ns();
     must(pthread_create(&thread, NULL, set_soon, &stop) == 0);
-    must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) == MR_ERR_CANCELED);
+    must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) ==
+         MR_ERR_CANCELED);
     must(mr_clock_now_ns() - start_ns < 5 * SECOND);
     pthread_join(thread, NULL);
     must(folder_store_meet(folder, "stopped", mpi_rank, mpi_size));
@@ -307,9 +320,11 @@ static void scenario_short_send(void)
     leave_by_oneself();
     struct oracle oracle = world();
     if (mpi_rank == 0)
-        must(oracle_run(&oracle, MR_COLLECTIVE_SEND, buffer, buffer, 3, MR_F64, 0, 1, &error) == MR_OK);
+        must(oracle_run(&oracle, MR_COLLECTIVE_SEND, buffer, buffer, 3, MR_F64, 0, 1, &error) ==
+             MR_OK);
     if (mpi_rank == 1) {
-        must(oracle_run(&oracle, MR_COLLECTIVE_RECV, buffer, buffer, 5, MR_F64, 0, 0, &error) == MR_ERR_PEER);
+        must(oracle_run(&oracle, MR_COLLECTIVE_RECV, buffer, buffer, 5, MR_F64, 0, 0, &error) ==
+             MR_ERR_PEER);
         must(strstr(error.text, "recv of 5 f64: rank 0 sent 3"));
     }
     must(folder_store_meet(folder, "short", mpi_rank, mpi_size));
@@ -322,7 +337,8 @@ static void scenario_wrong_size(void)
     mr_error error = {0};
     void *engine = &engine;
     struct folder_store store;
-    struct mr_engine_setup setup = setup_of(&store, mpi_rank < 2 ? "first" : "second", mpi_rank % 2, 2);
+    struct mr_engine_setup setup =
+        setup_of(&store, mpi_rank < 2 ? "first" : "second", mpi_rank % 2, 2);
     must(table->create(&setup, &engine, &error) == MR_ERR_PEER && !engine);
     must(strstr(error.text, "is one of 4 in MPI, but the group has 2"));
 }
@@ -412,7 +428,9 @@ static void scenario_serialized(void)
     must(MPI_Finalize() == MPI_SUCCESS);
 }
 
-/* Rank 0's bytes come to all before there is a store; MPI is finalised where nothing else needs it. */
+/*
+ * Rank 0's bytes come to all before there is a store; MPI is finalised where nothing else needs it.
+ */
 static void bootstrap_address(bool is_all)
 {
     char bytes[273] = "";
@@ -516,7 +534,8 @@ int main(int argc, char **argv)
         return 1;
     }
     table = dlsym(module, MR_ENGINE_SYMBOL);
-    must(table && table->abi == MR_ENGINE_ABI && strcmp(table->name, "mpi") == 0 && !table->on_device);
+    must(table && table->abi == MR_ENGINE_ABI && strcmp(table->name, "mpi") == 0 &&
+         !table->on_device);
     bootstrap = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
     must(bootstrap);
     dlclose(module); /* it stays, by itself */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions whose results are not whole numbers, or lie at the end of a type's range, and buffers at odd addresses. A
- * sum that is not exact depends on MPI's order of additions, so it is compared with a bound; but all ranks must have
- * the same bits.
+ * Reductions whose results are not whole numbers, or lie at the end of a type's range, and buffers
+ * at odd addresses. A sum that is not exact depends on MPI's order of additions, so it is compared
+ * with a bound; but all ranks must have the same bits.
  */
 #include "tests/dist/mpi/mpi_sums.h"
 
@@ -15,12 +15,13 @@
 
 #define F16_60000 0x7b53
 
-#define must(oracle, condition)                                                                                        \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %u: %s:%d: %s does not hold\n", (oracle)->rank, __FILE__, __LINE__, #condition);     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define must(oracle, condition)                                                                    \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %u: %s:%d: %s does not hold\n", (oracle)->rank, __FILE__,        \
+                    __LINE__, #condition);                                                         \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static double uniform(uint32_t seed)
@@ -37,7 +38,8 @@ static void encode(uint32_t dtype, void *buffer, uint32_t i, double value)
     if (dtype == MR_F32)
         ((float *)buffer)[i] = (float)value;
     else
-        ((uint16_t *)buffer)[i] = dtype == MR_F16 ? mr_half_f16((float)value) : mr_half_bf16((float)value);
+        ((uint16_t *)buffer)[i] =
+            dtype == MR_F16 ? mr_half_f16((float)value) : mr_half_bf16((float)value);
 }
 
 static double decode(uint32_t dtype, const void *buffer, uint32_t i)
@@ -52,8 +54,10 @@ static double decode(uint32_t dtype, const void *buffer, uint32_t i)
     return ldexp(bits & 0x8000 ? -mantissa : mantissa, (exponent ? exponent : 1) - bias - width);
 }
 
-/* Sums that are not exact: n inputs and n - 1 additions, each rounded by half a unit of at most n. All ranks get the
- * same bits. */
+/*
+ * Sums that are not exact: n inputs and n - 1 additions, each rounded by half a unit of at most n.
+ * All ranks get the same bits.
+ */
 static void try_rounding(struct oracle *oracle, uint32_t dtype, double half_unit)
 {
     static double buffer[N_ROUNDED];
@@ -62,15 +66,16 @@ static void try_rounding(struct oracle *oracle, uint32_t dtype, double half_unit
     size_t len = N_ROUNDED * (dtype == MR_F32 ? 4 : 2);
     for (uint32_t i = 0; i < N_ROUNDED; i++)
         encode(dtype, buffer, i, uniform(oracle->rank * N_ROUNDED + i));
-    must(oracle,
-         oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, buffer, buffer, N_ROUNDED, dtype, MR_SUM, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, buffer, buffer, N_ROUNDED, dtype,
+                            MR_SUM, 0, &error) == MR_OK);
     for (uint32_t i = 0; i < N_ROUNDED; i++) {
         double exact = 0;
         for (uint32_t rank = 0; rank < oracle->n; rank++)
             exact += uniform(rank * N_ROUNDED + i);
         must(oracle, fabs(decode(dtype, buffer, i) - exact) <= oracle->n * oracle->n * half_unit);
     }
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_GATHER, buffer, all, N_ROUNDED, dtype, 0, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_GATHER, buffer, all, N_ROUNDED, dtype, 0, 0,
+                            &error) == MR_OK);
     for (uint32_t rank = 0; rank < oracle->n; rank++)
         must(oracle, memcmp((char *)all + rank * len, buffer, len) == 0);
     oracle->n_checked++;
@@ -82,7 +87,8 @@ static void fill_halves(uint16_t *halves, uint64_t count, uint16_t half)
         halves[i] = half;
 }
 
-static void must_be_halves(const struct oracle *oracle, const uint16_t *halves, uint64_t count, uint16_t half)
+static void must_be_halves(const struct oracle *oracle, const uint16_t *halves, uint64_t count,
+                           uint16_t half)
 {
     for (uint64_t i = 0; i < count; i++)
         must(oracle, halves[i] == half);
@@ -96,14 +102,18 @@ static void average_large(struct oracle *oracle, uint64_t count)
     uint16_t *out = malloc(count * sizeof *out);
     must(oracle, in && out);
     fill_halves(in, count * oracle->n, F16_60000);
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in, out, count, MR_F16, MR_MEAN, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in, out, count, MR_F16, MR_MEAN, 0,
+                            &error) == MR_OK);
     must_be_halves(oracle, out, count, F16_60000);
     fill_halves(out, count, 0);
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, MR_F16, MR_MEAN, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, MR_F16, MR_MEAN,
+                            0, &error) == MR_OK);
     must_be_halves(oracle, out, count, F16_60000);
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_REDUCE, out, out, count, MR_F16, MR_MEAN, 1, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_REDUCE, out, out, count, MR_F16, MR_MEAN, 1,
+                            &error) == MR_OK);
     must(oracle, oracle->rank != 1 || out[count - 1] == F16_60000);
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in, in, count, MR_F16, MR_SUM, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in, in, count, MR_F16, MR_SUM, 0,
+                            &error) == MR_OK);
     must_be_halves(oracle, in, count, 0x7c00); /* the sum is none of the type's: infinity */
     free(in);
     free(out);
@@ -121,16 +131,16 @@ static void try_unaligned(struct oracle *oracle, uint32_t shift, uint64_t count)
     must(oracle, in && out);
     for (uint64_t i = 0; i < count * oracle->n; i++)
         memcpy(in + shift + i * sizeof own, &own, sizeof own);
-    must(oracle,
-         oracle_run(oracle, MR_COLLECTIVE_ALL_GATHER, in + shift, out + shift, count, MR_F64, 0, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_GATHER, in + shift, out + shift, count,
+                            MR_F64, 0, 0, &error) == MR_OK);
     for (uint64_t i = 0; i < count * oracle->n; i++) {
         double given = (double)(i / count) + 1;
         must(oracle, memcmp(out + shift + i * sizeof given, &given, sizeof given) == 0);
     }
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_REDUCE_SCATTER, in + shift, out + shift, count, MR_F64, MR_SUM, 0,
-                            &error) == MR_OK);
-    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in + shift, in + shift, count, MR_F64, MR_MEAN, 0,
-                            &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_REDUCE_SCATTER, in + shift, out + shift, count,
+                            MR_F64, MR_SUM, 0, &error) == MR_OK);
+    must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in + shift, in + shift, count, MR_F64,
+                            MR_MEAN, 0, &error) == MR_OK);
     for (uint64_t i = 0; i < count; i++) {
         const double mean = sum / oracle->n;
         must(oracle, memcmp(out + shift + i * sizeof sum, &sum, sizeof sum) == 0);
@@ -149,13 +159,16 @@ static void try_unaligned_halves(struct oracle *oracle, uint64_t count)
     must(oracle, buffer);
     for (uint32_t op = MR_SUM; op <= MR_MAX; op++) {
         double n = oracle->n;
-        double wanted = op == MR_SUM ? n * (n + 1) / 2 : op == MR_MEAN ? (n + 1) / 2 : op == MR_MIN ? 1 : n;
+        double wanted = op == MR_SUM    ? n * (n + 1) / 2
+                        : op == MR_MEAN ? (n + 1) / 2
+                        : op == MR_MIN  ? 1
+                                        : n;
         uint16_t own = mr_half_f16((float)oracle->rank + 1);
         uint16_t result = mr_half_f16((float)wanted);
         for (uint64_t i = 0; i < count; i++)
             memcpy(buffer + 1 + i * sizeof own, &own, sizeof own);
-        must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, buffer + 1, buffer + 1, count, MR_F16, op, 0,
-                                &error) == MR_OK);
+        must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, buffer + 1, buffer + 1, count,
+                                MR_F16, op, 0, &error) == MR_OK);
         for (uint64_t i = 0; i < count; i++)
             must(oracle, memcmp(buffer + 1 + i * sizeof result, &result, sizeof result) == 0);
     }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions at the limits of what the types hold, over the mpi module. A failure is said on stderr and ends the rank.
+/*
+ * Reductions at the limits of what the types hold, over the mpi module. A failure is said on stderr
+ * and ends the rank. /
  */
 #ifndef TESTS_DIST_MPI_MPI_SUMS_H
 #define TESTS_DIST_MPI_MPI_SUMS_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mpi module. Each test starts mpi_rank under mpirun, with four ranks, and checks how it ended and what it printed.
+ * The mpi module. Each test starts mpi_rank under mpirun, with four ranks, and checks how it ended
+ * and what it printed.
  *
- * Invariant: mpirun and its ranks are gone when the test is, also after a failure. mpirun has a process group of its
- * own, dies with this program, and takes its ranks with it.
+ * Invariant: mpirun and its ranks are gone when the test is, also after a failure. mpirun has a
+ * process group of its own, dies with this program, and takes its ranks with it.
  */
 #include "base/clock.h"
 
@@ -65,7 +66,8 @@ struct start {
     const char *scenario;
     const char *module;
     int n_ranks;      /* 0: without mpirun */
-    uint32_t n_leave; /* not 0: so many are to leave by themselves; what mpirun makes of it, and when, is its own */
+    uint32_t n_leave; /* not 0: so many are to leave by themselves; what mpirun makes of it, and
+                         when, is its own */
 };
 
 static uint32_t count_left(void)
@@ -94,7 +96,10 @@ static bool hear(int from, struct outcome *outcome, size_t *len)
     return n > 0;
 }
 
-/* Until the program has ended, or those who are to leave have left and mpirun had three more seconds. */
+/*
+ * Until the program has ended, or those who are to leave have left and mpirun had three more
+ * seconds.
+ */
 static void watch(const struct start *start, pid_t pid, int from, struct outcome *outcome)
 {
     uint64_t start_ns = mr_clock_now_ns();
@@ -126,14 +131,15 @@ static void become(const struct start *start, int said)
     setenv("TMPDIR", folder, 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1); /* --oversubscribe, which MPICH does not know */
+    /* --oversubscribe, which MPICH does not know */
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
     setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* of Open MPI 5 */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
     if (start->n_ranks == 0)
         execl(start->program, start->program, start->scenario, start->module, folder, (char *)NULL);
     else
-        execl(MR_TEST_MPIRUN, "mpirun", MR_TEST_MPIRUN_OPTION "-n", n, start->program, start->scenario, start->module,
-              folder, (char *)NULL);
+        execl(MR_TEST_MPIRUN, "mpirun", MR_TEST_MPIRUN_OPTION "-n", n, start->program,
+              start->scenario, start->module, folder, (char *)NULL);
     _exit(127);
 }
 
@@ -155,14 +161,17 @@ static struct outcome run(struct start start)
 
 static struct start rank_of(const char *scenario)
 {
-    return (struct start){
-        .program = MR_TEST_MPI_RANK, .scenario = scenario, .module = MR_TEST_MPI_MODULE, .n_ranks = N_RANKS};
+    return (struct start){.program = MR_TEST_MPI_RANK,
+                          .scenario = scenario,
+                          .module = MR_TEST_MPI_MODULE,
+                          .n_ranks = N_RANKS};
 }
 
 /* Of the ranks' sanitizers, where they have any. */
 static void must_be_sane(const struct outcome *outcome)
 {
-    static const char *const complaints[] = {"WARNING: ThreadSanitizer", "ERROR: AddressSanitizer", "runtime error:"};
+    static const char *const complaints[] = {"WARNING: ThreadSanitizer", "ERROR: AddressSanitizer",
+                                             "runtime error:"};
     for (size_t i = 0; i < sizeof complaints / sizeof complaints[0]; i++)
         if (strstr(outcome->said, complaints[i]))
             fail_msg("%s", strstr(outcome->said, complaints[i]));
@@ -357,7 +366,9 @@ static void device_memory_is_refused_by_name_over_mpi(void **state)
     must_pass(group_of("pointers"));
 }
 
-/* Neither a backend nor an address is named. MPICH gives a job no id, so the user's stands for it. */
+/*
+ * Neither a backend nor an address is named. MPICH gives a job no id, so the user's stands for it.
+ */
 static struct start unnamed(const char *scenario)
 {
     struct start start = group_of(scenario);
@@ -399,7 +410,8 @@ static void a_rank_that_hangs_ends_the_others_by_their_deadline(void **state)
 static void a_group_ends_by_its_deadline_over_mpi(void **state)
 {
     (void)state;
-    must_leave(group_of("hang"), N_RANKS - 1); /* rank 2 waits in MPI_Finalize, and is ended there */
+    /* rank 2 waits in MPI_Finalize, and is ended there */
+    must_leave(group_of("hang"), N_RANKS - 1);
 }
 
 static void a_collective_ends_when_it_is_stopped(void **state)

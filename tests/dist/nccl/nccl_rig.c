@@ -32,12 +32,14 @@ struct start {
 
 static atomic_uint n_wrong;
 
-void rig_check(bool holds, const struct rig_rank *rank, const char *file, int line, const char *text)
+void rig_check(bool holds, const struct rig_rank *rank, const char *file, int line,
+               const char *text)
 {
     if (holds)
         return;
     atomic_fetch_add(&n_wrong, 1);
-    fprintf(stderr, "%s:%d: rank %u: %s does not hold (%s)\n", file, line, rank->rank, text, rank->error.text);
+    fprintf(stderr, "%s:%d: rank %u: %s does not hold (%s)\n", file, line, rank->rank, text,
+            rank->error.text);
 }
 
 uint64_t rig_now_ms(void)
@@ -61,14 +63,16 @@ void rig_close(void)
     assert_int_equal(double_nccl_n_comms(), 0);
 }
 
-static int32_t store_set(void *user, const char *key, const void *value, uint32_t len, mr_error *error)
+static int32_t store_set(void *user, const char *key, const void *value, uint32_t len,
+                         mr_error *error)
 {
     struct store *store = user;
     int32_t status = MR_OK;
     pthread_mutex_lock(&store->lock);
     uint32_t i = store->n_keys;
     if (i == KEYS || len > VALUE || strlen(key) >= sizeof store->at[i].key)
-        status = mr_error_set(error, MR_ERR_INVALID, "the test's store has no room for %s of %u bytes", key, len);
+        status = mr_error_set(error, MR_ERR_INVALID,
+                              "the test's store has no room for %s of %u bytes", key, len);
     if (status == MR_OK) {
         strcpy(store->at[i].key, key);
         memcpy(store->at[i].value, value, len);
@@ -80,8 +84,8 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
 }
 
 /* MR_PENDING: not yet. */
-static int32_t look(struct store *store, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                    mr_error *error)
+static int32_t look(struct store *store, const char *key, void *value_out, uint32_t size,
+                    uint32_t *len_out, mr_error *error)
 {
     int32_t status = MR_PENDING;
     pthread_mutex_lock(&store->lock);
@@ -97,8 +101,8 @@ static int32_t look(struct store *store, const char *key, void *value_out, uint3
     return status;
 }
 
-static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                         uint64_t deadline_ns, mr_error *error)
+static int32_t store_get(void *user, const char *key, void *value_out, uint32_t size,
+                         uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     for (;;) {
         int32_t status = look(user, key, value_out, size, len_out, error);
@@ -143,7 +147,8 @@ static struct mr_engine_setup setup_of(uint32_t rank, uint32_t n, struct store *
                                     .rank = rank,
                                     .world_size = n,
                                     .local_rank = rank,
-                                    .deadline_ns = mr_clock_now_ns() + TIMEOUT_MS * UINT64_C(1000000),
+                                    .deadline_ns =
+                                        mr_clock_now_ns() + TIMEOUT_MS * UINT64_C(1000000),
                                     .timeout_ms = TIMEOUT_MS,
                                     .store = {.user = store, .set = store_set, .get = store_get},
                                     .local_address = "127.0.0.1",
@@ -163,9 +168,12 @@ void rig_threads(uint32_t n, rig_main *f, void *arg)
     if (mr_module_open("nccl", &table, &error))
         fail_msg("%s", error.text);
     for (uint32_t i = 0; i < n; i++) {
-        starts[i] = (struct start){
-            .f = f,
-            .rank = {.rank = i, .table = table, .calls = table->device, .setup = setup_of(i, n, store), .arg = arg}};
+        starts[i] = (struct start){.f = f,
+                                   .rank = {.rank = i,
+                                            .table = table,
+                                            .calls = table->device,
+                                            .setup = setup_of(i, n, store),
+                                            .arg = arg}};
         assert_int_equal(pthread_create(&starts[i].thread, NULL, run, &starts[i]), 0);
     }
     for (uint32_t i = 0; i < n; i++)
@@ -215,15 +223,17 @@ int32_t rig_issue(struct rig_rank *rank, struct mr_collective collective, void *
 {
     volatile uint32_t stop = 0;
     collective.number = rank->n_issued++;
-    return rank->calls->issue(rank->engine, &collective, mr_clock_now_ns() + TIMEOUT_MS * UINT64_C(1000000), &stop,
-                              ticket_out, &rank->error);
+    return rank->calls->issue(rank->engine, &collective,
+                              mr_clock_now_ns() + TIMEOUT_MS * UINT64_C(1000000), &stop, ticket_out,
+                              &rank->error);
 }
 
 int32_t rig_poll(struct rig_rank *rank, void *ticket)
 {
     uint64_t end_ms = rig_now_ms() + TIMEOUT_MS;
     int32_t status;
-    while ((status = rank->calls->test(rank->engine, ticket, &rank->error)) == MR_PENDING && rig_now_ms() < end_ms)
+    while ((status = rank->calls->test(rank->engine, ticket, &rank->error)) == MR_PENDING &&
+           rig_now_ms() < end_ms)
         mr_clock_sleep_ms(1);
     return status;
 }

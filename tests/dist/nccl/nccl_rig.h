@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine by its table, over the doubles of NCCL and CUDA: ranks as threads of the test, each on a device of
- * its own, with a store in memory. What ranks check is counted and printed, because cmocka's assertions belong to the
- * main thread.
+ * The nccl engine by its table, over the doubles of NCCL and CUDA: ranks as threads of the test,
+ * each on a device of its own, with a store in memory. What ranks check is counted and printed,
+ * because cmocka's assertions belong to the main thread.
  */
 #ifndef TESTS_DIST_NCCL_NCCL_RIG_H
 #define TESTS_DIST_NCCL_NCCL_RIG_H
@@ -37,7 +37,10 @@ void rig_open(uint32_t n_devices, enum double_policy policy);
 /* Nothing was reported, and nothing is left over. */
 void rig_close(void);
 
-/* Run f as each rank, in threads. Its device is "cuda:local", its time 10 s; it creates the engine itself. */
+/*
+ * Run f as each rank, in threads. Its device is "cuda:local", its time 10 s; it creates the engine
+ * itself.
+ */
 void rig_threads(uint32_t n, rig_main *f, void *arg);
 /* The same with an engine, which is destroyed when f returns. */
 void rig_engines(uint32_t n, rig_main *f, void *arg);
@@ -55,7 +58,8 @@ int32_t rig_call(struct rig_rank *rank, struct mr_collective collective);
 struct mr_collective rig_sum(double *values, uint32_t n);
 
 uint64_t rig_now_ms(void);
-void rig_check(bool holds, const struct rig_rank *rank, const char *file, int line, const char *text);
+void rig_check(bool holds, const struct rig_rank *rank, const char *file, int line,
+               const char *text);
 #define RIG_CHECK(rank, condition) rig_check(condition, rank, __FILE__, __LINE__, #condition)
 
 #endif

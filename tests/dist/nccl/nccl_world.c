@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks with fake devices. A child must close its machine itself, or its findings are not reported. */
+/*
+ * Ranks with fake devices. A child must close its machine itself, or its findings are not reported.
+ */
 #include "tests/dist/nccl/nccl_world.h"
 
 #include <pthread.h>
@@ -48,13 +50,14 @@ void nccl_world_rest_ms(uint32_t ms)
     mr_clock_sleep_ms(ms);
 }
 
-void nccl_world_check(bool holds, const mr_group *group, const char *file, int line, const char *text)
+void nccl_world_check(bool holds, const mr_group *group, const char *file, int line,
+                      const char *text)
 {
     if (holds)
         return;
     atomic_fetch_add(&n_failed, 1);
-    fprintf(stderr, "%s:%d: rank %u: %s does not hold (the group's error: %s)\n", file, line, mr_group_rank(group),
-            text, group ? mr_group_error(group)->text : "");
+    fprintf(stderr, "%s:%d: rank %u: %s does not hold (the group's error: %s)\n", file, line,
+            mr_group_rank(group), text, group ? mr_group_error(group)->text : "");
 }
 
 void nccl_world_says(const mr_group *group, const char *words, const char *file, int line)
@@ -70,7 +73,8 @@ float *nccl_world_floats(const mr_group *group, size_t n, float value)
     for (size_t i = 0; host && i < n; i++)
         host[i] = value;
     NCCL_CHECK(group, host && cudaMalloc(&device, n * sizeof *host) == cudaSuccess);
-    NCCL_CHECK(group, cudaMemcpy(device, host, n * sizeof *host, cudaMemcpyHostToDevice) == cudaSuccess);
+    NCCL_CHECK(group,
+               cudaMemcpy(device, host, n * sizeof *host, cudaMemcpyHostToDevice) == cudaSuccess);
     free(host);
     return device;
 }
@@ -79,11 +83,13 @@ void nccl_world_expect(const mr_group *group, const float *device, size_t n, flo
 {
     float *host = calloc(n, sizeof *host);
     NCCL_CHECK(group, host && cudaDeviceSynchronize() == cudaSuccess);
-    NCCL_CHECK(group, cudaMemcpy(host, device, n * sizeof *host, cudaMemcpyDeviceToHost) == cudaSuccess);
+    NCCL_CHECK(group,
+               cudaMemcpy(host, device, n * sizeof *host, cudaMemcpyDeviceToHost) == cudaSuccess);
     for (size_t i = 0; host && i < n; i++) {
         if (host[i] == value)
             continue;
-        fprintf(stderr, "line %d: element %zu is %g, not %g\n", line, i, (double)host[i], (double)value);
+        fprintf(stderr, "line %d: element %zu is %g, not %g\n", line, i, (double)host[i],
+                (double)value);
         NCCL_CHECK(group, host[i] == value);
         break;
     }
@@ -113,7 +119,8 @@ static void be(struct rank *rank)
     ncclComm_t comm = NULL;
     NCCL_CHECK(NULL, cudaSetDevice(world->same_device ? 0 : (int)rank->rank) == cudaSuccess);
     if (world->adopts)
-        NCCL_CHECK(NULL, ncclCommInitRank(&comm, (int)world->n_ranks, rank->id, (int)rank->rank) == ncclSuccess);
+        NCCL_CHECK(NULL, ncclCommInitRank(&comm, (int)world->n_ranks, rank->id, (int)rank->rank) ==
+                             ncclSuccess);
     rank->status = create(rank, world->adopts ? &comm : NULL, &group);
     if (!rank->status)
         world->f(group, world->arg);
@@ -132,7 +139,8 @@ static void *be_thread(void *arg)
 
 static void open_machine(const struct nccl_world *world)
 {
-    struct double_options options = {.policy = world->policy, .seed = world->seed, .n_devices = world->n_ranks};
+    struct double_options options = {
+        .policy = world->policy, .seed = world->seed, .n_devices = world->n_ranks};
     double_open(&options);
     double_nccl_set(&world->nccl);
 }
@@ -149,7 +157,8 @@ static int be_child(struct rank *rank)
     bool found = double_close() > 0 || n_comms > 0;
     if (!found || rank->world->expects_reports)
         return result;
-    fprintf(stderr, "rank %u: %u communicators are left; the double found:\n%s", rank->rank, n_comms, double_report());
+    fprintf(stderr, "rank %u: %u communicators are left; the double found:\n%s", rank->rank,
+            n_comms, double_report());
     return result == NCCL_FINE ? NCCL_REPORTED : result;
 }
 
@@ -163,7 +172,8 @@ static char *make_meeting(char init_out[MEETING])
     return folder;
 }
 
-static void fork_ranks(const struct nccl_world *world, const char *init, mr_error *errors, int results_out[NCCL_RANKS])
+static void fork_ranks(const struct nccl_world *world, const char *init, mr_error *errors,
+                       int results_out[NCCL_RANKS])
 {
     pid_t pids[NCCL_RANKS];
     ncclUniqueId id;
@@ -183,7 +193,8 @@ static void fork_ranks(const struct nccl_world *world, const char *init, mr_erro
     }
 }
 
-void nccl_world_fork(const struct nccl_world *world, int results_out[NCCL_RANKS], mr_error words_out[NCCL_RANKS])
+void nccl_world_fork(const struct nccl_world *world, int results_out[NCCL_RANKS],
+                     mr_error words_out[NCCL_RANKS])
 {
     char init[MEETING];
     size_t len = NCCL_RANKS * sizeof(mr_error);
@@ -220,7 +231,8 @@ void nccl_world_threads(const struct nccl_world *world)
     open_machine(world);
     assert_int_equal(ncclGetUniqueId(&id), ncclSuccess);
     for (uint32_t r = 0; r < world->n_ranks; r++) {
-        ranks[r] = (struct rank){.world = world, .rank = r, .init = init, .id = id, .error = &errors[r]};
+        ranks[r] =
+            (struct rank){.world = world, .rank = r, .init = init, .id = id, .error = &errors[r]};
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, be_thread, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < world->n_ranks; r++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nccl module with the real NCCL, where no GPU is visible: it opens, and its message says what is missing. */
+/*
+ * The nccl module with the real NCCL, where no GPU is visible: it opens, and its message says what
+ * is missing.
+ */
 #include <millrace/group.h>
 
 #include <setjmp.h>
@@ -76,7 +79,8 @@ static void a_device_is_asked_for_and_never_guessed(void **state)
 static void a_device_that_is_none_of_cuda_is_named(void **state)
 {
     (void)state;
-    static const char *const devices[] = {"host:0", "cuda", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda:4294967296"};
+    static const char *const devices[] = {"host:0",  "cuda",    "cuda:",          "cuda:x",
+                                          "cuda:1x", "cuda:-1", "cuda:4294967296"};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         mr_error error = {0};
         assert_error(create(devices[i], &error), MR_ERR_INVALID, &error, devices[i]);

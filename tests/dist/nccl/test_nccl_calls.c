@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine when calls of NCCL behave in ways that are allowed but rare: this program defines some of them
- * itself, in front of the double's. They must be visible, or the module finds the double's.
+ * The nccl engine when calls of NCCL behave in ways that are allowed but rare: this program defines
+ * some of them itself, in front of the double's. They must be visible, or the module finds the
+ * double's.
  */
 #include "tests/dist/nccl/nccl_rig.h"
 
@@ -17,8 +18,8 @@ static atomic_bool holds;  /* all_reduce does not come back before the abort */
 static atomic_uint n_held;
 static atomic_uint n_aborted;
 
-typedef ncclResult_t all_reduce_call(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                     ncclComm_t comm, cudaStream_t stream);
+typedef ncclResult_t all_reduce_call(const void *in, void *out, size_t count, ncclDataType_t type,
+                                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 typedef ncclResult_t version_call(int *version);
 typedef ncclResult_t abort_call(ncclComm_t comm);
 
@@ -42,9 +43,12 @@ VISIBLE ncclResult_t ncclGetVersion(int *version_out)
     return result;
 }
 
-/* As when the launch of a kernel waits for room in the device's queue, which is full of what waits for a lost rank. */
-VISIBLE ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                   ncclComm_t comm, cudaStream_t stream)
+/*
+ * As when the launch of a kernel waits for room in the device's queue, which is full of what waits
+ * for a lost rank.
+ */
+VISIBLE ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
     all_reduce_call *call;
     *(void **)&call = find("ncclAllReduce");
@@ -70,9 +74,11 @@ static void find_old_nccl(struct rig_rank *rank)
 {
     atomic_store(&version, 2708);
     RIG_CHECK(rank, rig_create(rank) == MR_ERR_UNSUPPORTED && !rank->engine);
-    RIG_CHECK(rank, strstr(rank->error.text, "libnccl.so.2 is NCCL 2.7.8, 2.18 or later is needed"));
+    RIG_CHECK(rank,
+              strstr(rank->error.text, "libnccl.so.2 is NCCL 2.7.8, 2.18 or later is needed"));
     atomic_store(&version, 21703);
-    RIG_CHECK(rank, rig_create(rank) == MR_ERR_UNSUPPORTED && strstr(rank->error.text, "NCCL 2.17.3"));
+    RIG_CHECK(rank,
+              rig_create(rank) == MR_ERR_UNSUPPORTED && strstr(rank->error.text, "NCCL 2.17.3"));
     atomic_store(&version, 21800);
     RIG_CHECK(rank, rig_create(rank) == MR_OK);
     rig_destroy(rank, true);
@@ -91,8 +97,8 @@ static struct mr_engine_store below;
 static pthread_barrier_t made; /* rank 0's card */
 
 /* Rank 0 asks for rank 1's card when it has made its own. */
-static int32_t get_later(void *user, const char *key, void *value_out, uint32_t size, uint32_t *len_out,
-                         uint64_t deadline_ns, mr_error *error)
+static int32_t get_later(void *user, const char *key, void *value_out, uint32_t size,
+                         uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     pthread_barrier_wait(&made);
     return below.get(user, key, value_out, size, len_out, deadline_ns, error);

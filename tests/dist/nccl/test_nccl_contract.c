@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The suite that gloo and mpi pass, over nccl with memory of the device: one to four ranks, each policy. */
+/*
+ * The suite that gloo and mpi pass, over nccl with memory of the device: one to four ranks, each
+ * policy.
+ */
 #include "tests/dist/nccl/nccl_world.h"
 
 #include <stdio.h>
@@ -41,9 +44,11 @@ static void meet_contract(mr_group *group, void *arg)
     NCCL_CHECK(group, n_wrong == 0);
 }
 
-static void run(uint32_t n_ranks, enum double_policy policy, uint64_t seed, struct double_nccl_options nccl)
+static void run(uint32_t n_ranks, enum double_policy policy, uint64_t seed,
+                struct double_nccl_options nccl)
 {
-    struct nccl_world world = {.n_ranks = n_ranks, .policy = policy, .seed = seed, .nccl = nccl, .f = meet_contract};
+    struct nccl_world world = {
+        .n_ranks = n_ranks, .policy = policy, .seed = seed, .nccl = nccl, .f = meet_contract};
     nccl_world_run(&world);
 }
 
@@ -69,7 +74,8 @@ static void four_ranks_meet_the_contract_in_any_order(void **state)
 {
     (void)state;
     run(4, DOUBLE_RANDOM, 2, (struct double_nccl_options){.seed = 3});
-    run(2, DOUBLE_RANDOM, 3, (struct double_nccl_options){.delay_us = 200, .progress_us = 100, .seed = 4});
+    run(2, DOUBLE_RANDOM, 3,
+        (struct double_nccl_options){.delay_us = 200, .progress_us = 100, .seed = 4});
 }
 
 static void ranks_that_leave_together_meet_the_contract(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hundred groups over nccl, one after the other: they hold no more than after the first few. MR_TEST_LONG: a
- * thousand.
+ * A hundred groups over nccl, one after the other: they hold no more than after the first few.
+ * MR_TEST_LONG: a thousand.
  */
 #include "tests/dist/nccl/nccl_world.h"
 
@@ -40,7 +40,8 @@ static void once(mr_group *group, void *arg)
 static void cycle(int n)
 {
     for (int i = 0; i < n; i++) {
-        struct nccl_world world = {.n_ranks = 2, .policy = (enum double_policy)(i % 3), .seed = (uint64_t)i, .f = once};
+        struct nccl_world world = {
+            .n_ranks = 2, .policy = (enum double_policy)(i % 3), .seed = (uint64_t)i, .f = once};
         nccl_world_threads(&world);
     }
 }
@@ -54,8 +55,9 @@ static void many_groups_leave_nothing(void **state)
     unsigned n_threads = count_entries("/proc/self/task");
     size_t used = mallinfo2().uordblks;
     cycle(n);
-    for (int i = 0;
-         i < 2000 && (count_entries("/proc/self/task") > n_threads || count_entries("/proc/self/fd") > n_fds); i++)
+    for (int i = 0; i < 2000 && (count_entries("/proc/self/task") > n_threads ||
+                                 count_entries("/proc/self/fd") > n_fds);
+         i++)
         nccl_world_rest_ms(10); /* a thread may still be on its way out */
     size_t now = mallinfo2().uordblks;
     assert_int_equal(count_entries("/proc/self/fd"), n_fds);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How engines over nccl begin and end: refusals, ranks that do not come, errors, aborts, adopted communicators. */
+/*
+ * How engines over nccl begin and end: refusals, ranks that do not come, errors, aborts, adopted
+ * communicators.
+ */
 #include "tests/dist/nccl/nccl_rig.h"
 
 #include "base/clock.h"
@@ -74,7 +77,10 @@ static void *open_gate(void *arg)
     return NULL;
 }
 
-/* Another stream of the device stands before a gate, and NCCL's abort waits for it; a call in progress does not. */
+/*
+ * Another stream of the device stands before a gate, and NCCL's abort waits for it; a call in
+ * progress does not.
+ */
 static void abort_a_call_in_progress(struct rig_rank *rank)
 {
     struct gate gate = {.may_open = false};
@@ -94,15 +100,19 @@ static void abort_a_call_in_progress(struct rig_rank *rank)
     if (rank->rank == 0)
         pthread_join(gate.thread, NULL);
     rig_destroy(rank, false);
-    RIG_CHECK(rank, cudaStreamSynchronize(stream) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess);
+    RIG_CHECK(rank, cudaStreamSynchronize(stream) == cudaSuccess &&
+                        cudaStreamDestroy(stream) == cudaSuccess);
 }
 
 static void an_abort_that_waits_delays_no_call_in_progress(void **state)
 {
     (void)state;
     rig_open(2, DOUBLE_EARLY);
-    /* With this seed both ranks connect within 0.2 s, and their calls are in progress for over 3 s. */
-    double_nccl_set(&(struct double_nccl_options){.seed = 3796, .progress_us = 4000000, .silent = true});
+    /*
+     * With this seed both ranks connect within 0.2 s, and their calls are in progress for over 3 s.
+     */
+    double_nccl_set(
+        &(struct double_nccl_options){.seed = 3796, .progress_us = 4000000, .silent = true});
     rig_engines(2, abort_a_call_in_progress, NULL);
     rig_close();
 }
@@ -115,12 +125,14 @@ static void leave_adds_behind(struct rig_rank *rank)
     void *sums[2] = {NULL, NULL};
     double *value;
     RIG_CHECK(rank, cudaMalloc((void **)&value, sizeof *value) == cudaSuccess);
-    RIG_CHECK(rank, cudaMemset(value, 0, sizeof *value) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
+    RIG_CHECK(rank, cudaMemset(value, 0, sizeof *value) == cudaSuccess &&
+                        cudaDeviceSynchronize() == cudaSuccess);
     for (int i = 0; i < 2; i++) {
-        RIG_CHECK(rank, cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking) == cudaSuccess);
-        RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2, &sums[i], &rank->error) == MR_OK);
         RIG_CHECK(rank,
-                  rank->calls->sums_add(rank->engine, sums[i], 0, value, MR_F64, 1, streams[i], &rank->error) == MR_OK);
+                  cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking) == cudaSuccess);
+        RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2, &sums[i], &rank->error) == MR_OK);
+        RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums[i], 0, value, MR_F64, 1,
+                                              streams[i], &rank->error) == MR_OK);
     }
     rank->calls->sums_destroy(rank->engine, sums[0]);
     if (!is_healthy)
@@ -128,8 +140,8 @@ static void leave_adds_behind(struct rig_rank *rank)
     rank->calls->sums_destroy(rank->engine, sums[1]);
     rig_destroy(rank, is_healthy);
     for (int i = 0; i < 2; i++)
-        RIG_CHECK(rank,
-                  cudaStreamSynchronize(streams[i]) == cudaSuccess && cudaStreamDestroy(streams[i]) == cudaSuccess);
+        RIG_CHECK(rank, cudaStreamSynchronize(streams[i]) == cudaSuccess &&
+                            cudaStreamDestroy(streams[i]) == cudaSuccess);
     RIG_CHECK(rank, cudaFree(value) == cudaSuccess);
 }
 
@@ -177,7 +189,10 @@ static void more_ranks_than_gpus_are_refused(void **state)
     rig_close();
 }
 
-/* As each rank sees it whose launcher shows it a GPU of its own: the only one there is, whatever its local rank. */
+/*
+ * As each rank sees it whose launcher shows it a GPU of its own: the only one there is, whatever
+ * its local rank.
+ */
 static void see_one(struct rig_rank *rank)
 {
     rank->setup.local_rank = 5;
@@ -209,16 +224,20 @@ static void connect_to_nobody(struct rig_rank *rank)
     uint64_t begin_ms = rig_now_ms();
     rank->setup.deadline_ns = mr_clock_now_ns() + (*breaks ? 8000 : 700) * UINT64_C(1000000);
     if (rank->rank == 1) {
-        double_nccl_set(&(struct double_nccl_options){
-            .fail = "CommInitRankConfig", .fail_at = 1, .fail_with = ncclSystemError, .only_rank = 2});
-        RIG_CHECK(rank, rig_create(rank) == MR_ERR_PEER && strstr(rank->error.text, "ncclCommInitRankConfig"));
+        double_nccl_set(&(struct double_nccl_options){.fail = "CommInitRankConfig",
+                                                      .fail_at = 1,
+                                                      .fail_with = ncclSystemError,
+                                                      .only_rank = 2});
+        RIG_CHECK(rank, rig_create(rank) == MR_ERR_PEER &&
+                            strstr(rank->error.text, "ncclCommInitRankConfig"));
         mr_clock_sleep_ms(100);
         if (*breaks)
             rig_break(rank);
         return;
     }
     RIG_CHECK(rank, rig_create(rank) == (*breaks ? MR_ERR_PEER : MR_ERR_TIMEOUT) && !rank->engine);
-    RIG_CHECK(rank, strstr(rank->error.text, *breaks ? "rank 1 broke off" : "ncclCommInitRankConfig"));
+    RIG_CHECK(rank,
+              strstr(rank->error.text, *breaks ? "rank 1 broke off" : "ncclCommInitRankConfig"));
     RIG_CHECK(rank, rig_now_ms() - begin_ms < 6000);
 }
 
@@ -241,13 +260,16 @@ static void adopt(struct rig_rank *rank)
     double sum = 1;
     int count = 0;
     RIG_CHECK(rank, cudaSetDevice((int)rank->rank) == cudaSuccess);
-    RIG_CHECK(rank, ncclCommInitRank(&comm, (int)rank->setup.world_size, adopted_id, (int)rank->rank) == ncclSuccess);
+    RIG_CHECK(rank, ncclCommInitRank(&comm, (int)rank->setup.world_size, adopted_id,
+                                     (int)rank->rank) == ncclSuccess);
     rank->setup.adopt = &comm;
     rank->setup.rank = 1 - rank->rank;
-    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && strstr(rank->error.text, "nccl_comm has rank"));
+    RIG_CHECK(rank,
+              rig_create(rank) == MR_ERR_INVALID && strstr(rank->error.text, "nccl_comm has rank"));
     rank->setup.rank = rank->rank;
     rank->setup.device = rank->rank == 0 ? "cuda:1" : "cuda:0";
-    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && strstr(rank->error.text, "nccl_comm is on cuda:"));
+    RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID &&
+                        strstr(rank->error.text, "nccl_comm is on cuda:"));
     rank->setup.device = rank->rank == 0 ? NULL : "cuda:local";
     RIG_CHECK(rank, rig_create(rank) == MR_OK);
     RIG_CHECK(rank, rig_call(rank, rig_sum(&sum, 1)) == MR_OK && sum == 2);

@@ -45,11 +45,13 @@ static void fill_sum_and_read(struct rig_rank *rank)
     RIG_CHECK(rank, cudaStreamCreateWithFlags(&after, cudaStreamNonBlocking) == cudaSuccess);
     RIG_CHECK(rank, cudaMalloc((void **)&buffer, sizeof host) == cudaSuccess);
     for (uint32_t round = 0; round < 5; round++) {
-        RIG_CHECK(rank, double_launch_fill(before, buffer, sizeof host, (uint8_t)(rank->rank + 1)) == cudaSuccess);
+        RIG_CHECK(rank, double_launch_fill(before, buffer, sizeof host,
+                                           (uint8_t)(rank->rank + 1)) == cudaSuccess);
         RIG_CHECK(rank, rig_issue(rank, device_sum(buffer, N, before), &ticket) == MR_OK);
         RIG_CHECK(rank, rank->calls->wait(rank->engine, ticket, after, &rank->error) == MR_OK);
         rank->calls->drop(rank->engine, ticket);
-        RIG_CHECK(rank, cudaMemcpyAsync(host, buffer, sizeof host, cudaMemcpyDeviceToHost, after) == cudaSuccess);
+        RIG_CHECK(rank, cudaMemcpyAsync(host, buffer, sizeof host, cudaMemcpyDeviceToHost, after) ==
+                            cudaSuccess);
         RIG_CHECK(rank, cudaStreamSynchronize(after) == cudaSuccess);
         RIG_CHECK(rank, host[0] == 6 * each && host[N - 1] == 6 * each);
     }
@@ -74,8 +76,12 @@ static void use_host_memory(struct rig_rank *rank)
     float mean = (float)rank->rank;
     RIG_CHECK(rank, rig_call(rank, rig_sum(sum, 2)) == MR_OK);
     RIG_CHECK(rank, sum[0] == n * (n - 1) / 2.0 && sum[1] == n);
-    struct mr_collective c = {
-        .kind = MR_COLLECTIVE_ALL_GATHER, .in = own, .out = gathered, .count = 2, .dtype = MR_I32, .on_host = true};
+    struct mr_collective c = {.kind = MR_COLLECTIVE_ALL_GATHER,
+                              .in = own,
+                              .out = gathered,
+                              .count = 2,
+                              .dtype = MR_I32,
+                              .on_host = true};
     RIG_CHECK(rank, rig_call(rank, c) == MR_OK);
     for (uint32_t i = 0; i < n; i++)
         RIG_CHECK(rank, gathered[2 * i] == (int32_t)i && gathered[2 * i + 1] == 7);
@@ -114,7 +120,10 @@ static void a_few_numbers_of_the_host_are_staged(void **state)
 
 enum { STREAMS = 11, NAMES = 3, ROUNDS = 4 };
 
-/* Rounds of adds from more streams than slots, the next round's before the last one's reduction is waited for. */
+/*
+ * Rounds of adds from more streams than slots, the next round's before the last one's reduction is
+ * waited for.
+ */
 static void add_and_take(struct rig_rank *rank)
 {
     cudaStream_t streams[STREAMS];
@@ -125,16 +134,19 @@ static void add_and_take(struct rig_rank *rank)
     float host[STREAMS];
     for (uint32_t i = 0; i < STREAMS; i++) {
         host[i] = (float)(1 + i + 100 * rank->rank);
-        RIG_CHECK(rank, cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking) == cudaSuccess);
+        RIG_CHECK(rank,
+                  cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking) == cudaSuccess);
     }
     RIG_CHECK(rank, cudaMalloc((void **)&values, sizeof host) == cudaSuccess);
     RIG_CHECK(rank, cudaMemcpy(values, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
-    RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2 * NAMES, &sums, &rank->error) == MR_OK);
+    RIG_CHECK(rank,
+              rank->calls->sums_create(rank->engine, 2 * NAMES, &sums, &rank->error) == MR_OK);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < STREAMS; i++)
             for (uint32_t name = 0; name < NAMES; name++)
-                RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 2 * name, values + i, MR_F32, name + 0.5,
-                                                      streams[(i + name) % STREAMS], &rank->error) == MR_OK);
+                RIG_CHECK(rank, rank->calls->sums_add(
+                                    rank->engine, sums, 2 * name, values + i, MR_F32, name + 0.5,
+                                    streams[(i + name) % STREAMS], &rank->error) == MR_OK);
         for (uint32_t i = 0; i < 2 * NAMES; i++)
             results[round][i] = 1000;
         struct mr_collective c = rig_sum(results[round], 2 * NAMES);
@@ -150,7 +162,8 @@ static void add_and_take(struct rig_rank *rank)
         rank->calls->drop(rank->engine, tickets[round]);
         for (uint32_t name = 0; name < NAMES; name++) {
             RIG_CHECK(rank, results[round][2 * name] == total + 1000 * rank->setup.world_size);
-            RIG_CHECK(rank, results[round][2 * name + 1] == (STREAMS * (name + 0.5) + 1000) * rank->setup.world_size);
+            RIG_CHECK(rank, results[round][2 * name + 1] ==
+                                (STREAMS * (name + 0.5) + 1000) * rank->setup.world_size);
         }
     }
     rank->calls->sums_destroy(rank->engine, sums);
@@ -173,7 +186,10 @@ static bool passes(cudaStream_t stream)
     return cudaStreamQuery(stream) == cudaSuccess;
 }
 
-/* Rank 1 is late: rank 0's reduction stands behind a collective that does not end, and its next add goes on. */
+/*
+ * Rank 1 is late: rank 0's reduction stands behind a collective that does not end, and its next add
+ * goes on.
+ */
 static void add_meanwhile(struct rig_rank *rank)
 {
     void *sums = NULL;
@@ -187,13 +203,15 @@ static void add_meanwhile(struct rig_rank *rank)
     RIG_CHECK(rank, cudaMalloc((void **)&value, sizeof *value) == cudaSuccess);
     RIG_CHECK(rank, cudaMemsetAsync(value, 0, sizeof *value, stream) == cudaSuccess);
     RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2, &sums, &rank->error) == MR_OK);
-    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, value, MR_F64, 1, stream, &rank->error) == MR_OK);
+    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, value, MR_F64, 1, stream,
+                                          &rank->error) == MR_OK);
     if (rank->rank == 1)
         pthread_barrier_wait(rank->arg);
     c.sums = sums;
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&plain, 1), &tickets[0]) == MR_OK);
     RIG_CHECK(rank, rig_issue(rank, c, &tickets[1]) == MR_OK);
-    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, value, MR_F64, 5, stream, &rank->error) == MR_OK);
+    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, value, MR_F64, 5, stream,
+                                          &rank->error) == MR_OK);
     if (rank->rank == 0) {
         RIG_CHECK(rank, passes(stream));
         RIG_CHECK(rank, rank->calls->test(rank->engine, tickets[1], &rank->error) == MR_PENDING);
@@ -231,13 +249,15 @@ static void begin_again(struct rig_rank *rank)
     RIG_CHECK(rank, cudaMalloc((void **)&value, sizeof *value) == cudaSuccess);
     RIG_CHECK(rank, cudaMemcpy(value, &seven, sizeof seven, cudaMemcpyHostToDevice) == cudaSuccess);
     RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2, &sums, &rank->error) == MR_OK);
-    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, value, MR_F64, 1, NULL, &rank->error) == MR_OK);
-    RIG_CHECK(rank,
-              rank->calls->sums_add(rank->engine, sums, 1, value, MR_F64, 1, NULL, &rank->error) == MR_ERR_INVALID);
+    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, value, MR_F64, 1, NULL,
+                                          &rank->error) == MR_OK);
+    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 1, value, MR_F64, 1, NULL,
+                                          &rank->error) == MR_ERR_INVALID);
     rank->calls->sums_destroy(rank->engine, sums);
     RIG_CHECK(rank, rank->calls->sums_create(rank->engine, 2, &again, &rank->error) == MR_OK);
     RIG_CHECK(rank, again == sums);
-    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, again, 0, value, MR_F64, 3, NULL, &rank->error) == MR_OK);
+    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, again, 0, value, MR_F64, 3, NULL,
+                                          &rank->error) == MR_OK);
     struct mr_collective c = rig_sum(result, 2);
     c.sums = again;
     RIG_CHECK(rank, rig_call(rank, c) == MR_OK);
@@ -286,7 +306,8 @@ static void keep_device_and_error(struct rig_rank *rank)
     double sum = 1;
     void *ticket = NULL;
     RIG_CHECK(rank, cudaSetDevice(2) == cudaSuccess);
-    RIG_CHECK(rank, cudaFree((void *)(uintptr_t)64) != cudaSuccess); /* an error of the caller's own */
+    /* an error of the caller's own */
+    RIG_CHECK(rank, cudaFree((void *)(uintptr_t)64) != cudaSuccess);
     cudaError_t pending = cudaPeekAtLastError();
     RIG_CHECK(rank, pending != cudaSuccess);
     double_forget();
@@ -305,7 +326,8 @@ static void use_a_stream_of_another_device(struct rig_rank *rank)
     void *ticket = NULL;
     RIG_CHECK(rank, cudaMalloc(&buffer, 64) == cudaSuccess);
     RIG_CHECK(rank, cudaSetDevice(1) == cudaSuccess && cudaStreamCreate(&stream) == cudaSuccess);
-    RIG_CHECK(rank, rig_issue(rank, device_sum(buffer, 16, stream), &ticket) == MR_ERR_INVALID && !ticket);
+    RIG_CHECK(rank, rig_issue(rank, device_sum(buffer, 16, stream), &ticket) == MR_ERR_INVALID &&
+                        !ticket);
     RIG_CHECK(rank, strstr(rank->error.text, "the stream is not one of cuda:0"));
     RIG_CHECK(rank, cudaGetLastError() == cudaSuccess);
     double_forget(); /* the double reports it too */
@@ -345,9 +367,10 @@ static void refuse_capture(struct rig_rank *rank)
     RIG_CHECK(rank, cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
     RIG_CHECK(rank, rig_issue(rank, device_sum(buffer, 16, stream), &ticket) == MR_ERR_STATE);
     RIG_CHECK(rank, strstr(rank->error.text, "captured") && !ticket);
-    RIG_CHECK(rank,
-              rank->calls->sums_add(rank->engine, sums, 0, buffer, MR_F64, 1, stream, &rank->error) == MR_ERR_STATE);
-    RIG_CHECK(rank, rig_issue(rank, rig_sum(&one, 1), &ticket) == MR_OK); /* the library's own are no part of it */
+    RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, buffer, MR_F64, 1, stream,
+                                          &rank->error) == MR_ERR_STATE);
+    /* the library's own are no part of it */
+    RIG_CHECK(rank, rig_issue(rank, rig_sum(&one, 1), &ticket) == MR_OK);
     RIG_CHECK(rank, rank->calls->wait(rank->engine, ticket, stream, &rank->error) == MR_ERR_STATE);
     RIG_CHECK(rank, rig_poll(rank, ticket) == MR_OK);
     rank->calls->drop(rank->engine, ticket);
@@ -362,7 +385,8 @@ static void refuse_capture(struct rig_rank *rank)
 static void a_stream_that_is_captured_is_refused_and_stays_captured(void **state)
 {
     (void)state;
-    with_engines(1, refuse_capture); /* the strictest capture: other threads may not even allocate */
+    /* the strictest capture: other threads may not even allocate */
+    with_engines(1, refuse_capture);
 }
 
 static void *watch(void *arg)
@@ -370,7 +394,8 @@ static void *watch(void *arg)
     struct rig_rank *rank = ((void **)arg)[0];
     void *ticket = ((void **)arg)[1];
     mr_error error;
-    RIG_CHECK(rank, rank->calls->test(rank->engine, ticket, &error) == MR_PENDING); /* not known for what it is */
+    /* not known for what it is */
+    RIG_CHECK(rank, rank->calls->test(rank->engine, ticket, &error) == MR_PENDING);
     RIG_CHECK(rank, rank->calls->health(rank->engine, &error) == MR_OK);
     while (rank->calls->test(rank->engine, ticket, &error) == MR_PENDING)
         mr_clock_sleep_ms(1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can go wrong with nccl: errors of its calls and of its communicators, ranks that die, hang, stay away or differ.
- * Whatever it is, every rank ends within its timeout, with words, and leaves nothing on the device.
+ * What can go wrong with nccl: errors of its calls and of its communicators, ranks that die, hang,
+ * stay away or differ. Whatever it is, every rank ends within its timeout, with words, and leaves
+ * nothing on the device.
  */
 #include "tests/dist/nccl/nccl_world.h"
 #include "tests/support/assert_words.h"
@@ -79,8 +80,8 @@ static void work_until_it_ends(mr_group *group, void *arg)
 }
 
 /* The victim ends as victim_result says. */
-static void run(const struct fault *fault, struct double_nccl_options nccl, enum double_policy policy,
-                int victim_result)
+static void run(const struct fault *fault, struct double_nccl_options nccl,
+                enum double_policy policy, int victim_result)
 {
     int results[NCCL_RANKS];
     struct nccl_world world = {.n_ranks = RANKS,
@@ -99,9 +100,12 @@ static void survivors_name_the_rank_that_was_killed_when_nccl_notices(void **sta
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
-        struct fault fault = {
-            .status = MR_ERR_PEER, .words = "rank 1", .dies = true, .is_async = policy == DOUBLE_LATE};
-        run(&fault, (struct double_nccl_options){.progress_us = 200}, (enum double_policy)policy, 128 + SIGKILL);
+        struct fault fault = {.status = MR_ERR_PEER,
+                              .words = "rank 1",
+                              .dies = true,
+                              .is_async = policy == DOUBLE_LATE};
+        run(&fault, (struct double_nccl_options){.progress_us = 200}, (enum double_policy)policy,
+            128 + SIGKILL);
     }
 }
 
@@ -109,9 +113,12 @@ static void survivors_name_the_rank_that_was_killed_when_nccl_does_not(void **st
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
-        struct fault fault = {
-            .status = MR_ERR_PEER, .words = "rank 1", .dies = true, .is_async = policy == DOUBLE_EARLY};
-        run(&fault, (struct double_nccl_options){.silent = true}, (enum double_policy)policy, 128 + SIGKILL);
+        struct fault fault = {.status = MR_ERR_PEER,
+                              .words = "rank 1",
+                              .dies = true,
+                              .is_async = policy == DOUBLE_EARLY};
+        run(&fault, (struct double_nccl_options){.silent = true}, (enum double_policy)policy,
+            128 + SIGKILL);
     }
 }
 
@@ -127,7 +134,8 @@ static void a_device_that_hangs_ends_all_by_their_deadline(void **state)
     (void)state;
     for (int is_async = 0; is_async < 2; is_async++) {
         struct fault fault = {.words = "all_reduce", .is_async = is_async, .timeout_ms = SHORT_MS};
-        struct double_nccl_options nccl = {.only_rank = VICTIM + 1, .hang = "all_reduce", .hang_at = 9, .silent = true};
+        struct double_nccl_options nccl = {
+            .only_rank = VICTIM + 1, .hang = "all_reduce", .hang_at = 9, .silent = true};
         run(&fault, nccl, DOUBLE_EARLY, NCCL_FINE);
     }
 }
@@ -150,7 +158,8 @@ static void an_error_of_the_communicator_ends_the_group(void **state)
     const ncclResult_t errors[] = {ncclRemoteError, ncclUnhandledCudaError};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         struct fault fault = {.is_async = i == 1, .words = "all_reduce"};
-        struct double_nccl_options nccl = {.only_rank = VICTIM + 1, .async_after = 9, .async = errors[i]};
+        struct double_nccl_options nccl = {
+            .only_rank = VICTIM + 1, .async_after = 9, .async = errors[i]};
         run(&fault, nccl, DOUBLE_LATE, NCCL_FINE);
     }
 }
@@ -188,8 +197,10 @@ static void a_rank_that_cannot_begin_ends_the_others(void **state)
     (void)state;
     mr_error words[NCCL_RANKS];
     int results[NCCL_RANKS];
-    struct nccl_world world = {.n_ranks = RANKS, .timeout_ms = TIMEOUT_MS, .f = nothing_is_to_be_done};
-    world.nccl = (struct double_nccl_options){.only_rank = VICTIM + 1, .fail = "CommInitRankConfig", .fail_at = 1};
+    struct nccl_world world = {
+        .n_ranks = RANKS, .timeout_ms = TIMEOUT_MS, .f = nothing_is_to_be_done};
+    world.nccl = (struct double_nccl_options){
+        .only_rank = VICTIM + 1, .fail = "CommInitRankConfig", .fail_at = 1};
     uint64_t begin_ms = nccl_world_now_ms();
     nccl_world_fork(&world, results, words);
     assert_in_range(nccl_world_now_ms() - begin_ms, 0, SOON_MS);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is built on groups, over nccl: splits, fingerprints, signals, metrics with values of the device, adoption. */
+/*
+ * What is built on groups, over nccl: splits, fingerprints, signals, metrics with values of the
+ * device, adoption.
+ */
 #include "tests/dist/nccl/nccl_world.h"
 #include "tests/support/assert_words.h"
 
@@ -17,7 +20,8 @@ enum { N = 5000 };
 static void run_all(uint32_t n_ranks, nccl_main *f)
 {
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
-        struct nccl_world world = {.n_ranks = n_ranks, .policy = (enum double_policy)policy, .seed = 11, .f = f};
+        struct nccl_world world = {
+            .n_ranks = n_ranks, .policy = (enum double_policy)policy, .seed = 11, .f = f};
         world.nccl.progress_us = policy == DOUBLE_EARLY ? 0 : 300;
         nccl_world_run(&world);
     }
@@ -58,8 +62,10 @@ static void compare_and_agree(mr_group *group, void *arg)
         raise(SIGUSR1);
     NCCL_CHECK(group, mr_signals_agree(group, &got) == MR_OK && got == SIGUSR1);
     NCCL_CHECK(group, mr_signals_agree(group, &got) == MR_OK && got == 0);
-    NCCL_CHECK(group, mr_group_rank0_first_begin(group) == MR_OK && mr_group_rank0_first_end(group) == MR_OK);
-    NCCL_CHECK(group, mr_group_same(group, mr_group_rank(group), "the training set") == MR_ERR_PEER);
+    NCCL_CHECK(group, mr_group_rank0_first_begin(group) == MR_OK &&
+                          mr_group_rank0_first_end(group) == MR_OK);
+    NCCL_CHECK(group,
+               mr_group_same(group, mr_group_rank(group), "the training set") == MR_ERR_PEER);
     NCCL_SAYS(group, "rank 1");
     NCCL_SAYS(group, "the training set");
 }
@@ -74,7 +80,8 @@ static void fingerprints_and_signals_are_agreed_on(void **state)
 static void differ_and_leave(mr_group *group, void *arg)
 {
     (void)arg;
-    NCCL_CHECK(group, mr_group_same(group, mr_group_rank(group) == 1, "the training set") == MR_ERR_PEER);
+    NCCL_CHECK(group,
+               mr_group_same(group, mr_group_rank(group) == 1, "the training set") == MR_ERR_PEER);
     NCCL_SAYS(group, "the training set of rank 1 differs from rank 0's");
 }
 
@@ -82,16 +89,22 @@ static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
-        struct nccl_world world = {.n_ranks = 3, .policy = DOUBLE_RANDOM, .seed = seed, .f = differ_and_leave};
+        struct nccl_world world = {
+            .n_ranks = 3, .policy = DOUBLE_RANDOM, .seed = seed, .f = differ_and_leave};
         world.nccl = (struct double_nccl_options){.seed = seed, .delay_us = 300000, .strict = true};
         nccl_world_run(&world);
     }
 }
 
-/* A loss of every type, brought by a copy of the user's stream just before. It may be read late: value must stay. */
-static void add_losses(mr_group *group, mr_metrics *metrics, cudaStream_t stream, float *loss, const float *value)
+/*
+ * A loss of every type, brought by a copy of the user's stream just before. It may be read late:
+ * value must stay.
+ */
+static void add_losses(mr_group *group, mr_metrics *metrics, cudaStream_t stream, float *loss,
+                       const float *value)
 {
-    NCCL_CHECK(group, cudaMemcpyAsync(loss, value, sizeof *value, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+    NCCL_CHECK(group, cudaMemcpyAsync(loss, value, sizeof *value, cudaMemcpyHostToDevice, stream) ==
+                          cudaSuccess);
     NCCL_CHECK(group, mr_metrics_add_device(metrics, "loss", loss, MR_F32, 2, stream) == MR_OK);
     NCCL_CHECK(group, mr_metrics_add(metrics, "correct", 3, 4) == MR_OK);
 }
@@ -109,14 +122,16 @@ static void collect(mr_group *group, void *arg)
     for (int epoch = 1; epoch <= 4; epoch++) {
         for (uint32_t step = 0; step <= rank; step++) /* uneven */
             add_losses(group, metrics, stream, loss, &values[epoch]);
-        NCCL_CHECK(group, (epoch % 2 ? mr_metrics_reduce(metrics) : mr_metrics_reduce_async(metrics)) == MR_OK);
+        NCCL_CHECK(group, (epoch % 2 ? mr_metrics_reduce(metrics)
+                                     : mr_metrics_reduce_async(metrics)) == MR_OK);
         NCCL_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
         double steps = n * (n + 1) / 2.0;
         NCCL_CHECK(group, mr_metrics_sum(metrics, "loss") == steps * epoch);
         NCCL_CHECK(group, mr_metrics_count(metrics, "loss") == steps * 2);
         NCCL_CHECK(group, mr_metrics_mean(metrics, "correct") == 0.75);
     }
-    NCCL_CHECK(group, mr_metrics_reduce(metrics) == MR_OK && isnan(mr_metrics_mean(metrics, "loss")));
+    NCCL_CHECK(group,
+               mr_metrics_reduce(metrics) == MR_OK && isnan(mr_metrics_mean(metrics, "loss")));
     mr_metrics_destroy(metrics);
     NCCL_CHECK(group, cudaStreamDestroy(stream) == cudaSuccess && cudaFree(loss) == cudaSuccess);
 }

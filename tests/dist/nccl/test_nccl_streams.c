@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works of nccl and streams, by values and by the double's vector clocks: a collective comes behind what its stream was
- * given, and a stream that waits for the work comes behind the collective.
+ * Works of nccl and streams, by values and by the double's vector clocks: a collective comes behind
+ * what its stream was given, and a stream that waits for the work comes behind the collective.
  *
- * Invariant: no host thread waits between a kernel and the collective. Under trusted threads everything that a host
- * thread waited for is ordered, and the test would show nothing.
+ * Invariant: no host thread waits between a kernel and the collective. Under trusted threads
+ * everything that a host thread waited for is ordered, and the test would show nothing.
  */
 #include "tests/dist/nccl/nccl_world.h"
 
@@ -27,7 +27,8 @@ static void open_streams(const mr_group *group, struct streams *s)
 
 static void close_streams(const mr_group *group, const struct streams *s)
 {
-    NCCL_CHECK(group, cudaStreamDestroy(s->made) == cudaSuccess && cudaStreamDestroy(s->used) == cudaSuccess);
+    NCCL_CHECK(group, cudaStreamDestroy(s->made) == cudaSuccess &&
+                          cudaStreamDestroy(s->used) == cudaSuccess);
 }
 
 /* Bytes of 1 as numbers: 0x01010101; its sum over ranks has no carry. */
@@ -43,9 +44,11 @@ static void reduce_behind_a_kernel(mr_group *group, void *arg)
         uint64_t sum = 0;
         int32_t *expected = malloc(N * sizeof *expected);
         NCCL_CHECK(group, double_launch_fill(s.made, buffer, N * sizeof *buffer, 1) == cudaSuccess);
-        NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
+        NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made,
+                                                    &work) == MR_OK);
         NCCL_CHECK(group, mr_group_work_wait(work, s.used) == MR_OK);
-        NCCL_CHECK(group, double_launch_sum(s.used, buffer, N * sizeof *buffer, &sum) == cudaSuccess);
+        NCCL_CHECK(group,
+                   double_launch_sum(s.used, buffer, N * sizeof *buffer, &sum) == cudaSuccess);
         mr_group_work_free(work);
         NCCL_CHECK(group, cudaStreamSynchronize(s.used) == cudaSuccess);
         for (int i = 0; expected && i < N; i++)
@@ -61,9 +64,11 @@ static void a_stream_that_waits_for_a_work_sees_its_result(void **state)
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
-        struct nccl_world world = {.n_ranks = 2, .policy = (enum double_policy)policy, .f = reduce_behind_a_kernel};
+        struct nccl_world world = {
+            .n_ranks = 2, .policy = (enum double_policy)policy, .f = reduce_behind_a_kernel};
         for (world.seed = 1; world.seed <= 2; world.seed++) {
-            world.nccl = (struct double_nccl_options){.delay_us = 500, .progress_us = 400, .seed = world.seed};
+            world.nccl = (struct double_nccl_options){
+                .delay_us = 500, .progress_us = 400, .seed = world.seed};
             nccl_world_threads(&world);
         }
     }
@@ -77,7 +82,8 @@ static void forget_to_wait(mr_group *group, void *arg)
     float *buffer = nccl_world_floats(group, N, 0);
     (void)arg;
     open_streams(group, &s);
-    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
+    NCCL_CHECK(group,
+               mr_group_all_reduce_async(group, buffer, N, MR_I32, MR_SUM, s.made, &work) == MR_OK);
     NCCL_CHECK(group, double_launch_fill(s.used, buffer, N * sizeof *buffer, 1) == cudaSuccess);
     NCCL_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_OK);
     mr_group_work_free(work);
@@ -96,7 +102,10 @@ static void a_stream_that_does_not_wait_is_found_out(void **state)
     assert_int_equal(double_found(DOUBLE_MISUSE), 0);
 }
 
-/* Many at once, of several sizes, ended in another order than they began; buckets of a backward pass. */
+/*
+ * Many at once, of several sizes, ended in another order than they began; buckets of a backward
+ * pass.
+ */
 static void overlap(mr_group *group, void *arg)
 {
     enum { BUCKETS = 6 };
@@ -109,8 +118,9 @@ static void overlap(mr_group *group, void *arg)
     for (int i = 0; i < BUCKETS; i++)
         buckets[i] = nccl_world_floats(group, N + (size_t)i, (float)(i + 1));
     for (int i = 0; i < BUCKETS; i++)
-        NCCL_CHECK(group, mr_group_all_reduce_async(group, buckets[i], N + (uint64_t)i, MR_F32, MR_SUM,
-                                                    i % 2 ? s.made : s.used, &works[i]) == MR_OK);
+        NCCL_CHECK(group,
+                   mr_group_all_reduce_async(group, buckets[i], N + (uint64_t)i, MR_F32, MR_SUM,
+                                             i % 2 ? s.made : s.used, &works[i]) == MR_OK);
     for (int i = BUCKETS; i-- > 0;) {
         NCCL_CHECK(group, i % 3 ? mr_group_work_sync(works[i], MR_FOREVER) == MR_OK
                                 : mr_group_work_wait(works[i], NULL) == MR_OK);
@@ -127,21 +137,26 @@ static void buckets_are_under_way_together(void **state)
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
-        struct nccl_world world = {.n_ranks = 3, .policy = (enum double_policy)policy, .seed = 9, .f = overlap};
+        struct nccl_world world = {
+            .n_ranks = 3, .policy = (enum double_policy)policy, .seed = 9, .f = overlap};
         world.nccl.delay_us = 300;
         nccl_world_threads(&world);
     }
 }
 
-/* Rank 1 comes when rank 0 has looked, or after 10 s; the host is not kept by an asynchronous call. */
+/*
+ * Rank 1 comes when rank 0 has looked, or after 10 s; the host is not kept by an asynchronous call.
+ */
 static void come_late(mr_group *group, void *arg)
 {
     mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, N, 1);
     _Atomic bool *has_looked = arg;
-    for (unsigned ms = 0; mr_group_rank(group) == 1 && ms < 10000 && !atomic_load(has_looked); ms += 10)
+    for (unsigned ms = 0; mr_group_rank(group) == 1 && ms < 10000 && !atomic_load(has_looked);
+         ms += 10)
         nccl_world_rest_ms(10);
-    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, NULL, &work) == MR_OK);
+    NCCL_CHECK(group,
+               mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, NULL, &work) == MR_OK);
     NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_test(work) == MR_PENDING);
     NCCL_CHECK(group, mr_group_rank(group) == 1 || mr_group_work_sync(work, 10) == MR_PENDING);
     atomic_store(has_looked, true);
@@ -171,12 +186,15 @@ static void capture(mr_group *group, void *arg)
     float *buffer = nccl_world_floats(group, N, 1);
     (void)arg;
     open_streams(group, &s);
-    NCCL_CHECK(group, cudaStreamBeginCapture(s.made, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, s.made, &work) == MR_ERR_STATE);
+    NCCL_CHECK(group,
+               cudaStreamBeginCapture(s.made, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    NCCL_CHECK(group, mr_group_all_reduce_async(group, buffer, N, MR_F32, MR_SUM, s.made, &work) ==
+                          MR_ERR_STATE);
     NCCL_CHECK(group, work == NULL);
     NCCL_SAYS(group, "captured");
     NCCL_CHECK(group, double_launch_add_one(s.made, buffer, 4) == cudaSuccess);
-    NCCL_CHECK(group, cudaStreamEndCapture(s.made, &graph) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+    NCCL_CHECK(group, cudaStreamEndCapture(s.made, &graph) == cudaSuccess &&
+                          cudaGraphDestroy(graph) == cudaSuccess);
     NCCL_CHECK(group, mr_group_all_reduce(group, buffer, N, MR_F32, MR_SUM) == MR_OK);
     NCCL_EXPECT(group, buffer, N, (float)mr_group_world_size(group));
     close_streams(group, &s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Feeds any bytes to the store: as frames, whole and in pieces, which must give the same; and to a running server,
- * instead of a greeting and after a good one. The server must still answer afterwards. A sanitizer sees reads past the
- * end.
+ * Feeds any bytes to the store: as frames, whole and in pieces, which must give the same; and to a
+ * running server, instead of a greeting and after a good one. The server must still answer
+ * afterwards. A sanitizer sees reads past the end.
  */
 #include "tests/dist/rendezvous/fuzz_store.h"
 
@@ -41,11 +41,14 @@ static uint64_t frames_of(const uint8_t *bytes, size_t len, size_t step)
     uint64_t sum = 1;
     int got = 0;
     for (size_t at = 0; at < len && got >= 0; at += step) {
-        require(mr_store_wire_append(&in, bytes + at, len - at < step ? len - at : step), "out of memory");
+        require(mr_store_wire_append(&in, bytes + at, len - at < step ? len - at : step),
+                "out of memory");
         while ((got = mr_store_wire_next(&in, &frame)) > 0) {
-            require(frame.key_len <= MR_STORE_KEY && frame.value_len <= MR_STORE_VALUE, "a length past its limit");
+            require(frame.key_len <= MR_STORE_KEY && frame.value_len <= MR_STORE_VALUE,
+                    "a length past its limit");
             require(mr_store_wire_size(&frame) <= in.len, "a frame longer than what came");
-            require(!mr_store_wire_is_request(&frame) || frame.kind <= MR_STORE_BYE, "a request of no kind");
+            require(!mr_store_wire_is_request(&frame) || frame.kind <= MR_STORE_BYE,
+                    "a request of no kind");
             sum = mix(sum, frame.key, frame.key_len);
             sum = mix(sum, frame.value, frame.value_len);
             sum = mix(sum, &frame.id, sizeof frame.id) + frame.kind + frame.code;
@@ -59,12 +62,13 @@ static uint64_t frames_of(const uint8_t *bytes, size_t len, size_t step)
 static void try_frames(const uint8_t *bytes, size_t len)
 {
     uint64_t whole = frames_of(bytes, len, len > 0 ? len : 1);
-    require(whole == frames_of(bytes, len, 1) && whole == frames_of(bytes, len, 7), "pieces make other frames");
+    require(whole == frames_of(bytes, len, 1) && whole == frames_of(bytes, len, 7),
+            "pieces make other frames");
 }
 
 /* What a stranger or a rank may do; then the end. */
-static void try_server(uint16_t port, const uint8_t *bytes, size_t len, const struct mr_store_identity *identity,
-                       uint32_t rank)
+static void try_server(uint16_t port, const uint8_t *bytes, size_t len,
+                       const struct mr_store_identity *identity, uint32_t rank)
 {
     static uint32_t n;
     int fd = rig_socket_from(0x7f010000u + n++ % 0x10000, port);

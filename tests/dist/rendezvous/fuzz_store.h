@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One input through the parser of frames, and to a server as a stranger and as a rank; aborts where they misbehave. */
+/*
+ * One input through the parser of frames, and to a server as a stranger and as a rank; aborts where
+ * they misbehave.
+ */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A corpus of what ranks send, each cut at every length and with every byte changed in a few ways. */
+/*
+ * A corpus of what ranks send, each cut at every length and with every byte changed in a few ways.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,17 +23,28 @@ static size_t frames(uint8_t *bytes_out, size_t size, const struct mr_store_fram
 static size_t make(int which, uint8_t *bytes_out, size_t size)
 {
     static const uint8_t eight[8] = {1};
-    const struct mr_store_frame set = {
-        .kind = MR_STORE_SET, .key_len = 1, .value_len = 3, .id = 1, .key = (const uint8_t *)"k", .value = eight};
-    const struct mr_store_frame get = {.kind = MR_STORE_GET, .key_len = 1, .id = 2, .key = (const uint8_t *)"q"};
-    const struct mr_store_frame add = {
-        .kind = MR_STORE_ADD, .key_len = 1, .value_len = 8, .id = 3, .key = (const uint8_t *)"n", .value = eight};
+    const struct mr_store_frame set = {.kind = MR_STORE_SET,
+                                       .key_len = 1,
+                                       .value_len = 3,
+                                       .id = 1,
+                                       .key = (const uint8_t *)"k",
+                                       .value = eight};
+    const struct mr_store_frame get = {
+        .kind = MR_STORE_GET, .key_len = 1, .id = 2, .key = (const uint8_t *)"q"};
+    const struct mr_store_frame add = {.kind = MR_STORE_ADD,
+                                       .key_len = 1,
+                                       .value_len = 8,
+                                       .id = 3,
+                                       .key = (const uint8_t *)"n",
+                                       .value = eight};
     struct mr_store_frame remove = get;
     remove.kind = MR_STORE_REMOVE;
-    const struct mr_store_frame cancel = {.kind = MR_STORE_CANCEL, .id = 2}, beat = {.kind = MR_STORE_BEAT},
-                                bye = {.kind = MR_STORE_BYE};
-    const struct mr_store_greeting greeting = {
-        .version = MR_STORE_VERSION, .world_size = 2, .run = UINT64_C(0x1234abcd5678), .restart = 3};
+    const struct mr_store_frame cancel = {.kind = MR_STORE_CANCEL, .id = 2},
+                                beat = {.kind = MR_STORE_BEAT}, bye = {.kind = MR_STORE_BYE};
+    const struct mr_store_greeting greeting = {.version = MR_STORE_VERSION,
+                                               .world_size = 2,
+                                               .run = UINT64_C(0x1234abcd5678),
+                                               .restart = 3};
     switch (which) {
     case 0: return frames(bytes_out, size, (const struct mr_store_frame[]){set, get, beat}, 3);
     case 1: return frames(bytes_out, size, (const struct mr_store_frame[]){add, add, remove}, 3);

@@ -38,7 +38,8 @@ void mr_test_ranks_init(struct mr_test_rank *ranks, uint32_t n, uint32_t timeout
     for (uint32_t r = 0; r < n; r++) {
         ranks[r].options = (mr_group_options)MR_GROUP_OPTIONS_INIT;
         ranks[r].options.timeout_ms = timeout_ms;
-        ranks[r].means = (struct mr_rendezvous_means){.get = mr_made_up_get, .user = ranks[r].environment};
+        ranks[r].means =
+            (struct mr_rendezvous_means){.get = mr_made_up_get, .user = ranks[r].environment};
         snprintf(number, sizeof number, "%u", r);
         mr_test_rank_set(&ranks[r], "RANK", number);
         snprintf(number, sizeof number, "%u", n);
@@ -72,7 +73,10 @@ int mr_test_listen(uint16_t port)
 
 uint16_t mr_test_free_ports(uint32_t n)
 {
-    /* From 10000 to 19999, begun anywhere, so that programs that run at once look in different places. */
+    /*
+     * From 10000 to 19999, begun anywhere, so that programs that run at once look in different
+     * places.
+     */
     static uint32_t offset;
     if (offset == 0)
         offset = (uint32_t)getpid() * 257;
@@ -105,7 +109,8 @@ static void *join(void *arg)
     struct mr_test_rank *rank = arg;
     if (rank->delay_ms)
         mr_clock_sleep_ms(rank->delay_ms);
-    rank->status = mr_rendezvous_join_by(&rank->means, &rank->options, &rank->rendezvous, &rank->error);
+    rank->status =
+        mr_rendezvous_join_by(&rank->means, &rank->options, &rank->rendezvous, &rank->error);
     return NULL;
 }
 
@@ -154,14 +159,15 @@ void mr_test_ranks_expect_all(const struct mr_test_rank *ranks, uint32_t n, cons
     }
 }
 
-void mr_test_ranks_expect_error(const struct mr_test_rank *ranks, uint32_t n, mr_status status, const char *words)
+void mr_test_ranks_expect_error(const struct mr_test_rank *ranks, uint32_t n, mr_status status,
+                                const char *words)
 {
     for (uint32_t r = 0; r < n; r++) {
         if (ranks[r].is_absent)
             continue;
         if (ranks[r].status != status || !strstr(ranks[r].error.text, words))
-            fail_msg("rank %u: %s \"%s\", not %s \"...%s...\"", r, mr_status_name(ranks[r].status), ranks[r].error.text,
-                     mr_status_name(status), words);
+            fail_msg("rank %u: %s \"%s\", not %s \"...%s...\"", r, mr_status_name(ranks[r].status),
+                     ranks[r].error.text, mr_status_name(status), words);
         assert_null(ranks[r].rendezvous.client);
         assert_null(ranks[r].rendezvous.store);
     }

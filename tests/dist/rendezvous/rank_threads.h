@@ -36,16 +36,26 @@ void mr_test_ranks_start(struct mr_test_rank *ranks, uint32_t n);
 void mr_test_ranks_wait(struct mr_test_rank *ranks, uint32_t n);
 void mr_test_ranks_join(struct mr_test_rank *ranks, uint32_t n);
 void mr_test_ranks_leave(struct mr_test_rank *ranks, uint32_t n);
-/* All are in: fails the test with the words of one that is not. Their places are those of one machine. */
+/*
+ * All are in: fails the test with the words of one that is not. Their places are those of one
+ * machine.
+ */
 void mr_test_ranks_expect_all(const struct mr_test_rank *ranks, uint32_t n, const char *backend);
 /* All that are not absent failed with this status, and their words hold these. */
-void mr_test_ranks_expect_error(const struct mr_test_rank *ranks, uint32_t n, mr_status status, const char *words);
+void mr_test_ranks_expect_error(const struct mr_test_rank *ranks, uint32_t n, mr_status status,
+                                const char *words);
 
-/* A port of 127.0.0.1 that is free together with n - 1 above it; none that the kernel gives to connections. */
+/*
+ * A port of 127.0.0.1 that is free together with n - 1 above it; none that the kernel gives to
+ * connections.
+ */
 uint16_t mr_test_free_ports(uint32_t n);
 /* A socket that listens there and never answers; -1 if the port is taken. */
 int mr_test_listen(uint16_t port);
-/* The same at the first address of a host. localhost is 127.0.0.1 on some machines and ::1 on others. */
+/*
+ * The same at the first address of a host. localhost is 127.0.0.1 on some machines and ::1 on
+ * others.
+ */
 int mr_test_listen_on(const char *host, uint16_t port);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of the store have in common. Children are forked before there are threads, which they would not have. */
+/*
+ * What tests of the store have in common. Children are forked before there are threads, which they
+ * would not have.
+ */
 #include "tests/dist/rendezvous/store_rig.h"
 
 #include <arpa/inet.h>
@@ -42,13 +45,18 @@ uint64_t rig_in_ms(uint64_t ms)
     return mr_clock_now_ns() + ms * 1000000;
 }
 
-struct mr_store_connect rig_connect(uint16_t port, uint32_t rank, const struct mr_store_identity *identity)
+struct mr_store_connect rig_connect(uint16_t port, uint32_t rank,
+                                    const struct mr_store_identity *identity)
 {
-    return (struct mr_store_connect){
-        .host = "127.0.0.1", .port = port, .rank = rank, .identity = *identity, .deadline_ns = rig_in_ms(10000)};
+    return (struct mr_store_connect){.host = "127.0.0.1",
+                                     .port = port,
+                                     .rank = rank,
+                                     .identity = *identity,
+                                     .deadline_ns = rig_in_ms(10000)};
 }
 
-struct mr_store_client *rig_client(uint16_t port, uint32_t rank, const struct mr_store_identity *identity)
+struct mr_store_client *rig_client(uint16_t port, uint32_t rank,
+                                   const struct mr_store_identity *identity)
 {
     struct mr_store_connect connect = rig_connect(port, rank, identity);
     struct mr_store_client *client;
@@ -65,7 +73,8 @@ int rig_socket(uint16_t port)
 
 int rig_socket_from(uint32_t source, uint16_t port)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)}, address = own;
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)},
+                       address = own;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     struct timeval limit = {.tv_sec = 5};
@@ -179,7 +188,8 @@ struct rig_process rig_fork(void)
     return (struct rig_process){.pid = child, .go = ends[1]};
 }
 
-void rig_go(struct rig_process *process, uint16_t port, uint32_t rank, const struct mr_store_identity *identity)
+void rig_go(struct rig_process *process, uint16_t port, uint32_t rank,
+            const struct mr_store_identity *identity)
 {
     struct orders orders = {.port = port, .rank = rank, .identity = *identity};
     orders.identity.token = NULL;

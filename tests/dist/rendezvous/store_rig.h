@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers and clients of the rendezvous store for its tests. What fails here ends the test program. */
+/*
+ * Servers and clients of the rendezvous store for its tests. What fails here ends the test program.
+ */
 #ifndef TESTS_DIST_RENDEZVOUS_STORE_RIG_H
 #define TESTS_DIST_RENDEZVOUS_STORE_RIG_H
 
@@ -15,13 +17,17 @@
 struct mr_store_identity rig_identity(uint32_t world_size);
 struct mr_store *rig_start(const struct mr_store_identity *identity);
 /* To 127.0.0.1, for at most 10 s. */
-struct mr_store_connect rig_connect(uint16_t port, uint32_t rank, const struct mr_store_identity *identity);
-struct mr_store_client *rig_client(uint16_t port, uint32_t rank, const struct mr_store_identity *identity);
+struct mr_store_connect rig_connect(uint16_t port, uint32_t rank,
+                                    const struct mr_store_identity *identity);
+struct mr_store_client *rig_client(uint16_t port, uint32_t rank,
+                                   const struct mr_store_identity *identity);
 uint64_t rig_in_ms(uint64_t ms);
 
 /* A connection without a client. Reads give up after 5 s. */
 int rig_socket(uint16_t port);
-/* The same from an address of 127.0.0.0/8: each has ports of its own, which TIME_WAIT may use up. */
+/*
+ * The same from an address of 127.0.0.0/8: each has ports of its own, which TIME_WAIT may use up.
+ */
 int rig_socket_from(uint32_t source, uint16_t port);
 /* All len bytes; false at the end of the connection. */
 bool rig_read(int fd, void *bytes_out, size_t len);
@@ -32,15 +38,17 @@ bool rig_write(int fd, const void *bytes, size_t len);
 int rig_greet(int fd, uint32_t rank, const struct mr_store_identity *identity);
 
 /*
- * A child that waits for the order to connect as a rank; then it sets "here<rank>", and does nothing until it is
- * killed. To be forked before this process starts a store, so that the child has neither its threads nor its sockets.
+ * A child that waits for the order to connect as a rank; then it sets "here<rank>", and does
+ * nothing until it is killed. To be forked before this process starts a store, so that the child
+ * has neither its threads nor its sockets.
  */
 struct rig_process {
     pid_t pid;
     int go;
 };
 struct rig_process rig_fork(void);
-void rig_go(struct rig_process *process, uint16_t port, uint32_t rank, const struct mr_store_identity *identity);
+void rig_go(struct rig_process *process, uint16_t port, uint32_t rank,
+            const struct mr_store_identity *identity);
 /* Returns when it stands still. */
 void rig_stop_process(pid_t child);
 void rig_end_process(pid_t child);

@@ -23,13 +23,15 @@ static void make_facts(const char *machines, struct mr_agreement_fact *facts)
     }
 }
 
-static void place(const struct mr_agreement_fact *facts, uint32_t n, struct mr_agreement_place *places)
+static void place(const struct mr_agreement_fact *facts, uint32_t n,
+                  struct mr_agreement_place *places)
 {
     memset(places, 0xff, n * sizeof *places);
     assert_int_equal(mr_agreement_place(facts, n, places, NULL), MR_OK);
 }
 
-static void expect_places(const char *machines, const char *local_ranks, const char *local_sizes, const char *nodes)
+static void expect_places(const char *machines, const char *local_ranks, const char *local_sizes,
+                          const char *nodes)
 {
     struct mr_agreement_fact facts[16];
     struct mr_agreement_place places[16];

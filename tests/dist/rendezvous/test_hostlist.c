@@ -122,8 +122,9 @@ static void counts_of_tasks_repeat(void **state)
 static void what_is_no_count_is_refused(void **state)
 {
     (void)state;
-    static const char *const cases[] = {"",   "x",      "2(",         "2(3)",  "2(x)", "2(x3",   "2(x3),",     "2,,2",
-                                        "-1", "2(x3)1", "9999999999", "1(x0)", "2 ",   "2(x-1)", "1(x9999999)"};
+    static const char *const cases[] = {"",           "x",      "2(",   "2(3)",   "2(x)",
+                                        "2(x3",       "2(x3),", "2,,2", "-1",     "2(x3)1",
+                                        "9999999999", "1(x0)",  "2 ",   "2(x-1)", "1(x9999999)"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t tasks;
         uint64_t sum;

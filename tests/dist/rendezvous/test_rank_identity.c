@@ -30,7 +30,8 @@ static void expect_error(const char *const *lines, const char *text)
     mr_error error = {0};
     memset(&before, 0xff, sizeof before);
     who = before;
-    assert_int_equal(mr_rank_identity_read(mr_made_up_get, (void *)lines, &who, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_read(mr_made_up_get, (void *)lines, &who, &error),
+                     MR_ERR_INVALID);
     assert_string_equal(error.text, text);
     assert_memory_equal(&who, &before, sizeof who);
 }
@@ -55,8 +56,9 @@ static void without_a_launcher_it_is_a_world_of_one(void **state)
 static void variables_set_by_hand_are_read(void **state)
 {
     (void)state;
-    struct mr_rank_identity who = READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "GROUP_RANK=1",
-                                       "MASTER_ADDR=n01", "MASTER_PORT=29500");
+    struct mr_rank_identity who =
+        READ("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "GROUP_RANK=1",
+             "MASTER_ADDR=n01", "MASTER_PORT=29500");
     assert_string_equal(who.source, "env");
     assert_int_equal(who.rank, 5);
     assert_int_equal(who.world_size, 8);
@@ -85,8 +87,9 @@ static void torchrun_has_the_port_and_counts_restarts(void **state)
 {
     (void)state;
     struct mr_rank_identity who =
-        READ("RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0", "MASTER_ADDR=127.0.0.1",
-             "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_RESTART_COUNT=3", "MR_RUN_ID=x");
+        READ("RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=0",
+             "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=none",
+             "TORCHELASTIC_RESTART_COUNT=3", "MR_RUN_ID=x");
     assert_string_equal(who.source, "torchrun");
     assert_true(who.port_is_taken);
     assert_int_equal(who.restart, 3);
@@ -101,7 +104,8 @@ static void open_mpi_s_node_rank_is_no_number_of_a_node(void **state)
     (void)state;
     struct mr_rank_identity who =
         READ("OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1",
-             "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_NODE_RANK=1", "PMIX_NAMESPACE=1708589057", "PMIX_RANK=5");
+             "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_NODE_RANK=1",
+             "PMIX_NAMESPACE=1708589057", "PMIX_RANK=5");
     assert_string_equal(who.source, "openmpi");
     assert_true(who.is_mpi);
     assert_int_equal(who.rank, 5);
@@ -118,7 +122,8 @@ static void open_mpi_s_node_rank_is_no_number_of_a_node(void **state)
 static void mpich_sets_pmi_s_variables(void **state)
 {
     (void)state;
-    struct mr_rank_identity who = READ("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2");
+    struct mr_rank_identity who =
+        READ("PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2");
     assert_string_equal(who.source, "mpich");
     assert_true(who.is_mpi && who.knows_local);
     assert_int_equal(who.rank, 3);
@@ -127,9 +132,10 @@ static void mpich_sets_pmi_s_variables(void **state)
     assert_int_equal(who.local_world_size, 2);
 }
 
-#define STEP                                                                                                           \
-    "SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", "SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=7", "SLURM_LOCALID=1",             \
-        "SLURM_NODEID=2", "SLURM_STEP_TASKS_PER_NODE=2(x3),1", "SLURM_STEP_NODELIST=n[01-03,7]", "SLURM_NTASKS=9"
+#define STEP                                                                                       \
+    "SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", "SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=7",            \
+        "SLURM_LOCALID=1", "SLURM_NODEID=2", "SLURM_STEP_TASKS_PER_NODE=2(x3),1",                  \
+        "SLURM_STEP_NODELIST=n[01-03,7]", "SLURM_NTASKS=9"
 
 static void a_step_of_slurm_says_all(void **state)
 {
@@ -170,8 +176,9 @@ static void a_given_address_goes_before_slurm_s(void **state)
 static void a_batch_script_without_a_step_is_alone(void **state)
 {
     (void)state;
-    struct mr_rank_identity who = READ("SLURM_JOB_ID=4711", "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
-                                       "SLURM_NODEID=0", "SLURM_TASKS_PER_NODE=8", "SLURM_NODELIST=n[1-2]");
+    struct mr_rank_identity who =
+        READ("SLURM_JOB_ID=4711", "SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
+             "SLURM_NODEID=0", "SLURM_TASKS_PER_NODE=8", "SLURM_NODELIST=n[1-2]");
     assert_string_equal(who.source, "slurm");
     assert_int_equal(who.rank, 0);
     assert_int_equal(who.world_size, 1);
@@ -190,7 +197,9 @@ static void srun_with_pmi_is_not_mpirun(void **state)
     assert_int_equal(who.rank, 11);
 }
 
-/* The loader's default workers come from a reader of its own, which must know the same variables. */
+/*
+ * The loader's default workers come from a reader of its own, which must know the same variables.
+ */
 static void a_loader_counts_the_same_ranks(void **state)
 {
     (void)state;
@@ -198,7 +207,8 @@ static void a_loader_counts_the_same_ranks(void **state)
         {"RANK=0", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2"},
         {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_SIZE=3"},
         {"PMI_RANK=0", "PMI_SIZE=8", "MPI_LOCALNRANKS=4"},
-        {"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=12", "SLURM_NODEID=0", "SLURM_STEP_TASKS_PER_NODE=5(x2),2"},
+        {"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=12", "SLURM_NODEID=0",
+         "SLURM_STEP_TASKS_PER_NODE=5(x2),2"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char copy[6][64];
@@ -218,12 +228,16 @@ static void a_loader_counts_the_same_ranks(void **state)
 static void the_first_launcher_wins(void **state)
 {
     (void)state;
-    assert_string_equal(READ("RANK=0", "WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4").source,
-                        "env");
     assert_string_equal(
-        READ("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "PMI_RANK=1", "PMI_SIZE=2", STEP).source, "openmpi");
+        READ("RANK=0", "WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4").source,
+        "env");
+    assert_string_equal(
+        READ("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "PMI_RANK=1", "PMI_SIZE=2", STEP)
+            .source,
+        "openmpi");
     /* Half of the first is not a hit where another is whole. */
-    struct mr_rank_identity who = READ("WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4");
+    struct mr_rank_identity who =
+        READ("WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4");
     assert_string_equal(who.source, "openmpi");
     assert_int_equal(who.world_size, 4);
 }
@@ -244,9 +258,11 @@ static void half_of_a_pair_names_the_other(void **state)
     (void)state;
     EXPECT_ERROR("RANK=\"3\" is set and WORLD_SIZE is not", "RANK=3");
     EXPECT_ERROR("WORLD_SIZE=\"3\" is set and RANK is not", "WORLD_SIZE=3");
-    EXPECT_ERROR("OMPI_COMM_WORLD_RANK=\"0\" is set and OMPI_COMM_WORLD_SIZE is not", "OMPI_COMM_WORLD_RANK=0");
+    EXPECT_ERROR("OMPI_COMM_WORLD_RANK=\"0\" is set and OMPI_COMM_WORLD_SIZE is not",
+                 "OMPI_COMM_WORLD_RANK=0");
     EXPECT_ERROR("PMI_RANK=\"0\" is set and PMI_SIZE is not", "PMI_RANK=0");
-    EXPECT_ERROR("SLURM_STEP_NUM_TASKS=\"2\" is set and SLURM_PROCID is not", "SLURM_STEP_NUM_TASKS=2");
+    EXPECT_ERROR("SLURM_STEP_NUM_TASKS=\"2\" is set and SLURM_PROCID is not",
+                 "SLURM_STEP_NUM_TASKS=2");
 }
 
 static void a_value_that_is_no_number_is_named(void **state)
@@ -271,39 +287,49 @@ static void a_value_that_is_no_number_is_named(void **state)
         EXPECT_ERROR(text, rank, "WORLD_SIZE=2");
     }
     EXPECT_ERROR("WORLD_SIZE=\"two\" is not a number from 1 to 16384", "RANK=0", "WORLD_SIZE=two");
-    EXPECT_ERROR("LOCAL_RANK=\"x\" is not a number from 0 to 1", "RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=x");
-    EXPECT_ERROR("MASTER_PORT=\"http\" is not a number from 1 to 65535", "RANK=0", "WORLD_SIZE=2", "MASTER_PORT=http");
+    EXPECT_ERROR("LOCAL_RANK=\"x\" is not a number from 0 to 1", "RANK=0", "WORLD_SIZE=2",
+                 "LOCAL_RANK=x");
+    EXPECT_ERROR("MASTER_PORT=\"http\" is not a number from 1 to 65535", "RANK=0", "WORLD_SIZE=2",
+                 "MASTER_PORT=http");
 }
 
 static void a_value_out_of_its_range_is_named(void **state)
 {
     (void)state;
     EXPECT_ERROR("WORLD_SIZE=\"0\" is not a number from 1 to 16384", "RANK=0", "WORLD_SIZE=0");
-    EXPECT_ERROR("WORLD_SIZE=\"16385\" is not a number from 1 to 16384", "RANK=0", "WORLD_SIZE=16385");
+    EXPECT_ERROR("WORLD_SIZE=\"16385\" is not a number from 1 to 16384", "RANK=0",
+                 "WORLD_SIZE=16385");
     EXPECT_ERROR("RANK=2 is not below WORLD_SIZE=2", "RANK=2", "WORLD_SIZE=2");
-    EXPECT_ERROR("LOCAL_RANK=\"2\" is not a number from 0 to 1", "RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=2");
-    EXPECT_ERROR("LOCAL_WORLD_SIZE=\"3\" is not a number from 1 to 2", "RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=3");
-    EXPECT_ERROR("LOCAL_RANK=1 is not below LOCAL_WORLD_SIZE=1", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1",
-                 "LOCAL_WORLD_SIZE=1");
-    EXPECT_ERROR("GROUP_RANK=\"2\" is not a number from 0 to 1", "RANK=0", "WORLD_SIZE=2", "GROUP_RANK=2");
-    EXPECT_ERROR("MASTER_PORT=\"0\" is not a number from 1 to 65535", "RANK=0", "WORLD_SIZE=2", "MASTER_PORT=0");
+    EXPECT_ERROR("LOCAL_RANK=\"2\" is not a number from 0 to 1", "RANK=0", "WORLD_SIZE=2",
+                 "LOCAL_RANK=2");
+    EXPECT_ERROR("LOCAL_WORLD_SIZE=\"3\" is not a number from 1 to 2", "RANK=0", "WORLD_SIZE=2",
+                 "LOCAL_WORLD_SIZE=3");
+    EXPECT_ERROR("LOCAL_RANK=1 is not below LOCAL_WORLD_SIZE=1", "RANK=1", "WORLD_SIZE=2",
+                 "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=1");
+    EXPECT_ERROR("GROUP_RANK=\"2\" is not a number from 0 to 1", "RANK=0", "WORLD_SIZE=2",
+                 "GROUP_RANK=2");
+    EXPECT_ERROR("MASTER_PORT=\"0\" is not a number from 1 to 65535", "RANK=0", "WORLD_SIZE=2",
+                 "MASTER_PORT=0");
     EXPECT_ERROR("MASTER_PORT=\"65536\" is not a number from 1 to 65535", "RANK=0", "WORLD_SIZE=2",
                  "MASTER_PORT=65536");
-    EXPECT_ERROR("TORCHELASTIC_RESTART_COUNT=\"-1\" is not a number from 0 to 4294967295", "RANK=0", "WORLD_SIZE=2",
-                 "TORCHELASTIC_RUN_ID=x", "TORCHELASTIC_RESTART_COUNT=-1");
+    EXPECT_ERROR("TORCHELASTIC_RESTART_COUNT=\"-1\" is not a number from 0 to 4294967295", "RANK=0",
+                 "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=x", "TORCHELASTIC_RESTART_COUNT=-1");
 }
 
 static void slurm_s_lists_are_checked(void **state)
 {
     (void)state;
-    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: \"7\" has 1 nodes and none of number 2", "SLURM_STEP_TASKS_PER_NODE=7",
-                 STEP);
-    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: no number at byte 0 of \"(x3)\"", "SLURM_STEP_TASKS_PER_NODE=(x3)", STEP);
+    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: \"7\" has 1 nodes and none of number 2",
+                 "SLURM_STEP_TASKS_PER_NODE=7", STEP);
+    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: no number at byte 0 of \"(x3)\"",
+                 "SLURM_STEP_TASKS_PER_NODE=(x3)", STEP);
     EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE=\"2(x4)\" is 8 tasks and SLURM_STEP_NUM_TASKS=7",
                  "SLURM_STEP_TASKS_PER_NODE=2(x4)", STEP);
-    EXPECT_ERROR("SLURM_LOCALID=1 is not below the 1 tasks of node 2 in SLURM_STEP_TASKS_PER_NODE=\"3,3,1\"",
-                 "SLURM_STEP_TASKS_PER_NODE=3,3,1", STEP);
-    EXPECT_ERROR("SLURM_STEP_NODELIST: no number at byte 2 of \"n[\"", "SLURM_STEP_NODELIST=n[", STEP);
+    EXPECT_ERROR(
+        "SLURM_LOCALID=1 is not below the 1 tasks of node 2 in SLURM_STEP_TASKS_PER_NODE=\"3,3,1\"",
+        "SLURM_STEP_TASKS_PER_NODE=3,3,1", STEP);
+    EXPECT_ERROR("SLURM_STEP_NODELIST: no number at byte 2 of \"n[\"", "SLURM_STEP_NODELIST=n[",
+                 STEP);
 }
 
 static void a_master_address_that_is_too_long_is_refused(void **state)
@@ -313,8 +339,9 @@ static void a_master_address_that_is_too_long_is_refused(void **state)
     memset(line + strlen(line), 'a', 256);
     struct mr_rank_identity who;
     mr_error error;
-    assert_int_equal(mr_rank_identity_read(mr_made_up_get, (void *)(environment){"RANK=0", "WORLD_SIZE=2", line, NULL},
-                                           &who, &error),
+    assert_int_equal(mr_rank_identity_read(
+                         mr_made_up_get,
+                         (void *)(environment){"RANK=0", "WORLD_SIZE=2", line, NULL}, &who, &error),
                      MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "MASTER_ADDR"));
     assert_non_null(strstr(error.text, "256 bytes"));
@@ -326,14 +353,17 @@ static void rank_and_size_of_the_program_are_not_the_environment_s(void **state)
     struct mr_rank_identity who;
     mr_error error;
     environment lines = {"RANK=9", "WORLD_SIZE=x", "LOCAL_RANK=3", "MR_RUN_ID=abc", NULL};
-    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 1, 2, &who, &error), MR_OK);
+    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 1, 2, &who, &error),
+                     MR_OK);
     assert_int_equal(who.rank, 1);
     assert_int_equal(who.world_size, 2);
     assert_false(who.knows_local);
     assert_true(who.run != 0);
-    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 2, 2, &who, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 2, 2, &who, &error),
+                     MR_ERR_INVALID);
     assert_string_equal(error.text, "rank 2 is not below world_size 2");
-    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 2, 70000, &who, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_rank_identity_given(mr_made_up_get, (void *)lines, 2, 70000, &who, &error),
+                     MR_ERR_INVALID);
     assert_string_equal(error.text, "world_size 70000 is above the limit of 16384");
 }
 

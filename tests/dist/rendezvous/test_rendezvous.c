@@ -347,7 +347,8 @@ static void *come_and_go(void *arg)
 {
     struct mr_test_rank *rank = arg;
     for (uint32_t i = 0; i < 20 && rank->status == MR_OK; i++) {
-        rank->status = mr_rendezvous_join_by(&rank->means, &rank->options, &rank->rendezvous, &rank->error);
+        rank->status =
+            mr_rendezvous_join_by(&rank->means, &rank->options, &rank->rendezvous, &rank->error);
         mr_rendezvous_leave(&rank->rendezvous);
     }
     return NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that find what is still running or gone: the previous group, an earlier restart, a rank 0 that dies. */
+/*
+ * Ranks that find what is still running or gone: the previous group, an earlier restart, a rank 0
+ * that dies.
+ */
 #include "tests/dist/rendezvous/rank_threads.h"
 
 #include "base/clock.h"
@@ -33,7 +36,10 @@ static int stand_still(const char *host, struct addrinfo **list_out)
     return EAI_AGAIN;
 }
 
-/* Rank 0 looks for its own address, the others for rank 0's; the resolver keeps nobody past the timeout. */
+/*
+ * Rank 0 looks for its own address, the others for rank 0's; the resolver keeps nobody past the
+ * timeout.
+ */
 static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
 {
     (void)state;
@@ -46,15 +52,20 @@ static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
     uint64_t begun = mr_clock_now_ns();
     mr_test_ranks_join(ranks, 2);
     assert_in_range((mr_clock_now_ns() - begun) / 1000000, 590, 2500);
-    mr_test_ranks_expect_error(&ranks[0], 1, MR_ERR_TIMEOUT, "rank 0's host 'some-host' is still being looked up");
-    mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_TIMEOUT, "host 'some-host' is still being looked up");
+    mr_test_ranks_expect_error(&ranks[0], 1, MR_ERR_TIMEOUT,
+                               "rank 0's host 'some-host' is still being looked up");
+    mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_TIMEOUT,
+                               "host 'some-host' is still being looked up");
     atomic_store(&is_answering, true);
     while (atomic_load(&n_answered) < atomic_load(&n_asked))
         mr_clock_sleep_ms(5);
     mr_clock_sleep_ms(100); /* the threads that were left behind end */
 }
 
-/* The error of a second group of the same ranks; the first goes on. under: a launcher whose port is not its own. */
+/*
+ * The error of a second group of the same ranks; the first goes on. under: a launcher whose port is
+ * not its own.
+ */
 static void second_group(const char *variable, const char *value)
 {
     struct mr_test_rank first[2], second[2];
@@ -73,11 +84,13 @@ static void second_group(const char *variable, const char *value)
     uint64_t begun = mr_clock_now_ns();
     mr_test_ranks_join(second, 2);
     assert_true(mr_clock_now_ns() - begun < UINT64_C(10000000000));
-    snprintf(words, sizeof words, "a group of these ranks is there, with its store at 127.0.0.1 port %u",
+    snprintf(words, sizeof words,
+             "a group of these ranks is there, with its store at 127.0.0.1 port %u",
              mr_store_port(first[0].rendezvous.store));
     mr_test_ranks_expect_error(&second[0], 1, MR_ERR_STATE, words);
     mr_test_ranks_expect_error(&second[0], 1, MR_ERR_STATE, "mr_group_split() makes a second one");
-    mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER, "rank 1 was refused: a rank 1 is there already");
+    mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER,
+                               "rank 1 was refused: a rank 1 is there already");
     mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER, "mr_group_split()");
     assert_false(mr_store_broken(first[0].rendezvous.client, NULL, NULL));
     assert_false(mr_store_broken(first[1].rendezvous.client, NULL, NULL));
@@ -125,7 +138,9 @@ static void set_restart(struct mr_test_rank *ranks, uint32_t n, uint16_t port, c
     mr_test_ranks_set(ranks, n, "TORCHELASTIC_RESTART_COUNT", restart);
 }
 
-/* The store of the attempt before is still there when the next one comes, as after --max-restarts. */
+/*
+ * The store of the attempt before is still there when the next one comes, as after --max-restarts.
+ */
 static void a_restart_passes_over_the_store_of_the_attempt_before(void **state)
 {
     (void)state;
@@ -182,7 +197,8 @@ static void a_rank_0_that_dies_before_all_are_there_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_0_that_dies_before_all_are_there_is_named), /* forks: before there are threads */
+        /* forks: before there are threads */
+        cmocka_unit_test(a_rank_0_that_dies_before_all_are_there_is_named),
         cmocka_unit_test(a_resolver_that_does_not_answer_ends_with_the_timeout),
         cmocka_unit_test(a_second_group_of_the_same_ranks_is_told_what_to_do),
         cmocka_unit_test(two_jobs_under_torchrun_share_a_port_range),

@@ -31,7 +31,8 @@ static void missing_ranks_are_named_to_all(void **state)
     uint16_t port = mr_test_ranks_address(ranks, 8);
     ranks[2].is_absent = ranks[5].is_absent = ranks[6].is_absent = true;
     mr_test_ranks_join(ranks, 8);
-    snprintf(words, sizeof words, "rank 2, 5-6 of 8 did not come within 1500 ms to 127.0.0.1:%u", port);
+    snprintf(words, sizeof words, "rank 2, 5-6 of 8 did not come within 1500 ms to 127.0.0.1:%u",
+             port);
     mr_test_ranks_expect_error(ranks, 8, MR_ERR_TIMEOUT, words);
 }
 
@@ -136,7 +137,8 @@ static struct mr_store_client *come_by_hand(uint16_t port, const void *fact, uin
                                        .port = port,
                                        .rank = 1,
                                        .identity = {.world_size = 2},
-                                       .deadline_ns = mr_clock_now_ns() + ENOUGH_MS * UINT64_C(1000000)};
+                                       .deadline_ns =
+                                           mr_clock_now_ns() + ENOUGH_MS * UINT64_C(1000000)};
     if (mr_store_connect(&connect, &client, &error) != MR_OK)
         fail_msg("%s", error.text);
     assert_int_equal(mr_store_set(client, "join/fact/1", fact, len, &error), MR_OK);
@@ -175,7 +177,8 @@ static void hostile_facts_are_an_error(void **state)
     expect_of_facts("", 0, "rank 1 runs millrace , rank 0");
     memcpy(bytes, MR_VERSION, sizeof MR_VERSION);
     expect_of_facts(bytes, 40, "rank 1 left 40 bytes of facts, not 84");
-    struct mr_agreement_fact fact = {.version = MR_VERSION, .backend = "\033[2Jxxx", .world_size = 2};
+    struct mr_agreement_fact fact = {
+        .version = MR_VERSION, .backend = "\033[2Jxxx", .world_size = 2};
     expect_of_facts(&fact, sizeof fact, "rank 1 wants backend ?[2Jxxx, rank 0 gloo");
     fact.world_size = 3;
     expect_of_facts(&fact, sizeof fact, "rank 1 has world size 3, rank 0 2");
@@ -207,7 +210,8 @@ static void rank_0_must_be_where_its_address_is(void **state)
     mr_test_ranks_set(ranks, 2, "MASTER_PORT", "29500");
     ranks[1].is_absent = true;
     mr_test_ranks_join(ranks, 2);
-    expect_words(&ranks[0], MR_ERR_INVALID, "this is rank 0, and 192.0.2.77 is not an address of this machine");
+    expect_words(&ranks[0], MR_ERR_INVALID,
+                 "this is rank 0, and 192.0.2.77 is not an address of this machine");
     ranks[0].options.init = "tcp://0.0.0.0:1234";
     mr_test_ranks_join(ranks, 2);
     expect_words(&ranks[0], MR_ERR_INVALID, "0.0.0.0 is not an address of this machine");
@@ -269,18 +273,22 @@ static void options_that_make_no_sense_are_named(void **state)
                                         "file://"};
     for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {
         char words[128];
-        snprintf(words, sizeof words, "init \"%s\" is none of env://, tcp://HOST:PORT, file:///PATH", inits[i]);
+        snprintf(words, sizeof words,
+                 "init \"%s\" is none of env://, tcp://HOST:PORT, file:///PATH", inits[i]);
         expect_of_options((mr_group_options){.init = inits[i], .world_size = 2}, words);
     }
-    expect_of_options((mr_group_options){.backend = "ucx"}, "backend \"ucx\" is none of auto, gloo, mpi, nccl");
-    expect_of_options((mr_group_options){.world_size = 2}, "world_size 2 is given, and env:// takes it from");
+    expect_of_options((mr_group_options){.backend = "ucx"},
+                      "backend \"ucx\" is none of auto, gloo, mpi, nccl");
+    expect_of_options((mr_group_options){.world_size = 2},
+                      "world_size 2 is given, and env:// takes it from");
     expect_of_options((mr_group_options){.rank = 2}, "rank 2 is given and world_size is not");
     expect_of_options((mr_group_options){.init = "tcp://a:1", .rank = 2, .world_size = 2},
                       "rank 2 is not below world_size 2");
     char token[MR_STORE_TOKEN + 2];
     memset(token, 'x', sizeof token - 1);
     token[sizeof token - 1] = '\0';
-    expect_of_options((mr_group_options){.token = token}, "the token (MR_TOKEN) has 129 bytes, the limit is 128");
+    expect_of_options((mr_group_options){.token = token},
+                      "the token (MR_TOKEN) has 129 bytes, the limit is 128");
     int comm = 0;
     expect_of_options((mr_group_options){.backend = "gloo", .mpi_comm = &comm},
                       "mpi_comm is given, and backend is gloo");
@@ -300,7 +308,8 @@ static pid_t fork_rank_1(uint16_t port)
                                        .port = port,
                                        .rank = 1,
                                        .identity = {.world_size = 2},
-                                       .deadline_ns = mr_clock_now_ns() + ENOUGH_MS * UINT64_C(1000000)};
+                                       .deadline_ns =
+                                           mr_clock_now_ns() + ENOUGH_MS * UINT64_C(1000000)};
     mr_status status = mr_store_connect(&connect, &client, NULL);
     _exit(status == MR_OK ? 0 : 1);
 }

@@ -15,7 +15,10 @@
 
 #define ENOUGH_MS 20000
 
-/* torchrun's agent: whoever listens on MASTER_PORT, and perhaps others above it, says nothing or nonsense. */
+/*
+ * torchrun's agent: whoever listens on MASTER_PORT, and perhaps others above it, says nothing or
+ * nonsense.
+ */
 struct talker {
     int fd;
     pthread_t thread;
@@ -43,7 +46,8 @@ static void under_torchrun_the_store_takes_a_free_port_above_the_agent_s(void **
     struct talker talker;
     char number[16];
     uint16_t port = mr_test_free_ports(4);
-    int agent = mr_test_listen_on("localhost", port), silent = mr_test_listen_on("localhost", (uint16_t)(port + 1));
+    int agent = mr_test_listen_on("localhost", port),
+        silent = mr_test_listen_on("localhost", (uint16_t)(port + 1));
     talker.fd = mr_test_listen_on("localhost", (uint16_t)(port + 2));
     assert_true(agent >= 0 && silent >= 0 && talker.fd >= 0);
     assert_int_equal(pthread_create(&talker.thread, NULL, talk_nonsense, &talker), 0);
@@ -72,7 +76,8 @@ static void another_run_s_store_in_the_way_is_passed_over(void **state)
     uint16_t port = mr_test_free_ports(3);
     struct mr_store *store = NULL;
     struct mr_store_identity identity = {.run = 12345, .world_size = 3};
-    assert_int_equal(mr_store_start("127.0.0.1", (uint16_t)(port + 1), &identity, &store, NULL), MR_OK);
+    assert_int_equal(mr_store_start("127.0.0.1", (uint16_t)(port + 1), &identity, &store, NULL),
+                     MR_OK);
     mr_test_ranks_init(ranks, 3, ENOUGH_MS);
     snprintf(number, sizeof number, "%u", port);
     mr_test_ranks_set(ranks, 3, "MASTER_ADDR", "127.0.0.1");
@@ -110,14 +115,16 @@ static void under_srun_a_derived_port_that_is_taken_is_passed_over(void **state)
     for (uint32_t i = 0; fd < 0; i++) {
         snprintf(job, sizeof job, "%u", (unsigned)getpid() + i);
         set_slurm(&ranks[0], 0, job);
-        assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL), MR_OK);
+        assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL),
+                         MR_OK);
         fd = mr_test_listen_on("localhost", who.master_port);
     }
     for (uint32_t r = 0; r < 3; r++)
         set_slurm(&ranks[r], r, job);
     mr_test_ranks_join(ranks, 3);
     mr_test_ranks_expect_all(ranks, 3, "gloo");
-    assert_in_range(mr_store_port(ranks[0].rendezvous.store), who.master_port + 1, who.master_port + 15);
+    assert_in_range(mr_store_port(ranks[0].rendezvous.store), who.master_port + 1,
+                    who.master_port + 15);
     mr_test_ranks_leave(ranks, 3);
     close(fd);
 }
@@ -130,7 +137,8 @@ struct carrier {
     char address[MR_RENDEZVOUS_ADDRESS];
 };
 
-static mr_status carry(void *user, const struct mr_rank_identity *who, char *address, mr_error *error)
+static mr_status carry(void *user, const struct mr_rank_identity *who, char *address,
+                       mr_error *error)
 {
     struct carrier *carrier = user;
     (void)error;
@@ -165,7 +173,8 @@ static void make_mpi_ranks(struct mr_test_rank *ranks, uint32_t n, uint32_t time
 static void under_mpirun_mpi_may_carry_the_address(void **state)
 {
     (void)state;
-    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                              .changed = PTHREAD_COND_INITIALIZER};
     struct mr_test_rank ranks[4];
     make_mpi_ranks(ranks, 4, ENOUGH_MS);
     for (uint32_t r = 0; r < 4; r++) {
@@ -181,7 +190,8 @@ static void under_mpirun_mpi_may_carry_the_address(void **state)
 static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
 {
     (void)state;
-    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                              .changed = PTHREAD_COND_INITIALIZER};
     struct mr_test_rank ranks[2];
     char own[MR_LOCAL_ADDRESS];
     bool has_way_out = mr_local_address_of_route(own);
@@ -198,7 +208,8 @@ static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
         assert_null(strstr(carrier.address, "127."));
     } else {
         assert_false(has_way_out);
-        assert_non_null(strstr(ranks[0].error.text, "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set"));
+        assert_non_null(
+            strstr(ranks[0].error.text, "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set"));
         assert_int_equal(ranks[1].status, MR_ERR_PEER);
         assert_string_equal(ranks[1].error.text, "rank 0 has no store: its address is \"\"");
     }
@@ -208,7 +219,8 @@ static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
 static void an_interface_may_be_named(void **state)
 {
     (void)state;
-    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                              .changed = PTHREAD_COND_INITIALIZER};
     struct mr_test_rank ranks[2];
     make_mpi_ranks(ranks, 2, ENOUGH_MS);
     for (uint32_t r = 0; r < 2; r++) {
@@ -224,7 +236,8 @@ static void an_interface_may_be_named(void **state)
     for (uint32_t r = 0; r < 2; r++)
         strcpy(ranks[r].lines[4], "MR_SOCKET_IFNAME=nonexistent0");
     mr_test_ranks_join(ranks, 2);
-    assert_string_equal(ranks[0].error.text, "there is no interface \"nonexistent0\" with an address");
+    assert_string_equal(ranks[0].error.text,
+                        "there is no interface \"nonexistent0\" with an address");
     assert_int_equal(ranks[1].status, MR_ERR_PEER);
     mr_test_ranks_leave(ranks, 2);
 }
@@ -281,7 +294,8 @@ static mr_status a_module(const char *backend, mr_error *error)
     return MR_OK;
 }
 
-static mr_status must_not_carry(void *user, const struct mr_rank_identity *who, char *address, mr_error *error)
+static mr_status must_not_carry(void *user, const struct mr_rank_identity *who, char *address,
+                                mr_error *error)
 {
     (void)user;
     (void)address;
@@ -344,10 +358,10 @@ static void a_rank_that_alone_lacks_mpi_s_module_is_named(void **state)
         make_local_job(ranks, 4, own_job(job));
         ranks[lacking].means.find_module = no_module;
         mr_test_ranks_join(ranks, 4);
-        mr_test_ranks_expect_error(ranks, 4, MR_ERR_PEER,
-                                   lacking
-                                       ? "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi"
-                                       : "rank 1 wants backend mpi, rank 0 gloo (it cannot open the module of mpi)");
+        mr_test_ranks_expect_error(
+            ranks, 4, MR_ERR_PEER,
+            lacking ? "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi"
+                    : "rank 1 wants backend mpi, rank 0 gloo (it cannot open the module of mpi)");
         assert_int_equal(logged.n_lines, 1); /* of the rank that lacks it: why */
         mr_test_ranks_leave(ranks, 4);
     }
@@ -364,7 +378,8 @@ static void a_backend_that_is_named_is_taken_or_refused(void **state)
         ranks[r].options.backend = "mpi";
     }
     mr_test_ranks_join(ranks, 2);
-    mr_test_ranks_expect_all(ranks, 2, "mpi"); /* opening it is what fails, with the way to a remedy */
+    /* opening it is what fails, with the way to a remedy */
+    mr_test_ranks_expect_all(ranks, 2, "mpi");
     mr_test_ranks_leave(ranks, 2);
     ranks[1].options.backend = "gloo";
     mr_test_ranks_join(ranks, 2);
@@ -373,7 +388,10 @@ static void a_backend_that_is_named_is_taken_or_refused(void **state)
     assert_int_equal(logged.n_lines, 0);
 }
 
-/* A port that the job's id leads to may be another's: a program's that is silent, or another job's store. */
+/*
+ * A port that the job's id leads to may be another's: a program's that is silent, or another job's
+ * store.
+ */
 static void strangers_on_the_job_s_ports_are_passed_over(void **state)
 {
     (void)state;
@@ -386,16 +404,18 @@ static void strangers_on_the_job_s_ports_are_passed_over(void **state)
     for (uint32_t i = 0; !store; i++) {
         snprintf(job, sizeof job, "job-%u-%u", (unsigned)getpid(), i);
         make_local_job(ranks, 3, job);
-        assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL), MR_OK);
+        assert_int_equal(mr_rank_identity_read(ranks[0].means.get, ranks[0].means.user, &who, NULL),
+                         MR_OK);
         assert_true(who.port_is_derived && who.run != 0);
         silent = mr_test_listen(who.master_port);
-        if (silent >= 0 &&
-            mr_store_start("127.0.0.1", (uint16_t)(who.master_port + 1), &identity, &store, NULL) != MR_OK)
+        if (silent >= 0 && mr_store_start("127.0.0.1", (uint16_t)(who.master_port + 1), &identity,
+                                          &store, NULL) != MR_OK)
             close(silent);
     }
     mr_test_ranks_join(ranks, 3);
     mr_test_ranks_expect_all(ranks, 3, "mpi");
-    assert_in_range(mr_store_port(ranks[0].rendezvous.store), who.master_port + 2, who.master_port + 15);
+    assert_in_range(mr_store_port(ranks[0].rendezvous.store), who.master_port + 2,
+                    who.master_port + 15);
     mr_test_ranks_leave(ranks, 3);
     mr_store_stop(store);
     close(silent);

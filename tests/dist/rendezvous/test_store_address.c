@@ -34,12 +34,15 @@ static void a_host_is_found_or_named(void **state)
     assert_int_equal(mr_store_address_port(&addresses.at[0]), 2568);
     mr_store_address_name(&addresses.at[0], name, sizeof name);
     assert_string_equal(name, "::1");
-    assert_int_equal(mr_store_address_resolve("::ffff:10.1.2.3", NULL, 0, &addresses, &error), MR_OK);
+    assert_int_equal(mr_store_address_resolve("::ffff:10.1.2.3", NULL, 0, &addresses, &error),
+                     MR_OK);
     mr_store_address_name(&addresses.at[0], name, sizeof name);
     assert_string_equal(name, "10.1.2.3");
-    assert_int_equal(mr_store_address_resolve("localhost", NULL, forever, &addresses, &error), MR_OK);
+    assert_int_equal(mr_store_address_resolve("localhost", NULL, forever, &addresses, &error),
+                     MR_OK);
     assert_true(addresses.n > 0);
-    assert_int_equal(mr_store_address_resolve("", NULL, forever, &addresses, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_store_address_resolve("", NULL, forever, &addresses, &error),
+                     MR_ERR_INVALID);
 }
 
 /* As one whose servers are down: it comes back long after the deadline. */
@@ -81,14 +84,17 @@ static void a_resolver_that_stands_still_is_left_at_the_deadline(void **state)
     struct mr_store_addresses addresses;
     char own[MR_LOCAL_ADDRESS];
     uint64_t begun = mr_clock_now_ns();
-    assert_int_equal(mr_store_address_resolve("host", stand_still, in_ms(100), &addresses, &error), MR_ERR_TIMEOUT);
+    assert_int_equal(mr_store_address_resolve("host", stand_still, in_ms(100), &addresses, &error),
+                     MR_ERR_TIMEOUT);
     assert_string_equal(error.text, "host 'host' is still being looked up");
-    assert_int_equal(mr_local_address_of_host("host", stand_still, in_ms(100), own, &error), MR_ERR_TIMEOUT);
+    assert_int_equal(mr_local_address_of_host("host", stand_still, in_ms(100), own, &error),
+                     MR_ERR_TIMEOUT);
     assert_string_equal(error.text, "rank 0's host 'host' is still being looked up");
     uint64_t ms = (mr_clock_now_ns() - begun) / MS;
     assert_in_range(ms, 200, 650);
     /* One that is only slow is heard. */
-    assert_int_equal(mr_store_address_resolve("host", stand_still, in_ms(20000), &addresses, &error), MR_OK);
+    assert_int_equal(
+        mr_store_address_resolve("host", stand_still, in_ms(20000), &addresses, &error), MR_OK);
     assert_int_equal(addresses.n, 1);
     mr_clock_sleep_ms(100); /* the two that were left have ended */
 }
@@ -98,9 +104,11 @@ static void a_host_that_nobody_knows_is_named(void **state)
     (void)state;
     struct mr_store_addresses addresses;
     char own[MR_LOCAL_ADDRESS];
-    assert_int_equal(mr_store_address_resolve("host", know_nobody, in_ms(5000), &addresses, &error), MR_ERR_IO);
+    assert_int_equal(mr_store_address_resolve("host", know_nobody, in_ms(5000), &addresses, &error),
+                     MR_ERR_IO);
     assert_non_null(strstr(error.text, "host 'host': "));
-    assert_int_equal(mr_local_address_of_host("host", know_nobody, in_ms(5000), own, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_local_address_of_host("host", know_nobody, in_ms(5000), own, &error),
+                     MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "rank 0's host 'host': "));
 }
 
@@ -109,13 +117,17 @@ static void of_several_addresses_one_of_this_machine_is_bound(void **state)
     (void)state;
     struct mr_store_addresses addresses;
     char own[MR_LOCAL_ADDRESS];
-    assert_int_equal(mr_store_address_resolve("host", know_three, in_ms(5000), &addresses, &error), MR_OK);
+    assert_int_equal(mr_store_address_resolve("host", know_three, in_ms(5000), &addresses, &error),
+                     MR_OK);
     assert_int_equal(addresses.n, 3);
     assert_int_equal(mr_local_address_of_host("host", know_three, in_ms(5000), own, &error), MR_OK);
     assert_string_equal(own, "127.0.0.1");
-    assert_int_equal(mr_local_address_of_host("192.0.2.77", NULL, in_ms(5000), own, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "this is rank 0, and 192.0.2.77 is not an address of this machine");
-    assert_int_equal(mr_local_address_of_host("0.0.0.0", NULL, in_ms(5000), own, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_local_address_of_host("192.0.2.77", NULL, in_ms(5000), own, &error),
+                     MR_ERR_INVALID);
+    assert_string_equal(error.text,
+                        "this is rank 0, and 192.0.2.77 is not an address of this machine");
+    assert_int_equal(mr_local_address_of_host("0.0.0.0", NULL, in_ms(5000), own, &error),
+                     MR_ERR_INVALID);
 }
 
 /* "fe80::1%lo": the number of the interface must come through. */
@@ -134,7 +146,8 @@ static void a_port_can_be_had_again_at_once_and_not_twice(void **state)
     (void)state;
     int listening, second;
     uint16_t port = 0;
-    assert_int_equal(mr_store_address_listen("localhost", &port, &listening, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_store_address_listen("localhost", &port, &listening, &error),
+                     MR_ERR_INVALID);
     assert_string_equal(error.text, "\"localhost\" is not a numeric address");
     assert_int_equal(mr_store_address_listen("127.0.0.1", &port, &listening, &error), MR_OK);
     assert_int_equal(mr_store_address_listen("127.0.0.1", &port, &second, &error), MR_ERR_IO);

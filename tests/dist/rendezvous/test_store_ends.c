@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and which waits then end. */
+/*
+ * Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and
+ * which waits then end.
+ */
 #include "dist/rendezvous/store_client.h"
 #include "dist/rendezvous/store_server.h"
 
@@ -20,7 +23,8 @@
 static mr_error error;
 
 /* How long until a rank is named; more than limit_ms: none was. */
-static uint64_t ms_until_broken(struct mr_store_client *client, uint64_t limit_ms, uint32_t *rank_out)
+static uint64_t ms_until_broken(struct mr_store_client *client, uint64_t limit_ms,
+                                uint32_t *rank_out)
 {
     uint64_t begun = mr_clock_now_ns();
     for (;;) {
@@ -37,7 +41,8 @@ static void wait_for_rank(struct mr_store_client *client, uint32_t rank)
     char key[32], value[8];
     uint32_t len;
     snprintf(key, sizeof key, "here%u", rank);
-    assert_int_equal(mr_store_get(client, key, value, sizeof value, &len, rig_in_ms(20000), &error), MR_OK);
+    assert_int_equal(mr_store_get(client, key, value, sizeof value, &len, rig_in_ms(20000), &error),
+                     MR_OK);
 }
 
 static void *wait_for_nothing(void *arg)
@@ -45,7 +50,8 @@ static void *wait_for_nothing(void *arg)
     static mr_error why;
     char value[8];
     uint32_t len;
-    mr_status status = mr_store_get(arg, "never", value, sizeof value, &len, rig_in_ms(20000), &why);
+    mr_status status =
+        mr_store_get(arg, "never", value, sizeof value, &len, rig_in_ms(20000), &why);
     return status == MR_ERR_PEER ? why.text : "the get ended otherwise";
 }
 
@@ -74,11 +80,15 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     void *why;
     pthread_join(thread, &why);
     assert_non_null(strstr(why, "key 'never': rank 2 broke off"));
-    /* What is there can still be read, what is not fails at once, and a rank that comes later learns of it. */
+    /*
+     * What is there can still be read, what is not fails at once, and a rank that comes later
+     * learns of it.
+     */
     wait_for_rank(client, 1);
     char value[8];
     uint64_t begun = mr_clock_now_ns();
-    assert_int_equal(mr_store_get(client, "no", value, 8, NULL, rig_in_ms(20000), &error), MR_ERR_PEER);
+    assert_int_equal(mr_store_get(client, "no", value, 8, NULL, rig_in_ms(20000), &error),
+                     MR_ERR_PEER);
     assert_true(mr_clock_now_ns() - begun < UINT64_C(5000000000));
     struct mr_store_client *late = rig_client(mr_store_port(store), 3, &identity);
     assert_true(ms_until_broken(late, 5000, &rank) <= 5000);
@@ -126,11 +136,13 @@ static void all_that_are_lost_are_known_and_the_first_says_how(void **state)
     }
     assert_true(mr_store_broken(client, &rank, &error));
     assert_int_equal(rank, 4);
-    assert_string_equal(error.text,
-                        "rank 4 broke off: its connection ended without a goodbye; ranks 1-2, 5 are lost too");
+    assert_string_equal(
+        error.text,
+        "rank 4 broke off: its connection ended without a goodbye; ranks 1-2, 5 are lost too");
     assert_true(mr_store_broken_of(client, others, 3, &rank, &error));
     assert_int_equal(rank, 1);
-    assert_string_equal(error.text, "rank 1 broke off: its connection ended without a goodbye; rank 5 is lost too");
+    assert_string_equal(
+        error.text, "rank 1 broke off: its connection ended without a goodbye; rank 5 is lost too");
     assert_true(mr_store_broken_of(client, killed, 1, &rank, &error));
     assert_string_equal(error.text, "rank 4 broke off: its connection ended without a goodbye");
     assert_false(mr_store_broken_of(client, well, 3, NULL, NULL));
@@ -179,7 +191,8 @@ static void who_says_goodbye_is_not_broken(void **state)
         mr_store_close(other);
     }
     mr_clock_sleep_ms(100);
-    assert_int_equal(mr_store_get(client, "a", value, sizeof value, NULL, rig_in_ms(5000), &error), MR_OK);
+    assert_int_equal(mr_store_get(client, "a", value, sizeof value, NULL, rig_in_ms(5000), &error),
+                     MR_OK);
     assert_false(mr_store_broken(client, NULL, NULL));
     /* Nor is rank 0 when its server ends well; a get that waits then ends. */
     pthread_t thread;

@@ -54,7 +54,8 @@ static void greetings_come_back_as_they_were_written(void **state)
     uint8_t bytes[MR_STORE_HELLO];
     memset(&back, 0, sizeof back);
     mr_store_greeting_write(&greeting, bytes);
-    assert_memory_equal(bytes, "MRSTORE\n\4\3\2\1\x14\x13\x12\x11\x28\x27\x26\x25\x24\x23\x22\x21", 24);
+    assert_memory_equal(bytes, "MRSTORE\n\4\3\2\1\x14\x13\x12\x11\x28\x27\x26\x25\x24\x23\x22\x21",
+                        24);
     assert_memory_equal(bytes + 24, "\x34\x33\x32\x31\x44\x43\x42\x41", 8);
     assert_true(mr_store_greeting_read(bytes, sizeof bytes, &back));
     assert_memory_equal(&greeting, &back, sizeof back);
@@ -67,7 +68,8 @@ static void greetings_come_back_as_they_were_written(void **state)
 
 static void expect_words(uint8_t code, const char *words)
 {
-    const struct mr_store_greeting theirs = {.version = 1, .rank = 5, .world_size = 3, .run = 10, .restart = 1};
+    const struct mr_store_greeting theirs = {
+        .version = 1, .rank = 5, .world_size = 3, .run = 10, .restart = 1};
     const struct mr_store_identity ours = {.world_size = 4, .run = 11, .restart = 2};
     mr_store_greeting_refuse(&theirs, &ours, code, &error);
     assert_int_equal(error.status, MR_ERR_PEER);
@@ -85,8 +87,9 @@ static void a_refusal_says_why(void **state)
     expect_words(MR_STORE_NO_SUCH_RANK, "rank 5 was refused: the world size is 4");
     expect_words(MR_STORE_RANK_BROKE, "rank 5 was refused: a rank 5 was there and broke off");
     expect_words(MR_STORE_RANK_LEFT, "rank 5 was refused: a rank 5 was there and has left");
-    expect_words(MR_STORE_RANK_TAKEN, "rank 5 was refused: a rank 5 is there already (mr_group_split() makes a second "
-                                      "group of the same ranks)");
+    expect_words(MR_STORE_RANK_TAKEN,
+                 "rank 5 was refused: a rank 5 is there already (mr_group_split() makes a second "
+                 "group of the same ranks)");
 }
 
 int main(void)

@@ -82,13 +82,17 @@ static void strangers_learn_nothing(void **state)
     mr_store_stop(store);
 }
 
-/* What another version sends may be shorter or longer: its first bytes are enough to refuse it by name. */
+/*
+ * What another version sends may be shorter or longer: its first bytes are enough to refuse it by
+ * name.
+ */
 static void another_version_is_refused_by_its_first_bytes(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
     struct mr_store *store = rig_start(&identity);
-    struct mr_store_greeting greeting = {.version = 77, .world_size = 2, .run = RIG_RUN, .restart = 3, .rank = 1};
+    struct mr_store_greeting greeting = {
+        .version = 77, .world_size = 2, .run = RIG_RUN, .restart = 3, .rank = 1};
     uint8_t bytes[MR_STORE_HELLO], verdict[MR_STORE_HEAD];
     int fd = rig_socket(mr_store_port(store));
     assert_true(rig_read(fd, bytes, sizeof bytes));
@@ -146,8 +150,9 @@ static void without_descriptors_it_goes_on_when_there_are_some(void **state)
     int dups[64], n_dups = 0;
     while (n_dups < 64 && (dups[n_dups] = dup(0)) >= 0)
         n_dups++;
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(mr_store_port(store)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(mr_store_port(store)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int rc = connect(fd, (struct sockaddr *)&address, sizeof address);
     mr_clock_sleep_ms(200);
     struct rusage busy[2];
@@ -200,8 +205,10 @@ static void a_rank_that_sends_nonsense_is_named(void **state)
     static const uint8_t giant[16] = {0xff, 0xff, 0xff, 0xff, MR_STORE_SET, 0, 1, 0};
     static const uint8_t verdict[16] = {0, 0, 0, 0, MR_STORE_VERDICT};
     static const uint8_t no_key[16] = {0, 0, 0, 0, MR_STORE_GET};
-    static const uint8_t short_add[18] = {2, 0, 0, 0, MR_STORE_ADD, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'n', 1};
-    assert_breaks(giant, sizeof giant, "rank 1 broke off: what came from it is not the store's protocol");
+    static const uint8_t short_add[18] = {2, 0, 0, 0, MR_STORE_ADD, 0, 1, 0, 0, 0, 0, 0,
+                                          0, 0, 0, 0, 'n',          1};
+    assert_breaks(giant, sizeof giant,
+                  "rank 1 broke off: what came from it is not the store's protocol");
     assert_breaks(verdict, sizeof verdict, "not the store's protocol");
     assert_breaks(no_key, sizeof no_key, "not the store's protocol");
     assert_breaks(short_add, sizeof short_add, "not the store's protocol");
@@ -230,7 +237,10 @@ static void half_a_frame_holds_nobody_up(void **state)
     mr_store_stop(store);
 }
 
-/* Asks for a megabyte a thousand times and reads nothing of it, but beats: memory stays bounded, and the rank goes. */
+/*
+ * Asks for a megabyte a thousand times and reads nothing of it, but beats: memory stays bounded,
+ * and the rank goes.
+ */
 static void a_rank_that_never_reads_is_dropped(void **state)
 {
     (void)state;
@@ -260,7 +270,8 @@ static void a_rank_that_never_reads_is_dropped(void **state)
     getrusage(RUSAGE_SELF, &after);
     assert_non_null(strstr(error.text, "rank 1 broke off: it did not read for 1.5 s"));
     assert_int_equal(rank, 1);
-    assert_true(after.ru_maxrss - before.ru_maxrss < 64 * 1024); /* KiB; a thousand answers are a GiB */
+    /* KiB; a thousand answers are a GiB */
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 * 1024);
     assert_int_equal(mr_store_set(client, "a", "b", 1, &error), MR_OK);
     free(value);
     close(fd);
@@ -345,10 +356,12 @@ static void *be_loud(void *arg)
     struct loud *loud = arg;
     static uint8_t cancels[64 << 10];
     for (size_t at = 0; at < sizeof cancels; at += MR_STORE_HEAD)
-        memcpy(cancels + at, (const uint8_t[MR_STORE_HEAD]){0, 0, 0, 0, MR_STORE_CANCEL}, MR_STORE_HEAD);
+        memcpy(cancels + at, (const uint8_t[MR_STORE_HEAD]){0, 0, 0, 0, MR_STORE_CANCEL},
+               MR_STORE_HEAD);
     for (int i = 0; !atomic_load(&loud->stop); i = (i + 1) % N_LOUD) {
         size_t *sent = &loud->sent[i];
-        ssize_t n = send(loud->fds[i], cancels + *sent, sizeof cancels - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = send(loud->fds[i], cancels + *sent, sizeof cancels - *sent,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
         *sent = n > 0 ? (*sent + (size_t)n) % sizeof cancels : *sent;
     }
     return NULL;

@@ -31,14 +31,16 @@ static void a_value_comes_back_and_can_be_replaced(void **state)
     assert_int_equal(mr_store_set(a, "key", "first", 5, &error), MR_OK);
     assert_int_equal(mr_store_set(a, "key", "then", 4, &error), MR_OK);
     assert_int_equal(mr_store_set(a, "empty", NULL, 0, &error), MR_OK);
-    assert_int_equal(mr_store_get(b, "key", value, sizeof value, &len, rig_in_ms(5000), &error), MR_OK);
+    assert_int_equal(mr_store_get(b, "key", value, sizeof value, &len, rig_in_ms(5000), &error),
+                     MR_OK);
     assert_int_equal(len, 4);
     assert_memory_equal(value, "then", 4);
     assert_int_equal(mr_store_get(b, "empty", NULL, 0, &len, rig_in_ms(5000), &error), MR_OK);
     assert_int_equal(len, 0);
     assert_int_equal(mr_store_remove(a, "key", &error), MR_OK);
     assert_int_equal(mr_store_remove(a, "key", &error), MR_OK);
-    assert_int_equal(mr_store_get(b, "key", value, sizeof value, &len, rig_in_ms(50), &error), MR_ERR_TIMEOUT);
+    assert_int_equal(mr_store_get(b, "key", value, sizeof value, &len, rig_in_ms(50), &error),
+                     MR_ERR_TIMEOUT);
     assert_non_null(strstr(error.text, "'key'"));
     assert_string_equal(mr_store_local_address(a), "127.0.0.1");
     mr_store_close(a);
@@ -62,10 +64,12 @@ static void limits_are_refused_with_their_numbers(void **state)
     for (uint32_t i = 0; i < MR_STORE_VALUE; i++)
         value[i] = (uint8_t)(i * 7 + i / 251);
     assert_int_equal(mr_store_set(client, key, value, MR_STORE_VALUE, &error), MR_OK);
-    assert_int_equal(mr_store_get(client, key, back, MR_STORE_VALUE, &len, rig_in_ms(5000), &error), MR_OK);
+    assert_int_equal(mr_store_get(client, key, back, MR_STORE_VALUE, &len, rig_in_ms(5000), &error),
+                     MR_OK);
     assert_int_equal(len, MR_STORE_VALUE);
     assert_memory_equal(value, back, MR_STORE_VALUE);
-    assert_int_equal(mr_store_get(client, key, back, 10, &len, rig_in_ms(5000), &error), MR_ERR_INVALID);
+    assert_int_equal(mr_store_get(client, key, back, 10, &len, rig_in_ms(5000), &error),
+                     MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "1048576"));
     assert_int_equal(mr_store_set(client, key, value, MR_STORE_VALUE + 1, &error), MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "1048577"));
@@ -137,8 +141,8 @@ struct waiter {
 static void *wait_for_key(void *arg)
 {
     struct waiter *waiter = arg;
-    waiter->status = mr_store_get(waiter->client, "late", waiter->value, sizeof waiter->value, &waiter->len,
-                                  rig_in_ms(20000), &waiter->error);
+    waiter->status = mr_store_get(waiter->client, "late", waiter->value, sizeof waiter->value,
+                                  &waiter->len, rig_in_ms(20000), &waiter->error);
     return NULL;
 }
 
@@ -177,7 +181,8 @@ static void gets_given_up_make_room_for_others(void **state)
     struct waiter waiter = {.client = client};
     pthread_t thread;
     for (int i = 0; i < 400; i++) /* more than may wait at once */
-        assert_int_equal(mr_store_get(client, "late", NULL, 0, NULL, rig_in_ms(0), &error), MR_ERR_TIMEOUT);
+        assert_int_equal(mr_store_get(client, "late", NULL, 0, NULL, rig_in_ms(0), &error),
+                         MR_ERR_TIMEOUT);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_key, &waiter), 0);
     mr_clock_sleep_ms(50);
     assert_int_equal(mr_store_set(client, "late", "came", 4, &error), MR_OK);
@@ -209,15 +214,18 @@ static void *be_one_of_many(void *arg)
     for (uint32_t other = 0; well && other < rank->identity.world_size; other++) {
         snprintf(key, sizeof key, "address/%u", other);
         int want_len = snprintf(want, sizeof want, "I am %u", other);
-        well = mr_store_get(client, key, value, sizeof value, &len, rig_in_ms(20000), NULL) == MR_OK &&
-               len == (uint32_t)want_len && memcmp(value, want, len) == 0;
+        well =
+            mr_store_get(client, key, value, sizeof value, &len, rig_in_ms(20000), NULL) == MR_OK &&
+            len == (uint32_t)want_len && memcmp(value, want, len) == 0;
     }
     for (int i = 0; well && i < 20; i++)
         well = mr_store_add(client, "count", 1, &n, NULL) == MR_OK;
     if (well && n == 20 * (int64_t)rank->identity.world_size)
         well = mr_store_set(client, "all", "x", 1, NULL) == MR_OK;
-    rank->well = well && mr_store_get(client, "all", value, sizeof value, &len, rig_in_ms(20000), NULL) == MR_OK &&
-                 !mr_store_broken(client, NULL, NULL);
+    rank->well =
+        well &&
+        mr_store_get(client, "all", value, sizeof value, &len, rig_in_ms(20000), NULL) == MR_OK &&
+        !mr_store_broken(client, NULL, NULL);
     mr_store_close(client);
     return NULL;
 }
@@ -329,7 +337,8 @@ static void a_taken_port_is_named(void **state)
     struct mr_store *store = rig_start(&identity), *second;
     char want[64];
     snprintf(want, sizeof want, "127.0.0.1 port %u", mr_store_port(store));
-    assert_int_equal(mr_store_start("127.0.0.1", mr_store_port(store), &identity, &second, &error), MR_ERR_IO);
+    assert_int_equal(mr_store_start("127.0.0.1", mr_store_port(store), &identity, &second, &error),
+                     MR_ERR_IO);
     assert_null(second);
     assert_non_null(strstr(error.text, want));
     mr_store_stop(store);

@@ -103,7 +103,10 @@ static void a_late_server_is_found(void **state)
     mr_store_stop(late.store);
 }
 
-/* Three ports in a row: somebody silent, a store of another run, ours; the first is all that the client knows. */
+/*
+ * Three ports in a row: somebody silent, a store of another run, ours; the first is all that the
+ * client knows.
+ */
 static void our_store_is_found_behind_foreign_ones(void **state)
 {
     (void)state;
@@ -115,7 +118,8 @@ static void our_store_is_found_behind_foreign_ones(void **state)
     for (int i = 0; i < 100 && !store; i++) {
         silent = listen_at(0, &port);
         assert_true(silent >= 0);
-        if (port < UINT16_MAX - 1 && mr_store_start("127.0.0.1", port + 1, &other, &foreign, NULL) == MR_OK &&
+        if (port < UINT16_MAX - 1 &&
+            mr_store_start("127.0.0.1", port + 1, &other, &foreign, NULL) == MR_OK &&
             mr_store_start("127.0.0.1", port + 2, &ours, &store, NULL) == MR_OK)
             break;
         mr_store_stop(foreign);
@@ -200,7 +204,8 @@ static void servers_that_are_no_store_are_not_taken_for_one(void **state)
 {
     (void)state;
     uint8_t bytes[MR_STORE_HELLO + MR_STORE_HEAD] = {0};
-    struct mr_store_greeting hello = {.version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
+    struct mr_store_greeting hello = {
+        .version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
     assert_int_equal(meet("SSH-2.0-OpenSSH_9.6\r\n", 21, 300), MR_ERR_TIMEOUT);
     assert_non_null(strstr(error.text, "Protocol error"));
     assert_int_equal(meet("", 0, 300), MR_ERR_TIMEOUT);
@@ -221,8 +226,10 @@ static void *be_hostile(void *arg)
     const struct foreign *hostile = arg;
     uint8_t greeting[MR_STORE_GREETING];
     int fd = accept(hostile->fd, NULL, NULL);
-    if (fd >= 0 && rig_write(fd, hostile->says, MR_STORE_HELLO) && rig_read(fd, greeting, sizeof greeting) &&
-        rig_write(fd, (const uint8_t *)hostile->says + MR_STORE_HELLO, hostile->len - MR_STORE_HELLO))
+    if (fd >= 0 && rig_write(fd, hostile->says, MR_STORE_HELLO) &&
+        rig_read(fd, greeting, sizeof greeting) &&
+        rig_write(fd, (const uint8_t *)hostile->says + MR_STORE_HELLO,
+                  hostile->len - MR_STORE_HELLO))
         rig_drain(fd, 5000);
     close(fd);
     return NULL;
@@ -233,7 +240,8 @@ static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank
 {
     struct mr_store_identity identity = rig_identity(2);
     struct mr_store_bytes bytes = {0};
-    struct mr_store_greeting hello = {.version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
+    struct mr_store_greeting hello = {
+        .version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
     uint8_t value[4], *to = mr_store_wire_reserve(&bytes, MR_STORE_HELLO);
     uint16_t port;
     pthread_t thread;
@@ -243,9 +251,10 @@ static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank
     assert_true(mr_store_wire_put(&bytes, &(struct mr_store_frame){.kind = MR_STORE_VERDICT}));
     for (uint32_t i = 0; i < n; i++) {
         mr_store_wire_put_u32(value, first + i * step);
-        assert_true(mr_store_wire_put(
-            &bytes,
-            &(struct mr_store_frame){.kind = MR_STORE_BROKEN, .code = MR_STORE_LOST, .value_len = 4, .value = value}));
+        assert_true(mr_store_wire_put(&bytes, &(struct mr_store_frame){.kind = MR_STORE_BROKEN,
+                                                                       .code = MR_STORE_LOST,
+                                                                       .value_len = 4,
+                                                                       .value = value}));
     }
     struct foreign hostile = {.says = bytes.at, .len = bytes.len};
     hostile.fd = listen_at(0, &port);
@@ -271,7 +280,8 @@ static void a_server_that_tells_of_too_many_ranks_is_no_store(void **state)
     assert_string_equal(error.text, "rank 1 broke off: its connection ended without a goodbye");
     be_told_of(2, 1000000007, 10, &rank);
     assert_int_equal(rank, 0);
-    assert_string_equal(error.text, "rank 0 broke off: what came from it is not the store's protocol");
+    assert_string_equal(error.text,
+                        "rank 0 broke off: what came from it is not the store's protocol");
 }
 
 static void a_name_with_two_families_is_reached_by_both(void **state)

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 /* What the table answers to a request that is answered at once. */
-static uint8_t ask(struct mr_store_table *table, struct mr_store_peer *peer, uint8_t kind, const char *key,
-                   const void *value, uint32_t len)
+static uint8_t ask(struct mr_store_table *table, struct mr_store_peer *peer, uint8_t kind,
+                   const char *key, const void *value, uint32_t len)
 {
     struct mr_store_frame answer, request = {.kind = kind,
                                              .key_len = (uint16_t)strlen(key),
@@ -42,7 +42,8 @@ static void the_number_of_keys_has_a_limit(void **state)
     for (uint32_t i = 0; i < MR_STORE_KEYS; i++)
         assert_int_equal(ask(&table, &peer, MR_STORE_SET, name_of(i), "v", 1), MR_STORE_FINE);
     assert_int_equal(ask(&table, &peer, MR_STORE_SET, "more", "v", 1), MR_STORE_FULL);
-    assert_int_equal(ask(&table, &peer, MR_STORE_ADD, "more", "\1\0\0\0\0\0\0\0", 8), MR_STORE_FULL);
+    assert_int_equal(ask(&table, &peer, MR_STORE_ADD, "more", "\1\0\0\0\0\0\0\0", 8),
+                     MR_STORE_FULL);
     /* Those that are there are replaced; one that goes makes room for one. */
     for (uint32_t i = 0; i < MR_STORE_KEYS; i += 7)
         assert_int_equal(ask(&table, &peer, MR_STORE_SET, name_of(i), "value", 5), MR_STORE_FINE);
@@ -68,11 +69,14 @@ static void keys_that_begin_alike_are_not_the_same(void **state)
     struct mr_store_peer peer = {.fd = -1};
     static const char *const keys[] = {"a", "ab", "abc", "b", "ba", "aa"};
     for (size_t i = 0; i < 6; i++)
-        assert_int_equal(ask(&table, &peer, MR_STORE_SET, keys[i], keys[i], (uint32_t)strlen(keys[i])), MR_STORE_FINE);
+        assert_int_equal(
+            ask(&table, &peer, MR_STORE_SET, keys[i], keys[i], (uint32_t)strlen(keys[i])),
+            MR_STORE_FINE);
     assert_int_equal(table.n_keys, 6);
     for (size_t i = 0; i < 6; i++) {
-        struct mr_store_frame answer,
-            get = {.kind = MR_STORE_GET, .key_len = (uint16_t)strlen(keys[i]), .key = (const uint8_t *)keys[i]};
+        struct mr_store_frame answer, get = {.kind = MR_STORE_GET,
+                                             .key_len = (uint16_t)strlen(keys[i]),
+                                             .key = (const uint8_t *)keys[i]};
         mr_store_table_request(&table, &peer, &get);
         assert_int_equal(mr_store_wire_next(&peer.out, &answer), 1);
         assert_int_equal(answer.value_len, get.key_len);

@@ -14,9 +14,18 @@ static void frames_come_back_however_they_are_cut(void **state)
     struct mr_store_bytes out = {0}, in = {0};
     struct mr_store_frame frame;
     static const struct mr_store_frame frames[] = {
-        {.kind = MR_STORE_SET, .key_len = 3, .value_len = 5, .id = 7, .key = (void *)"key", .value = (void *)"value"},
+        {.kind = MR_STORE_SET,
+         .key_len = 3,
+         .value_len = 5,
+         .id = 7,
+         .key = (void *)"key",
+         .value = (void *)"value"},
         {.kind = MR_STORE_BEAT},
-        {.kind = MR_STORE_ANSWER, .code = MR_STORE_FULL, .value_len = 2, .id = UINT64_MAX, .value = (void *)"ab"},
+        {.kind = MR_STORE_ANSWER,
+         .code = MR_STORE_FULL,
+         .value_len = 2,
+         .id = UINT64_MAX,
+         .value = (void *)"ab"},
     };
     for (size_t i = 0; i < 3; i++)
         assert_true(mr_store_wire_put(&out, &frames[i]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Not NCCL's: just the names that are used here, for builds of the tests on machines without NCCL. What is built
- * against it can only be linked with the double of NCCL.
+ * Not NCCL's: just the names that are used here, for builds of the tests on machines without NCCL.
+ * What is built against it can only be linked with the double of NCCL.
  */
 #ifndef TESTS_DOUBLE_INCLUDE_NCCL_H
 #define TESTS_DOUBLE_INCLUDE_NCCL_H
@@ -44,10 +44,11 @@ typedef struct {
     int splitShare;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                                        \
-    {                                                                                                                  \
-        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,             \
-            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL, NCCL_CONFIG_UNDEF_INT                                  \
+#define NCCL_CONFIG_INITIALIZER                                                                    \
+    {                                                                                              \
+        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT,                \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL,             \
+            NCCL_CONFIG_UNDEF_INT                                                                  \
     }
 
 #ifdef __cplusplus

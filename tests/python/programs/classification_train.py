@@ -48,7 +48,8 @@ def mix(image, target, n_classes):
     """Each image with its neighbour."""
     share = 0.75
     target = torch.nn.functional.one_hot(target, n_classes).float()
-    return share * image + (1 - share) * image.roll(1, 0), share * target + (1 - share) * target.roll(1, 0)
+    return share * image + (1 - share) * image.roll(
+        1, 0), share * target + (1 - share) * target.roll(1, 0)
 
 
 def main(data, size, epochs):
@@ -64,14 +65,18 @@ def main(data, size, epochs):
     test_sampler = torch.utils.data.SequentialSampler(dataset_test)
     n_classes = len(dataset.classes)
     collate_fn = lambda batch: mix(*default_collate(batch), n_classes)  # noqa: E731
-    data_loader = torch.utils.data.DataLoader(
-        dataset, batch_size=16, sampler=train_sampler, num_workers=2, pin_memory=True, collate_fn=collate_fn)
+    data_loader = torch.utils.data.DataLoader(dataset,
+                                              batch_size=16,
+                                              sampler=train_sampler,
+                                              num_workers=2,
+                                              pin_memory=True,
+                                              collate_fn=collate_fn)
     data_loader_test = torch.utils.data.DataLoader(
         dataset_test, batch_size=16, sampler=test_sampler, num_workers=2, pin_memory=True)
 
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, 2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(),
-        torch.nn.Linear(128, n_classes))
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 2), torch.nn.ReLU(),
+                                torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(),
+                                torch.nn.Linear(128, n_classes))
     criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     for epoch in range(epochs):
@@ -83,8 +88,11 @@ def main(data, size, epochs):
             optimizer.step()
         model.eval()
         with torch.inference_mode():
-            right = sum((model(image).argmax(1) == target).sum().item() for image, target in data_loader_test)
-        print(f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(dataset_test)} in {len(data_loader)} steps")
+            right = sum((model(image).argmax(1) == target).sum().item()
+                        for image, target in data_loader_test)
+        print(
+            f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(dataset_test)} in {len(data_loader)} steps"
+        )
     return data_loader, data_loader_test
 
 

@@ -42,24 +42,28 @@ def main(data, size, epochs):
     val_loader = torch.utils.data.DataLoader(
         val_dataset, batch_size=16, shuffle=False, num_workers=2, pin_memory=True)
 
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 3, 2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(),
-        torch.nn.Linear(128, len(train_dataset.classes)))
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 2), torch.nn.ReLU(),
+                                torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(),
+                                torch.nn.Linear(128, len(train_dataset.classes)))
     criterion = torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     for epoch in range(epochs):
         train_sampler.set_epoch(epoch)
         model.train()
         for images, target in train_loader:
-            images, target = images.to("cpu", non_blocking=True), target.to("cpu", non_blocking=True)
+            images, target = images.to("cpu", non_blocking=True), target.to("cpu",
+                                                                            non_blocking=True)
             loss = criterion(model(images), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         model.eval()
         with torch.no_grad():
-            right = sum((model(images).argmax(1) == target).sum().item() for images, target in val_loader)
-        print(f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(val_dataset)} in {len(train_loader)} steps")
+            right = sum(
+                (model(images).argmax(1) == target).sum().item() for images, target in val_loader)
+        print(
+            f"Epoch: [{epoch}] loss {loss.item():.4f} right {right} of {len(val_dataset)} in {len(train_loader)} steps"
+        )
     return train_loader, val_loader
 
 
