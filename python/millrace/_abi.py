@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public headers as ctypes sees them: constants, structs and prototypes.
 
-Nothing here is meant to be right by itself: tests/python/test_abi.py compares all of it with include/millrace/*.h.
+tests/python/test_abi.py compares all of it with include/millrace/*.h.
 """
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
+    c_uint8, c_uint32, c_uint64, c_void_p,
+)
 from typing import TypeVar
 
 OK = 0
@@ -49,8 +51,10 @@ EXPLAIN_JSON = 0
 
 
 class mr_error(Structure):
-    _fields_ = [("status", c_int32), ("os_error", c_int32), ("index", c_int64),
-                ("text", c_char * ERROR_TEXT)]
+    _fields_ = [
+        ("status", c_int32), ("os_error", c_int32), ("index", c_int64),
+        ("text", c_char * ERROR_TEXT),
+    ]
 
 
 class mr_device(Structure):
@@ -58,21 +62,26 @@ class mr_device(Structure):
 
 
 class mr_array(Structure):
-    _fields_ = [("name", c_char_p), ("dtype", c_int), ("ndim", c_uint32),
-                ("shape", c_int64 * MAX_NDIM), ("strides", c_int64 * MAX_NDIM),
-                ("device", mr_device), ("data", c_void_p), ("row_offsets", POINTER(c_int64)),
-                ("n_values", c_int64), ]
+    _fields_ = [
+        ("name", c_char_p), ("dtype", c_int), ("ndim", c_uint32), ("shape", c_int64 * MAX_NDIM),
+        ("strides", c_int64 * MAX_NDIM), ("device", mr_device), ("data", c_void_p),
+        ("row_offsets", POINTER(c_int64)), ("n_values", c_int64),
+    ]
 
 
 class mr_dataset_options(Structure):
-    _fields_ = [("struct_size", c_size_t), ("allow_empty_classes", c_bool), ("progress", c_void_p),
-                ("progress_user", c_void_p), ]
+    _fields_ = [
+        ("struct_size", c_size_t), ("allow_empty_classes", c_bool), ("progress", c_void_p),
+        ("progress_user", c_void_p),
+    ]
 
 
 class mr_sample_info(Structure):
-    _fields_ = [("struct_size", c_size_t), ("format", c_char * 16), ("width", c_uint32),
-                ("height", c_uint32), ("channels", c_uint32), ("len_bytes", c_uint64),
-                ("orientation", c_uint64), ]
+    _fields_ = [
+        ("struct_size", c_size_t), ("format", c_char * 16), ("width", c_uint32),
+        ("height", c_uint32), ("channels", c_uint32), ("len_bytes", c_uint64),
+        ("orientation", c_uint64),
+    ]
 
 
 class mr_loader_state(Structure):
@@ -80,32 +89,37 @@ class mr_loader_state(Structure):
 
 
 class mr_loader_stats(Structure):
-    _fields_ = [("struct_size", c_size_t), ("n_batches", c_uint64), ("n_samples", c_uint64),
-                ("n_damaged", c_uint64), ("n_warnings", c_uint64), ("read_ns", c_uint64),
-                ("decode_ns", c_uint64), ("transform_ns", c_uint64), ("wait_ns", c_uint64),
-                ("bytes_read", c_uint64), ("consumer_wait_ns", c_uint64), ("elapsed_ns", c_uint64),
-                ("n_ready", c_uint32), ("n_slots", c_uint32), ("num_workers", c_uint32),
-                ("n_deaths", c_uint64), ("busy_share_min", c_double), ("busy_share_mean", c_double),
-                ("busy_share_max", c_double), ("reader", c_char * 16), ("n_buffers", c_uint32),
-                ("n_copying", c_uint32), ("copying_mean", c_double), ("h2d_bytes", c_uint64),
-                ("h2d_ns", c_uint64), ("n_steps", c_uint64), ("n_steps_ready", c_uint64),
-                ("ready_share", c_double), ("n_cached", c_uint64), ("n_packed", c_uint64),
-                ("n_damaged_distinct", c_uint64), ("page_locked_bytes", c_uint64), ]
+    _fields_ = [
+        ("struct_size", c_size_t), ("n_batches", c_uint64), ("n_samples", c_uint64),
+        ("n_damaged", c_uint64), ("n_warnings", c_uint64), ("read_ns", c_uint64),
+        ("decode_ns", c_uint64), ("transform_ns", c_uint64), ("wait_ns", c_uint64),
+        ("bytes_read", c_uint64), ("consumer_wait_ns", c_uint64), ("elapsed_ns", c_uint64),
+        ("n_ready", c_uint32), ("n_slots", c_uint32), ("num_workers", c_uint32),
+        ("n_deaths", c_uint64), ("busy_share_min", c_double), ("busy_share_mean", c_double),
+        ("busy_share_max", c_double), ("reader", c_char * 16), ("n_buffers", c_uint32),
+        ("n_copying", c_uint32), ("copying_mean", c_double), ("h2d_bytes", c_uint64),
+        ("h2d_ns", c_uint64), ("n_steps", c_uint64), ("n_steps_ready", c_uint64),
+        ("ready_share", c_double), ("n_cached", c_uint64), ("n_packed", c_uint64),
+        ("n_damaged_distinct", c_uint64), ("page_locked_bytes", c_uint64),
+    ]
 
 
 class mr_explain_options(Structure):
-    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("orientation", c_uint32),
-                ("raw_channels", c_uint32), ("hole", c_bool), ("form", c_int), ("batch", c_uint64),
-                ("n_rows", c_uint32), ("row", c_uint32), ("rank", c_uint32),
-                ("partner_is_hole", c_uint32), ]
+    _fields_ = [
+        ("struct_size", c_size_t), ("name", c_char_p), ("orientation", c_uint32),
+        ("raw_channels", c_uint32), ("hole", c_bool), ("form", c_int), ("batch", c_uint64),
+        ("n_rows", c_uint32), ("row", c_uint32), ("rank", c_uint32), ("partner_is_hole", c_uint32),
+    ]
 
 
-STRUCTS = (mr_error, mr_device, mr_array, mr_dataset_options, mr_sample_info, mr_loader_state,
-           mr_loader_stats, mr_explain_options,
-           )
+STRUCTS = (
+    mr_error, mr_device, mr_array, mr_dataset_options, mr_sample_info, mr_loader_state,
+    mr_loader_stats, mr_explain_options,
+)
 
-# Options of a loader are set and read by name, except the lists of mr_loader_options: where the pointer is, what it points
-# to, and the type of the length, which comes after the pointer. Later versions change no places.
+# Options of a loader are set and read by name, except the lists of mr_loader_options: the offset of
+# the pointer, what it points to, and the type of the length, which comes after the pointer. Later
+# versions do not move fields.
 LISTS = {
     "affinity_cpus": (96, c_int32, c_uint32), "devices": (160, c_char_p, c_uint32),
     "weight_values": (264, c_double, c_uint64),
@@ -116,75 +130,74 @@ _out = POINTER(c_void_p)
 
 # Name: what it returns, what it takes. A handle, and a pointer to memory of any kind, is c_void_p.
 PROTOTYPES = {
-    "mr_version": (c_char_p, []), "mr_features": (c_char_p, []),
-    "mr_constant": (c_int, [c_char_p, POINTER(c_int64)]), "mr_log_queue": (None, []),
-    "mr_log_take": (c_int, [POINTER(c_int), c_char_p,
-                            c_size_t]), "mr_dtype_size": (c_size_t, [c_int]),
-    "mr_batch_size": (c_uint32, [c_void_p]), "mr_batch_valid": (c_uint32, [c_void_p]),
-    "mr_batch_epoch": (c_uint64, [c_void_p]), "mr_batch_number": (c_uint64, [c_void_p]),
-    "mr_batch_n_arrays": (c_uint32, [c_void_p]), "mr_batch_array_at": (POINTER(mr_array),
-                                                                       [c_void_p, c_uint32]),
-    "mr_batch_array": (POINTER(mr_array), [c_void_p,
-                                           c_char_p]), "mr_batch_buffer": (c_uint32, [c_void_p]),
-    "mr_batch_n_parts": (c_uint32, [c_void_p]), "mr_batch_part": (c_void_p, [c_void_p, c_uint32]),
-    "mr_batch_use": (c_int, [c_void_p, c_void_p]), "mr_batch_copy": (c_int, [c_void_p, _out]),
-    "mr_batch_release": (c_int, [c_void_p]), "mr_batch_error": (_error, [c_void_p]),
+    "mr_version": (c_char_p, []),
+    "mr_features": (c_char_p, []),
+    "mr_constant": (c_int, [c_char_p, POINTER(c_int64)]),
+    "mr_log_queue": (None, []),
+    "mr_log_take": (c_int, [POINTER(c_int), c_char_p, c_size_t]),
+    "mr_dtype_size": (c_size_t, [c_int]),
+    "mr_batch_size": (c_uint32, [c_void_p]),
+    "mr_batch_valid": (c_uint32, [c_void_p]),
+    "mr_batch_epoch": (c_uint64, [c_void_p]),
+    "mr_batch_number": (c_uint64, [c_void_p]),
+    "mr_batch_n_arrays": (c_uint32, [c_void_p]),
+    "mr_batch_array_at": (POINTER(mr_array), [c_void_p, c_uint32]),
+    "mr_batch_array": (POINTER(mr_array), [c_void_p, c_char_p]),
+    "mr_batch_buffer": (c_uint32, [c_void_p]),
+    "mr_batch_n_parts": (c_uint32, [c_void_p]),
+    "mr_batch_part": (c_void_p, [c_void_p, c_uint32]),
+    "mr_batch_use": (c_int, [c_void_p, c_void_p]),
+    "mr_batch_copy": (c_int, [c_void_p, _out]),
+    "mr_batch_release": (c_int, [c_void_p]),
+    "mr_batch_error": (_error, [c_void_p]),
     "mr_batch_to_dlpack": (c_int, [c_void_p, c_char_p, c_void_p, _out]),
-    "mr_batch_to_dlpack_versioned": (c_int, [c_void_p, c_char_p, c_void_p, _out
-                                             ]), "mr_dlpack_capsule_destroy": (None, [c_void_p]),
-    "mr_dataset_open": (c_int, [c_char_p, POINTER(mr_dataset_options), _out,
-                                _error]), "mr_dataset_destroy": (None, [c_void_p]),
-    "mr_dataset_count": (c_int64, [c_void_p]), "mr_dataset_n_classes": (c_uint32, [c_void_p]),
+    "mr_batch_to_dlpack_versioned": (c_int, [c_void_p, c_char_p, c_void_p, _out]),
+    "mr_dlpack_capsule_destroy": (None, [c_void_p]),
+    "mr_dataset_open": (c_int, [c_char_p, POINTER(mr_dataset_options), _out, _error]),
+    "mr_dataset_destroy": (None, [c_void_p]),
+    "mr_dataset_count": (c_int64, [c_void_p]),
+    "mr_dataset_n_classes": (c_uint32, [c_void_p]),
     "mr_dataset_class_name": (c_char_p, [c_void_p, c_uint32]),
-    "mr_dataset_name": (c_int,
-                        [c_void_p, c_int64, c_char_p, c_size_t
-                         ]), "mr_dataset_label": (c_int,
-                                                  [c_void_p, c_int64,
-                                                   POINTER(c_int64), _error]),
-    "mr_dataset_inspect": (c_int, [c_void_p, c_int64,
-                                   POINTER(mr_sample_info),
-                                   _error]), "mr_transform_parse": (c_int, [c_char_p, _out,
-                                                                            _error]),
-    "mr_transform_destroy": (None, [c_void_p
-                                    ]), "mr_transform_format": (c_size_t,
-                                                                [c_void_p, c_char_p, c_size_t]),
-    "mr_transform_explain": (c_int, [
-        c_void_p, c_uint64, c_uint64, c_int64, c_uint64, c_uint32, c_uint32,
-        POINTER(mr_explain_options), c_char_p, c_size_t,
-        POINTER(c_size_t), _error
-    ],
-                             ), "mr_loader_options_set": (c_int,
-                                                          [c_void_p, c_char_p, c_char_p, _error]),
-    "mr_loader_options_get": (c_int,
-                              [c_void_p, c_char_p, c_char_p, c_size_t,
-                               POINTER(c_size_t),
-                               _error]), "mr_loader_option_name": (c_char_p, [c_size_t]),
-    "mr_loader_create": (c_int, [c_void_p, c_void_p, c_void_p, _out,
-                                 _error]), "mr_loader_destroy": (None, [c_void_p]),
-    "mr_loader_next": (c_int, [c_void_p, c_uint32,
-                               _out]), "mr_loader_fd": (c_int, [c_void_p, POINTER(c_int)
-                                                                ]), "mr_loader_error": (_error,
-                                                                                        [c_void_p]),
-    "mr_loader_set_epoch": (c_int, [c_void_p, c_uint64]), "mr_loader_resume_epoch_order": (c_int, [
-        c_void_p, c_uint64, POINTER(c_int64), c_int64, c_int64
-    ]), "mr_loader_cancel": (None, [c_void_p]), "mr_loader_n_batches": (c_uint64, [c_void_p]),
-    "mr_loader_n_samples": (c_int64, [c_void_p]), "mr_loader_n_lent": (c_uint32, [c_void_p]),
-    "mr_loader_epoch": (c_uint64, [c_void_p]), "mr_loader_resolved": (c_void_p, [c_void_p]),
-    "mr_loader_save": (c_int, [c_void_p, POINTER(mr_loader_state)
-                               ]), "mr_loader_restore": (c_int,
-                                                         [c_void_p,
-                                                          POINTER(mr_loader_state)]),
-    "mr_loader_get_stats": (c_int,
-                            [c_void_p, POINTER(mr_loader_stats)
-                             ]), "mr_loader_verdict": (c_size_t,
-                                                       [c_void_p, c_char_p, c_size_t
-                                                        ]), "mr_loader_fingerprint": (c_uint64,
-                                                                                      [c_void_p]),
-    "mr_loader_damaged": (c_int,
-                          [c_void_p, c_uint64, _error
-                           ]), "mr_loader_worker_pids": (c_uint32,
-                                                         [c_void_p,
-                                                          POINTER(c_int64), c_uint32]),
+    "mr_dataset_name": (c_int, [c_void_p, c_int64, c_char_p, c_size_t]),
+    "mr_dataset_label": (c_int, [c_void_p, c_int64, POINTER(c_int64), _error]),
+    "mr_dataset_inspect": (c_int, [c_void_p, c_int64, POINTER(mr_sample_info), _error]),
+    "mr_transform_parse": (c_int, [c_char_p, _out, _error]),
+    "mr_transform_destroy": (None, [c_void_p]),
+    "mr_transform_format": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "mr_transform_explain": (
+        c_int,
+        [c_void_p, c_uint64, c_uint64, c_int64, c_uint64, c_uint32, c_uint32,
+         POINTER(mr_explain_options), c_char_p, c_size_t, POINTER(c_size_t), _error],
+    ),
+    "mr_loader_options_set": (c_int, [c_void_p, c_char_p, c_char_p, _error]),
+    "mr_loader_options_get": (
+        c_int,
+        [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(c_size_t), _error],
+    ),
+    "mr_loader_option_name": (c_char_p, [c_size_t]),
+    "mr_loader_create": (c_int, [c_void_p, c_void_p, c_void_p, _out, _error]),
+    "mr_loader_destroy": (None, [c_void_p]),
+    "mr_loader_next": (c_int, [c_void_p, c_uint32, _out]),
+    "mr_loader_fd": (c_int, [c_void_p, POINTER(c_int)]),
+    "mr_loader_error": (_error, [c_void_p]),
+    "mr_loader_set_epoch": (c_int, [c_void_p, c_uint64]),
+    "mr_loader_resume_epoch_order": (
+        c_int,
+        [c_void_p, c_uint64, POINTER(c_int64), c_int64, c_int64],
+    ),
+    "mr_loader_cancel": (None, [c_void_p]),
+    "mr_loader_n_batches": (c_uint64, [c_void_p]),
+    "mr_loader_n_samples": (c_int64, [c_void_p]),
+    "mr_loader_n_lent": (c_uint32, [c_void_p]),
+    "mr_loader_epoch": (c_uint64, [c_void_p]),
+    "mr_loader_resolved": (c_void_p, [c_void_p]),
+    "mr_loader_save": (c_int, [c_void_p, POINTER(mr_loader_state)]),
+    "mr_loader_restore": (c_int, [c_void_p, POINTER(mr_loader_state)]),
+    "mr_loader_get_stats": (c_int, [c_void_p, POINTER(mr_loader_stats)]),
+    "mr_loader_verdict": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "mr_loader_fingerprint": (c_uint64, [c_void_p]),
+    "mr_loader_damaged": (c_int, [c_void_p, c_uint64, _error]),
+    "mr_loader_worker_pids": (c_uint32, [c_void_p, POINTER(c_int64), c_uint32]),
 }
 
 
