@@ -33,13 +33,13 @@ CELLS = {
     "erase10": ("`…+random_erasing(0.1)`", "folder", ("train:224+random_erasing(0.1)", 1)),
     "mix": ("`…+mixup_or_cutmix(0.2,1)`", "folder", ("train:224+mixup_or_cutmix(0.2,1)", 1)),
     "timm_mix": ("`…+timm_mixup(mixup=0.8,cutmix=1)`", "folder",
-                 ("train:224+timm_mixup(mixup=0.8,cutmix=1)", 1)), "v2": ("V2's recipe", "folder",
-                                                                          ("resnet50_v2" + V2, 4)),
+                 ("train:224+timm_mixup(mixup=0.8,cutmix=1)", 1)),
+    "v2": ("V2's recipe", "folder", ("resnet50_v2" + V2, 4)),
     "v2_224": ("V2's recipe at 224", "folder", ("resnet50_v2:224" + V2, 4)),
-    "v2_packed": ("V2's recipe, packed", "pack",
-                  ("resnet50_v2" + V2, 4)), "v2_torch": ("V2's recipe, PyTorch", "folder", "torch"),
-    "timm": ("timm's recipe, millrace.timm", "folder",
-             "ours"), "timm_packed": ("timm's recipe, millrace.timm, packed", "pack", "ours"),
+    "v2_packed": ("V2's recipe, packed", "pack", ("resnet50_v2" + V2, 4)),
+    "v2_torch": ("V2's recipe, PyTorch", "folder", "torch"),
+    "timm": ("timm's recipe, millrace.timm", "folder", "ours"),
+    "timm_packed": ("timm's recipe, millrace.timm, packed", "pack", "ours"),
     "timm_theirs": ("timm's recipe, timm", "folder", "timm"),
 }
 
@@ -120,8 +120,14 @@ def make_timm(way, spec):
     import torch
     from timm import data
     recipe = {
-        "input_size": (3, 224, 224), "is_training": True, "auto_augment": "rand-m9-mstd0.5-inc1",
-        "interpolation": "random", "re_prob": 0.25, "re_mode": "pixel", "mean": MEAN, "std": STD
+        "input_size": (3, 224, 224),
+        "is_training": True,
+        "auto_augment": "rand-m9-mstd0.5-inc1",
+        "interpolation": "random",
+        "re_prob": 0.25,
+        "re_mode": "pixel",
+        "mean": MEAN,
+        "std": STD
     }
     # The loader would give the transform to the Subset, so the dataset gets it before.
     transform = data.create_transform(use_prefetcher=True, **recipe)
@@ -196,8 +202,14 @@ def value_of(name, data, seed, seconds):
         return float(output_of(child, name).split("value")[-1])
     transform, repeat = what
     options = {
-        "data": data[reads], "transform": transform, "workers": WORKERS, "batch-size": BATCH,
-        "dtype": "f32", "seed": seed, "seconds": seconds, "json": "-"
+        "data": data[reads],
+        "transform": transform,
+        "workers": WORKERS,
+        "batch-size": BATCH,
+        "dtype": "f32",
+        "seed": seed,
+        "seconds": seconds,
+        "json": "-"
     }
     if repeat > 1:
         options["repeat"] = repeat
@@ -260,8 +272,8 @@ def main():
         run_child(arguments.child, arguments.folder, arguments.seconds)
     os.environ["OMP_NUM_THREADS"] = "1"
     data = {
-        "folder": arguments.folder, "pack": arguments.pack
-        and "pack:" + os.path.abspath(arguments.pack)
+        "folder": arguments.folder,
+        "pack": arguments.pack and "pack:" + os.path.abspath(arguments.pack)
     }
     result = {}
     for group in arguments.groups.split(","):

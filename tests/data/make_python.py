@@ -41,20 +41,16 @@ def encoded(image, kind, **options):
 
 def make_images():
     return {
-        "a/1.jpg": encoded(picture(60, 45), "JPEG",
-                           quality=80), "a/2.jpg": encoded(picture(33, 50),
-                                                           "JPEG",
-                                                           quality=90,
-                                                           subsampling=0,
-                                                           progressive=True),
-        "b/3.jpg": encoded(picture(40, 41, "L"), "JPEG",
-                           quality=75), "b/4.jpg": encoded(picture(47, 38),
-                                                           "JPEG",
-                                                           quality=60,
-                                                           subsampling=1,
-                                                           restart_marker_blocks=3),
-        "b/5.png": encoded(picture(31, 17),
-                           "PNG"), "c/6.png": encoded(picture(26, 30, "RGB").quantize(40), "PNG"),
+        "a/1.jpg": encoded(picture(60, 45), "JPEG", quality=80),
+        "a/2.jpg": encoded(picture(33, 50), "JPEG", quality=90, subsampling=0, progressive=True),
+        "b/3.jpg": encoded(picture(40, 41, "L"), "JPEG", quality=75),
+        "b/4.jpg": encoded(picture(47, 38),
+                           "JPEG",
+                           quality=60,
+                           subsampling=1,
+                           restart_marker_blocks=3),
+        "b/5.png": encoded(picture(31, 17), "PNG"),
+        "c/6.png": encoded(picture(26, 30, "RGB").quantize(40), "PNG"),
     }
 
 
@@ -71,8 +67,15 @@ def make_pixels(folder):
         return module.Compose(make(module, torch))
 
     return {
-        "v1": {name: of(compose(transforms, case[2])) for name, case in cases.V1.items()},
-        "v2": {name: of(compose(v2, case[2])) for name, case in cases.V2.items()}, "presets": {
+        "v1": {
+            name: of(compose(transforms, case[2]))
+            for name, case in cases.V1.items()
+        },
+        "v2": {
+            name: of(compose(v2, case[2]))
+            for name, case in cases.V2.items()
+        },
+        "presets": {
             name: of(_presets.ImageClassification(**case[1]))
             for name, case in cases.PRESETS.items()
         },
@@ -112,8 +115,12 @@ def main():
             "source": "torch %s, torchvision %s, Pillow %s" %
             (torch.__version__.split("+")[0], torchvision.__version__.split("+")[0],
              PIL.__version__),
-            "images": {name: base64.b64encode(image).decode() for name, image in images.items()},
-            "pixels": make_pixels(folder), "cifar": make_cifar(),
+            "images": {
+                name: base64.b64encode(image).decode()
+                for name, image in images.items()
+            },
+            "pixels": make_pixels(folder),
+            "cifar": make_cifar(),
         }
         orders = list(make_orders(folder))
     with open(os.path.join(HERE, "python.json"), "w") as file:

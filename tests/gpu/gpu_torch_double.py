@@ -55,18 +55,21 @@ class DoubleGpu:
         self.lib = ctypes.CDLL(os.environ["MR_DOUBLE"], mode=ctypes.RTLD_GLOBAL)
         pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         for name, arguments in {
-                "cudaMalloc": [pointer, size], "cudaFree": [pointer],
-                "cudaStreamCreateWithFlags": [pointer, number], "cudaStreamDestroy": [pointer],
+                "cudaMalloc": [pointer, size],
+                "cudaFree": [pointer],
+                "cudaStreamCreateWithFlags": [pointer, number],
+                "cudaStreamDestroy": [pointer],
                 "cudaStreamSynchronize": [pointer],
-                "cudaMemcpyAsync": [pointer, pointer, size, number,
-                                    pointer], "double_launch_spin": [pointer, ctypes.c_uint64],
-                "double_launch_fill": [pointer, pointer, size,
-                                       ctypes.c_uint8], "double_host_view": [pointer],
-                "cudaStreamBeginCapture": [pointer,
-                                           number], "cudaStreamEndCapture": [pointer, pointer],
-                "cudaGraphInstantiate": [pointer, pointer,
-                                         ctypes.c_ulonglong], "cudaGraphLaunch": [pointer, pointer],
-                "cudaGraphDestroy": [pointer], "cudaGraphExecDestroy": [pointer]
+                "cudaMemcpyAsync": [pointer, pointer, size, number, pointer],
+                "double_launch_spin": [pointer, ctypes.c_uint64],
+                "double_launch_fill": [pointer, pointer, size, ctypes.c_uint8],
+                "double_host_view": [pointer],
+                "cudaStreamBeginCapture": [pointer, number],
+                "cudaStreamEndCapture": [pointer, pointer],
+                "cudaGraphInstantiate": [pointer, pointer, ctypes.c_ulonglong],
+                "cudaGraphLaunch": [pointer, pointer],
+                "cudaGraphDestroy": [pointer],
+                "cudaGraphExecDestroy": [pointer]
         }.items():
             getattr(self.lib, name).argtypes = arguments
         self.lib.double_host_view.restype = pointer

@@ -34,13 +34,15 @@ V1 = {
         T.PILToTensor(),
         T.ConvertImageDtype(torch.float32),
         T.Normalize(*IMAGENET)
-    ]), "nearest": (
+    ]),
+    "nearest": (
         "resize(18,interp=nearest)+center_crop(16)", "u8", lambda T, torch:
         [T.Resize(18, word(T, "NEAREST")),
-         T.CenterCrop(16), T.PILToTensor()]), "crop with a border": (
-             "resize(12)+center_crop(20:24)" + DIVIDED, "f32",
-             lambda T, torch: [T.Resize(12), T.CenterCrop(
-                 (20, 24)), T.ToTensor()]),
+         T.CenterCrop(16), T.PILToTensor()]),
+    "crop with a border": (
+        "resize(12)+center_crop(20:24)" + DIVIDED, "f32",
+        lambda T, torch: [T.Resize(12), T.CenterCrop(
+            (20, 24)), T.ToTensor()]),
     "grayscale": (
         "resize(20)+center_crop(16)+grayscale(3)" + EXACT, "f32", lambda T, torch:
         [T.Resize(20),
@@ -60,13 +62,15 @@ V2 = {
         v2.CenterCrop(16),
         v2.ToImage(),
         v2.ToDtype(torch.float32, scale=True)
-    ]), "Normalize": ("resize(24)+center_crop(16)" + EXACT_V2, "f32", lambda v2, torch: [
+    ]),
+    "Normalize": ("resize(24)+center_crop(16)" + EXACT_V2, "f32", lambda v2, torch: [
         v2.Resize(24),
         v2.CenterCrop(16),
         v2.ToImage(),
         v2.ToDtype(torch.float32, scale=True),
         v2.Normalize(*IMAGENET)
-    ]), "ConvertImageDtype": ("resize(24)+center_crop(16)" + EXACT_V2, "f32", lambda v2, torch: [
+    ]),
+    "ConvertImageDtype": ("resize(24)+center_crop(16)" + EXACT_V2, "f32", lambda v2, torch: [
         v2.Resize(24),
         v2.CenterCrop(16),
         v2.PILToTensor(),
@@ -85,22 +89,40 @@ WEIGHTS = [1.0 + i * 7 % 5 for i in range(N_SAMPLES)]
 # Name: the arguments of DataLoader that give the order of a dataset for a rank of a world.
 SAMPLERS = {
     "sequential": lambda data, torch, dataset: {},
-    "sequential, drop_last": lambda data, torch, dataset: {"drop_last": True},
-    "shuffle": lambda data, torch, dataset: {"shuffle": True}, "a generator": lambda data, torch,
-    dataset: {"shuffle": True, "generator": torch.Generator().manual_seed(7)},
-    "random, with replacement": lambda data, torch, dataset:
-    {"sampler": data.RandomSampler(dataset, replacement=True, num_samples=17)},
-    "subset random": lambda data, torch, dataset:
-    {"sampler": data.SubsetRandomSampler(range(1, len(dataset), 2))}, "weighted": lambda data,
-    torch, dataset: {"sampler": data.WeightedRandomSampler(WEIGHTS[:len(dataset)], 15)},
-    "weighted, without replacement": lambda data, torch, dataset:
-    {"sampler": data.WeightedRandomSampler(WEIGHTS[:len(dataset)], 6, replacement=False)},
-    "batch sampler": lambda data, torch, dataset:
-    {"batch_sampler": data.BatchSampler(data.RandomSampler(dataset), 3, drop_last=True)},
+    "sequential, drop_last": lambda data, torch, dataset: {
+        "drop_last": True
+    },
+    "shuffle": lambda data, torch, dataset: {
+        "shuffle": True
+    },
+    "a generator": lambda data, torch, dataset: {
+        "shuffle": True,
+        "generator": torch.Generator().manual_seed(7)
+    },
+    "random, with replacement": lambda data, torch, dataset: {
+        "sampler": data.RandomSampler(dataset, replacement=True, num_samples=17)
+    },
+    "subset random": lambda data, torch, dataset: {
+        "sampler": data.SubsetRandomSampler(range(1, len(dataset), 2))
+    },
+    "weighted": lambda data, torch, dataset: {
+        "sampler": data.WeightedRandomSampler(WEIGHTS[:len(dataset)], 15)
+    },
+    "weighted, without replacement": lambda data, torch, dataset: {
+        "sampler": data.WeightedRandomSampler(WEIGHTS[:len(dataset)], 6, replacement=False)
+    },
+    "batch sampler": lambda data, torch, dataset: {
+        "batch_sampler": data.BatchSampler(data.RandomSampler(dataset), 3, drop_last=True)
+    },
 }
 DISTRIBUTED = {
-    "distributed": {}, "distributed, drop_last": {"drop_last": True},
-    "distributed, in sequence": {"shuffle": False},
+    "distributed": {},
+    "distributed, drop_last": {
+        "drop_last": True
+    },
+    "distributed, in sequence": {
+        "shuffle": False
+    },
 }
 RANKS = [(world, rank) for world in (1, 2, 3) for rank in range(world)]
 
