@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of file:///PATH. A file that this library did not write is not overwritten: the user may
- * have named it by mistake. The file that a crashed run left behind is.
+ * The file of file:///PATH. A file that this library did not write is not overwritten, because the
+ * user may have named it by mistake. A file left by a crashed run is overwritten.
  */
 #include "dist/rendezvous/address_file.h"
 
@@ -70,7 +70,7 @@ static mr_status write_temporary(const char *temporary, const struct mr_address_
     char line[LINE];
     int len = format_line(file, line);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    /* A run that crashed, with the same id and process id, may have left one. */
+    /* A crashed run with the same run id and process id may have left one. */
     if (fd < 0 && errno == EEXIST && unlink(temporary) == 0)
         fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
@@ -115,8 +115,8 @@ mr_status mr_address_file_write(const char *path, const struct mr_address_file *
 
 void mr_address_file_remove(const char *path, const struct mr_address_file *file)
 {
-    struct mr_address_file there;
-    if (mr_address_file_read(path, &there, NULL) == MR_OK && there.run == file->run &&
-        there.port == file->port && strcmp(there.host, file->host) == 0)
+    struct mr_address_file found;
+    if (mr_address_file_read(path, &found, NULL) == MR_OK && found.run == file->run &&
+        found.port == file->port && strcmp(found.host, file->host) == 0)
         unlink(path);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of file:///PATH: one line that says where rank 0's store is. */
+/* The file of file:///PATH. It holds one line, the address of rank 0's store. */
 #ifndef DIST_RENDEZVOUS_ADDRESS_FILE_H
 #define DIST_RENDEZVOUS_ADDRESS_FILE_H
 
@@ -10,21 +10,21 @@
 struct mr_address_file {
     char host[72];
     uint16_t port;
-    uint64_t run;  /* of the greeting: a number of its own where the run has no id */
-    char boot[40]; /* of rank 0's machine */
+    uint64_t run;  /* run id for the greeting; a random number if the run has no id */
+    char boot[40]; /* boot id of rank 0's machine */
 };
 
 /*
- * Write a temporary file and rename it, so that nobody reads half a line. MR_ERR_INVALID where path
- * is a file that is no store's address, which stays as it is; MR_ERR_IO.
+ * Write a temporary file and rename it, so that a reader never sees half a line. MR_ERR_INVALID if
+ * path is a file that does not hold a store's address, which is not changed; MR_ERR_IO.
  */
 mr_status mr_address_file_write(const char *path, const struct mr_address_file *file,
                                 mr_error *error);
 
-/* MR_PENDING when there is no file yet, or one that is no store's address: error says which. */
+/* MR_PENDING if there is no file yet, or it does not hold a store's address; error says which. */
 mr_status mr_address_file_read(const char *path, struct mr_address_file *file_out, mr_error *error);
 
-/* Where it still holds what was written, and not the address of a later run. */
+/* Remove the file if it still holds *file, and not the address of a later run. */
 void mr_address_file_remove(const char *path, const struct mr_address_file *file);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 collects the facts of all ranks and gives each its verdict. It stops collecting a little
- * before the deadline, so that its words reach the others before their own time is up. What others
- * wrote is input and is checked.
+ * Rank 0 collects the facts of all ranks and sends each rank its verdict. It stops collecting
+ * shortly before the deadline, so that a verdict reaches the other ranks before their own deadline.
+ * Facts and verdicts from other ranks are input and are checked.
  */
 #include "dist/rendezvous/agreement.h"
 
@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* What rank 0 keeps of the time to tell the others, at most. */
-#define TELLING_MS 1000u
+/* At most this much of the time is reserved for sending verdicts. */
+#define SENDING_MS 1000u
 
-/* As it lies in the store: little by little, so that each rank gets its own. */
+/* As stored. One per rank, with that rank's place only, which keeps it small. */
 struct verdict {
     int32_t status;
     struct mr_agreement_place place;
@@ -54,7 +54,7 @@ void mr_agreement_describe(const struct mr_rank_identity *who, const char *backe
     fact_out->node = who->knows_node ? who->node : MR_AGREEMENT_UNKNOWN;
 }
 
-static const char *reason_of(const struct mr_agreement_fact *fact)
+static const char *describe_reason(const struct mr_agreement_fact *fact)
 {
     return fact->lacks_mpi ? " (it cannot open the module of mpi)" : "";
 }
@@ -71,22 +71,22 @@ mr_status mr_agreement_compare(const struct mr_agreement_fact *facts, uint32_t n
                                 b->world_size, a->world_size);
         if (strcmp(a->backend, b->backend) != 0)
             return mr_error_set(error, MR_ERR_PEER, "rank %u wants backend %s%s, rank 0 %s%s", r,
-                                b->backend, reason_of(b), a->backend, reason_of(a));
+                                b->backend, describe_reason(b), a->backend, describe_reason(a));
     }
     return MR_OK;
 }
 
-/* One machine, while ranks are counted. */
+/* A machine, while its ranks are counted. */
 struct machine {
     const char *boot;
     uint32_t n_ranks;
 };
 
 /*
- * The machine of a boot id; a machine that was not there yet is added. Neighbours in rank are
- * mostly on the last.
+ * The machine with this boot id; a new one is added. Searches from the last, because neighbouring
+ * ranks are usually on one machine.
  */
-static uint32_t machine_of(struct machine *machines, uint32_t *n_machines, const char *boot)
+static uint32_t find_machine(struct machine *machines, uint32_t *n_machines, const char *boot)
 {
     for (uint32_t i = *n_machines; i > 0; i--)
         if (boot[0] && strcmp(machines[i - 1].boot, boot) == 0)
@@ -103,7 +103,7 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n,
     if (!machines)
         return mr_error_memory(error, n * sizeof *machines);
     for (uint32_t r = 0; r < n; r++) {
-        uint32_t m = machine_of(machines, &n_machines, facts[r].boot);
+        uint32_t m = find_machine(machines, &n_machines, facts[r].boot);
         places_out[r] = (struct mr_agreement_place){.local_rank = machines[m].n_ranks++, .node = m};
     }
     for (uint32_t r = 0; r < n; r++) {
@@ -116,8 +116,8 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n,
         if (facts[r].local_rank != MR_AGREEMENT_UNKNOWN)
             place->local_rank = facts[r].local_rank;
         /*
-         * Given for one and counted for the other; machines that share a kernel, or hide that they
-         * do, differ.
+         * The launcher gave one value and the other was counted. They disagree if several machines
+         * share a kernel, or hide that they do.
          */
         if (place->local_world_size <= place->local_rank)
             place->local_world_size = place->local_rank + 1;
@@ -126,26 +126,23 @@ mr_status mr_agreement_place(const struct mr_agreement_fact *facts, uint32_t n,
     return MR_OK;
 }
 
-/*
- * "599 s", "1500 ms": the time that was given, whatever of it a refusal or a loaded machine left
- * unused.
- */
-static const char *time_given(const struct mr_agreement *agreement, uint64_t until_ns,
-                              char text[32])
+/* "599 s" or "1500 ms": the time that was allowed, even if less of it was used. */
+static const char *format_time(const struct mr_agreement *agreement, uint64_t until_ns,
+                               char text[32])
 {
     uint64_t ms = (until_ns - agreement->began_ns) / NS_PER_MS;
     snprintf(text, 32, ms % 1000 ? "%" PRIu64 " ms" : "%" PRIu64 " s", ms % 1000 ? ms : ms / 1000);
     return text;
 }
 
-static void key_of(const char *kind, uint32_t rank, char key[MR_STORE_KEY])
+static void format_key(const char *kind, uint32_t rank, char key[MR_STORE_KEY])
 {
     snprintf(key, MR_STORE_KEY, "join/%s/%u", kind, rank);
 }
 
 /*
- * The fact of one rank. Another version's may be shorter or longer: its version is enough to say
- * so.
+ * Read and remove the facts of one rank. Another version's may be shorter or longer; its version
+ * field alone is enough for the error.
  */
 static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank,
                            uint64_t deadline_ns, struct mr_agreement_fact *fact_out,
@@ -154,7 +151,7 @@ static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank,
     char key[MR_STORE_KEY];
     unsigned char bytes[1024];
     uint32_t len = 0;
-    key_of("fact", rank, key);
+    format_key("fact", rank, key);
     mr_status status =
         mr_store_get(agreement->client, key, bytes, sizeof bytes, &len, deadline_ns, error);
     if (status != MR_OK)
@@ -165,14 +162,14 @@ static mr_status read_fact(const struct mr_agreement *agreement, uint32_t rank,
     fact_out->backend[sizeof fact_out->backend - 1] = '\0';
     fact_out->boot[sizeof fact_out->boot - 1] = '\0';
     if (len != sizeof *fact_out && strcmp(fact_out->version, MR_VERSION) == 0)
-        return mr_error_set(error, MR_ERR_PEER, "rank %u left %u bytes of facts, not %zu", rank,
+        return mr_error_set(error, MR_ERR_PEER, "rank %u wrote %u bytes of facts, not %zu", rank,
                             len, sizeof *fact_out);
     return mr_store_remove(agreement->client, key, error);
 }
 
 /*
- * The time is up: who of first to n - 1 is missing? One that is there has had time enough to leave
- * its facts.
+ * The time is up: name the ranks from 1 to n - 1 that never connected. If all have connected, name
+ * first, which did not write its facts in time.
  */
 static mr_status name_missing(const struct mr_agreement *agreement, uint32_t first, uint32_t n,
                               uint64_t until_ns, mr_error *error)
@@ -196,7 +193,7 @@ static mr_status name_missing(const struct mr_agreement *agreement, uint32_t fir
     mr_error refused;
     bool has_refused = mr_store_refused(agreement->store, &refused);
     return mr_error_set(error, MR_ERR_TIMEOUT, "rank %s of %u did not come within %s to %s%s%.200s",
-                        list, n, time_given(agreement, until_ns, time), agreement->address,
+                        list, n, format_time(agreement, until_ns, time), agreement->address,
                         has_refused ? "; " : "", has_refused ? refused.text : "");
 }
 
@@ -205,7 +202,7 @@ static mr_status collect_facts(const struct mr_agreement *agreement,
 {
     uint64_t ms = (agreement->deadline_ns - agreement->began_ns) / NS_PER_MS;
     uint64_t until_ns =
-        agreement->deadline_ns - (ms / 4 < TELLING_MS ? ms / 4 : TELLING_MS) * NS_PER_MS;
+        agreement->deadline_ns - (ms / 4 < SENDING_MS ? ms / 4 : SENDING_MS) * NS_PER_MS;
     for (uint32_t r = 1; r < n; r++) {
         mr_status status = read_fact(agreement, r, until_ns, &facts[r], error);
         if (status == MR_ERR_TIMEOUT)
@@ -217,8 +214,8 @@ static mr_status collect_facts(const struct mr_agreement *agreement,
 }
 
 /*
- * All ranks get the same words. They are also written for ranks that never came, where nobody reads
- * them.
+ * On failure, all ranks get the same text. Verdicts for ranks that never connected are written too;
+ * they are never read.
  */
 static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status outcome,
                                const mr_error *why, const struct mr_agreement_place *places,
@@ -232,7 +229,7 @@ static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status o
         else
             snprintf(verdict.text, sizeof verdict.text, "%.*s", (int)sizeof verdict.text - 1,
                      why->text);
-        key_of("verdict", r, key);
+        format_key("verdict", r, key);
         mr_status status = mr_store_set(agreement->client, key, &verdict, sizeof verdict, error);
         if (status != MR_OK)
             return status;
@@ -240,7 +237,7 @@ static mr_status send_verdicts(const struct mr_agreement *agreement, mr_status o
     return MR_OK;
 }
 
-static void take_place(struct mr_rank_identity *who, const struct mr_agreement_place *place)
+static void set_place(struct mr_rank_identity *who, const struct mr_agreement_place *place)
 {
     who->local_rank = place->local_rank;
     who->local_world_size = place->local_world_size;
@@ -270,7 +267,7 @@ static mr_status decide_for_all(const struct mr_agreement *agreement, struct mr_
     if (status == MR_OK)
         status = sent;
     if (status == MR_OK)
-        take_place(who, &places[0]);
+        set_place(who, &places[0]);
     else
         mr_error_copy(error, &why);
     free(facts);
@@ -284,23 +281,23 @@ static mr_status read_verdict(const struct mr_agreement *agreement, struct mr_ra
     char key[MR_STORE_KEY], time[32];
     struct verdict verdict;
     uint32_t len = 0;
-    key_of("verdict", who->rank, key);
+    format_key("verdict", who->rank, key);
     mr_status status = mr_store_get(agreement->client, key, &verdict, sizeof verdict, &len,
                                     agreement->deadline_ns, error);
     if (status == MR_ERR_TIMEOUT)
         return mr_error_set(error, MR_ERR_TIMEOUT,
-                            "rank 0 at %s did not say within %s that all %u ranks are there",
-                            agreement->address, time_given(agreement, agreement->deadline_ns, time),
-                            who->world_size);
+                            "rank 0 at %s did not report within %s that all %u ranks have joined",
+                            agreement->address,
+                            format_time(agreement, agreement->deadline_ns, time), who->world_size);
     if (status != MR_OK)
         return status;
     if (len != sizeof verdict || verdict.status > 0)
-        return mr_error_set(error, MR_ERR_PEER, "rank 0 left a verdict of %u bytes and status %d",
+        return mr_error_set(error, MR_ERR_PEER, "rank 0 wrote a verdict of %u bytes with status %d",
                             len, verdict.status);
     verdict.text[sizeof verdict.text - 1] = '\0';
     if (verdict.status != MR_OK)
         return mr_error_set(error, (mr_status)verdict.status, "%s", verdict.text);
-    take_place(who, &verdict.place);
+    set_place(who, &verdict.place);
     return mr_store_remove(agreement->client, key, error);
 }
 
@@ -308,7 +305,7 @@ static mr_status await_verdict(const struct mr_agreement *agreement, struct mr_r
                                const struct mr_agreement_fact *own, mr_error *error)
 {
     char key[MR_STORE_KEY];
-    key_of("fact", who->rank, key);
+    format_key("fact", who->rank, key);
     mr_status status = mr_store_set(agreement->client, key, own, sizeof *own, error);
     return status == MR_OK ? read_verdict(agreement, who, error) : status;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses Slurm's short forms. A name may have several brackets, anywhere, and "01-03" keeps its
+ * Parses Slurm's short forms. A name may have several brackets, anywhere. "01-03" keeps its leading
  * zeros.
  */
 #include "dist/rendezvous/hostlist.h"
 
 #include <string.h>
 
-/* At the place of the list that is read next. */
+/* The list and the next character to read. */
 struct cursor {
     const char *list;
     const char *at;
@@ -25,26 +25,26 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_of_a_name(char c)
+static bool is_name_char(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
            c == '.' || c == '_';
 }
 
-static size_t copy_while(struct cursor *in, bool (*is_wanted)(char c), char host[MR_HOSTLIST_HOST],
+static size_t copy_while(struct cursor *in, bool (*accepts)(char c), char host[MR_HOSTLIST_HOST],
                          size_t len)
 {
-    while (is_wanted(*in->at) && len + 1 < MR_HOSTLIST_HOST)
+    while (accepts(*in->at) && len + 1 < MR_HOSTLIST_HOST)
         host[len++] = *in->at++;
     return len;
 }
 
-/* Of each bracket its first number, with its zeros. */
+/* Takes the first number of each bracket, with its leading zeros. */
 mr_status mr_hostlist_first(const char *list, char *host_out, mr_error *error)
 {
     struct cursor in = {list, list, error};
     char host[MR_HOSTLIST_HOST] = "";
-    size_t len = copy_while(&in, is_of_a_name, host, 0);
+    size_t len = copy_while(&in, is_name_char, host, 0);
     while (*in.at == '[') {
         in.at++;
         if (!is_digit(*in.at))
@@ -52,15 +52,14 @@ mr_status mr_hostlist_first(const char *list, char *host_out, mr_error *error)
         len = copy_while(&in, is_digit, host, len);
         in.at += strcspn(in.at, "]");
         if (*in.at != ']')
-            return fail_syntax(&in, "a bracket that is not closed");
+            return fail_syntax(&in, "unclosed bracket");
         in.at++;
-        len = copy_while(&in, is_of_a_name, host, len);
+        len = copy_while(&in, is_name_char, host, len);
     }
     if (len == 0)
         return fail_syntax(&in, "no host");
     if (*in.at && *in.at != ',')
-        return fail_syntax(&in, is_of_a_name(*in.at) ? "a host name that is too long"
-                                                     : "a character that no host name has");
+        return fail_syntax(&in, is_name_char(*in.at) ? "host name too long" : "invalid character");
     memcpy(host_out, host, sizeof host);
     return MR_OK;
 }
@@ -88,13 +87,13 @@ static mr_status read_tasks(struct cursor *in, uint32_t *tasks_out, uint32_t *ti
     if (status != MR_OK || *in->at != '(')
         return status;
     if (in->at[1] != 'x')
-        return fail_syntax(in, "a bracket without its x");
+        return fail_syntax(in, "no x after the bracket");
     in->at += 2;
     status = read_number(in, times_out);
     if (status != MR_OK)
         return status;
     if (*in->at != ')')
-        return fail_syntax(in, "a bracket that is not closed");
+        return fail_syntax(in, "unclosed bracket");
     in->at++;
     return MR_OK;
 }
@@ -123,8 +122,8 @@ mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_
         in.at++;
     }
     if (index >= nodes)
-        return mr_error_set(error, MR_ERR_INVALID, "\"%s\" has %u nodes and none of number %u",
-                            counts, nodes, index);
+        return mr_error_set(error, MR_ERR_INVALID, "\"%s\" has %u nodes, but no node %u", counts,
+                            nodes, index);
     *tasks_out = found;
     *sum_out = sum;
     return MR_OK;

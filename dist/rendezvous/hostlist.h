@@ -5,19 +5,18 @@
 
 #include "base/error.h"
 
-#define MR_HOSTLIST_HOST 256       /* bytes of a host name, with its zero */
+#define MR_HOSTLIST_HOST 256       /* bytes of a host name, including the zero */
 #define MR_HOSTLIST_MAX (1u << 20) /* nodes in one list */
 
 /*
- * The first host of a list; of "r[1-2]n[01-04],m5" it is "r1n01". What comes after it is not looked
- * at.
+ * The first host of a list; the first of "r[1-2]n[01-04],m5" is "r1n01". The rest of the list is
+ * not read.
  *
- * host_out   MR_HOSTLIST_HOST bytes.
- * MR_ERR_INVALID says what is wrong with the list, and where.
+ * host_out   MR_HOSTLIST_HOST bytes. MR_ERR_INVALID says what is wrong with the list, and where.
  */
 mr_status mr_hostlist_first(const char *list, char *host_out, mr_error *error);
 
-/* The index-th of the counts "2(x3),1", which are 2, 2, 2, 1, and their sum. */
+/* The count of node index, and the sum of all counts. "2(x3),1" is 2, 2, 2, 1. */
 mr_status mr_hostlist_tasks(const char *counts, uint32_t index, uint32_t *tasks_out,
                             uint64_t *sum_out, mr_error *error);
 

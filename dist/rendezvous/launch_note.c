@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notes for the launcher's monitor, which then sees that a rank has ended for which others wait.
+ * Writes notes for the launcher's monitor. From them it sees that a rank has ended while other
+ * ranks wait for it.
  *
- * The variable may be inherited without the descriptor, whose number may belong to a file of the
- * program's by then. So the number is believed only if the socket's inode is the right one. A
- * program may also form worlds of its own out of the ranks; then a rank that never comes is none of
- * the launcher's concern.
+ * The variable may be inherited without the descriptor, and the program may have opened a file
+ * under the same number. So the number is used only if the socket's inode matches. A program may
+ * also form its own worlds from the ranks; the launcher does not report a rank that is missing
+ * there.
  */
 #include "dist/rendezvous/launch_note.h"
 
@@ -33,7 +34,7 @@ int mr_launch_note_find(const char *(*get)(void *user, const char *name), void *
         return -1;
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode) || info.st_ino != inode)
         return -1;
-    /* this process writes the notes, and no program that it starts */
+    /* programs that this process starts do not inherit it */
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
 }

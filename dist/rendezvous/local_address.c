@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the address of this machine to bind. A host's own name often means 127.0.1.1 on itself
- * and another address elsewhere, so among several addresses one that others can reach comes first.
+ * Chooses the address of this machine to bind. A host's own name often resolves to 127.0.1.1 on
+ * that host and to another address elsewhere, so an address that other machines can reach is
+ * preferred.
  */
 #include "dist/rendezvous/local_address.h"
 
@@ -20,20 +21,20 @@ bool mr_local_address_is_loopback(const char *address)
            strncmp(address, "::ffff:127.", 11) == 0;
 }
 
-static socklen_t size_of(int family)
+static socklen_t get_sockaddr_size(int family)
 {
     return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
 static bool spell_address(const struct sockaddr *address, char *text_out)
 {
-    return getnameinfo(address, size_of(address->sa_family), text_out, MR_LOCAL_ADDRESS, NULL, 0,
-                       NI_NUMERICHOST) == 0;
+    return getnameinfo(address, get_sockaddr_size(address->sa_family), text_out, MR_LOCAL_ADDRESS,
+                       NULL, 0, NI_NUMERICHOST) == 0;
 }
 
 /*
- * The kernel knows best: only an address of this machine can be bound. 0.0.0.0 and :: are no
- * address of any.
+ * Asks the kernel: only an address of this machine can be bound. 0.0.0.0 and :: can be bound too,
+ * but name no address.
  */
 static bool can_bind(const struct sockaddr *address)
 {
@@ -46,14 +47,12 @@ static bool can_bind(const struct sockaddr *address)
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool can = bind(fd, address, size_of(address->sa_family)) == 0;
+    bool can = bind(fd, address, get_sockaddr_size(address->sa_family)) == 0;
     close(fd);
     return can;
 }
 
-/*
- * The best of the addresses that can be bound; tried_out is the first there was, for the message.
- */
+/* The best address that can be bound. tried_out is the first address, for the error message. */
 static bool choose_address(const struct mr_store_addresses *all, char *address_out, char *tried_out)
 {
     bool found = false;
@@ -97,7 +96,8 @@ mr_status mr_local_address_of_host(const char *host, mr_store_resolver *resolver
 }
 
 /*
- * Reaches no further than one network, and not without the name of the interface on the other end.
+ * Link-local addresses are valid on one network only, and a peer needs the name of its own
+ * interface to use one.
  */
 static bool is_link_local(const struct sockaddr *address)
 {
@@ -126,14 +126,14 @@ mr_status mr_local_address_of_interface(const char *name, char address_out[MR_LO
                  find_interface(all, name, AF_INET6, true, address_out);
     freeifaddrs(all);
     if (!found)
-        return mr_error_set(error, MR_ERR_INVALID, "there is no interface \"%s\" with an address",
+        return mr_error_set(error, MR_ERR_INVALID, "no network interface \"%s\" with an address",
                             name);
     return MR_OK;
 }
 
 /*
- * Connecting a datagram socket only asks for the route. 192.0.2.0/24 is documentation's, and
- * nobody's neighbour.
+ * Connecting a datagram socket only looks up the route. 192.0.2.0/24 is reserved for documentation,
+ * so it is never a local network.
  */
 bool mr_local_address_of_route(char address_out[MR_LOCAL_ADDRESS])
 {

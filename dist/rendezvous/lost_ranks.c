@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks that a client of the store knows to be lost: a list, and the words for it. */
+/* The ranks that a client of the store knows to be lost: the list, and its text for errors. */
 #include "dist/rendezvous/lost_ranks.h"
 
 #include <stdlib.h>
@@ -32,7 +32,8 @@ void mr_lost_ranks_add(struct mr_lost_ranks *lost, uint32_t rank, uint8_t how)
 }
 
 /*
- * Leaves the bits of the other lost ones among those that count. False when none of these is lost.
+ * Finds the first lost rank among those that count, and sets the bits of the further ones in the
+ * second half of lost->bits. False if none is lost.
  */
 static bool find_lost(struct mr_lost_ranks *lost, const uint32_t *ranks, uint32_t n,
                       struct mr_lost_rank *first_out, uint32_t *n_others_out)

@@ -2,11 +2,11 @@
 /*
  * Reads from the environment who this rank is. The first launcher whose variables are set wins.
  *
- * OMPI_COMM_WORLD_NODE_RANK is a rank on a node, over all jobs, not the number of the node: Open
- * MPI gives none, so the rendezvous counts nodes. Its namespace is a hash of the host's name and
- * mpirun's pid, which two containers of one machine may have in common; its key of transports is
- * random. A batch script of Slurm has SLURM_PROCID but no step, and is alone. srun with PMI-2 also
- * sets PMI_RANK, and is not mpirun.
+ * OMPI_COMM_WORLD_NODE_RANK is the rank within a node over all jobs, not the number of the node.
+ * Open MPI sets no node number, so the rendezvous counts nodes. Open MPI's namespace is a hash of
+ * the host's name and mpirun's pid, which can be equal in two containers of one machine; its
+ * transport key is random. A batch script of Slurm has SLURM_PROCID but no step: it is a world of
+ * one. srun with PMI-2 also sets PMI_RANK, but is not mpirun.
  */
 #include "dist/rendezvous/rank_identity.h"
 
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Derived ports lie below the ones that Linux gives to outgoing connections (from 32768). */
+/* Derived ports are below those that Linux uses for outgoing connections (from 32768). */
 #define DERIVED_PORT 20000u
 #define DERIVED_PORTS 10000u
 
@@ -28,7 +28,7 @@ struct environment {
     mr_error *error;
 };
 
-/* The variables of one launcher; NULL where it has none. */
+/* The variables of one launcher; NULL if it has none. */
 struct family {
     const char *source;
     const char *rank;
@@ -53,23 +53,23 @@ static const struct family MPICH = {"mpich",           "PMI_RANK", "PMI_SIZE", "
 static const struct family SLURM = {
     "slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, "SLURM_NODEID", false};
 
-static const char *value_of(const struct environment *in, const char *name)
+static const char *get_value(const struct environment *in, const char *name)
 {
     return name ? in->get(in->user, name) : NULL;
 }
 
 static bool is_set(const struct environment *in, const char *name)
 {
-    return value_of(in, name) != NULL;
+    return get_value(in, name) != NULL;
 }
 
-static const char *text_of(const struct environment *in, const char *name)
+static const char *get_text(const struct environment *in, const char *name)
 {
-    const char *value = value_of(in, name);
+    const char *value = get_value(in, name);
     return value && value[0] ? value : NULL;
 }
 
-/* Digits only, so that neither a sign nor a space nor a second word is passed over. */
+/* Accepts only digits: a sign, a space or a second word is an error. */
 static bool parse_number(const char *text, uint32_t *number_out)
 {
     uint64_t number = 0;
@@ -80,12 +80,12 @@ static bool parse_number(const char *text, uint32_t *number_out)
     return c > text && *c == '\0' && number <= UINT32_MAX;
 }
 
-/* Leaves *number_out as it is where the variable is not set. */
+/* Leaves *number_out unchanged if the variable is not set. */
 static mr_status read_number(const struct environment *in, const char *name, uint32_t low,
                              uint32_t high, uint32_t *number_out)
 {
     uint32_t number;
-    const char *value = value_of(in, name);
+    const char *value = get_value(in, name);
     if (!value)
         return MR_OK;
     if (!parse_number(value, &number) || number < low || number > high)
@@ -95,16 +95,16 @@ static mr_status read_number(const struct environment *in, const char *name, uin
     return MR_OK;
 }
 
-static mr_status fail_missing(const struct environment *in, const char *there, const char *name)
+static mr_status fail_missing(const struct environment *in, const char *present, const char *name)
 {
-    return mr_error_set(in->error, MR_ERR_INVALID, "%s=\"%.100s\" is set and %s is not", there,
-                        value_of(in, there), name);
+    return mr_error_set(in->error, MR_ERR_INVALID, "%s=\"%.100s\" is set, but %s is not", present,
+                        get_value(in, present), name);
 }
 
-static mr_status not_below(const struct environment *in, const char *rank, const char *size)
+static mr_status fail_not_below(const struct environment *in, const char *rank, const char *size)
 {
     return mr_error_set(in->error, MR_ERR_INVALID, "%s=%s is not below %s=%s", rank,
-                        value_of(in, rank), size, value_of(in, size));
+                        get_value(in, rank), size, get_value(in, size));
 }
 
 static mr_status read_world(const struct environment *in, const struct family *family,
@@ -119,7 +119,7 @@ static mr_status read_world(const struct environment *in, const struct family *f
     if (status == MR_OK)
         status = read_number(in, family->rank, 0, UINT32_MAX, &who->rank);
     if (status == MR_OK && who->rank >= who->world_size)
-        return not_below(in, family->rank, family->world_size);
+        return fail_not_below(in, family->rank, family->world_size);
     return status;
 }
 
@@ -133,14 +133,14 @@ static mr_status read_local(const struct environment *in, const struct family *f
     if (status == MR_OK)
         status = read_number(in, family->local_rank, 0, who->world_size - 1, &who->local_rank);
     if (status == MR_OK && who->local_world_size && who->local_rank >= who->local_world_size)
-        return not_below(in, family->local_rank, family->local_world_size);
+        return fail_not_below(in, family->local_rank, family->local_world_size);
     if (status == MR_OK)
         status = read_number(in, family->node, 0, who->world_size - 1, &who->node);
     return status;
 }
 
-/* 0 means that there is no id. */
-static uint64_t digest_of(const char *text)
+/* Never 0, which means that there is no id. */
+static uint64_t hash_id(const char *text)
 {
     struct mr_digest digest;
     mr_digest_init(&digest, 0);
@@ -149,44 +149,44 @@ static uint64_t digest_of(const char *text)
     return id ? id : 1;
 }
 
-/* "JOB.STEP", or false where this is no step. */
-static bool slurm_step(const struct environment *in, char *text, size_t size)
+/* "JOB.STEP"; false if this is not a step. */
+static bool format_slurm_step(const struct environment *in, char *text, size_t size)
 {
-    const char *job = text_of(in, "SLURM_JOB_ID"), *step = text_of(in, "SLURM_STEP_ID");
+    const char *job = get_text(in, "SLURM_JOB_ID"), *step = get_text(in, "SLURM_STEP_ID");
     return job && step && snprintf(text, size, "%.100s.%.100s", job, step) > 0;
 }
 
-/* Of Open MPI's mpirun, all the job's ranks get the same; false where it gave none. */
-static bool open_mpi_job(const struct environment *in, char *text, size_t size)
+/* An id that all ranks of one Open MPI job share; false if mpirun gave none. */
+static bool format_open_mpi_job(const struct environment *in, char *text, size_t size)
 {
-    const char *space = text_of(in, "PMIX_NAMESPACE"),
-               *key = text_of(in, "OMPI_MCA_orte_precondition_transports");
+    const char *space = get_text(in, "PMIX_NAMESPACE"),
+               *key = get_text(in, "OMPI_MCA_orte_precondition_transports");
     return space && snprintf(text, size, "%.140s %.100s", space, key ? key : "") > 0;
 }
 
 /*
- * A job's or a step's id holds for the ranks that it started, and only those: a user may start one
- * world by two steps. /
+ * The id of a job or step is used only for ranks that this launcher started. A user may start one
+ * world from two steps.
  */
 static void read_run(const struct environment *in, struct mr_rank_identity *who)
 {
     char job[256];
     const char *id = NULL;
     if (strcmp(who->source, "torchrun") == 0)
-        id = text_of(in, "TORCHELASTIC_RUN_ID");
+        id = get_text(in, "TORCHELASTIC_RUN_ID");
     if (!id)
-        id = text_of(in, "MR_RUN_ID");
-    if (!id && strcmp(who->source, "slurm") == 0 && slurm_step(in, job, sizeof job))
+        id = get_text(in, "MR_RUN_ID");
+    if (!id && strcmp(who->source, "slurm") == 0 && format_slurm_step(in, job, sizeof job))
         id = job;
-    if (!id && strcmp(who->source, "openmpi") == 0 && open_mpi_job(in, job, sizeof job))
+    if (!id && strcmp(who->source, "openmpi") == 0 && format_open_mpi_job(in, job, sizeof job))
         id = job;
-    who->run = id ? digest_of(id) : 0;
+    who->run = id ? hash_id(id) : 0;
 }
 
 static mr_status read_master(const struct environment *in, struct mr_rank_identity *who)
 {
     uint32_t port = 0;
-    const char *address = text_of(in, "MASTER_ADDR");
+    const char *address = get_text(in, "MASTER_ADDR");
     if (address && strlen(address) >= sizeof who->master_addr)
         return mr_error_set(in->error, MR_ERR_INVALID,
                             "MASTER_ADDR=\"%.60s...\" has %zu bytes, the limit is %zu", address,
@@ -198,8 +198,8 @@ static mr_status read_master(const struct environment *in, struct mr_rank_identi
     return status;
 }
 
-/* What the short forms' reader found is wrong with this variable. */
-static mr_status wrong_list(const struct environment *in, const char *name, const mr_error *why)
+/* Put the variable's name before the parser's message. */
+static mr_status fail_list(const struct environment *in, const char *name, const mr_error *why)
 {
     return mr_error_set(in->error, MR_ERR_INVALID, "%s: %s", name, why->text);
 }
@@ -208,15 +208,15 @@ static mr_status read_slurm_tasks(const struct environment *in, struct mr_rank_i
 {
     mr_error why;
     uint64_t sum;
-    const char *counts = value_of(in, "SLURM_STEP_TASKS_PER_NODE");
+    const char *counts = get_value(in, "SLURM_STEP_TASKS_PER_NODE");
     if (!counts || !who->knows_node)
         return MR_OK;
     if (mr_hostlist_tasks(counts, who->node, &who->local_world_size, &sum, &why) != MR_OK)
-        return wrong_list(in, "SLURM_STEP_TASKS_PER_NODE", &why);
+        return fail_list(in, "SLURM_STEP_TASKS_PER_NODE", &why);
     if (sum != who->world_size)
         return mr_error_set(in->error, MR_ERR_INVALID,
                             "SLURM_STEP_TASKS_PER_NODE=\"%.100s\" is %" PRIu64
-                            " tasks and SLURM_STEP_NUM_TASKS=%u",
+                            " tasks, but SLURM_STEP_NUM_TASKS=%u",
                             counts, sum, who->world_size);
     if (who->local_rank >= who->local_world_size)
         return mr_error_set(in->error, MR_ERR_INVALID,
@@ -232,30 +232,30 @@ static void derive_port(struct mr_rank_identity *who, uint64_t id)
     who->port_is_derived = true;
 }
 
-/* Rank 0 is on the first host, and all ranks derive the same port from job and step. */
+/* Rank 0 is on the first host. All ranks derive the same port from job and step. */
 static mr_status find_slurm_master(const struct environment *in, struct mr_rank_identity *who)
 {
     char step[256];
     mr_error why;
-    const char *list = text_of(in, "SLURM_STEP_NODELIST");
+    const char *list = get_text(in, "SLURM_STEP_NODELIST");
     if (!who->master_addr[0] && list) {
         static_assert(sizeof who->master_addr >= MR_HOSTLIST_HOST, "a host fits");
         if (mr_hostlist_first(list, who->master_addr, &why) != MR_OK)
-            return wrong_list(in, "SLURM_STEP_NODELIST", &why);
+            return fail_list(in, "SLURM_STEP_NODELIST", &why);
     }
-    if (who->master_port == 0 && slurm_step(in, step, sizeof step))
-        derive_port(who, digest_of(step));
+    if (who->master_port == 0 && format_slurm_step(in, step, sizeof step))
+        derive_port(who, hash_id(step));
     return MR_OK;
 }
 
 /*
- * srun --mpi=pmi2 sets both, and they say the same; mpirun within a step starts its own ranks, and
- * they do not.
+ * srun --mpi=pmi2 sets both, with equal values. mpirun inside a step starts its own ranks, and the
+ * values differ.
  */
 static bool is_pmi_of_srun(const struct environment *in)
 {
-    const char *rank = value_of(in, SLURM.rank), *size = value_of(in, SLURM.world_size);
-    const char *pmi_rank = value_of(in, MPICH.rank), *pmi_size = value_of(in, MPICH.world_size);
+    const char *rank = get_value(in, SLURM.rank), *size = get_value(in, SLURM.world_size);
+    const char *pmi_rank = get_value(in, MPICH.rank), *pmi_size = get_value(in, MPICH.world_size);
     return rank && size && pmi_rank && pmi_size && strcmp(rank, pmi_rank) == 0 &&
            strcmp(size, pmi_size) == 0;
 }

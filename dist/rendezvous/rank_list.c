@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks in words. Neighbours are joined to runs ("0-1023"), because a list may name thousands of
- * ranks.
+ * Writes sets of ranks for messages. Adjacent ranks become a range ("0-1023"), because a list may
+ * name thousands of ranks.
  */
 #include "dist/rendezvous/rank_list.h"
 

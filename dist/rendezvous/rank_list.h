@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of ranks, a bit for each, and how they are spelled: rank r is bit r % 8 of byte r / 8. */
+/* Sets of ranks as bits, and their spelling in messages. Rank r is bit r % 8 of byte r / 8. */
 #ifndef DIST_RENDEZVOUS_RANK_LIST_H
 #define DIST_RENDEZVOUS_RANK_LIST_H
 
@@ -17,7 +17,10 @@ static inline void mr_rank_list_add(uint8_t *bits, uint32_t rank)
     bits[rank / 8] = (uint8_t)(bits[rank / 8] | 1u << rank % 8);
 }
 
-/* "2, 5-7": those of n ranks whose bit is set, cut with "..." where size is too small for all. */
+/*
+ * Writes "2, 5-7", the ranks below n whose bit is set. Ends with "..." if size is too small for
+ * all.
+ */
 void mr_rank_list_spell(const uint8_t *bits, uint32_t n, char *text_out, size_t size);
 
 #endif

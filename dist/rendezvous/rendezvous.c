@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From options and environment to a store that all ranks are connected to. The store of the
- * previous group may still run, and refuses the ranks that it knows: they try again for a while.
+ * Connects all ranks to rank 0's store. The store of the previous group may still be running. It
+ * refuses ranks that it has seen, so they retry for a while.
  */
 #include "dist/rendezvous/rendezvous.h"
 
@@ -21,24 +21,20 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define LEAVING_MS 2000u /* how long rank 0 keeps its store for the others */
-#define REFUSED_MS                                                                                 \
-    4000u /* how long refusals must last before they count: longer than a store needs to end */
-#define TRY_FILE_MS 250u /* time for the first try of an address from a file */
+#define LEAVING_MS 2000u /* rank 0 keeps its store this long for the other ranks */
+#define REFUSED_MS 4000u /* refusals are final after this; a store needs less to stop */
+#define TRY_FILE_MS 250u /* first timeout of a connection to an address from a file */
 #define MAX_TRY_FILE_MS 4000u
 #define AGAIN_MS 20u
-#define TRY_PORT_MS 200u /* time for the process that has our port to identify itself */
+#define TRY_PORT_MS 200u /* time for the process that owns our port to identify itself */
 #define LEAST_SILENCE_MS (3 * MR_STORE_BEAT_MS)
 #define NS_PER_MS UINT64_C(1000000)
 
 /* Rank 0's store. */
 
-/*
- * Is the port taken by a store of this very process, for the same ranks? Then its group is still
- * there.
- */
-static bool is_our_own(const char *address, uint16_t port, const struct mr_store_identity *identity,
-                       uint64_t deadline_ns)
+/* Does a store of this process, for the same ranks, own the port? Then its group still exists. */
+static bool is_own_store(const char *address, uint16_t port,
+                         const struct mr_store_identity *identity, uint64_t deadline_ns)
 {
     struct mr_store_greeting hello;
     uint64_t until = mr_clock_now_ns() + TRY_PORT_MS * NS_PER_MS;
@@ -48,7 +44,7 @@ static bool is_our_own(const char *address, uint16_t port, const struct mr_store
            hello.restart == identity->restart && hello.world_size == identity->world_size;
 }
 
-/* Use the first free port of those that all ranks try. */
+/* Listen on the first free one of the ports that all ranks try. */
 static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *address,
                              const struct mr_store_identity *identity, struct mr_store **store_out,
                              mr_error *error)
@@ -60,65 +56,63 @@ static mr_status start_store(const struct mr_rendezvous_plan *plan, const char *
         status = mr_store_start(address, port, identity, store_out, &why);
         if (status != MR_ERR_IO || why.os_error != EADDRINUSE)
             break;
-        if (is_our_own(address, port, identity, plan->deadline_ns))
-            return mr_error_set(error, MR_ERR_STATE,
-                                "a group of these ranks is there, with its store at %s port %u: "
-                                "mr_group_split() makes "
-                                "a second one",
-                                address, port);
+        if (is_own_store(address, port, identity, plan->deadline_ns))
+            return mr_error_set(
+                error, MR_ERR_STATE,
+                "a group of these ranks already exists, with its store at %s port %u; "
+                "mr_group_split() makes a second one",
+                address, port);
     }
     if (status != MR_OK)
         mr_error_copy(error, &why);
     return status;
 }
 
-static void warn_of_loopback(const struct mr_rendezvous_plan *plan,
-                             const struct mr_rank_identity *who, const char *address)
+static void warn_about_loopback(const struct mr_rendezvous_plan *plan,
+                                const struct mr_rank_identity *who, const char *address)
 {
     if (mr_local_address_is_loopback(address) && who->local_world_size &&
         who->local_world_size < who->world_size)
         mr_log_line(
             MR_LOG_WARNING,
-            "rank 0's address %.100s is %s on its own machine, and no other machine reaches that",
+            "rank 0's address %.100s is %s on its own machine, which other machines cannot reach",
             plan->host[0] ? plan->host : "", address);
 }
 
-/*
- * Does the file say where the store of this very run may be? MR_PENDING: not yet, or it is stale.
- */
-static mr_status read_file(const struct mr_rendezvous_plan *plan,
-                           const struct mr_rank_identity *who, struct mr_address_file *file_out,
-                           mr_error *error)
+/* Read the address of this run's store. MR_PENDING: there is no file yet, or it is stale. */
+static mr_status read_address_file(const struct mr_rendezvous_plan *plan,
+                                   const struct mr_rank_identity *who,
+                                   struct mr_address_file *file_out, mr_error *error)
 {
     char boot[40];
     mr_status status = mr_address_file_read(plan->path, file_out, error);
     if (status != MR_OK)
         return status;
     if (who->run && who->run != file_out->run)
-        return mr_error_set(error, MR_PENDING, "%s is of another run", plan->path);
+        return mr_error_set(error, MR_PENDING, "%s belongs to another run", plan->path);
     mr_agreement_boot(boot);
     if (mr_local_address_is_loopback(file_out->host) && strcmp(boot, file_out->boot) != 0)
-        return mr_error_set(
-            error, MR_PENDING,
-            "%s says %s, which is on another machine; MR_SOCKET_IFNAME is not set there",
-            plan->path, file_out->host);
+        return mr_error_set(error, MR_PENDING,
+                            "%s contains %s, the loopback address of another machine, where "
+                            "MR_SOCKET_IFNAME is not set",
+                            plan->path, file_out->host);
     return MR_OK;
 }
 
 /*
- * A stale file names an address without a store, or the store of another run; rank 0 will replace
- * the file.
+ * Connect to the address in the file. A stale file names an address without a store, or the store
+ * of another run. Rank 0 will replace it, so this tries again until the deadline.
  */
-static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_connect *connect,
-                              const struct mr_rank_identity *who,
-                              struct mr_store_client **client_out, mr_error *error)
+static mr_status connect_by_file(struct mr_rendezvous_plan *plan, struct mr_store_connect *connect,
+                                 const struct mr_rank_identity *who,
+                                 struct mr_store_client **client_out, mr_error *error)
 {
     mr_error why;
     uint32_t n_tries = 0;
     connect->once_ms = TRY_FILE_MS;
     do {
         struct mr_address_file file;
-        mr_status status = read_file(plan, who, &file, &why);
+        mr_status status = read_address_file(plan, who, &file, &why);
         if (status == MR_OK) {
             connect->host = file.host;
             connect->port = file.port;
@@ -138,13 +132,13 @@ static mr_status come_by_file(struct mr_rendezvous_plan *plan, struct mr_store_c
     } while (mr_clock_now_ns() < plan->deadline_ns);
     uint64_t ms = (mr_clock_now_ns() - plan->began_ns) / NS_PER_MS;
     return mr_error_set(error, MR_ERR_TIMEOUT,
-                        "rank %u looked at %s %u times in %u ms, the last time: %.500s", who->rank,
+                        "rank %u read %s %u times in %u ms; the last result: %.500s", who->rank,
                         plan->path, n_tries, (unsigned)ms, why.text);
 }
 
-/* Rank 0 sends its store's address, the others receive it. "": rank 0 has no store. */
-static mr_status get_address(struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
-                             mr_error *error)
+/* Rank 0 sends its store's address, the other ranks receive it. "": rank 0 has no store. */
+static mr_status broadcast_address(struct mr_rendezvous_plan *plan,
+                                   const struct mr_rank_identity *who, mr_error *error)
 {
     mr_status status =
         plan->means->bootstrap(plan->means->bootstrap_user, who, plan->store_address, error);
@@ -163,9 +157,9 @@ static mr_status find_store(struct mr_rendezvous_plan *plan, const struct mr_ran
 {
     mr_status status = MR_OK;
     if (plan->way == MR_RENDEZVOUS_BY_FILE)
-        return come_by_file(plan, connect, who, &out->client, error);
+        return connect_by_file(plan, connect, who, &out->client, error);
     if (plan->is_by_mpi)
-        status = get_address(plan, who, error);
+        status = broadcast_address(plan, who, error);
     if (status != MR_OK)
         return status;
     mr_rendezvous_plan_spell(plan->host, plan->port, plan->store_address);
@@ -188,7 +182,7 @@ static mr_status open_store(struct mr_rendezvous_plan *plan, const struct mr_ran
         status = start_store(plan, address, &connect->identity, &out->store, error);
     if (status != MR_OK)
         return status;
-    warn_of_loopback(plan, who, address);
+    warn_about_loopback(plan, who, address);
     mr_rendezvous_plan_spell(address, mr_store_port(out->store), plan->store_address);
     connect->host = address;
     connect->port = mr_store_port(out->store);
@@ -208,7 +202,7 @@ static mr_status offer_store(struct mr_rendezvous_plan *plan, const struct mr_ra
     if (plan->is_by_mpi) {
         if (status != MR_OK)
             plan->store_address[0] = '\0';
-        mr_status sent = get_address(plan, who, status == MR_OK ? error : NULL);
+        mr_status sent = broadcast_address(plan, who, status == MR_OK ? error : NULL);
         return status == MR_OK ? sent : status;
     }
     if (status != MR_OK || plan->way != MR_RENDEZVOUS_BY_FILE)
@@ -222,7 +216,10 @@ static mr_status offer_store(struct mr_rendezvous_plan *plan, const struct mr_ra
     return status;
 }
 
-/* Half of a collective's timeout, so that a lost rank is known before the collective times out. */
+/*
+ * Half of a collective's timeout, so that a silent rank is reported before the collective times
+ * out.
+ */
 static uint32_t silence_ms(const struct mr_rendezvous_plan *plan)
 {
     uint64_t half = (plan->deadline_ns - plan->began_ns) / 2 / NS_PER_MS;
@@ -258,10 +255,10 @@ static mr_status meet_ranks(struct mr_rendezvous_plan *plan, struct mr_rendezvou
 }
 
 /*
- * The launcher knows meanwhile that this rank waits, and reports a rank that has ended without
- * coming.
+ * Tell the launcher that this rank waits. If another rank ends meanwhile without joining, the
+ * launcher reports it.
  */
-static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out,
+static mr_status meet_and_note(struct mr_rendezvous_plan *plan, struct mr_rendezvous *out,
                                mr_error *error)
 {
     int notes = mr_launch_note_find(plan->means->get, plan->means->user, &out->who);
@@ -271,15 +268,15 @@ static mr_status meet_as_noted(struct mr_rendezvous_plan *plan, struct mr_rendez
     return status;
 }
 
-/* Once, by rank 0; where there is no group, by each rank that it holds for. */
-static void say_no_mpi(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
+/* Rank 0 logs it once. If the group could not be made, every rank that it applies to logs it. */
+static void log_no_mpi(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who,
                        mr_status status)
 {
     if (plan->no_mpi.text[0] && (who->rank == 0 || status != MR_OK))
         mr_log_line(MR_LOG_INFO, "gloo instead of mpi: %s", plan->no_mpi.text);
 }
 
-static void be_alone(struct mr_rank_identity *who)
+static void describe_alone(struct mr_rank_identity *who)
 {
     who->local_rank = who->node = 0;
     who->local_world_size = 1;
@@ -302,10 +299,10 @@ mr_status mr_rendezvous_join_by(const struct mr_rendezvous_means *means,
         return status;
     out.deadline_ns = plan.deadline_ns;
     if (out.who.world_size == 1)
-        be_alone(&out.who);
+        describe_alone(&out.who);
     else
-        status = meet_as_noted(&plan, &out, error);
-    say_no_mpi(&plan, &out.who, status);
+        status = meet_and_note(&plan, &out, error);
+    log_no_mpi(&plan, &out.who, status);
     if (status == MR_OK)
         *rendezvous_out = out;
     else
@@ -326,7 +323,10 @@ mr_status mr_rendezvous_join(const mr_group_options *options, struct mr_rendezvo
     return mr_rendezvous_join_by(&means, options, rendezvous_out, error);
 }
 
-/* A rank that has broken off may still be connected, and will not leave. */
+/*
+ * Wait until only this rank is connected. Do not wait after a rank broke: it may still be connected
+ * and will not say goodbye.
+ */
 static void wait_for_others(struct mr_rendezvous *rendezvous)
 {
     uint64_t until = mr_clock_now_ns() + LEAVING_MS * NS_PER_MS;

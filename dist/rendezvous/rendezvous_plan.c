@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns options and environment into a plan. Options take precedence over variables, but env://
- * together with a given world size is an error: it answers one question twice.
+ * Turns options and environment into a plan. Options take precedence over variables. One
+ * combination is an error: a given world_size with env://, because env:// reads it from the
+ * environment.
  */
 #include "dist/rendezvous/rendezvous_plan.h"
 
@@ -16,8 +17,7 @@
 
 #define DEFAULT_TIMEOUT_MS 600000u
 #define NS_PER_MS UINT64_C(1000000)
-#define OWN_NAME_MS                                                                                \
-    5000u /* that this machine's own name is looked up for, where nothing else is said */
+#define OWN_NAME_MS 5000u /* limit for looking up this machine's own name */
 #define LOOPBACK "127.0.0.1"
 
 static const char *get_variable(const struct mr_rendezvous_plan *plan, const char *name)
@@ -26,7 +26,7 @@ static const char *get_variable(const struct mr_rendezvous_plan *plan, const cha
     return value && value[0] ? value : NULL;
 }
 
-/* Where to go. */
+/* Where rank 0 is. */
 
 static mr_status parse_port(const char *text, uint16_t *port_out)
 {
@@ -41,7 +41,6 @@ static mr_status parse_port(const char *text, uint16_t *port_out)
     return MR_OK;
 }
 
-/* "HOST:PORT" or "[::1]:PORT". */
 mr_status mr_rendezvous_plan_parse(const char *text, char host_out[256], uint16_t *port_out)
 {
     const char *host = text, *colon = strrchr(text, ':');
@@ -50,7 +49,7 @@ mr_status mr_rendezvous_plan_parse(const char *text, char host_out[256], uint16_
         host++;
         len -= 2;
     } else if (colon && memchr(host, ':', len)) {
-        /* an IPv6 address without brackets: which of its colons begins the port? */
+        /* an IPv6 address without brackets: it is unclear which colon begins the port */
         return MR_ERR_INVALID;
     }
     if (len == 0 || len >= 256)
@@ -83,20 +82,21 @@ static mr_status parse_init(const char *init, struct mr_rendezvous_plan *plan, m
         return MR_OK;
     }
     return mr_error_set(error, MR_ERR_INVALID,
-                        "init \"%.200s\" is none of env://, tcp://HOST:PORT, file:///PATH", init);
+                        "init \"%.200s\" is not env://, tcp://HOST:PORT or file:///PATH", init);
 }
 
-static mr_status find_self(const mr_group_options *options, const struct mr_rendezvous_plan *plan,
-                           struct mr_rank_identity *who, mr_error *error)
+static mr_status find_identity(const mr_group_options *options,
+                               const struct mr_rendezvous_plan *plan, struct mr_rank_identity *who,
+                               mr_error *error)
 {
     if (options->world_size == 0 && options->rank != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "rank %u is given and world_size is not",
+        return mr_error_set(error, MR_ERR_INVALID, "rank %u is given without world_size",
                             options->rank);
     if (options->world_size == 0)
         return mr_rank_identity_read(plan->means->get, plan->means->user, who, error);
     if (plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "world_size %u is given, and env:// takes it from the environment",
+                            "world_size %u is given, but env:// reads it from the environment",
                             options->world_size);
     return mr_rank_identity_given(plan->means->get, plan->means->user, options->rank,
                                   options->world_size, who, error);
@@ -106,7 +106,7 @@ static mr_status fail_missing(const struct mr_rank_identity *who, const char *na
 {
     if (who->is_mpi)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s is not set, and mpirun does not say where rank 0 is", name);
+                            "%s is not set, and mpirun does not provide rank 0's address", name);
     if (strcmp(who->source, "slurm") == 0)
         return mr_error_set(error, MR_ERR_INVALID, "neither %s nor %s is set", name,
                             strcmp(name, "MASTER_ADDR") == 0 ? "SLURM_STEP_NODELIST"
@@ -115,18 +115,19 @@ static mr_status fail_missing(const struct mr_rank_identity *who, const char *na
 }
 
 /*
- * Ranks of one mpirun on one machine find each other by its variables alone, whatever backend they
- * want: by MPI, a rank without MPI's module would leave the others waiting in MPI_Init.
+ * Ranks of one mpirun on one machine meet by its variables alone, for any backend. If they met by
+ * MPI, a rank without MPI's module would leave the other ranks waiting in MPI_Init.
  */
-static bool meets_here(const struct mr_rendezvous_plan *plan, const struct mr_rank_identity *who)
+static bool is_local_mpi_job(const struct mr_rendezvous_plan *plan,
+                             const struct mr_rank_identity *who)
 {
     return plan->way == MR_RENDEZVOUS_BY_ENVIRONMENT && who->is_mpi && !who->master_addr[0] &&
            mr_rank_identity_is_local_job(who);
 }
 
 /*
- * Host and port by the environment. torchrun's agent has the first port, and whatever it answers,
- * it is not asked.
+ * Host and port from the environment. Under torchrun, its agent owns MASTER_PORT. That port is not
+ * tried; the store takes one above it.
  */
 static mr_status find_master(const struct mr_rank_identity *who, struct mr_rendezvous_plan *plan,
                              mr_error *error)
@@ -144,7 +145,7 @@ static mr_status find_master(const struct mr_rank_identity *who, struct mr_rende
     uint32_t n = who->port_is_taken || who->port_is_derived ? MR_RANK_IDENTITY_PORTS : 1;
     if (first > 65535)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "MASTER_PORT=%u is torchrun's, and there is no port above it",
+                            "MASTER_PORT=%u is torchrun's, and there is no higher port",
                             who->master_port);
     snprintf(plan->host, sizeof plan->host, "%s", host);
     plan->port = (uint16_t)first;
@@ -159,7 +160,7 @@ static bool is_cuda(const char *device)
     return device && strncmp(device, "cuda:", 5) == 0;
 }
 
-/* An address that is said, by whatever way, is for gloo. */
+/* A given address, from an option or a variable, selects gloo. */
 static const char *choose_backend(const mr_group_options *options,
                                   const struct mr_rendezvous_plan *plan,
                                   const struct mr_rank_identity *who)
@@ -193,12 +194,12 @@ static mr_status find_backend(const mr_group_options *options, struct mr_rendezv
     } else if (strcmp(backend, "gloo") != 0 && strcmp(backend, "mpi") != 0 &&
                strcmp(backend, "nccl") != 0) {
         return mr_error_set(error, MR_ERR_INVALID,
-                            "backend \"%.100s\" is none of auto, gloo, mpi, nccl", backend);
+                            "backend \"%.100s\" is not auto, gloo, mpi or nccl", backend);
     }
     if (options->mpi_comm && strcmp(backend, "mpi") != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "mpi_comm is given, and backend is %s", backend);
+        return mr_error_set(error, MR_ERR_INVALID, "mpi_comm is given, but backend is %s", backend);
     if (options->nccl_comm && strcmp(backend, "nccl") != 0)
-        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm is given, and backend is %s",
+        return mr_error_set(error, MR_ERR_INVALID, "nccl_comm is given, but backend is %s",
                             backend);
     snprintf(backend_out, 8, "%s", backend);
     return MR_OK;
@@ -213,17 +214,18 @@ static mr_status resolve_host(const struct mr_rendezvous_plan *plan, const char 
                                     error);
 }
 
-/* Where no variable names an address and the ranks are not known to be on this machine. */
-static mr_status own_address(const struct mr_rendezvous_plan *plan,
-                             const struct mr_rank_identity *who, char address_out[MR_LOCAL_ADDRESS],
-                             mr_error *error)
+/* The address of rank 0 if no variable names one. */
+static mr_status find_own_address(const struct mr_rendezvous_plan *plan,
+                                  const struct mr_rank_identity *who,
+                                  char address_out[MR_LOCAL_ADDRESS], mr_error *error)
 {
     char name[256] = "";
     if (!plan->is_by_mpi || who->local_world_size == who->world_size) {
         memcpy(address_out, LOOPBACK, sizeof LOOPBACK);
         return MR_OK;
     }
-    uint64_t until = mr_clock_now_ns() + OWN_NAME_MS * NS_PER_MS; /* there is another way, below */
+    uint64_t until =
+        mr_clock_now_ns() + OWN_NAME_MS * NS_PER_MS; /* after this, the default route decides */
     until = until < plan->deadline_ns ? until : plan->deadline_ns;
     if (gethostname(name, sizeof name - 1) == 0 &&
         mr_local_address_of_host(name, plan->means->resolver, until, address_out, NULL) == MR_OK &&
@@ -231,10 +233,11 @@ static mr_status own_address(const struct mr_rendezvous_plan *plan,
         return MR_OK;
     if (mr_local_address_of_route(address_out))
         return MR_OK;
-    return mr_error_set(error, MR_ERR_INVALID,
-                        "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set, and \"%s\" is no address "
-                        "that other machines reach",
-                        name);
+    return mr_error_set(
+        error, MR_ERR_INVALID,
+        "neither MASTER_ADDR nor MR_SOCKET_IFNAME is set, and \"%s\" has no address "
+        "that other machines can reach",
+        name);
 }
 
 mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan,
@@ -250,7 +253,7 @@ mr_status mr_rendezvous_plan_address(const struct mr_rendezvous_plan *plan,
         return resolve_host(plan, who->master_addr, address_out, error);
     if (interface)
         return mr_local_address_of_interface(interface, address_out, error);
-    return own_address(plan, who, address_out, error);
+    return find_own_address(plan, who, address_out, error);
 }
 
 static mr_status check_token(const char *token, mr_error *error)
@@ -277,8 +280,8 @@ mr_status mr_rendezvous_plan_make(const struct mr_rendezvous_means *means,
     if (status == MR_OK)
         status = parse_init(options->init, &plan, error);
     if (status == MR_OK)
-        status = find_self(options, &plan, who_out, error);
-    plan.is_local_job = status == MR_OK && meets_here(&plan, who_out);
+        status = find_identity(options, &plan, who_out, error);
+    plan.is_local_job = status == MR_OK && is_local_mpi_job(&plan, who_out);
     if (status == MR_OK)
         status = find_backend(options, &plan, who_out, backend_out, error);
     if (status == MR_OK && plan.way == MR_RENDEZVOUS_BY_ENVIRONMENT && who_out->world_size > 1)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names, addresses and the listening socket of the rendezvous store. getaddrinfo() has no deadline
- * and cannot be cancelled, so a thread of its own calls it; the last user frees what both share.
+ * and cannot be cancelled, so a separate thread calls it. The last user of the shared state frees
+ * it.
  */
 #include "dist/rendezvous/store_address.h"
 
@@ -15,7 +16,9 @@
 
 #include "base/thread.h"
 
-/* Shared by the caller and the thread that asks the resolver; the last one frees it. */
+/*
+ * Shared by the caller and the thread that calls the resolver. The last one to release it frees it.
+ */
 struct lookup {
     pthread_mutex_t lock;
     pthread_cond_t done_cond;
@@ -39,7 +42,7 @@ static int look_up_name(const char *host, struct addrinfo **list_out)
     return look_up(host, 0, list_out);
 }
 
-static void let_go(struct lookup *lookup)
+static void release_lookup(struct lookup *lookup)
 {
     pthread_mutex_lock(&lookup->lock);
     bool last = --lookup->n_holders == 0;
@@ -53,7 +56,7 @@ static void let_go(struct lookup *lookup)
     free(lookup);
 }
 
-static void *look_up_main(void *arg)
+static void *run_lookup(void *arg)
 {
     struct lookup *lookup = arg;
     struct addrinfo *list = NULL;
@@ -64,7 +67,7 @@ static void *look_up_main(void *arg)
     lookup->done = true;
     pthread_cond_signal(&lookup->done_cond);
     pthread_mutex_unlock(&lookup->lock);
-    let_go(lookup);
+    release_lookup(lookup);
     return NULL;
 }
 
@@ -83,16 +86,16 @@ static struct lookup *begin_lookup(const char *host, mr_store_resolver *resolver
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&lookup->lock, NULL);
     pthread_t thread;
-    if (mr_thread_start(&thread, look_up_main, lookup) != 0) {
+    if (mr_thread_start(&thread, run_lookup, lookup) != 0) {
         lookup->n_holders = 1;
-        let_go(lookup);
+        release_lookup(lookup);
         return NULL;
     }
     pthread_detach(thread);
     return lookup;
 }
 
-static void take_addresses(const struct addrinfo *list, struct mr_store_addresses *addresses_out)
+static void copy_addresses(const struct addrinfo *list, struct mr_store_addresses *addresses_out)
 {
     addresses_out->n = 0;
     for (; list && addresses_out->n < MR_STORE_ADDRESSES; list = list->ai_next) {
@@ -109,7 +112,7 @@ static mr_status look_up_in_thread(const char *host, mr_store_resolver *resolver
 {
     struct lookup *lookup = begin_lookup(host, resolver);
     if (!lookup)
-        return mr_error_set(error, MR_ERR_NO_MEMORY, "cannot start a thread to look '%s' up", host);
+        return mr_error_set(error, MR_ERR_NO_MEMORY, "cannot start a thread to look up '%s'", host);
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                              .tv_nsec = (long)(deadline_ns % 1000000000u)};
     int rc = 0;
@@ -119,9 +122,9 @@ static mr_status look_up_in_thread(const char *host, mr_store_resolver *resolver
     bool done = lookup->done;
     int found = lookup->rc;
     if (done)
-        take_addresses(lookup->list, addresses_out);
+        copy_addresses(lookup->list, addresses_out);
     pthread_mutex_unlock(&lookup->lock);
-    let_go(lookup);
+    release_lookup(lookup);
     if (!done)
         return mr_error_set(error, MR_ERR_TIMEOUT, "host '%s' is still being looked up", host);
     if (found != 0)
@@ -140,7 +143,7 @@ mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver
     struct addrinfo *list;
     mr_status status = MR_OK;
     if (look_up(host, AI_NUMERICHOST, &list) == 0) {
-        take_addresses(list, addresses_out);
+        copy_addresses(list, addresses_out);
         freeaddrinfo(list);
     } else {
         status = look_up_in_thread(host, resolver, deadline_ns, addresses_out, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the name of a host to addresses, and to sockets that listen on them. */
+/* Resolves host names to addresses, and opens listening sockets. */
 #ifndef DIST_RENDEZVOUS_STORE_ADDRESS_H
 #define DIST_RENDEZVOUS_STORE_ADDRESS_H
 
@@ -16,18 +16,23 @@ struct mr_store_addresses {
     struct sockaddr_storage at[MR_STORE_ADDRESSES];
 };
 
-/* getaddrinfo() for streams of any family, or a test's. The list is for freeaddrinfo(). */
+/*
+ * getaddrinfo() for streams of any family, or a test's function. The list is freed by
+ * freeaddrinfo().
+ */
 typedef int mr_store_resolver(const char *host, struct addrinfo **list_out);
 
 /*
- * The addresses of a host. A name is looked up by a thread of its own, which is left behind when
- * the resolver takes longer than the deadline. MR_ERR_TIMEOUT; MR_ERR_IO: no such host (it may
- * come); MR_ERR_INVALID: no name at all. resolver: NULL for getaddrinfo().
+ * The addresses of a host. A separate thread looks a name up. If the resolver takes longer than the
+ * deadline, that thread continues alone. MR_ERR_TIMEOUT; MR_ERR_IO: no such host (a later lookup
+ * may find it); MR_ERR_INVALID: not a name. resolver: NULL for getaddrinfo().
  */
 mr_status mr_store_address_resolve(const char *host, mr_store_resolver *resolver,
                                    uint64_t deadline_ns, struct mr_store_addresses *addresses_out,
                                    mr_error *error);
-/* Listen at a numeric address; *port 0 takes any. MR_ERR_IO names both. */
+/*
+ * Listen on a numeric address. *port 0 takes any free port and is set to it. MR_ERR_IO names both.
+ */
 mr_status mr_store_address_listen(const char *address, uint16_t *port, int *fd_out,
                                   mr_error *error);
 void mr_store_address_set_port(struct sockaddr_storage *address, uint16_t port);

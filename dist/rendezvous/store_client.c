@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's end of the rendezvous store. Once connected, one thread sends beats, and reads answers
- * and notices.
+ * A rank's connection to the rendezvous store. Once connected, one thread sends beats and reads
+ * answers and notices.
  *
- * Invariant: callers and the thread share the queue of bytes to send. Frames are put in whole under
- * the lock, and the holder of the lock sends what the socket takes. Nobody blocks in send() or
- * recv().
+ * Invariant: callers and the thread share the queue of outgoing bytes. Whole frames are appended
+ * under the lock, and the holder of the lock sends as much as the socket takes. No thread blocks in
+ * send() or recv().
  */
 #include "dist/rendezvous/store_client.h"
 
@@ -27,7 +27,7 @@
 #define MS UINT64_C(1000000)
 #define READ_BYTES (64u << 10)
 
-/* A request that waits for its answer, on the caller's stack. */
+/* A request that waits for its answer; on the caller's stack. */
 struct call {
     struct call *next;
     uint64_t id;
@@ -35,7 +35,7 @@ struct call {
     uint8_t code;
     uint8_t *value_out;
     uint32_t size;
-    uint32_t len; /* of the answer, also where it does not fit */
+    uint32_t len; /* of the answer, even if it does not fit */
 };
 
 struct mr_store_client {
@@ -46,27 +46,27 @@ struct mr_store_client {
     uint32_t silence_ms;
     char local[64];
     pthread_t thread;
-    struct mr_store_bytes in; /* the thread's own */
-    pthread_mutex_t lock;     /* of all below */
-    uint32_t n_callers;       /* inside a request */
+    struct mr_store_bytes in; /* used by the thread only */
+    pthread_mutex_t lock;     /* protects all fields below */
+    uint32_t n_callers;       /* callers inside a request */
     pthread_cond_t answered;
     struct mr_store_bytes out;
     struct call *calls;
     uint64_t next_id;
     bool closing;
-    bool gone; /* the connection is of no use any more */
+    bool gone; /* the connection cannot be used any more */
     bool left; /* the server said goodbye */
     struct mr_lost_ranks lost;
-    _Atomic bool is_broken; /* set after the first of them; read without the lock */
+    _Atomic bool is_broken; /* set after the first lost rank; read without the lock */
 };
 
-static struct timespec time_of(uint64_t ns)
+static struct timespec to_timespec(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
                              .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/* The connection's life. All below are called with the lock. */
+/* The connection. All functions below need the lock. */
 
 static void set_broken(struct mr_store_client *client, uint32_t rank, uint8_t how)
 {
@@ -74,7 +74,7 @@ static void set_broken(struct mr_store_client *client, uint32_t rank, uint8_t ho
     atomic_store(&client->is_broken, true);
 }
 
-/* Rank 0's process holds the server. */
+/* The server is gone, so rank 0 is: the server runs in its process. */
 static void lose_server(struct mr_store_client *client, uint8_t how)
 {
     if (client->gone)
@@ -90,11 +90,12 @@ static void lose_server(struct mr_store_client *client, uint8_t how)
     pthread_cond_broadcast(&client->answered);
 }
 
-static void send_some(struct mr_store_client *client)
+static void send_queued(struct mr_store_client *client)
 {
     if (client->gone || mr_store_wire_send(client->fd, &client->out) >= 0)
         return;
-    shutdown(client->fd, SHUT_WR); /* what has come is still read; the thread sees the end */
+    /* bytes that were received are still read; then the thread sees the end */
+    shutdown(client->fd, SHUT_WR);
     mr_store_wire_free(&client->out);
 }
 
@@ -115,7 +116,7 @@ static void on_answer(struct mr_store_client *client, const struct mr_store_fram
     }
 }
 
-/* False for what is no frame of a store. */
+/* False if it is not a frame that a server sends. */
 static bool on_frame(struct mr_store_client *client, const struct mr_store_frame *frame)
 {
     if (!mr_store_wire_is_reply(frame))
@@ -133,7 +134,7 @@ static bool on_frame(struct mr_store_client *client, const struct mr_store_frame
     return true;
 }
 
-static void take_frames(struct mr_store_client *client)
+static void handle_frames(struct mr_store_client *client)
 {
     struct mr_store_frame frame;
     int got;
@@ -146,28 +147,28 @@ static void take_frames(struct mr_store_client *client)
         lose_server(client, MR_STORE_NONSENSE);
 }
 
-/* Reads what has come, takes it. False at the connection's end. */
-static bool listen_to(struct mr_store_client *client, uint64_t *heard_ns, uint64_t now)
+/* Reads and handles what has arrived. False at the end of the connection. */
+static bool receive_frames(struct mr_store_client *client, uint64_t *heard_ns, uint64_t now)
 {
     long n = mr_store_wire_recv(client->fd, &client->in, READ_BYTES);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
         return true;
     pthread_mutex_lock(&client->lock);
     if (n > 0)
-        take_frames(client);
+        handle_frames(client);
     else
         lose_server(client, MR_STORE_LOST);
-    bool goes_on = !client->gone;
+    bool continues = !client->gone;
     pthread_mutex_unlock(&client->lock);
     *heard_ns = now;
-    return goes_on;
+    return continues;
 }
 
 static void send_beat(struct mr_store_client *client)
 {
-    if (client->out.len == 0) /* else those bytes are a sign of life as well */
+    if (client->out.len == 0) /* otherwise the waiting bytes serve as the beat */
         mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_BEAT});
-    send_some(client);
+    send_queued(client);
 }
 
 static void *run_client(void *arg)
@@ -178,10 +179,10 @@ static void *run_client(void *arg)
         step_ns = silence_ns / 4;
     uint64_t now = mr_clock_now_ns(), heard_ns = now, beat_ns = now;
     pthread_mutex_lock(&client->lock);
-    take_frames(client);
-    bool goes_on = !client->gone;
+    handle_frames(client);
+    bool continues = !client->gone;
     pthread_mutex_unlock(&client->lock);
-    while (goes_on) {
+    while (continues) {
         pthread_mutex_lock(&client->lock);
         bool is_full = client->out.len > 0;
         if (client->closing && close_ns == 0)
@@ -196,18 +197,18 @@ static void *run_client(void *arg)
         mr_store_wire_poll(fds, 2, close_ns && close_ns < beat_ns ? close_ns : beat_ns);
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
-            heard_ns = now; /* this thread stood still: what came meanwhile has not been read yet */
+            heard_ns = now; /* this thread stood still: what arrived meanwhile is still unread */
         if (fds[1].revents && read(client->wake_fd, &count, sizeof count) < 0)
-            count = 0; /* somebody else's wake-up came between; nothing is lost */
-        goes_on = listen_to(client, &heard_ns, now) && (close_ns == 0 || now < close_ns);
+            count = 0; /* an earlier read already took the wake-up */
+        continues = receive_frames(client, &heard_ns, now) && (close_ns == 0 || now < close_ns);
         pthread_mutex_lock(&client->lock);
         if (now >= beat_ns && !client->closing)
             send_beat(client);
         else
-            send_some(client);
+            send_queued(client);
         if (now - heard_ns > silence_ns)
             lose_server(client, MR_STORE_SILENT);
-        goes_on &= !client->gone;
+        continues &= !client->gone;
         pthread_mutex_unlock(&client->lock);
         if (now >= beat_ns)
             beat_ns = now + step_ns;
@@ -266,7 +267,7 @@ static struct mr_store_client *make_client(const struct mr_store_connect *connec
 mr_status mr_store_connect(const struct mr_store_connect *connect,
                            struct mr_store_client **client_out, mr_error *error)
 {
-    mr_error mine; /* the words are needed here too */
+    mr_error mine; /* mr_store_search_run() needs one; the caller's may be NULL */
     *client_out = NULL;
     struct mr_store_client *client = make_client(connect);
     mr_status status = MR_OK;
@@ -301,12 +302,12 @@ void mr_store_close(struct mr_store_client *client)
     pthread_mutex_lock(&client->lock);
     client->closing = true;
     mr_store_wire_put(&client->out, &(struct mr_store_frame){.kind = MR_STORE_BYE});
-    send_some(client);
+    send_queued(client);
     pthread_mutex_unlock(&client->lock);
     wake_thread(client);
     pthread_join(client->thread, NULL);
     pthread_mutex_lock(&client->lock);
-    lose_server(client, MR_STORE_LOST); /* who still waits in another thread */
+    lose_server(client, MR_STORE_LOST); /* ends the requests of other threads */
     while (client->n_callers > 0)
         pthread_cond_wait(&client->answered, &client->lock);
     pthread_mutex_unlock(&client->lock);
@@ -356,8 +357,7 @@ static mr_status explain_code(struct mr_store_client *client, const char *key, u
         return mr_error_set(error, MR_ERR_NO_MEMORY, "the store has no room for key '%s'", key);
     if (code == MR_STORE_NO_NUMBER)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "key '%s' does not hold a 64-bit number to which this can be added",
-                            key);
+                            "key '%s' does not hold a 64-bit number, or the sum overflows", key);
     if (code == MR_STORE_TOO_MANY)
         return mr_error_set(error, MR_ERR_STATE, "key '%s': too many gets of this rank are waiting",
                             key);
@@ -367,13 +367,13 @@ static mr_status explain_code(struct mr_store_client *client, const char *key, u
     return mr_error_set(error, MR_ERR_PEER, "key '%s': rank 0 has closed the store", key);
 }
 
-/* Send and wait. */
+/* Send a request and wait for its answer. */
 static mr_status send_request(struct mr_store_client *client, const char *key,
                               struct mr_store_frame *frame, struct call *call, uint64_t deadline_ns,
                               mr_error *error)
 {
     size_t key_len = strlen(key);
-    struct timespec until = time_of(deadline_ns);
+    struct timespec until = to_timespec(deadline_ns);
     mr_status status = MR_OK;
     if (key_len == 0 || key_len > MR_STORE_KEY)
         return mr_error_set(error, MR_ERR_INVALID, "key '%.40s' has %zu bytes, not 1 to %d", key,
@@ -391,7 +391,7 @@ static mr_status send_request(struct mr_store_client *client, const char *key,
     } else {
         call->next = client->calls;
         client->calls = call;
-        send_some(client);
+        send_queued(client);
         if (client->out.len > 0)
             wake_thread(client);
     }
@@ -401,7 +401,7 @@ static mr_status send_request(struct mr_store_client *client, const char *key,
             forget_call(client, call);
             mr_store_wire_put(&client->out,
                               &(struct mr_store_frame){.kind = MR_STORE_CANCEL, .id = call->id});
-            send_some(client);
+            send_queued(client);
             status = mr_error_set(error, MR_ERR_TIMEOUT, "key '%s'%s", key,
                                   frame->kind == MR_STORE_GET ? " is not in the store"
                                                               : ": the store does not answer");
@@ -410,12 +410,12 @@ static mr_status send_request(struct mr_store_client *client, const char *key,
     if (status == MR_OK)
         status = explain_code(client, key, call->code, error);
     if (--client->n_callers == 0)
-        pthread_cond_broadcast(&client->answered); /* mr_store_close() */
+        pthread_cond_broadcast(&client->answered); /* mr_store_close() waits for this */
     pthread_mutex_unlock(&client->lock);
     return status;
 }
 
-/* A day: the thread ends these earlier, when the server is silent. */
+/* A day. The thread ends such a request earlier if the server is silent. */
 static uint64_t far_deadline(void)
 {
     return mr_clock_now_ns() + UINT64_C(86400) * 1000 * MS;
@@ -443,7 +443,8 @@ mr_status mr_store_get(struct mr_store_client *client, const char *key, void *va
         return status;
     if (call.len > size)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the value of key '%s' has %u bytes, the room %u", key, call.len, size);
+                            "the value of key '%s' has %u bytes, the buffer %u", key, call.len,
+                            size);
     if (len_out)
         *len_out = call.len;
     return MR_OK;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connections of the store's server: who is at the other end, what goes in and out, and how
+ * The connections of the store's server: which rank is at the other end, bytes in and out, and how
  * they end.
  *
- * Invariant: nothing is freed where it fails. A peer that must go is only marked as doomed; bury
- * removes it when no loop walks over peers or events, because its end makes frames for others,
- * which may then be doomed too.
+ * Invariant: nothing is freed where it fails. A peer that must go is only marked as doomed.
+ * mr_store_connections_bury() removes it when no loop walks over peers or events, because removing
+ * a peer queues frames for other peers, which may then be doomed too.
  */
 #include "dist/rendezvous/store_connections.h"
 
@@ -24,7 +24,7 @@
 
 /* Greetings. */
 
-static void tell_broken(const struct mr_store *store, struct mr_store_peer *peer, uint32_t rank)
+static void put_broken(const struct mr_store *store, struct mr_store_peer *peer, uint32_t rank)
 {
     uint8_t bytes[4];
     mr_store_wire_put_u32(bytes, rank);
@@ -63,7 +63,7 @@ static uint8_t judge_greeting(const struct mr_store *store, const struct mr_stor
     switch (store->ranks[theirs->rank]) {
     case MR_STORE_HERE: return MR_STORE_RANK_TAKEN;
     case MR_STORE_BROKE: return MR_STORE_RANK_BROKE;
-    /* it belongs to the next group, whose store will be another */
+    /* it comes for the next group, which will have another store */
     case MR_STORE_LEFT: return MR_STORE_RANK_LEFT;
     default: return MR_STORE_FINE;
     }
@@ -81,12 +81,12 @@ static void welcome_rank(struct mr_store *store, struct mr_store_peer *peer, uin
     pthread_mutex_unlock(&store->lock);
     for (uint32_t r = 0; store->n_broken > 0 && r < store->identity.world_size; r++)
         if (store->ranks[r] == MR_STORE_BROKE)
-            tell_broken(store, peer, r);
+            put_broken(store, peer, r);
 }
 
 /*
- * False while bytes are missing, and when the peer must go. Another version may have more to say,
- * or less.
+ * False while bytes are missing, or if the peer must go. Another version's greeting may be longer
+ * or shorter.
  */
 static bool read_greeting(struct mr_store *store, struct mr_store_peer *peer)
 {
@@ -114,7 +114,7 @@ static bool read_greeting(struct mr_store *store, struct mr_store_peer *peer)
 
 /* Bytes in and out. */
 
-static void take_frames(struct mr_store *store, struct mr_store_peer *peer)
+static void handle_frames(struct mr_store *store, struct mr_store_peer *peer)
 {
     struct mr_store_frame frame;
     while (!peer->doomed && peer->out.len < MR_STORE_HIGH) {
@@ -143,7 +143,7 @@ void mr_store_connections_read(struct mr_store *store, struct mr_store_peer *pee
     }
     peer->heard_ns = now;
     if (!is_stranger || read_greeting(store, peer))
-        take_frames(store, peer);
+        handle_frames(store, peer);
 }
 
 void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *peer, uint64_t now)
@@ -157,12 +157,12 @@ void mr_store_connections_write(struct mr_store *store, struct mr_store_peer *pe
     if (n > 0 || peer->out.len == 0)
         peer->moved_ns = now;
     if (n > 0 && was_high)
-        peer->heard_ns = now; /* its beats are not read meanwhile */
+        peer->heard_ns = now; /* its beats were not read meanwhile */
     if (peer->refused && peer->out.len == 0)
         mr_store_peer_doom(peer, MR_STORE_FINE);
     if (was_high && peer->out.len < MR_STORE_HIGH && peer->rank != MR_STORE_NO_RANK) {
         mr_store_table_serve(&store->table, peer);
-        take_frames(store, peer);
+        handle_frames(store, peer);
         store->again = true;
     }
 }
@@ -190,7 +190,7 @@ void mr_store_connections_break(struct mr_store *store, uint32_t rank, uint8_t h
     store->n_broken++;
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next)
         if (peer->rank != MR_STORE_NO_RANK)
-            tell_broken(store, peer, rank);
+            put_broken(store, peer, rank);
     mr_store_table_break(&store->table);
 }
 
@@ -223,7 +223,7 @@ void mr_store_connections_bury(struct mr_store *store)
             store->ranks[rank] = MR_STORE_LEFT;
         else if (!atomic_load(&store->stopping))
             mr_store_connections_break(store, rank, how);
-        next = store->first; /* telling it may have doomed one that was passed */
+        next = store->first; /* the reports may have doomed a peer before this one */
     }
 }
 

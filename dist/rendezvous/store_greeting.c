@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hellos, greetings and tokens. Tokens are compared in constant time: a comparison that ends at the
- * first difference would show a stranger how much of the token was right.
+ * Hellos, greetings and tokens. Tokens are compared in constant time: if the comparison ended at
+ * the first difference, its duration would show a stranger how much of a token was right.
  */
 #include "dist/rendezvous/store_greeting.h"
 
@@ -66,11 +66,11 @@ static void describe_refusal(const struct mr_store_greeting *theirs,
         snprintf(text, size, "its store has version %u, not %u", theirs->version, MR_STORE_VERSION);
         break;
     case MR_STORE_OTHER_RUN:
-        snprintf(text, size, "it is of run %llx, not %llx", (unsigned long long)theirs->run,
+        snprintf(text, size, "it belongs to run %llx, not %llx", (unsigned long long)theirs->run,
                  (unsigned long long)ours->run);
         break;
     case MR_STORE_OTHER_RESTART:
-        snprintf(text, size, "it is of restart %u, not %u", theirs->restart, ours->restart);
+        snprintf(text, size, "it belongs to restart %u, not %u", theirs->restart, ours->restart);
         break;
     case MR_STORE_OTHER_TOKEN: snprintf(text, size, "its token differs"); break;
     case MR_STORE_OTHER_WORLD:
@@ -79,17 +79,11 @@ static void describe_refusal(const struct mr_store_greeting *theirs,
     case MR_STORE_NO_SUCH_RANK:
         snprintf(text, size, "the world size is %u", ours->world_size);
         break;
-    case MR_STORE_RANK_BROKE:
-        snprintf(text, size, "a rank %u was there and broke off", theirs->rank);
-        break;
-    case MR_STORE_RANK_LEFT:
-        snprintf(text, size, "a rank %u was there and has left", theirs->rank);
-        break;
+    case MR_STORE_RANK_BROKE: snprintf(text, size, "it had already joined and disconnected"); break;
+    case MR_STORE_RANK_LEFT: snprintf(text, size, "it had already joined and left"); break;
     default:
-        snprintf(
-            text, size,
-            "a rank %u is there already (mr_group_split() makes a second group of the same ranks)",
-            theirs->rank);
+        snprintf(text, size,
+                 "it has already joined (mr_group_split() makes a second group of the same ranks)");
         break;
     }
 }
@@ -107,15 +101,14 @@ void mr_store_greeting_tell(uint32_t rank, uint8_t how, uint32_t silence_ms, mr_
 {
     if (how == MR_STORE_SILENT)
         mr_error_set(error_out, MR_ERR_PEER,
-                     "rank %u fell silent: nothing heard from it for %.1f s", rank,
+                     "rank %u fell silent: nothing received from it for %.1f s", rank,
                      silence_ms / 1e3);
     else if (how == MR_STORE_NONSENSE)
         mr_error_set(error_out, MR_ERR_PEER,
-                     "rank %u broke off: what came from it is not the store's protocol", rank);
+                     "rank %u disconnected: it sent bytes that are not the store's protocol", rank);
     else if (how == MR_STORE_DEAF)
-        mr_error_set(error_out, MR_ERR_PEER, "rank %u broke off: it did not read for %.1f s", rank,
-                     silence_ms / 1e3);
+        mr_error_set(error_out, MR_ERR_PEER, "rank %u disconnected: it did not read for %.1f s",
+                     rank, silence_ms / 1e3);
     else
-        mr_error_set(error_out, MR_ERR_PEER,
-                     "rank %u broke off: its connection ended without a goodbye", rank);
+        mr_error_set(error_out, MR_ERR_PEER, "rank %u disconnected without a goodbye", rank);
 }

@@ -16,12 +16,12 @@ struct mr_store_peer {
     uint32_t n_waits;
     uint64_t since_ns;
     uint64_t heard_ns;
-    uint64_t moved_ns; /* when bytes last went out, or when there were none to go */
+    uint64_t moved_ns; /* when bytes were last sent, or when none were queued */
     struct mr_store_bytes in;
     struct mr_store_bytes out;
     bool doomed;
-    bool refused; /* goes when the verdict is out */
-    uint8_t how;  /* doomed: enum mr_store_code, MR_STORE_FINE after a goodbye */
+    bool refused; /* removed once the verdict is sent */
+    uint8_t how;  /* why it is doomed: enum mr_store_code; MR_STORE_FINE after a goodbye */
 };
 
 static inline void mr_store_peer_doom(struct mr_store_peer *peer, uint8_t how)
@@ -32,7 +32,7 @@ static inline void mr_store_peer_doom(struct mr_store_peer *peer, uint8_t how)
     }
 }
 
-/* A frame on its way; a peer for which there is no memory must go. */
+/* Queue a frame. Without memory the peer is doomed. */
 static inline void mr_store_peer_put(struct mr_store_peer *peer, const struct mr_store_frame *frame)
 {
     if (!peer->doomed && !mr_store_wire_put(&peer->out, frame))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the store's server and greets it. Ports and addresses are tried in turn, each for longer in
- * later rounds, because another program may have the port, accept the connection and stay silent.
+ * Finds the store's server and greets it. Ports and addresses are tried in turn, in each round for
+ * longer, because another program may own a port, accept the connection and send nothing.
  *
- * Invariant: once the right server has been greeted, this rank does not leave before the deadline:
- * leaving would look like a rank that broke off.
+ * Invariant: once the right server has been greeted, this rank stays connected until the deadline.
+ * An earlier disconnect would look like a broken rank.
  */
 #include "dist/rendezvous/store_search.h"
 
@@ -19,23 +19,23 @@
 #include "base/clock.h"
 
 #define MS UINT64_C(1000000)
-#define RESOLVE_NS (5000 * MS) /* then a name is looked up again */
+#define RESOLVE_NS (5000 * MS) /* after this a name is looked up again */
 #define FIRST_PAUSE_MS 20u
 #define MAX_PAUSE_MS 1000u
-#define FIRST_HELLO_MS 250u /* where there are several places */
+#define FIRST_HELLO_MS 250u /* if there are several places */
 
 struct search {
     const struct mr_store_connect *want;
     struct mr_store_addresses addresses;
-    uint64_t resolved_ns; /* 0: never, or not well */
+    uint64_t resolved_ns; /* 0: never, or the last lookup failed */
     uint64_t begun_ns;
     uint32_t n_rounds;
-    mr_error last; /* what the last failed try said */
+    mr_error last; /* the error of the last failed try */
 };
 
 /* A server's hello. */
 
-/* 0 when fd is ready, or ETIMEDOUT. */
+/* 0 if fd is ready, or ETIMEDOUT. */
 static int wait_for(int fd, short events, uint64_t until_ns)
 {
     struct pollfd at = {.fd = fd, .events = events};
@@ -48,10 +48,10 @@ static int wait_for(int fd, short events, uint64_t until_ns)
 }
 
 /*
- * A socket that connects to a port of this machine where nobody listens may be given that very
- * port.
+ * Is the socket connected to itself? This happens when it connects to a port of this machine
+ * without a listener, and the kernel picks that port as its source.
  */
-static bool met_itself(int fd)
+static bool is_connected_to_itself(int fd)
 {
     struct sockaddr_storage mine = {0}, other = {0};
     socklen_t mine_len = sizeof mine, other_len = sizeof other;
@@ -75,7 +75,7 @@ static int connect_to(int fd, const struct sockaddr_storage *address, uint64_t u
             return rc ? rc : failed;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return met_itself(fd) ? ECONNREFUSED : 0;
+    return is_connected_to_itself(fd) ? ECONNREFUSED : 0;
 }
 
 static int read_hello(int fd, uint64_t until_ns, struct mr_store_greeting *hello_out)
@@ -97,9 +97,9 @@ static int read_hello(int fd, uint64_t until_ns, struct mr_store_greeting *hello
     return 0;
 }
 
-/* 0 with a connection to what says that it is a store, or an errno without one. */
-static int hear_hello(const struct sockaddr_storage *address, uint64_t until_ns, int *fd_out,
-                      struct mr_store_greeting *hello_out)
+/* 0 and a connection to a peer that sent a store's hello; else an errno. */
+static int connect_and_read_hello(const struct sockaddr_storage *address, uint64_t until_ns,
+                                  int *fd_out, struct mr_store_greeting *hello_out)
 {
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -122,43 +122,43 @@ bool mr_store_search_hello(const char *host, uint16_t port, uint64_t deadline_ns
     if (mr_store_address_resolve(host, NULL, deadline_ns, &addresses, NULL) != MR_OK)
         return false;
     mr_store_address_set_port(&addresses.at[0], port);
-    if (hear_hello(&addresses.at[0], deadline_ns, &fd, hello_out) != 0)
+    if (connect_and_read_hello(&addresses.at[0], deadline_ns, &fd, hello_out) != 0)
         return false;
     close(fd);
     return true;
 }
 
 /*
- * A store, but perhaps not ours. MR_PENDING: with several ports to look at, or an older restart
- * that is about to end, ours may come.
+ * Is it our store? MR_PENDING: not yet. It may still come if there are further ports, or if this
+ * one is of an older restart, which is about to end.
  */
 static mr_status judge_hello(struct search *search, const char *name, uint16_t port,
                              const struct mr_store_greeting *theirs)
 {
     const struct mr_store_identity *ours = &search->want->identity;
-    bool may_come = search->want->n_ports > 0;
+    bool may_appear = search->want->n_ports > 0;
     if (theirs->version != MR_STORE_VERSION) {
         mr_error_set(&search->last, MR_ERR_PEER,
                      "the store at %s port %u has version %u, this program's has %u", name, port,
                      theirs->version, MR_STORE_VERSION);
     } else if (theirs->run != ours->run) {
         mr_error_set(&search->last, MR_ERR_PEER,
-                     "the store at %s port %u is of run %llx, not of %llx", name, port,
+                     "the store at %s port %u belongs to run %llx, not %llx", name, port,
                      (unsigned long long)theirs->run, (unsigned long long)ours->run);
     } else if (theirs->restart != ours->restart) {
         mr_error_set(&search->last, MR_ERR_PEER,
-                     "the store at %s port %u is of restart %u, not of %u", name, port,
+                     "the store at %s port %u belongs to restart %u, not %u", name, port,
                      theirs->restart, ours->restart);
-        may_come |= theirs->restart < ours->restart;
+        may_appear |= theirs->restart < ours->restart;
     } else {
         return MR_OK;
     }
-    return may_come ? MR_PENDING : MR_ERR_PEER;
+    return may_appear ? MR_PENDING : MR_ERR_PEER;
 }
 
 /* The greeting. */
 
-/* The verdict, as the first frame of in_out. MR_PENDING: the connection has ended. */
+/* Wait for the verdict, the first frame of in_out. MR_PENDING: the connection has ended. */
 static mr_status await_verdict(struct search *search, int fd, uint16_t port,
                                struct mr_store_bytes *in_out, struct mr_store_frame *verdict_out)
 {
@@ -167,7 +167,7 @@ static mr_status await_verdict(struct search *search, int fd, uint16_t port,
     while ((got = mr_store_wire_next(in_out, verdict_out)) == 0) {
         if (wait_for(fd, POLLIN, want->deadline_ns) != 0)
             return mr_error_set(&search->last, MR_ERR_TIMEOUT,
-                                "the store at %s port %u said hello, and then nothing for %.1f s",
+                                "the store at %s port %u sent its hello, then nothing for %.1f s",
                                 want->host, port,
                                 (double)(mr_clock_now_ns() - search->begun_ns) / 1e9);
         long n = mr_store_wire_recv(fd, in_out, 4096);
@@ -176,7 +176,7 @@ static mr_status await_verdict(struct search *search, int fd, uint16_t port,
                                 want->host);
     }
     if (got < 0 || verdict_out->kind != MR_STORE_VERDICT || !mr_store_wire_is_reply(verdict_out))
-        return mr_error_set(&search->last, MR_ERR_PEER, "what answers at %s is not a store",
+        return mr_error_set(&search->last, MR_ERR_PEER, "the server at %s is not a store",
                             want->host);
     return MR_OK;
 }
@@ -199,7 +199,7 @@ static mr_status greet_store(struct search *search, int fd, uint16_t port,
         mr_store_greeting_token(identity->token, greeting + MR_STORE_HELLO, &search->last);
     if (status != MR_OK)
         return status;
-    /* a new socket has room; a lost one ends below */
+    /* a new socket has room; if the connection is lost, the wait below sees it */
     (void)!send(fd, greeting, sizeof greeting, MSG_NOSIGNAL);
     status = await_verdict(search, fd, port, in_out, &verdict);
     if (status != MR_OK)
@@ -218,7 +218,7 @@ static mr_status greet_store(struct search *search, int fd, uint16_t port,
 
 /* The search. */
 
-/* MR_PENDING: ours is not there, or not yet. */
+/* MR_PENDING: our store is not there, or not yet. */
 static mr_status try_place(struct search *search, const struct sockaddr_storage *address,
                            uint64_t until_ns, int *fd_out, struct mr_store_bytes *in_out)
 {
@@ -227,9 +227,9 @@ static mr_status try_place(struct search *search, const struct sockaddr_storage 
     struct mr_store_greeting hello;
     uint16_t port = mr_store_address_port(address);
     mr_store_address_name(address, name, sizeof name);
-    int rc = hear_hello(address, until_ns, &fd, &hello);
+    int rc = connect_and_read_hello(address, until_ns, &fd, &hello);
     if (rc == ETIMEDOUT && until_ns == search->want->deadline_ns && search->last.text[0])
-        return MR_PENDING; /* this try was cut short: what an earlier one heard says more */
+        return MR_PENDING; /* the deadline cut this try short: the earlier error says more */
     if (rc != 0)
         return mr_error_os(&search->last, MR_PENDING, rc, "%s port %u", name, port);
     mr_status status = judge_hello(search, name, port, &hello);
@@ -253,7 +253,7 @@ static uint32_t hello_ms(const struct search *search, uint32_t n_places)
     return n_places == 1 || doubled > MR_STORE_HELLO_MS ? MR_STORE_HELLO_MS : doubled;
 }
 
-/* Names can come to mean something else while we look. */
+/* Looks the name up again after a while, because its addresses may change. */
 static mr_status resolve_host(struct search *search)
 {
     const struct mr_store_connect *want = search->want;
@@ -265,7 +265,7 @@ static mr_status resolve_host(struct search *search)
     return status == MR_ERR_IO || status == MR_ERR_TIMEOUT ? MR_PENDING : status;
 }
 
-/* Every place once, until one is no longer pending. */
+/* Try every place once, until one result is final. */
 static mr_status try_places(struct search *search, int *fd_out, struct mr_store_bytes *in_out)
 {
     const struct mr_store_connect *want = search->want;
@@ -289,7 +289,7 @@ static mr_status try_places(struct search *search, int *fd_out, struct mr_store_
     return status;
 }
 
-static mr_status out_of_time(const struct search *search, mr_error *error)
+static mr_status fail_timeout(const struct search *search, mr_error *error)
 {
     const struct mr_store_connect *want = search->want;
     double seconds = (double)(mr_clock_now_ns() - search->begun_ns) / 1e9;
@@ -303,10 +303,10 @@ static mr_status out_of_time(const struct search *search, mr_error *error)
 }
 
 /*
- * Between half of pause_ms and all of it, so that not all ranks come at once; not past the
- * deadline.
+ * Sleeps between half of pause_ms and all of it, so that ranks do not all connect at once; never
+ * past the deadline.
  */
-static void rest(const struct search *search, uint32_t pause_ms)
+static void sleep_between_rounds(const struct search *search, uint32_t pause_ms)
 {
     uint32_t mixed = (search->want->rank + 1) * 2654435761u + search->n_rounds * 40503u;
     uint64_t ms = pause_ms / 2 + (mixed >> 8) % (pause_ms / 2 + 1), now = mr_clock_now_ns();
@@ -330,13 +330,13 @@ mr_status mr_store_search_run(const struct mr_store_connect *connect, int *fd_ou
             now - refused_ns < connect->patience_ns)
             status = MR_PENDING;
         if (status == MR_PENDING && now >= connect->deadline_ns)
-            return out_of_time(&search, error);
+            return fail_timeout(&search, error);
         if (status != MR_PENDING || connect->once_ms) {
             mr_error_copy(status == MR_OK ? NULL : error, &search.last);
             return status;
         }
         if (pause_ms > MAX_PAUSE_MS)
             pause_ms = MAX_PAUSE_MS;
-        rest(&search, pause_ms);
+        sleep_between_rounds(&search, pause_ms);
     }
 }

@@ -2,8 +2,8 @@
 /*
  * The server of the rendezvous store: one thread, one epoll, no call that blocks.
  *
- * After the thread or the whole machine has stood still, all ranks seem to be silent by the clock,
- * although what they sent is only unread. So after such a pause all clocks start anew.
+ * If the thread or the whole machine stood still, all ranks seem silent by the clock, but what they
+ * sent is only unread. After such a pause all clocks are restarted.
  */
 #include "dist/rendezvous/store_server.h"
 
@@ -32,14 +32,14 @@ static void doom_silent(struct mr_store *store, uint64_t now)
         if (peer->rank == MR_STORE_NO_RANK && now - peer->since_ns > greet_ns)
             mr_store_peer_doom(peer, MR_STORE_LOST);
     }
-    /* A silent rank stays connected: should it wake up, it learns what became of it. */
+    /* A silent rank stays connected: if it wakes up, it learns that it was reported. */
     for (struct mr_store_peer *peer = store->first; peer; peer = peer->next)
         if (peer->rank != MR_STORE_NO_RANK && !peer->doomed && now - peer->heard_ns > silence_ns)
             mr_store_connections_break(store, peer->rank, MR_STORE_SILENT);
 }
 
 /*
- * This thread, or the whole machine, stood still: what others sent meanwhile has not been read yet.
+ * This thread or the whole machine stood still: what clients sent meanwhile has not been read yet.
  */
 static void restart_clocks(struct mr_store *store, uint64_t now)
 {
@@ -50,7 +50,7 @@ static void restart_clocks(struct mr_store *store, uint64_t now)
     }
 }
 
-/* Newcomers. */
+/* New connections. */
 
 static void set_listening(struct mr_store *store, bool listening)
 {
@@ -59,15 +59,15 @@ static void set_listening(struct mr_store *store, bool listening)
     store->deaf = !listening;
 }
 
-/* Who had to be left waiting may be the rank that is missing in the end. */
+/* The connection that was not accepted may be that of the rank that is missing in the end. */
 static void note_shortage(struct mr_store *store, int os_error)
 {
     pthread_mutex_lock(&store->lock);
-    mr_error_os(&store->refusal, MR_ERR_IO, os_error, "a connection could not be accepted");
+    mr_error_os(&store->refusal, MR_ERR_IO, os_error, "cannot accept a connection");
     pthread_mutex_unlock(&store->lock);
 }
 
-static void on_newcomer(struct mr_store *store, uint64_t now)
+static void accept_connection(struct mr_store *store, uint64_t now)
 {
     uint32_t most = MR_STORE_STRANGERS + store->identity.world_size - store->n_here;
     int fd = accept4(store->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC),
@@ -83,13 +83,14 @@ static void on_newcomer(struct mr_store *store, uint64_t now)
         mr_store_connections_add(store, fd, now);
 }
 
-static void on_events(struct mr_store *store, const struct epoll_event *events, int n, uint64_t now)
+static void handle_events(struct mr_store *store, const struct epoll_event *events, int n,
+                          uint64_t now)
 {
-    bool has_newcomer = false;
+    bool has_connection = false;
     for (int i = 0; i < n; i++) {
         struct mr_store_peer *peer = events[i].data.ptr;
         if (events[i].data.ptr == &store->listen_fd)
-            has_newcomer = true;
+            has_connection = true;
         if (events[i].data.ptr == &store->listen_fd || events[i].data.ptr == store)
             continue;
         if (!peer->doomed && events[i].events & EPOLLOUT)
@@ -98,8 +99,8 @@ static void on_events(struct mr_store *store, const struct epoll_event *events, 
             mr_store_connections_read(store, peer, now);
     }
     mr_store_connections_bury(store);
-    if (has_newcomer)
-        on_newcomer(store, now);
+    if (has_connection)
+        accept_connection(store, now);
 }
 
 static void say_goodbye(struct mr_store *store)
@@ -139,14 +140,14 @@ static void *run_server(void *arg)
         now = mr_clock_now_ns();
         if (now - before > silence_ns / 4 + step_ns)
             restart_clocks(store, now);
-        on_events(store, events, n < 0 ? 0 : n, now);
+        handle_events(store, events, n < 0 ? 0 : n, now);
         if (atomic_load(&store->stopping) && stop_ns == 0) {
             say_goodbye(store);
             stop_ns = now + MR_STORE_GOODBYE_MS * MS;
         }
         /*
-         * First what has come is read; but those who always have more to say must not put off the
-         * others' end.
+         * Received bytes are read first, because a rank in them is not silent. But clients that
+         * always send more must not delay this check forever.
          */
         if (now - swept_ns >= (n < N_EVENTS ? step_ns : 3 * step_ns)) {
             doom_silent(store, now);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys, values, and gets that wait. The keys are in the C library's balanced tree, so that nobody
- * can choose keys that make others slow.
+ * Keys, values and waiting gets. The keys are in the C library's balanced tree, so that a client
+ * cannot choose keys that slow down the other clients.
  *
- * Invariant: no answer is queued while MR_STORE_HIGH bytes wait to go out to that rank; its get
- * keeps waiting and is served when there is room.
+ * Invariant: no value is queued while MR_STORE_HIGH bytes are queued for that rank. Its get keeps
+ * waiting and is served when there is room.
  */
 #include "dist/rendezvous/store_table.h"
 
@@ -13,10 +13,10 @@
 #include <string.h>
 
 struct pair {
-    const uint8_t *key; /* its own bytes; another's in what is only looked for */
+    const uint8_t *key; /* points to bytes; in a search, to the key that is looked for */
     uint16_t key_len;
     uint32_t value_len;
-    uint8_t bytes[]; /* key, value */
+    uint8_t bytes[]; /* key, then value */
 };
 
 /* A get that waits for its key. */
@@ -36,7 +36,7 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(one->key, other->key, one->key_len);
 }
 
-static size_t size_of(const struct pair *pair)
+static size_t get_size(const struct pair *pair)
 {
     return sizeof *pair + pair->key_len + pair->value_len;
 }
@@ -63,13 +63,13 @@ static struct pair *make_pair(const struct mr_store_frame *frame)
 }
 
 /*
- * The frame's key and value, in place of what the key had before. NULL when the table is full; it
- * is then as before.
+ * Insert the frame's key and value; replaces an old value. NULL if the table is full, which is then
+ * unchanged.
  */
 static struct pair *insert_pair(struct mr_store_table *table, const struct mr_store_frame *frame)
 {
     struct pair *old = find_pair(table, frame->key, frame->key_len);
-    size_t size = sizeof *old + frame->key_len + frame->value_len, before = old ? size_of(old) : 0;
+    size_t size = sizeof *old + frame->key_len + frame->value_len, before = old ? get_size(old) : 0;
     if (table->total - before + size > MR_STORE_TOTAL || (!old && table->n_keys >= MR_STORE_KEYS))
         return NULL;
     struct pair *pair = make_pair(frame);
@@ -78,16 +78,14 @@ static struct pair *insert_pair(struct mr_store_table *table, const struct mr_st
         free(pair);
         return NULL;
     }
-    *at = pair; /* of the same key */
+    *at = pair; /* replaces an old pair of the same key */
     free(old);
     table->total += size - before;
     table->n_keys += !old;
     return pair;
 }
 
-/*
- * Add the frame's number to the key's, which counts as 0 when it is not there. enum mr_store_code.
- */
+/* Add the frame's number to the key's; a missing key counts as 0. Returns an enum mr_store_code. */
 static uint8_t add_number(struct mr_store_table *table, const struct mr_store_frame *frame,
                           struct pair **pair_out)
 {
@@ -227,7 +225,7 @@ static void on_remove(struct mr_store_table *table, struct mr_store_peer *peer,
     struct pair *pair = find_pair(table, frame->key, frame->key_len);
     if (pair) {
         tdelete(pair, &table->root, compare_keys);
-        table->total -= size_of(pair);
+        table->total -= get_size(pair);
         table->n_keys--;
         free(pair);
     }

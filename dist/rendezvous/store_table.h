@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys and values of the store's server, and the gets that wait; the only user is the server's
- * thread.
+ * The keys and values of the store's server, and the waiting gets. Only the server's thread uses
+ * it.
  */
 #ifndef DIST_RENDEZVOUS_STORE_TABLE_H
 #define DIST_RENDEZVOUS_STORE_TABLE_H
@@ -10,24 +10,24 @@
 
 struct mr_store_wait;
 
-/* All zero is empty. */
+/* All zero: empty. */
 struct mr_store_table {
-    void *root;   /* of search.h's tree of pairs */
-    size_t total; /* bytes of all entries, with what describes them */
+    void *root;   /* the tree of pairs, by search.h */
+    size_t total; /* bytes of all entries, with their headers */
     uint32_t n_keys;
     bool is_broken;
     struct mr_store_wait *waits;
 };
 
 void mr_store_table_fini(struct mr_store_table *table);
-/* Do what a peer asks for. A frame that is not a request dooms the peer. */
+/* Handle a request. A frame that is not a request dooms the peer. */
 void mr_store_table_request(struct mr_store_table *table, struct mr_store_peer *peer,
                             const struct mr_store_frame *frame);
-/* The peer has room again: answer those of its waits whose key is there. */
+/* The peer's queue has room again: answer its waiting gets whose key exists. */
 void mr_store_table_serve(struct mr_store_table *table, const struct mr_store_peer *peer);
-/* A rank broke off: gets that wait, and later gets of a missing key, are answered with that. */
+/* A rank broke: answer waiting gets, and later gets of a missing key, with MR_STORE_PEER_BROKEN. */
 void mr_store_table_break(struct mr_store_table *table);
-/* Drop the waits of a peer that goes. */
+/* Drop the waits of a peer that is being removed. */
 void mr_store_table_forget(struct mr_store_table *table, const struct mr_store_peer *peer);
 
 #endif

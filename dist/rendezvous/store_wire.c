@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers, queues of bytes and frames of the rendezvous store. Everything here reads bytes of
- * strangers.
+ * Numbers, queues of bytes and frames of the rendezvous store. The input is untrusted.
  *
- * Invariant: a length that a frame claims is believed only up to its limit, and memory is allocated
- * for bytes that have arrived, never for bytes that are claimed.
+ * Invariant: a length in a frame is accepted only up to its limit, and memory is allocated for
+ * bytes that have arrived, never for bytes that are only announced.
  */
 #include "dist/rendezvous/store_wire.h"
 
@@ -15,7 +14,7 @@
 
 #include "base/clock.h"
 
-#define KEEP_BYTES (64u << 10) /* an empty queue keeps no larger block */
+#define KEEP_BYTES (64u << 10) /* an empty queue keeps a block of at most this size */
 #define MS UINT64_C(1000000)
 #define MAX_WAIT_MS 1000000
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes over a connection of the rendezvous store. All numbers are little-endian.
+ * The protocol of the rendezvous store. All numbers are little-endian.
  *
- * The server speaks first: a hello says whose store it is, so that a client does not greet a
- * foreign one. After the client's greeting there are only frames: 16 bytes of head, key, value. The
- * first is the server's verdict.
+ * The server sends first: a hello that identifies the store, so that a client does not greet a
+ * foreign one. After the client's greeting there are only frames: a head of 16 bytes, key, value.
+ * The first frame is the server's verdict.
  */
 #ifndef DIST_RENDEZVOUS_STORE_WIRE_H
 #define DIST_RENDEZVOUS_STORE_WIRE_H
@@ -16,19 +16,19 @@
 
 #include "dist/rendezvous/store_limits.h"
 
-#define MR_STORE_HEAD                                                                              \
-    16u /* bytes of a frame before its key: length 4, kind 1, code 1, length of the key 2, id 8 */
+/* Bytes of a frame before its key: length 4, kind 1, code 1, key length 2, id 8. */
+#define MR_STORE_HEAD 16u
 #define MR_STORE_BODY (MR_STORE_KEY + MR_STORE_VALUE)
 
 enum mr_store_kind {
-    MR_STORE_SET = 1, /* from the client */
+    MR_STORE_SET = 1, /* from the client, as the next four */
     MR_STORE_GET,
-    MR_STORE_ADD, /* value: 8 bytes, added to what is there */
+    MR_STORE_ADD, /* value: 8 bytes, added to the stored value */
     MR_STORE_REMOVE,
     MR_STORE_CANCEL,  /* the get of this id is no longer wanted */
     MR_STORE_BEAT,    /* both ways */
-    MR_STORE_BYE,     /* both ways: what ends now does not break */
-    MR_STORE_VERDICT, /* from the server: code says whether the greeting was good */
+    MR_STORE_BYE,     /* both ways: the end that follows is not a break */
+    MR_STORE_VERDICT, /* from the server, as the next two; code: was the greeting accepted? */
     MR_STORE_ANSWER,  /* to the request of this id */
     MR_STORE_BROKEN   /* value: 4 bytes of rank; code says how */
 };
@@ -47,9 +47,9 @@ enum mr_store_code {
     MR_STORE_RANK_LEFT,
     /* Answers. */
     MR_STORE_FULL,
-    MR_STORE_NO_NUMBER,   /* add to a value that is not 8 bytes, or past the ends of 64 bits */
-    MR_STORE_PEER_BROKEN, /* the key is not there, and a rank has broken off */
-    MR_STORE_TOO_MANY,    /* gets that wait */
+    MR_STORE_NO_NUMBER,   /* add to a value that is not 8 bytes, or 64-bit overflow */
+    MR_STORE_PEER_BROKEN, /* the key is missing, and a rank has broken */
+    MR_STORE_TOO_MANY,    /* waiting gets */
     /* How a rank broke. */
     MR_STORE_LOST,
     MR_STORE_SILENT,
@@ -57,7 +57,7 @@ enum mr_store_code {
     MR_STORE_DEAF
 };
 
-/* A queue of bytes; what is in it is at[start] to at[start + len - 1]. All zero is empty. */
+/* A queue of bytes, in at[start] to at[start + len - 1]. All zero: empty. */
 struct mr_store_bytes {
     uint8_t *at;
     size_t start;
@@ -66,25 +66,24 @@ struct mr_store_bytes {
 };
 
 /*
- * Make room for more bytes behind those that are there. NULL without memory; the queue is then as
- * before.
+ * Make room for more bytes after the queued ones. NULL without memory; the queue is then unchanged.
  */
 uint8_t *mr_store_wire_reserve(struct mr_store_bytes *bytes, size_t more);
 bool mr_store_wire_append(struct mr_store_bytes *bytes, const void *from, size_t len);
-/* The first len bytes are done with. An empty queue gives a large block back. */
+/* Remove the first len bytes. An empty queue frees a large block. */
 void mr_store_wire_consume(struct mr_store_bytes *bytes, size_t len);
 void mr_store_wire_free(struct mr_store_bytes *bytes);
-/* One recv() of at most limit bytes: how many, 0 at the end, or -errno. */
+/* One recv() of at most limit bytes. Returns their number, 0 at the end, or -errno. */
 long mr_store_wire_recv(int fd, struct mr_store_bytes *bytes, size_t limit);
 /*
- * Send until empty or the socket is full: how many bytes went, or -errno (never -EAGAIN). Never
- * raises SIGPIPE.
+ * Send until the queue is empty or the socket is full. Returns the number of bytes sent, or -errno
+ * (never -EAGAIN). Never raises SIGPIPE.
  */
 long mr_store_wire_send(int fd, struct mr_store_bytes *bytes);
-/* poll() until then, by base/clock. A signal ends it early. */
+/* poll() until until_ns, by base/clock.h. A signal ends it early. */
 void mr_store_wire_poll(struct pollfd *fds, nfds_t n, uint64_t until_ns);
 
-/* key and value point into the queue and hold until it changes. */
+/* key and value point into the queue, and are valid until it changes. */
 struct mr_store_frame {
     uint8_t kind;
     uint8_t code;
@@ -96,8 +95,8 @@ struct mr_store_frame {
 };
 
 /*
- * The first frame of the queue: 1, 0 when bytes are missing, -1 for nonsense: no such kind, or a
- * length past a limit. /
+ * Read the first frame of the queue. Returns 1; 0 if bytes are missing; -1 if the kind is unknown
+ * or a length is above its limit.
  */
 int mr_store_wire_next(const struct mr_store_bytes *bytes, struct mr_store_frame *frame_out);
 size_t mr_store_wire_size(const struct mr_store_frame *frame);

@@ -334,7 +334,7 @@ static int32_t test(void *user, void *arg, mr_error *error)
     bool is_lost = engine->board->is_broken && atomic_load(&control.is_strict);
     pthread_mutex_unlock(&engine->board->lock);
     if (!has_ended && is_lost)
-        return engine->fail(error, MR_ERR_PEER, "another rank of the double broke off");
+        return engine->fail(error, MR_ERR_PEER, "another rank of the double disconnected");
     return has_ended ? MR_OK : MR_PENDING;
 }
 

@@ -367,7 +367,7 @@ static int32_t linger(const struct engine *engine, mr_error *error)
         sleep_us(1000);
     if (atomic_load(&engine->board->n_broken) == 0)
         return MR_OK;
-    return engine->fail(error, MR_ERR_PEER, "another rank of the double broke off");
+    return engine->fail(error, MR_ERR_PEER, "another rank of the double disconnected");
 }
 
 static int32_t run(void *user, const struct mr_collective *c, uint64_t deadline_ns,

@@ -336,7 +336,7 @@ mr_status mr_group_work_sync(mr_group_work *handle, uint32_t timeout_ms)
     while (!work->has_ended)
         pthread_cond_wait(&rank->world->changed, &rank->world->lock);
     if (work->status != MR_OK)
-        mr_error_set(&rank->error, work->status, "rank 1 broke off, says the double");
+        mr_error_set(&rank->error, work->status, "rank 1 disconnected, says the double");
     pthread_mutex_unlock(&rank->world->lock);
     return work->status;
 }

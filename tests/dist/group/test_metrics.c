@@ -407,7 +407,7 @@ static void meet_a_failure(mr_group *group, void *arg)
     /* 1 for the names, 2 for each step */
     RANK_CHECK(group, status == (at < 8 ? MR_ERR_PEER : MR_OK));
     if (status != MR_OK)
-        RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "broke off"));
+        RANK_CHECK(group, strstr(mr_metrics_error(metrics)->text, "disconnected"));
     mr_metrics_destroy(metrics);
 }
 

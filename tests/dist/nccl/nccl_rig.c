@@ -96,7 +96,7 @@ static int32_t look(struct store *store, const char *key, void *value_out, uint3
             status = MR_OK;
         }
     if (status == MR_PENDING && store->is_broken)
-        status = mr_error_set(error, MR_ERR_PEER, "rank 1 broke off");
+        status = mr_error_set(error, MR_ERR_PEER, "rank 1 disconnected");
     pthread_mutex_unlock(&store->lock);
     return status;
 }

@@ -46,14 +46,14 @@ static void what_is_no_list_is_refused_with_its_place(void **state)
         {",a", "no host at byte 0 of \",a\""},
         {"n[", "no number at byte 2 of \"n[\""},
         {"n[]", "no number at byte 2 of \"n[]\""},
-        {"n[1", "a bracket that is not closed at byte 3 of \"n[1\""},
-        {"n[1-", "a bracket that is not closed at byte 4 of \"n[1-\""},
+        {"n[1", "unclosed bracket at byte 3 of \"n[1\""},
+        {"n[1-", "unclosed bracket at byte 4 of \"n[1-\""},
         {"n[-1]", "no number at byte 2 of \"n[-1]\""},
         {"n[a]", "no number at byte 2 of \"n[a]\""},
-        {"n1]", "a character that no host name has at byte 2 of \"n1]\""},
-        {"n 1", "a character that no host name has at byte 1 of \"n 1\""},
+        {"n1]", "invalid character at byte 2 of \"n1]\""},
+        {"n 1", "invalid character at byte 1 of \"n 1\""},
         {"n[[1]]", "no number at byte 2 of \"n[[1]]\""},
-        {"n[1-2];reboot", "a character that no host name has at byte 6 of \"n[1-2];reboot\""},
+        {"n[1-2];reboot", "invalid character at byte 6 of \"n[1-2];reboot\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char host[MR_HOSTLIST_HOST] = "before";
@@ -115,7 +115,7 @@ static void counts_of_tasks_repeat(void **state)
     uint64_t sum;
     mr_error error;
     assert_int_equal(mr_hostlist_tasks("2(x3),1", 4, &found, &sum, &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "\"2(x3),1\" has 4 nodes and none of number 4");
+    assert_string_equal(error.text, "\"2(x3),1\" has 4 nodes, but no node 4");
     assert_int_equal(found, 9);
 }
 

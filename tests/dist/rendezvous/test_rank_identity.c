@@ -256,12 +256,12 @@ static void a_run_id_is_of_those_who_share_the_launcher(void **state)
 static void half_of_a_pair_names_the_other(void **state)
 {
     (void)state;
-    EXPECT_ERROR("RANK=\"3\" is set and WORLD_SIZE is not", "RANK=3");
-    EXPECT_ERROR("WORLD_SIZE=\"3\" is set and RANK is not", "WORLD_SIZE=3");
-    EXPECT_ERROR("OMPI_COMM_WORLD_RANK=\"0\" is set and OMPI_COMM_WORLD_SIZE is not",
+    EXPECT_ERROR("RANK=\"3\" is set, but WORLD_SIZE is not", "RANK=3");
+    EXPECT_ERROR("WORLD_SIZE=\"3\" is set, but RANK is not", "WORLD_SIZE=3");
+    EXPECT_ERROR("OMPI_COMM_WORLD_RANK=\"0\" is set, but OMPI_COMM_WORLD_SIZE is not",
                  "OMPI_COMM_WORLD_RANK=0");
-    EXPECT_ERROR("PMI_RANK=\"0\" is set and PMI_SIZE is not", "PMI_RANK=0");
-    EXPECT_ERROR("SLURM_STEP_NUM_TASKS=\"2\" is set and SLURM_PROCID is not",
+    EXPECT_ERROR("PMI_RANK=\"0\" is set, but PMI_SIZE is not", "PMI_RANK=0");
+    EXPECT_ERROR("SLURM_STEP_NUM_TASKS=\"2\" is set, but SLURM_PROCID is not",
                  "SLURM_STEP_NUM_TASKS=2");
 }
 
@@ -319,11 +319,11 @@ static void a_value_out_of_its_range_is_named(void **state)
 static void slurm_s_lists_are_checked(void **state)
 {
     (void)state;
-    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: \"7\" has 1 nodes and none of number 2",
+    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: \"7\" has 1 nodes, but no node 2",
                  "SLURM_STEP_TASKS_PER_NODE=7", STEP);
     EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: no number at byte 0 of \"(x3)\"",
                  "SLURM_STEP_TASKS_PER_NODE=(x3)", STEP);
-    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE=\"2(x4)\" is 8 tasks and SLURM_STEP_NUM_TASKS=7",
+    EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE=\"2(x4)\" is 8 tasks, but SLURM_STEP_NUM_TASKS=7",
                  "SLURM_STEP_TASKS_PER_NODE=2(x4)", STEP);
     EXPECT_ERROR(
         "SLURM_LOCALID=1 is not below the 1 tasks of node 2 in SLURM_STEP_TASKS_PER_NODE=\"3,3,1\"",

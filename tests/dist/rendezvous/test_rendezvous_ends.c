@@ -85,12 +85,12 @@ static void second_group(const char *variable, const char *value)
     mr_test_ranks_join(second, 2);
     assert_true(mr_clock_now_ns() - begun < UINT64_C(10000000000));
     snprintf(words, sizeof words,
-             "a group of these ranks is there, with its store at 127.0.0.1 port %u",
+             "a group of these ranks already exists, with its store at 127.0.0.1 port %u",
              mr_store_port(first[0].rendezvous.store));
     mr_test_ranks_expect_error(&second[0], 1, MR_ERR_STATE, words);
     mr_test_ranks_expect_error(&second[0], 1, MR_ERR_STATE, "mr_group_split() makes a second one");
     mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER,
-                               "rank 1 was refused: a rank 1 is there already");
+                               "rank 1 was refused: it has already joined");
     mr_test_ranks_expect_error(&second[1], 1, MR_ERR_PEER, "mr_group_split()");
     assert_false(mr_store_broken(first[0].rendezvous.client, NULL, NULL));
     assert_false(mr_store_broken(first[1].rendezvous.client, NULL, NULL));
@@ -191,7 +191,7 @@ static void a_rank_0_that_dies_before_all_are_there_is_named(void **state)
     waitpid(child, NULL, 0);
     mr_test_ranks_wait(ranks, 3);
     assert_true(mr_clock_now_ns() - begun < UINT64_C(15000000000)); /* not the timeout */
-    mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_PEER, "rank 0 broke off");
+    mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_PEER, "rank 0 disconnected");
 }
 
 int main(void)

@@ -59,7 +59,7 @@ static void without_rank_0_the_file_is_named(void **state)
     ranks[0].is_absent = true;
     ranks[1].options.init = "file:///nonexistent-folder/store";
     mr_test_ranks_join(ranks, 2);
-    expect_words(&ranks[1], MR_ERR_TIMEOUT, "rank 1 looked at /nonexistent-folder/store ");
+    expect_words(&ranks[1], MR_ERR_TIMEOUT, "rank 1 read /nonexistent-folder/store ");
     expect_words(&ranks[1], MR_ERR_TIMEOUT, "No such file or directory");
 }
 
@@ -176,7 +176,7 @@ static void hostile_facts_are_an_error(void **state)
     expect_of_facts(bytes, sizeof bytes, "rank 1 runs millrace xxxxxxxxxxxxxxx, rank 0");
     expect_of_facts("", 0, "rank 1 runs millrace , rank 0");
     memcpy(bytes, MR_VERSION, sizeof MR_VERSION);
-    expect_of_facts(bytes, 40, "rank 1 left 40 bytes of facts, not 84");
+    expect_of_facts(bytes, 40, "rank 1 wrote 40 bytes of facts, not 84");
     struct mr_agreement_fact fact = {
         .version = MR_VERSION, .backend = "\033[2Jxxx", .world_size = 2};
     expect_of_facts(&fact, sizeof fact, "rank 1 wants backend ?[2Jxxx, rank 0 gloo");
@@ -234,7 +234,7 @@ static void missing_variables_are_named(void **state)
     mr_test_ranks_set(ranks, 2, "TORCHELASTIC_RUN_ID", "x");
     mr_test_ranks_join(ranks, 2);
     mr_test_ranks_expect_error(ranks, 2, MR_ERR_INVALID,
-                               "MASTER_PORT=65535 is torchrun's, and there is no port above it");
+                               "MASTER_PORT=65535 is torchrun's, and there is no higher port");
 }
 
 static void expect_of_options(mr_group_options options, const char *words)
@@ -273,15 +273,15 @@ static void options_that_make_no_sense_are_named(void **state)
                                         "file://"};
     for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {
         char words[128];
-        snprintf(words, sizeof words,
-                 "init \"%s\" is none of env://, tcp://HOST:PORT, file:///PATH", inits[i]);
+        snprintf(words, sizeof words, "init \"%s\" is not env://, tcp://HOST:PORT or file:///PATH",
+                 inits[i]);
         expect_of_options((mr_group_options){.init = inits[i], .world_size = 2}, words);
     }
     expect_of_options((mr_group_options){.backend = "ucx"},
-                      "backend \"ucx\" is none of auto, gloo, mpi, nccl");
+                      "backend \"ucx\" is not auto, gloo, mpi or nccl");
     expect_of_options((mr_group_options){.world_size = 2},
-                      "world_size 2 is given, and env:// takes it from");
-    expect_of_options((mr_group_options){.rank = 2}, "rank 2 is given and world_size is not");
+                      "world_size 2 is given, but env:// reads it from");
+    expect_of_options((mr_group_options){.rank = 2}, "rank 2 is given without world_size");
     expect_of_options((mr_group_options){.init = "tcp://a:1", .rank = 2, .world_size = 2},
                       "rank 2 is not below world_size 2");
     char token[MR_STORE_TOKEN + 2];
@@ -291,9 +291,9 @@ static void options_that_make_no_sense_are_named(void **state)
                       "the token (MR_TOKEN) has 129 bytes, the limit is 128");
     int comm = 0;
     expect_of_options((mr_group_options){.backend = "gloo", .mpi_comm = &comm},
-                      "mpi_comm is given, and backend is gloo");
+                      "mpi_comm is given, but backend is gloo");
     expect_of_options((mr_group_options){.backend = "mpi", .nccl_comm = &comm},
-                      "nccl_comm is given, and backend is mpi");
+                      "nccl_comm is given, but backend is mpi");
 }
 
 /* A child greets as rank 1 and is killed before it says anything. */

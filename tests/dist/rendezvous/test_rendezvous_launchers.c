@@ -237,7 +237,7 @@ static void an_interface_may_be_named(void **state)
         strcpy(ranks[r].lines[4], "MR_SOCKET_IFNAME=nonexistent0");
     mr_test_ranks_join(ranks, 2);
     assert_string_equal(ranks[0].error.text,
-                        "there is no interface \"nonexistent0\" with an address");
+                        "no network interface \"nonexistent0\" with an address");
     assert_int_equal(ranks[1].status, MR_ERR_PEER);
     mr_test_ranks_leave(ranks, 2);
 }
@@ -248,8 +248,9 @@ static void under_mpirun_without_it_the_variable_is_named(void **state)
     struct mr_test_rank ranks[2];
     make_mpi_ranks(ranks, 2, ENOUGH_MS);
     mr_test_ranks_join(ranks, 2);
-    mr_test_ranks_expect_error(ranks, 2, MR_ERR_INVALID,
-                               "MASTER_ADDR is not set, and mpirun does not say where rank 0 is");
+    mr_test_ranks_expect_error(
+        ranks, 2, MR_ERR_INVALID,
+        "MASTER_ADDR is not set, and mpirun does not provide rank 0's address");
 }
 
 static void under_mpirun_with_an_address_auto_is_gloo(void **state)

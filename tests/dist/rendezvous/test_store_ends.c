@@ -76,10 +76,10 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     assert_true(ms < 1000);
     assert_int_equal(rank, 2);
     assert_int_equal(error.status, MR_ERR_PEER);
-    assert_non_null(strstr(error.text, "rank 2 broke off"));
+    assert_non_null(strstr(error.text, "rank 2 disconnected"));
     void *why;
     pthread_join(thread, &why);
-    assert_non_null(strstr(why, "key 'never': rank 2 broke off"));
+    assert_non_null(strstr(why, "key 'never': rank 2 disconnected"));
     /*
      * What is there can still be read, what is not fails at once, and a rank that comes later
      * learns of it.
@@ -136,15 +136,13 @@ static void all_that_are_lost_are_known_and_the_first_says_how(void **state)
     }
     assert_true(mr_store_broken(client, &rank, &error));
     assert_int_equal(rank, 4);
-    assert_string_equal(
-        error.text,
-        "rank 4 broke off: its connection ended without a goodbye; ranks 1-2, 5 are lost too");
+    assert_string_equal(error.text,
+                        "rank 4 disconnected without a goodbye; ranks 1-2, 5 are lost too");
     assert_true(mr_store_broken_of(client, others, 3, &rank, &error));
     assert_int_equal(rank, 1);
-    assert_string_equal(
-        error.text, "rank 1 broke off: its connection ended without a goodbye; rank 5 is lost too");
+    assert_string_equal(error.text, "rank 1 disconnected without a goodbye; rank 5 is lost too");
     assert_true(mr_store_broken_of(client, killed, 1, &rank, &error));
-    assert_string_equal(error.text, "rank 4 broke off: its connection ended without a goodbye");
+    assert_string_equal(error.text, "rank 4 disconnected without a goodbye");
     assert_false(mr_store_broken_of(client, well, 3, NULL, NULL));
     assert_false(mr_store_broken_of(client, killed, 0, NULL, NULL));
     /* A rank that is counted as lost learns it when it greets. */
@@ -172,7 +170,7 @@ static void a_stopped_rank_is_named_as_silent(void **state)
     rig_stop_process(stopped.pid);
     assert_true(ms_until_broken(client, 10000, &rank) <= 10000);
     assert_int_equal(rank, 1);
-    assert_non_null(strstr(error.text, "rank 1 fell silent: nothing heard from it for 0.8 s"));
+    assert_non_null(strstr(error.text, "rank 1 fell silent: nothing received from it for 0.8 s"));
     rig_end_process(stopped.pid);
     mr_store_close(client);
     mr_store_stop(store);
@@ -244,10 +242,10 @@ static void a_dead_server_is_rank_0(void **state)
     uint32_t rank = 99;
     assert_true(ms_until_broken(client, 5000, &rank) < 1000);
     assert_int_equal(rank, 0);
-    assert_non_null(strstr(error.text, "rank 0 broke off"));
+    assert_non_null(strstr(error.text, "rank 0 disconnected"));
     void *why;
     pthread_join(thread, &why);
-    assert_non_null(strstr(why, "rank 0 broke off"));
+    assert_non_null(strstr(why, "rank 0 disconnected"));
     assert_int_equal(mr_store_set(client, "a", "b", 1, &error), MR_ERR_PEER);
     mr_store_close(client);
 }

@@ -80,15 +80,15 @@ static void a_refusal_says_why(void **state)
 {
     (void)state;
     expect_words(MR_STORE_OTHER_VERSION, "rank 5 was refused: its store has version 1, not 3");
-    expect_words(MR_STORE_OTHER_RUN, "rank 5 was refused: it is of run a, not b");
-    expect_words(MR_STORE_OTHER_RESTART, "rank 5 was refused: it is of restart 1, not 2");
+    expect_words(MR_STORE_OTHER_RUN, "rank 5 was refused: it belongs to run a, not b");
+    expect_words(MR_STORE_OTHER_RESTART, "rank 5 was refused: it belongs to restart 1, not 2");
     expect_words(MR_STORE_OTHER_TOKEN, "rank 5 was refused: its token differs");
     expect_words(MR_STORE_OTHER_WORLD, "rank 5 was refused: its world size is 3, not 4");
     expect_words(MR_STORE_NO_SUCH_RANK, "rank 5 was refused: the world size is 4");
-    expect_words(MR_STORE_RANK_BROKE, "rank 5 was refused: a rank 5 was there and broke off");
-    expect_words(MR_STORE_RANK_LEFT, "rank 5 was refused: a rank 5 was there and has left");
+    expect_words(MR_STORE_RANK_BROKE, "rank 5 was refused: it had already joined and disconnected");
+    expect_words(MR_STORE_RANK_LEFT, "rank 5 was refused: it had already joined and left");
     expect_words(MR_STORE_RANK_TAKEN,
-                 "rank 5 was refused: a rank 5 is there already (mr_group_split() makes a second "
+                 "rank 5 was refused: it has already joined (mr_group_split() makes a second "
                  "group of the same ranks)");
 }
 

@@ -167,7 +167,7 @@ static void without_descriptors_it_goes_on_when_there_are_some(void **state)
                    (double)(busy[1].ru_stime.tv_usec - busy[0].ru_stime.tv_usec) / 1e6;
     assert_true(spent < 0.15); /* it does not spin on accept */
     assert_true(mr_store_refused(store, &error));
-    assert_string_equal(error.text, "a connection could not be accepted: Too many open files");
+    assert_string_equal(error.text, "cannot accept a connection: Too many open files");
     assert_serves(client);
     struct timeval limit = {.tv_sec = 5};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -208,7 +208,7 @@ static void a_rank_that_sends_nonsense_is_named(void **state)
     static const uint8_t short_add[18] = {2, 0, 0, 0, MR_STORE_ADD, 0, 1, 0, 0, 0, 0, 0,
                                           0, 0, 0, 0, 'n',          1};
     assert_breaks(giant, sizeof giant,
-                  "rank 1 broke off: what came from it is not the store's protocol");
+                  "rank 1 disconnected: it sent bytes that are not the store's protocol");
     assert_breaks(verdict, sizeof verdict, "not the store's protocol");
     assert_breaks(no_key, sizeof no_key, "not the store's protocol");
     assert_breaks(short_add, sizeof short_add, "not the store's protocol");
@@ -268,7 +268,7 @@ static void a_rank_that_never_reads_is_dropped(void **state)
         mr_clock_sleep_ms(20);
     }
     getrusage(RUSAGE_SELF, &after);
-    assert_non_null(strstr(error.text, "rank 1 broke off: it did not read for 1.5 s"));
+    assert_non_null(strstr(error.text, "rank 1 disconnected: it did not read for 1.5 s"));
     assert_int_equal(rank, 1);
     /* KiB; a thousand answers are a GiB */
     assert_true(after.ru_maxrss - before.ru_maxrss < 64 * 1024);
