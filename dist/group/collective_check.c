@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MR_COMM_CHECK=1: before each collective every rank that takes part writes into the store what it
- * is about to do. The leader (rank 0, or the sender) compares, and its verdict is what all of them
- * return. It is a debugging aid: it costs some ten milliseconds per collective.
+ * MR_COMM_CHECK=1: before each collective every rank that takes part writes a description of its
+ * call into the store. The leader (rank 0, or the sender) compares them, and all ranks return its
+ * verdict. It is a debugging aid and costs some ten milliseconds per collective.
  *
- * A rank that waits here must still end when the group is stopped, so it asks the store again and
- * again, each time for a short while.
+ * A rank that waits here must still end when the group is stopped, so it queries the store
+ * repeatedly, each time for a short while.
  *
- * Invariant: the keys of a collective are removed only when all ranks have read them, which is
+ * Invariant: the keys of a collective are removed only after all ranks have read them, which is
  * known one collective later.
  */
 #include "dist/group/collective_check.h"
@@ -19,31 +19,29 @@
 #include "base/error.h"
 #include "dist/group/collective_words.h"
 
-#define MS 1000000u   /* ns */
-#define SLICE_MS 100u /* of waiting, between two looks at stop */
-#define PRESENT_MS                                                                                 \
-    200u /* for the store's answer about a key that may be there: who keeps the store may be busy  \
-          */
+#define MS 1000000u     /* ns */
+#define SLICE_MS 100u   /* waiting time between two checks of stop */
+#define PRESENT_MS 200u /* to read a key that may exist: the rank with the store may be busy */
 #define WORDS (MR_ERROR_TEXT - 100)
 
-/* One check. Ranks are the group's; first and n say which of them take part. */
+/* One check. Ranks are the group's ranks. If is_pair, only pair[] takes part, else all n ranks. */
 struct check {
     struct mr_group *group;
     const struct mr_collective *collective;
-    uint32_t pair[2]; /* who sends and who receives */
+    uint32_t pair[2]; /* sender, receiver */
     bool is_pair;
     uint32_t n;
     uint64_t deadline_ns;
 };
 
-static uint32_t rank_at(const struct check *check, uint32_t i)
+static uint32_t get_rank(const struct check *check, uint32_t i)
 {
     return check->is_pair ? check->pair[i] : i;
 }
 
-static uint32_t name_at(const struct check *check, uint32_t i)
+static uint32_t get_world_rank(const struct check *check, uint32_t i)
 {
-    return check->group->world_ranks[rank_at(check, i)];
+    return check->group->world_ranks[get_rank(check, i)];
 }
 
 static void begin_check(struct check *check, struct mr_group *group, const struct mr_collective *c,
@@ -62,9 +60,9 @@ static void begin_check(struct check *check, struct mr_group *group, const struc
     check->pair[1] = sends ? c->root : group->rank;
 }
 
-/* What a rank does, and the verdict: of the collective `number`. */
-static void key_of(const struct check *check, uint64_t number, const char *what, uint32_t i,
-                   char key_out[MR_STORE_KEY + 1])
+/* The key of a rank's description (what is "") or of the verdict ("v") of collective `number`. */
+static void format_key(const struct check *check, uint64_t number, const char *what, uint32_t i,
+                       char key_out[MR_STORE_KEY + 1])
 {
     if (check->is_pair)
         snprintf(key_out, MR_STORE_KEY + 1, "%sp%u.%u/%llu/%s%u", check->group->prefix,
@@ -74,7 +72,7 @@ static void key_of(const struct check *check, uint64_t number, const char *what,
                  (unsigned long long)number, what, i);
 }
 
-/* Both ends of a message write the same. */
+/* Both ends of a message write the same text. */
 static void describe_call(const struct check *check, char words_out[MR_COLLECTIVE_WORDS])
 {
     struct mr_collective asked = *check->collective;
@@ -85,7 +83,10 @@ static void describe_call(const struct check *check, char words_out[MR_COLLECTIV
     mr_collective_words_describe(&asked, false, words_out);
 }
 
-/* A text of the store, "" at its end; until the deadline, or until the group is stopped. */
+/*
+ * Reads a text from the store and adds a zero. Waits until the deadline, or until the group is
+ * stopped.
+ */
 static mr_status read_text(const struct check *check, const char *key, uint64_t deadline_ns,
                            char *text_out, uint32_t size, mr_error *error)
 {
@@ -122,7 +123,7 @@ static void append_words(char *text, const char *words)
     snprintf(text + len, WORDS - len, "%s%s", len ? ", " : "", words);
 }
 
-/* Names those who have not written what they do; "" when all have. */
+/* Names the ranks that have not written their description; "" if all have. */
 static mr_status find_missing(const struct check *check, char missing_out[WORDS], mr_error *error)
 {
     missing_out[0] = '\0';
@@ -130,10 +131,10 @@ static mr_status find_missing(const struct check *check, char missing_out[WORDS]
         char key[MR_STORE_KEY + 1];
         char text[MR_COLLECTIVE_WORDS];
         char words[32];
-        key_of(check, check->collective->number, "", i, key);
+        format_key(check, check->collective->number, "", i, key);
         mr_status status = read_text(check, key, mr_clock_now_ns() + PRESENT_MS * (uint64_t)MS,
                                      text, sizeof text, error);
-        snprintf(words, sizeof words, "rank %u", name_at(check, i));
+        snprintf(words, sizeof words, "rank %u", get_world_rank(check, i));
         if (status == MR_ERR_TIMEOUT)
             append_words(missing_out, words);
         else if (status)
@@ -153,11 +154,14 @@ static mr_status fail_missing(const struct check *check, mr_error *error)
     mr_collective_words_describe(check->collective, true, what);
     mr_collective_words_time(check->group->timeout_ms, time);
     return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s: %s%s", what, time,
-                        missing[0] ? missing : "all have come, too late for this rank",
-                        missing[0] ? " did not come" : "");
+                        missing[0] ? missing : "all have joined, but too late for this rank",
+                        missing[0] ? " did not join" : "");
 }
 
-/* The leader: verdict_out is "" when all do the same. MR_ERR_TIMEOUT: not all have come. */
+/*
+ * For the leader. verdict_out is "" if all calls are equal. MR_ERR_TIMEOUT: not all ranks have
+ * joined.
+ */
 static mr_status compare_calls(const struct check *check, const char *own, char verdict_out[WORDS],
                                mr_error *error)
 {
@@ -166,31 +170,32 @@ static mr_status compare_calls(const struct check *check, const char *own, char 
         char key[MR_STORE_KEY + 1];
         char text[MR_COLLECTIVE_WORDS];
         char words[2 * MR_COLLECTIVE_WORDS];
-        key_of(check, check->collective->number, "", i, key);
+        format_key(check, check->collective->number, "", i, key);
         mr_status status = read_text(check, key, check->deadline_ns, text, sizeof text, error);
         if (status)
             return status;
-        snprintf(words, sizeof words, "rank %u calls %s", name_at(check, i), text);
+        snprintf(words, sizeof words, "rank %u calls %s", get_world_rank(check, i), text);
         if (strcmp(text, own) != 0)
             append_words(differ, words);
     }
     verdict_out[0] = '\0';
     if (differ[0])
         snprintf(verdict_out, WORDS, "ranks differ in call %llu: rank %u calls %s, %.700s",
-                 (unsigned long long)check->collective->number, name_at(check, 0), own, differ);
+                 (unsigned long long)check->collective->number, get_world_rank(check, 0), own,
+                 differ);
     return MR_OK;
 }
 
-/* All have written for this one, so all have read the verdict on the one before. */
+/* All ranks have written for this collective, so all have read the verdict on the previous one. */
 static void remove_previous(const struct check *check)
 {
     char key[MR_STORE_KEY + 1];
     uint64_t number = check->collective->number - 1;
     for (uint32_t i = 0; i < check->n && number > 0; i++) {
-        key_of(check, number, "", i, key);
+        format_key(check, number, "", i, key);
         (void)mr_store_remove(mr_group_client(check->group), key, NULL);
     }
-    key_of(check, number, "v", 0, key);
+    format_key(check, number, "v", 0, key);
     if (number > 0)
         (void)mr_store_remove(mr_group_client(check->group), key, NULL);
 }
@@ -203,7 +208,7 @@ static mr_status lead_check(const struct check *check, const char *own, char ver
     if (status)
         return status;
     remove_previous(check);
-    key_of(check, check->collective->number, "v", 0, key);
+    format_key(check, check->collective->number, "v", 0, key);
     return write_text(check, key, verdict_out, error);
 }
 
@@ -219,9 +224,9 @@ mr_status mr_collective_check_run(struct mr_group *group, const struct mr_collec
     begin_check(&check, group, collective, deadline_ns);
     describe_call(&check, own);
     uint32_t i = check.is_pair ? check.pair[0] != group->rank : group->rank;
-    key_of(&check, collective->number, "", i, key);
+    format_key(&check, collective->number, "", i, key);
     mr_status status = write_text(&check, key, own, error);
-    key_of(&check, collective->number, "v", 0, key);
+    format_key(&check, collective->number, "v", 0, key);
     if (!status && i == 0)
         status = lead_check(&check, own, verdict, error);
     else if (!status)

@@ -6,8 +6,8 @@
 #include "dist/group/group.h"
 
 /*
- * MR_ERR_PEER and MR_ERR_TIMEOUT are in their final words; MR_ERR_IO is the store's and
- * MR_ERR_CANCELED follows stop. /
+ * MR_ERR_PEER and MR_ERR_TIMEOUT have their final text. MR_ERR_IO comes from the store,
+ * MR_ERR_CANCELED from stop.
  */
 mr_status mr_collective_check_run(struct mr_group *group, const struct mr_collective *collective,
                                   uint64_t deadline_ns, mr_error *error);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives and times in words, for messages. */
+/* Text for collectives and times in messages. */
 #include "dist/group/collective_words.h"
 
 #include <stdio.h>
 
-static const char *kind_name(uint32_t kind)
+static const char *get_kind_name(uint32_t kind)
 {
     static const char *const names[] = {"barrier",    "all_reduce",     "reduce", "broadcast",
                                         "all_gather", "reduce_scatter", "send",   "recv"};
@@ -31,7 +31,7 @@ void mr_collective_words_describe(const struct mr_collective *c, bool with_numbe
     if (c->kind == MR_COLLECTIVE_BARRIER)
         snprintf(words_out, MR_COLLECTIVE_WORDS, "barrier%s", number);
     else
-        snprintf(words_out, MR_COLLECTIVE_WORDS, "%s%s (%llu %s%s)", kind_name(c->kind), number,
+        snprintf(words_out, MR_COLLECTIVE_WORDS, "%s%s (%llu %s%s)", get_kind_name(c->kind), number,
                  (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype), tail);
 }
 

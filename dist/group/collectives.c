@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The public collectives. Their arguments are checked here, before anything is counted or sent, so
- * that a wrong call leaves the group as it was. Sizes are checked with the world size where one
- * buffer holds the elements of all ranks.
+ * that a wrong call does not change the group. If one buffer holds the elements of all ranks, its
+ * size is checked with the world size.
  */
 #include "dist/group/collectives.h"
 
@@ -44,23 +44,26 @@ static mr_status check_root(const struct mr_group *group, const struct mr_collec
     return MR_OK;
 }
 
-static bool do_overlap(const void *a, uint64_t len_a, const void *b, uint64_t len_b)
+static bool ranges_overlap(const void *a, uint64_t len_a, const void *b, uint64_t len_b)
 {
     uintptr_t first = (uintptr_t)a;
     uintptr_t second = (uintptr_t)b;
     return first < second + len_b && second < first + len_a;
 }
 
-/* What is gathered may lie in its place of all, and what is scattered may go into its own. */
-static bool are_apart(const struct mr_group *group, const struct mr_collective *c, uint64_t one,
-                      uint64_t all)
+/*
+ * Do in and out not overlap? They may in one way: the part (what this rank gathers, or gets from a
+ * scatter) may be its own place in the whole.
+ */
+static bool are_disjoint(const struct mr_group *group, const struct mr_collective *c, uint64_t one,
+                         uint64_t all)
 {
     bool gathers = c->kind == MR_COLLECTIVE_ALL_GATHER;
     uintptr_t part = (uintptr_t)(gathers ? c->in : c->out);
     uintptr_t whole = (uintptr_t)(gathers ? c->out : c->in);
     if (part == whole + group->rank * (uintptr_t)one)
         return true;
-    return !do_overlap(c->in, gathers ? one : all, c->out, gathers ? all : one);
+    return !ranges_overlap(c->in, gathers ? one : all, c->out, gathers ? all : one);
 }
 
 static mr_status check_sizes(const struct mr_group *group, const struct mr_collective *c,
@@ -73,46 +76,46 @@ static mr_status check_sizes(const struct mr_group *group, const struct mr_colle
     if (!mr_checked_mul_u64(c->count, mr_dtype_size((mr_dtype)c->dtype), &one) ||
         !mr_checked_mul_u64(one, gathers || scatters ? group->world_size : 1, &all) ||
         all > PTRDIFF_MAX)
-        return mr_error_set(error, MR_ERR_INVALID, "count %llu of %s%s is more than memory holds",
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "count %llu of %s%s is more than fits into memory",
                             (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype),
                             gathers || scatters ? " from every rank" : "");
     if (c->count > 0 && (!c->in || !c->out))
-        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL and count is %llu",
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL, but count is %llu",
                             gathers || scatters ? (c->in ? "out" : "in") : "buffer",
                             (unsigned long long)c->count);
-    if ((gathers || scatters) && group->table && !are_apart(group, c, one, all))
+    if ((gathers || scatters) && group->table && !are_disjoint(group, c, one, all))
         return mr_error_set(error, MR_ERR_INVALID, "in and out overlap");
     return MR_OK;
 }
 
-static mr_status check_on_host(const struct mr_group *group, const char *name,
-                               const struct mr_device_pointer *is, mr_error *error)
+static mr_status check_host_memory(const struct mr_group *group, const char *name,
+                                   const struct mr_device_pointer *is, mr_error *error)
 {
     if (!is->is_device)
         return MR_OK;
     if (!group->table)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s is memory of cuda:%d; a world of one without an engine takes the "
-                            "host's: copy it, or "
-                            "use backend nccl with a device",
+                            "%s is memory of cuda:%d; a world of one without an engine needs host "
+                            "memory: copy it, or use backend nccl with a device",
                             name, is->ordinal);
     return mr_error_set(
         error, MR_ERR_INVALID,
-        "%s is memory of cuda:%d; %s takes the host's: copy it, or use backend nccl", name,
+        "%s is memory of cuda:%d; %s needs host memory: copy it, or use backend nccl", name,
         is->ordinal, group->backend);
 }
 
-static mr_status check_on_device(const struct mr_group *group, const char *name,
-                                 const struct mr_device_pointer *is, mr_error *error)
+static mr_status check_device_memory(const struct mr_group *group, const char *name,
+                                     const struct mr_device_pointer *is, mr_error *error)
 {
     if (is->is_managed || (is->is_device && is->ordinal == group->ordinal))
         return MR_OK;
     if (is->is_device)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "%s is memory of cuda:%d; the group's device is cuda:%d", name,
+                            "%s is memory of cuda:%d, but the group's device is cuda:%d", name,
                             is->ordinal, (int)group->ordinal);
     return mr_error_set(error, MR_ERR_INVALID,
-                        "%s is %smemory of the host; %s needs memory of its device: copy it", name,
+                        "%s is %shost memory; %s needs memory of its device: copy it", name,
                         is->is_pinned ? "pinned " : "", group->backend);
 }
 
@@ -122,8 +125,8 @@ mr_status mr_collectives_check_memory(const struct mr_group *group, const char *
     struct mr_device_pointer is;
     mr_status status = MR_OK;
     if (mr_device_pointer_look(buffer, &is))
-        status = group->device_works ? check_on_device(group, name, &is, error)
-                                     : check_on_host(group, name, &is, error);
+        status = group->device_works ? check_device_memory(group, name, &is, error)
+                                     : check_host_memory(group, name, &is, error);
     if (!status && group->table && group->table->check)
         status = (mr_status)group->table->check(group->engine, buffer, error);
     return status;
@@ -146,7 +149,7 @@ static mr_status check_arguments(const struct mr_group *group, const struct mr_c
         return MR_OK;
     if (!is_number(c->dtype))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "dtype %s is none of f16, bf16, f32, f64, i32, i64",
+                            "dtype %s is not f16, bf16, f32, f64, i32 or i64",
                             mr_dtype_name((mr_dtype)c->dtype));
     mr_status status = check_op(c, error);
     if (!status)
@@ -169,7 +172,7 @@ static mr_status begin_collective(mr_group *group, struct mr_collective collecti
     return status ? status : mr_work_submit(group, &collective, work_out);
 }
 
-/* An asynchronous call without a place for its work could never be ended. */
+/* Without work_out an asynchronous call could never be ended. */
 static mr_status begin_async(mr_group *group, struct mr_collective collective,
                              mr_group_work **work_out)
 {
@@ -184,9 +187,10 @@ static struct mr_collective make_barrier(void *stream)
     return (struct mr_collective){.kind = MR_COLLECTIVE_BARRIER, .dtype = MR_F32, .stream = stream};
 }
 
-/* Of one buffer, in place. A sender's is only read. */
-static struct mr_collective in_place(enum mr_collective_kind kind, const void *buffer,
-                                     uint64_t count, mr_dtype dtype, uint32_t root, void *stream)
+/* One buffer, in place. A sender's is only read. */
+static struct mr_collective make_in_place(enum mr_collective_kind kind, const void *buffer,
+                                          uint64_t count, mr_dtype dtype, uint32_t root,
+                                          void *stream)
 {
     return (struct mr_collective){.kind = kind,
                                   .root = root,
@@ -201,12 +205,12 @@ static struct mr_collective make_reduction(enum mr_collective_kind kind, void *b
                                            uint64_t count, mr_dtype dtype, mr_reduction op,
                                            uint32_t root, void *stream)
 {
-    struct mr_collective collective = in_place(kind, buffer, count, dtype, root, stream);
+    struct mr_collective collective = make_in_place(kind, buffer, count, dtype, root, stream);
     collective.op = (uint32_t)op;
     return collective;
 }
 
-static struct mr_collective make_between(enum mr_collective_kind kind, const void *in, void *out,
+static struct mr_collective make_from_to(enum mr_collective_kind kind, const void *in, void *out,
                                          uint64_t count, mr_dtype dtype, mr_reduction op,
                                          void *stream)
 {
@@ -264,13 +268,14 @@ mr_status mr_group_broadcast(mr_group *group, void *buffer, uint64_t count, mr_d
                              uint32_t root)
 {
     return begin_collective(
-        group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
+        group, make_in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, NULL), NULL);
 }
 
 mr_status mr_group_broadcast_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                    uint32_t root, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, stream),
+    return begin_async(group,
+                       make_in_place(MR_COLLECTIVE_BROADCAST, buffer, count, dtype, root, stream),
                        work_out);
 }
 
@@ -278,14 +283,14 @@ mr_status mr_group_all_gather(mr_group *group, const void *in, void *out, uint64
                               mr_dtype dtype)
 {
     return begin_collective(
-        group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
+        group, make_from_to(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL), NULL);
 }
 
 mr_status mr_group_all_gather_async(mr_group *group, const void *in, void *out, uint64_t count,
                                     mr_dtype dtype, void *stream, mr_group_work **work_out)
 {
     return begin_async(
-        group, make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream),
+        group, make_from_to(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, stream),
         work_out);
 }
 
@@ -293,7 +298,7 @@ mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *out, ui
                                   mr_dtype dtype, mr_reduction op)
 {
     return begin_collective(
-        group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
+        group, make_from_to(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, NULL), NULL);
 }
 
 mr_status mr_group_reduce_scatter_async(mr_group *group, const void *in, void *out, uint64_t count,
@@ -301,35 +306,35 @@ mr_status mr_group_reduce_scatter_async(mr_group *group, const void *in, void *o
                                         mr_group_work **work_out)
 {
     return begin_async(
-        group, make_between(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream),
+        group, make_from_to(MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, stream),
         work_out);
 }
 
 mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype,
                         uint32_t to)
 {
-    return begin_collective(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL),
-                            NULL);
+    return begin_collective(
+        group, make_in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, NULL), NULL);
 }
 
 mr_status mr_group_send_async(mr_group *group, const void *buffer, uint64_t count, mr_dtype dtype,
                               uint32_t to, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, stream),
+    return begin_async(group, make_in_place(MR_COLLECTIVE_SEND, buffer, count, dtype, to, stream),
                        work_out);
 }
 
 mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                         uint32_t from)
 {
-    return begin_collective(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL),
-                            NULL);
+    return begin_collective(
+        group, make_in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, NULL), NULL);
 }
 
 mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                               uint32_t from, void *stream, mr_group_work **work_out)
 {
-    return begin_async(group, in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, stream),
+    return begin_async(group, make_in_place(MR_COLLECTIVE_RECV, buffer, count, dtype, from, stream),
                        work_out);
 }
 
@@ -357,7 +362,7 @@ mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void
                                     uint64_t count, mr_dtype dtype)
 {
     struct mr_collective collective =
-        make_between(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
+        make_from_to(MR_COLLECTIVE_ALL_GATHER, in, out, count, dtype, MR_SUM, NULL);
     collective.on_host = true;
     return begin_collective(group, collective, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks CUDA's driver whose memory a pointer is, if this process has a driver: a program that never
- * uses CUDA does not load it for this.
+ * Asks CUDA's driver which memory a pointer belongs to, if this process has loaded the driver. A
+ * program that never uses CUDA does not load the driver for this.
  *
- * The driver may be loaded after the first question, since the CUDA runtime opens it at its first
- * call. So "no driver" is cached only until the next dlopen, which is cheap to see.
+ * The driver may be loaded after the first query, because the CUDA runtime opens it at its first
+ * call. So "no driver" is cached only until the next dlopen, which is cheap to detect.
  */
 #include "dist/group/device_pointer.h"
 
@@ -14,32 +14,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of cuda.h, whose numbers never change. */
+/* From cuda.h; these numbers never change. */
 enum { ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_IS_MANAGED = 8, ATTRIBUTE_DEVICE_ORDINAL = 9 };
 enum { MEMORY_HOST = 1, MEMORY_DEVICE = 2, MEMORY_ARRAY = 3 };
 
-/* For a pointer that it does not know it succeeds and leaves zeros. */
+/* For an unknown pointer it succeeds and writes zeros. */
 typedef int (*get_attributes)(unsigned n, int *attributes, void **data, unsigned long long pointer);
 
-/* How many libraries this process has ever loaded. */
-static int read_loads(struct dl_phdr_info *info, size_t size, void *loads_out)
+/* The number of libraries that this process has loaded so far. */
+static int count_loads(struct dl_phdr_info *info, size_t size, void *loads_out)
 {
     (void)size;
     *(unsigned long long *)loads_out = info->dlpi_adds;
-    return 1; /* the same in each of them */
+    return 1; /* the number is the same in every entry */
 }
 
 static get_attributes open_driver(void)
 {
     get_attributes function = NULL;
-    /* held from now on, so that it stays */
+    /* never closed, so that the driver stays loaded */
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *symbol = driver ? dlsym(driver, "cuPointerGetAttributes") : NULL;
-    *(void **)&function = symbol; /* as POSIX has it */
+    *(void **)&function = symbol; /* the cast that POSIX gives for dlsym */
     return function;
 }
 
-/* NULL: there is no driver. Of the process: each of its threads and groups sees the same one. */
+/*
+ * NULL: there is no driver. One cache for the process: all threads and groups use the same driver.
+ */
 static get_attributes find_driver(void)
 {
     static _Atomic(get_attributes) found;
@@ -48,7 +50,7 @@ static get_attributes find_driver(void)
     unsigned long long loads = 0;
     if (function)
         return function;
-    dl_iterate_phdr(read_loads, &loads);
+    dl_iterate_phdr(count_loads, &loads);
     if (loads == atomic_load_explicit(&loads_without, memory_order_relaxed))
         return NULL;
     function = open_driver();
@@ -69,7 +71,7 @@ bool mr_device_pointer_look(const void *pointer, struct mr_device_pointer *out)
     get_attributes ask = find_driver();
     *out = (struct mr_device_pointer){0};
     if (!ask || ask(sizeof data / sizeof *data, attributes, data, (uintptr_t)pointer) != 0)
-        return false; /* also a driver that nobody has started */
+        return false; /* also if the driver is loaded but not initialised */
     out->is_managed = is_managed != 0;
     out->is_device = !is_managed && (type == MEMORY_DEVICE || type == MEMORY_ARRAY);
     out->is_pinned = !is_managed && type == MEMORY_HOST;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums on the device, of metrics. The engine holds them and may be aborted at any time.
+ * Sums on the device, for metrics. The engine holds them, and may be aborted at any time.
  *
- * Invariant: each call checks under the lock that the engine may still be asked.
+ * Invariant: each call checks under the lock that the engine may still be called.
  */
 #include "dist/group/device_sums.h"
 
@@ -12,7 +12,7 @@
 #include "dist/group/collectives.h"
 #include "dist/group/device_work.h"
 
-/* With the lock on MR_OK. */
+/* On MR_OK the lock is held. */
 static mr_status enter_sums(struct mr_group *group)
 {
     mr_status status = mr_group_enter(group);
@@ -28,13 +28,13 @@ static mr_status enter_sums(struct mr_group *group)
     return status;
 }
 
-/* With the lock, which is given back. */
+/* Called with the lock; releases it. */
 static mr_status leave_sums(struct mr_group *group, mr_status status, const mr_error *error)
 {
     if (status)
         group->error = *error;
     if (status && status != MR_ERR_INVALID && status != MR_ERR_STATE && status != MR_ERR_NO_MEMORY)
-        mr_work_state_set_failed(group, error); /* the watch ends the rest */
+        mr_work_state_set_failed(group, error); /* the watch ends the group */
     pthread_mutex_unlock(&group->lock);
     return status;
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sums on a group's device, of metrics. MR_ERR_UNSUPPORTED where the engine works on the host's
- * memory.
- */
+/* Sums on a group's device, for metrics. MR_ERR_UNSUPPORTED if the engine works on host memory. */
 #ifndef DIST_GROUP_DEVICE_SUMS_H
 #define DIST_GROUP_DEVICE_SUMS_H
 
 #include "dist/group/group.h"
 
-/* n sums in f64, all 0. */
+/* Create n sums in f64, all 0. */
 mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_out);
 /*
  * sums[at] += *value, one number of dtype on the device, and sums[at + 1] += count, in this stream.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch of a group over a device. It looks at the oldest work, the engine's health, the time
- * and the store, and it alone ends the group and aborts the engine. At destroy it also does the
- * caller's part, so that an engine that does not come back blocks nobody.
+ * The watch of a group on a device. It checks the oldest work, the engine's health, the deadline
+ * and the store. Only the watch ends the group and aborts the engine. At destroy it also does the
+ * caller's part, so that an engine that does not return does not block the caller.
  *
- * Invariant: calls that may block are made without the lock, and afterwards the watch checks
- * whether it was given up meanwhile.
+ * Invariant: calls that may block are made without the lock. Afterwards the watch checks whether it
+ * was given up meanwhile.
  */
 #include "dist/group/device_watch.h"
 
@@ -20,15 +20,18 @@
 #include "dist/group/late_ranks.h"
 
 #define MS UINT64_C(1000000) /* ns */
-#define WATCH_MS 50          /* between two looks */
-#define ISSUE_LATE_MS 1000   /* an issue that minds its deadline has come back by itself */
-#define STOP_MS 3000         /* for an issue to mind stop */
-#define GRACE_MS 1000        /* at destroy, for what is under way to end by itself */
-#define DESTROY_MS 6000      /* for grace and for the engine to end */
-#define GIVEN_UP_MS 500      /* for a watch that came back late */
+#define WATCH_MS 50          /* between two checks */
+#define ISSUE_LATE_MS 1000   /* past its deadline; an issue that observes it has returned */
+#define STOP_MS 3000         /* for an issue to return after stop was set */
+#define GRACE_MS 1000        /* at destroy, for collectives under way to end */
+#define DESTROY_MS 6000      /* for the grace time and for the engine to end */
+#define GIVEN_UP_MS 500      /* for a watch that returned late */
 
-/* Only looks: the tickets are the caller's thread's to drop. */
-static struct mr_group_work *look_at_oldest(struct mr_group *group)
+/*
+ * Only tests: tickets are dropped in the caller's thread. Returns the oldest work that has not
+ * ended.
+ */
+static struct mr_group_work *test_oldest(struct mr_group *group)
 {
     struct mr_group_work *work = mr_device_work_oldest(group->device_works);
     while (work) {
@@ -49,8 +52,9 @@ static bool is_late(const struct mr_group *group, bool issues)
     return now > works->oldest_since_ns + group->timeout_ms * MS;
 }
 
-/* collective: the oldest one under way, in the engine or on the way to it. */
-static void look_at_all(struct mr_group *group, const struct mr_collective *collective, bool issues)
+/* collective: the oldest one under way, in the engine or being issued. */
+static void check_failures(struct mr_group *group, const struct mr_collective *collective,
+                           bool issues)
 {
     mr_error error = {0};
     if (mr_group_broken(group, &error)) {
@@ -69,7 +73,7 @@ static void abort_engine(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     works->closed_ns = mr_clock_now_ns();
-    if (group->adopt) /* its owner's to abort */
+    if (group->adopt) /* only its owner may abort it */
         return;
     pthread_mutex_unlock(&group->lock);
     mr_device_work_engine(group)->abort(group->engine);
@@ -77,7 +81,7 @@ static void abort_engine(struct mr_group *group)
     works->is_aborted = true;
 }
 
-/* The issue that is under way minds stop; if not, abort ends it. */
+/* Waits until the issue under way returns because of stop. If it does not return, abort ends it. */
 static void wait_for_issue(struct mr_group *group)
 {
     uint64_t until_ns = mr_clock_now_ns() + STOP_MS * MS;
@@ -87,8 +91,8 @@ static void wait_for_issue(struct mr_group *group)
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
 }
 
-/* Those that had ended before the one that failed, and that nobody had asked for since. */
-static void salvage_ended(struct mr_group *group)
+/* End the works that succeeded before the failed one, but have not been tested since. */
+static void end_succeeded(struct mr_group *group)
 {
     mr_error unused;
     for (struct mr_group_work *work = group->device_works->first; work; work = work->next) {
@@ -104,7 +108,7 @@ static void end_group(struct mr_group *group)
 {
     struct mr_device_failure failure = group->device_works->failure;
     wait_for_issue(group);
-    salvage_ended(group);
+    end_succeeded(group);
     if (!group->is_dead) {
         pthread_mutex_unlock(&group->lock);
         if (!failure.is_final)
@@ -117,8 +121,11 @@ static void end_group(struct mr_group *group)
         mr_device_work_end_all(group, &group->dead);
 }
 
-/* With the lock, which is free meanwhile: the oldest, or the one that is being issued. */
-static void note_slow(struct mr_group *group)
+/*
+ * Called with the lock; releases it meanwhile. Notes the oldest work, or the one that is being
+ * issued.
+ */
+static void note_slow_collective(struct mr_group *group)
 {
     const struct mr_device_works *works = group->device_works;
     const struct mr_group_work *oldest = mr_device_work_oldest(works);
@@ -132,34 +139,34 @@ static void note_slow(struct mr_group *group)
     pthread_mutex_lock(&group->lock);
 }
 
-static void look_at_group(struct mr_group *group)
+static void check_group(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     mr_error unused;
     if (works->is_over)
         return;
     if (mr_device_work_is_well(group))
-        note_slow(group);
+        note_slow_collective(group);
     if (mr_device_work_is_well(group)) {
-        const struct mr_group_work *oldest = look_at_oldest(group);
+        const struct mr_group_work *oldest = test_oldest(group);
         if (mr_device_work_is_well(group) && oldest)
-            look_at_all(group, &oldest->collective, false);
+            check_failures(group, &oldest->collective, false);
         else if (mr_device_work_is_well(group) && works->issuing)
-            look_at_all(group, works->issuing, true);
+            check_failures(group, works->issuing, true);
         else if (mr_device_work_is_well(group) &&
-                 mr_group_broken(group, &unused)) /* the next call will tell */
+                 mr_group_broken(group, &unused)) /* the next collective reports it */
             mr_work_state_set_stop(group);
     }
     if (!mr_device_work_is_well(group))
         end_group(group);
 }
 
-/* What is under way at destroy may still end by itself. */
-static void grant_grace(struct mr_group *group)
+/* Wait a moment for the collectives under way at destroy. */
+static void wait_grace_time(struct mr_group *group)
 {
     uint64_t until_ns = mr_clock_now_ns() + GRACE_MS * MS;
     mr_error unused;
-    while (mr_device_work_is_well(group) && look_at_oldest(group) && mr_clock_now_ns() < until_ns &&
+    while (mr_device_work_is_well(group) && test_oldest(group) && mr_clock_now_ns() < until_ns &&
            !mr_group_broken(group, &unused)) {
         struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + MS);
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
@@ -181,13 +188,13 @@ static void cancel_works(struct mr_group *group)
     }
 }
 
-/* In the stead of the caller's thread, which is in destroy. */
-static void close_all(struct mr_group *group)
+/* Does the part of the caller's thread, which is waiting in destroy. */
+static void close_engine(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     mr_error unused;
     if (!works->is_over) {
-        grant_grace(group);
+        wait_grace_time(group);
         if (mr_device_work_oldest(works) || !mr_device_work_is_well(group))
             cancel_works(group);
     }
@@ -204,7 +211,7 @@ static void close_all(struct mr_group *group)
     pthread_mutex_lock(&group->lock);
 }
 
-static void *keep_watch(void *arg)
+static void *run_watch(void *arg)
 {
     struct mr_group *group = arg;
     pthread_mutex_lock(&group->lock);
@@ -213,10 +220,10 @@ static void *keep_watch(void *arg)
         if (!group->has_failed || group->device_works->is_over)
             pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
-            look_at_group(group);
+            check_group(group);
     }
     if (!group->is_given_up)
-        close_all(group);
+        close_engine(group);
     group->runner_is_gone = true;
     pthread_cond_broadcast(&group->ended);
     pthread_mutex_unlock(&group->lock);
@@ -230,7 +237,7 @@ mr_status mr_device_watch_start(struct mr_group *group, mr_error *error)
     if (!group->device_works)
         return mr_error_memory(error, sizeof *group->device_works);
     group->n_references++; /* the watch's */
-    int rc = mr_thread_start(&group->watch, keep_watch, group);
+    int rc = mr_thread_start(&group->watch, run_watch, group);
     if (rc == 0) {
         group->has_threads = true;
         return MR_OK;
@@ -245,7 +252,7 @@ void mr_device_watch_stop(struct mr_group *group)
     int rc = 0;
     mr_error_set(
         &error, MR_ERR_STATE,
-        "the group was destroyed before all collectives had ended; the engine does not come back");
+        "the group was destroyed before all collectives had ended; the engine does not return");
     pthread_mutex_lock(&group->lock);
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
     struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + limit_ms * MS);
@@ -262,5 +269,5 @@ void mr_device_watch_stop(struct mr_group *group)
     if (is_gone)
         pthread_join(group->watch, NULL);
     else
-        pthread_detach(group->watch); /* it has a reference */
+        pthread_detach(group->watch); /* it holds a reference */
 }

@@ -6,7 +6,7 @@
 #include "dist/group/group.h"
 
 mr_status mr_device_watch_start(struct mr_group *group, mr_error *error);
-/* End what is under way, and the engine. Bounded, also when the engine does not come back. */
+/* End the collectives under way, and the engine. Bounded, even if the engine does not return. */
 void mr_device_watch_stop(struct mr_group *group);
 
 #endif

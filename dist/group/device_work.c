@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives under way on a device. They are issued in the caller's thread, in the order of the
- * program, and stay in a list until they have ended; a caller that waits polls the engine. A work
- * that its user has freed stays in the list too, because nothing else would notice that it hangs.
+ * Collectives under way on a device. The caller's thread issues them in program order. They stay in
+ * a list until they have ended. A caller that waits polls the engine. A work that its user has
+ * freed stays in the list too, because otherwise its hang would not be noticed.
  *
- * Invariant: the ticket of a collective in the host's memory is dropped only when the device no
- * longer uses that memory.
+ * Invariant: the ticket of a collective on host memory is dropped only when the device no longer
+ * uses that memory.
  */
 #include "dist/group/device_work.h"
 
@@ -16,10 +16,10 @@
 #include "dist/group/collective_check.h"
 
 #define MS UINT64_C(1000000) /* ns */
-#define WAIT_MS 50           /* between two looks at a watch that may hang */
+#define WAIT_MS 50           /* between two checks of a watch that may hang */
 #define GIVE_UP_MS 3000      /* for abort to return */
 #define SPINS 100            /* polls before a sleep */
-#define MIN_SLEEP_NS 5000    /* between two polls; grows to */
+#define MIN_SLEEP_NS 5000    /* between two polls; grows to MAX_SLEEP_NS */
 #define MAX_SLEEP_NS 100000
 
 /* The list. All with the lock. */
@@ -42,8 +42,8 @@ static bool can_drop(const struct mr_group *group, const struct mr_group_work *w
            (work->has_ended && work->error.status == MR_OK);
 }
 
-/* By the caller's thread, or by the watch while that one is in destroy. */
-static void take_off(struct mr_group *group, struct mr_group_work *work)
+/* In the caller's thread, or in the watch during destroy. */
+static void unlist_work(struct mr_group *group, struct mr_group_work *work)
 {
     struct mr_device_works *works = group->device_works;
     if (!work->is_listed)
@@ -57,13 +57,12 @@ static void take_off(struct mr_group *group, struct mr_group_work *work)
         works->n_forgotten++;
 }
 
-/* Those at the front that have ended, in a thread that may drop their tickets. */
 void mr_device_work_reap(struct mr_group *group)
 {
     struct mr_device_works *works = group->device_works;
     while (works->first && works->first->has_ended) {
         struct mr_group_work *work = works->first;
-        take_off(group, work);
+        unlist_work(group, work);
         if (work->is_abandoned)
             free(work);
     }
@@ -137,7 +136,7 @@ mr_status mr_device_work_enter(struct mr_group *group)
 
 /* In the caller's thread. */
 
-/* One look at a work. With the lock. */
+/* With the lock. */
 void mr_device_work_look(struct mr_group *group, struct mr_group_work *work)
 {
     mr_error error = {0};
@@ -160,7 +159,7 @@ static mr_status issue_work(struct mr_group *group, struct mr_group_work *work,
 {
     const struct mr_collective *c = &work->collective;
     mr_status status = MR_OK;
-    if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
+    if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost after the last one */
         return MR_ERR_CANCELED;
     if (group->is_checked)
         status = mr_collective_check_run(group, c, deadline_ns, error);
@@ -171,13 +170,13 @@ static mr_status issue_work(struct mr_group *group, struct mr_group_work *work,
                                                           &group->stop, &work->ticket, error);
 }
 
-/* With the lock: what became of an issue. */
+/* With the lock: record the outcome of an issue. */
 static mr_status settle_issue(struct mr_group *group, struct mr_group_work *work, mr_status status,
                               bool is_final, const mr_error *error)
 {
     struct mr_device_works *works = group->device_works;
     bool is_refused = status == MR_ERR_INVALID || status == MR_ERR_STATE; /* nothing has begun */
-    /* collective_check.c's, reported on all ranks alike */
+    /* collective_check.c's error, equal on all ranks */
     bool is_verdict = is_final && status == MR_ERR_PEER;
     if (status == MR_OK && work->ticket) {
         append_work(group, work);
@@ -190,8 +189,8 @@ static mr_status settle_issue(struct mr_group *group, struct mr_group_work *work
     } else if (!is_refused) {
         mr_device_work_note(group, &work->collective, status, is_final, error);
     }
-    if (works->is_over) { /* ended while this one was issued */
-        take_off(group, work);
+    if (works->is_over) { /* the group ended while this one was being issued */
+        unlist_work(group, work);
         group->error = group->dead;
         return (mr_status)group->dead.status;
     }
@@ -219,20 +218,23 @@ mr_status mr_device_work_submit(struct mr_group *group, struct mr_group_work *wo
     status = issue_work(group, work, deadline_ns, &is_final, &error);
     pthread_mutex_lock(&group->lock);
     works->issuing = NULL;
-    pthread_cond_signal(&group->quit); /* the watch may wait for it */
+    pthread_cond_signal(&group->quit); /* the watch may wait for the end of issuing */
     status = settle_issue(group, work, status, is_final, &error);
     pthread_mutex_unlock(&group->lock);
     return status;
 }
 
-/* Between two polls: a wait that is short is met at once, a long one costs little. */
-static void pause_a_little(uint32_t n_polls)
+/*
+ * Between two polls. The first polls do not sleep, so that a short wait ends at once. Later ones
+ * sleep longer, so that a long wait costs little.
+ */
+static void sleep_between_polls(uint32_t n_polls)
 {
     if (n_polls < SPINS)
         return;
     uint64_t ns = (uint64_t)MIN_SLEEP_NS * (1 + n_polls - SPINS);
     struct timespec pause = {.tv_nsec = (long)(ns < MAX_SLEEP_NS ? ns : MAX_SLEEP_NS)};
-    nanosleep(&pause, NULL); /* shorter by a signal is as good */
+    nanosleep(&pause, NULL); /* a signal may shorten it */
 }
 
 mr_status mr_device_work_sync(struct mr_group_work *work, uint32_t timeout_ms)
@@ -245,12 +247,12 @@ mr_status mr_device_work_sync(struct mr_group_work *work, uint32_t timeout_ms)
         if (is_overdue(group))
             mr_device_work_give_up(group);
         if (work->has_ended)
-            take_off(group, work);
+            unlist_work(group, work);
         mr_status status = mr_work_state_get(work);
         pthread_mutex_unlock(&group->lock);
         if (status != MR_PENDING || (timeout_ms != MR_FOREVER && mr_clock_now_ns() >= until_ns))
             return status;
-        pause_a_little(n_polls);
+        sleep_between_polls(n_polls);
     }
 }
 
@@ -264,7 +266,7 @@ mr_status mr_device_work_wait(struct mr_group_work *work, void *stream)
     if (status == MR_PENDING && mr_device_work_is_well(group))
         status = (mr_status)mr_device_work_engine(group)->wait(group->engine, work->ticket, stream,
                                                                &error);
-    if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* of the stream: it captures a graph */
+    if (status == MR_ERR_INVALID || status == MR_ERR_STATE) /* the stream is capturing a graph */
         group->error = error.status ? error : group->error;
     else if (status && !work->has_ended && status != MR_PENDING)
         mr_device_work_note(group, &work->collective, status, false, &error);
@@ -281,7 +283,7 @@ bool mr_device_work_leave(struct mr_group_work *work)
     pthread_mutex_lock(&group->lock);
     mr_device_work_look(group, work);
     if (work->has_ended)
-        take_off(group, work);
+        unlist_work(group, work);
     work->is_abandoned = work->is_listed;
     bool is_free = !work->is_listed;
     pthread_mutex_unlock(&group->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs one collective by the engine, and explains a failure.
+ * Runs one collective on the engine, and explains a failure.
  *
- * When a rank dies, its connection to this rank breaks first and the store notices it a moment
+ * When a rank dies, its connection to this rank breaks first, and the store notices it a moment
  * later. The engine's error alone names no rank, so this file asks the store, and waits for that
  * moment.
  */
@@ -18,13 +18,13 @@
 #include "dist/group/late_ranks.h"
 
 #define MS 1000000u       /* ns */
-#define NAME_WAIT_MS 500  /* for the store to hear of a rank whose connection to us broke first */
-#define LOOKS_PER_LEFT 20 /* the store is asked who left after so many looks at who broke off */
+#define NAME_WAIT_MS 500  /* for the store to notice a rank after this rank did */
+#define LOOKS_PER_LEFT 20 /* checks for broken ranks per query for ranks that left */
 
-enum lost { NOBODY, BROKEN, LEFT };
+enum lost { NONE, BROKEN, LEFT };
 
-/* Nobody asks for the words any more, and the store may go. */
-static bool is_over(struct mr_group *group)
+/* The group is ending: the error is not needed, and the store may end. */
+static bool is_ending(struct mr_group *group)
 {
     pthread_mutex_lock(&group->lock);
     bool over = group->is_closing || group->is_given_up;
@@ -33,8 +33,8 @@ static bool is_over(struct mr_group *group)
 }
 
 /*
- * Which ranks broke off or have left? The engine's connections may end before the store notices, so
- * wait a moment. A rank that leaves much later does so because of the same failure.
+ * Which ranks broke or have left? The engine's connections may end before the store notices, so
+ * this waits a moment. A rank that leaves much later does so because of the same failure.
  */
 static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_out[MR_ERROR_TEXT])
 {
@@ -52,8 +52,8 @@ static enum lost find_lost(struct mr_group *group, uint32_t wait_ms, char words_
             memcpy(words_out, left, sizeof left);
             return LEFT;
         }
-        if (mr_clock_now_ns() >= until || is_over(group))
-            return NOBODY;
+        if (mr_clock_now_ns() >= until || is_ending(group))
+            return NONE;
         mr_clock_sleep_ms(5);
     }
 }
@@ -67,18 +67,18 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
     mr_error said = *error;
     mr_collective_words_describe(c, true, what);
     mr_collective_words_time(group->timeout_ms, time);
-    if (is_over(group))
+    if (is_ending(group))
         return mr_error_set(error, MR_ERR_STATE, "the group was destroyed before %s had ended",
                             what);
     bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER;
     bool is_time =
-        /* what the engine says of it is the same again */
+        /* the engine's text would repeat it */
         status == MR_ERR_CANCELED || status == MR_ERR_TIMEOUT;
-    mr_late_ranks_note(group, c); /* others may ask who was here */
+    mr_late_ranks_note(group, c); /* other ranks may ask which ranks joined */
     enum lost how = find_lost(group, is_peers ? NAME_WAIT_MS : 0, lost);
     if (how == BROKEN)
         return mr_error_set(error, MR_ERR_PEER, "%s: %.700s", what, lost);
-    if (is_time && how == NOBODY)
+    if (is_time && how == NONE)
         mr_late_ranks_name(group, c, lost);
     if (is_time)
         return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time,
@@ -96,12 +96,12 @@ mr_status mr_execute_collective(struct mr_group *group, const struct mr_collecti
     mr_status status = MR_OK;
     *is_verdict_out = false;
     mr_error_set(error, MR_OK, "%s", "");
-    if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost since the last one */
+    if (__atomic_load_n(&group->stop, __ATOMIC_ACQUIRE)) /* a rank was lost after the last one */
         return mr_execute_explain(group, c, MR_ERR_CANCELED, error);
     if (group->is_checked)
         status = mr_collective_check_run(group, c, deadline_ns, error);
     *is_verdict_out = status == MR_ERR_PEER;
-    if (status) /* what ranks differ in, and who is missing, is said in full */
+    if (status) /* these errors are complete */
         return status == MR_ERR_IO || status == MR_ERR_CANCELED
                    ? mr_execute_explain(group, c, status, error)
                    : status;

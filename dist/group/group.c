@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a group is: its memory, who is in it, who has left it or broken off. */
+/* A group's memory, its ranks, and which of them have left it or broke. */
 #include "dist/group/group.h"
 
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #include "base/error.h"
 
 #define MS 1000000u                  /* ns */
-#define ASK_NS (UINT64_C(300) * MS)  /* for words of an error */
+#define ASK_NS (UINT64_C(300) * MS)  /* for the text of an error */
 #define SAY_NS (UINT64_C(1000) * MS) /* for a goodbye */
-#define LEFT_PER_KEY 32u             /* ranks to a number */
+#define LEFT_PER_KEY 32u             /* ranks per number */
 
-static mr_status refuse_child(struct mr_group *group)
+static mr_status fail_child(struct mr_group *group)
 {
     return mr_error_set(&group->error, MR_ERR_STATE, "a group cannot be used in a forked child");
 }
@@ -23,7 +23,7 @@ static mr_status refuse_child(struct mr_group *group)
 mr_status mr_group_enter(struct mr_group *group)
 {
     if (group->pid != getpid())
-        return refuse_child(group);
+        return fail_child(group);
     pthread_mutex_lock(&group->lock);
     mr_status status = group->is_dead ? (mr_status)group->dead.status : MR_OK;
     if (status)
@@ -51,8 +51,9 @@ bool mr_group_broken(struct mr_group *group, mr_error *error_out)
                                                         group->world_size, NULL, error_out);
 }
 
-/* Who has left is a bit in a number of the store. */
-static void left_key(const struct mr_group *group, uint32_t rank, char key_out[MR_STORE_KEY + 1])
+/* The key of a number in the store; its bits are the ranks that have left. */
+static void format_left_key(const struct mr_group *group, uint32_t rank,
+                            char key_out[MR_STORE_KEY + 1])
 {
     snprintf(key_out, MR_STORE_KEY + 1, "%sleft/%u", group->prefix, rank / LEFT_PER_KEY);
 }
@@ -64,7 +65,7 @@ void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS])
     uint32_t n = 0;
     for (uint32_t r = 0; r < group->world_size && mr_group_client(group); r += LEFT_PER_KEY) {
         int64_t bits = 0;
-        left_key(group, r, key);
+        format_left_key(group, r, key);
         if (mr_store_add_until(mr_group_client(group), key, 0, &bits, mr_clock_now_ns() + ASK_NS,
                                NULL))
             break;
@@ -82,8 +83,8 @@ void mr_group_left(struct mr_group *group, char words_out[MR_COLLECTIVE_WORDS])
 }
 
 /*
- * Where it fails the connection is broken, and says as much. Of a part the last one takes the key
- * away again.
+ * If it fails, the connection is broken, and the other ranks see that. In a group that was split
+ * off, the last rank of each key removes it.
  */
 bool mr_group_say_left(struct mr_group *group)
 {
@@ -92,7 +93,7 @@ bool mr_group_say_left(struct mr_group *group)
     uint32_t first = group->rank / LEFT_PER_KEY * LEFT_PER_KEY;
     uint32_t n =
         group->world_size - first < LEFT_PER_KEY ? group->world_size - first : LEFT_PER_KEY;
-    left_key(group, group->rank, key);
+    format_left_key(group, group->rank, key);
     if (!mr_group_client(group) ||
         mr_store_add_until(mr_group_client(group), key, (int64_t)1 << (group->rank - first), &bits,
                            mr_clock_now_ns() + SAY_NS, NULL))

@@ -2,9 +2,9 @@
 /*
  * Joining and leaving a group.
  *
- * Invariant: the order of leaving. The engine ends first; then this rank reports to the store that
- * it leaves; then it closes the connection; rank 0's store, which the others need for the same,
- * ends last. No step waits for a rank that is gone.
+ * Invariant: the order of leaving. The engine ends first. Then this rank reports to the store that
+ * it leaves, and closes its connection. Rank 0's store ends last, because the other ranks need it
+ * for the same. No step waits for a rank that is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,21 +23,21 @@
 #define DEFAULT_TIMEOUT_MS 600000u
 #define MS 1000000u /* ns */
 
-static bool says_yes(const char *name)
+static bool is_enabled(const char *name)
 {
     const char *value = getenv(name);
     return value && strcmp(value, "1") == 0;
 }
 
-static void leave_home(struct mr_group_home *home)
+static void release_home(struct mr_group_home *home)
 {
     if (atomic_fetch_sub_explicit(&home->n_groups, 1, memory_order_acq_rel) > 1)
         return;
-    mr_rendezvous_leave(&home->rendezvous); /* rank 0's store stays a little for the others */
+    mr_rendezvous_leave(&home->rendezvous); /* rank 0's store waits a moment for the other ranks */
     free(home);
 }
 
-/* What the rendezvous has found out about this rank. */
+/* Copies what the rendezvous knows about this rank. */
 static void describe_rank(struct mr_group *group, const mr_group_options *options)
 {
     const struct mr_rendezvous *rendezvous = &group->home->rendezvous;
@@ -49,7 +49,7 @@ static void describe_rank(struct mr_group *group, const mr_group_options *option
         rendezvous->who.local_world_size ? rendezvous->who.local_world_size : 1;
     group->node = rendezvous->who.node;
     group->timeout_ms = options->timeout_ms;
-    group->is_checked = says_yes("MR_COMM_CHECK");
+    group->is_checked = is_enabled("MR_COMM_CHECK");
     snprintf(group->prefix, sizeof group->prefix, "%s", MR_GROUP_WHOLE_PREFIX);
     bool is_nccl = strcmp(rendezvous->backend, "nccl") == 0;
     group->adopt = is_nccl ? options->nccl_comm : options->mpi_comm;
@@ -57,8 +57,8 @@ static void describe_rank(struct mr_group *group, const mr_group_options *option
 }
 
 /*
- * A world of one copies by itself, but for memory that only an engine can reach, and what is
- * adopted.
+ * A world of one copies by itself. It needs an engine only for memory that the host cannot reach,
+ * and for an adopted communicator.
  */
 static bool needs_engine(const struct mr_group *group)
 {
@@ -67,7 +67,7 @@ static bool needs_engine(const struct mr_group *group)
            (group->world_size > 1 || group->adopt || strcmp(backend, "nccl") == 0);
 }
 
-/* A rank that dies meanwhile is named here as well. */
+/* If a rank died meanwhile, the error names it too. */
 static mr_status open_engine(struct mr_group *group, mr_error *error)
 {
     struct mr_engine_setup setup;
@@ -113,7 +113,7 @@ static mr_status create_group(struct mr_group_home *home, const mr_group_options
     struct mr_group *group;
     mr_status status = mr_group_new(home, who->rank, who->world_size, &group, error);
     if (status) {
-        leave_home(home);
+        release_home(home);
         return status;
     }
     describe_rank(group, options);
@@ -131,8 +131,8 @@ static const char *get_environment(void *user, const char *name)
     return getenv(name);
 }
 
-/* Is MPI wanted for more than to carry rank 0's address? Only asked where it carries it. */
-static bool stays_with_mpi(const mr_group_options *options)
+/* Will the backend be MPI? Only asked if MPI carries rank 0's address. */
+static bool will_use_mpi(const mr_group_options *options)
 {
     if (options->backend && strcmp(options->backend, "auto") != 0)
         return strcmp(options->backend, "mpi") == 0;
@@ -140,8 +140,7 @@ static bool stays_with_mpi(const mr_group_options *options)
 }
 
 /*
- * A device of CUDA is nothing for an engine of the host's memory. Rather said now than after the
- * others have come.
+ * A host engine cannot use a CUDA device. Checked here, before this rank waits for the other ranks.
  */
 static mr_status check_device(const mr_group_options *options, mr_error *error)
 {
@@ -153,11 +152,11 @@ static mr_status check_device(const mr_group_options *options, mr_error *error)
         return MR_OK;
     if (options->mpi_comm)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "device \"%s\" is given, and mpi_comm, which is of the host", device);
+                            "device \"%s\" is given, but mpi_comm works on host memory", device);
     if (strcmp(backend, "gloo") == 0 || strcmp(backend, "mpi") == 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "device \"%s\" is given, and backend %s works on the host's memory",
-                            device, backend);
+                            "device \"%s\" is given, but backend %s works on host memory", device,
+                            backend);
     return MR_OK;
 }
 
@@ -173,7 +172,7 @@ static mr_status join_ranks(const mr_group_options *options, struct mr_rendezvou
     struct mr_mpi_bootstrap bootstrap = {.deadline_ns =
                                              mr_clock_now_ns() + (uint64_t)options->timeout_ms * MS,
                                          .timeout_ms = options->timeout_ms,
-                                         .is_all = !stays_with_mpi(options),
+                                         .is_all = !will_use_mpi(options),
                                          .adopt = options->mpi_comm};
     const struct mr_rendezvous_means means = {.get = get_environment,
                                               .bootstrap = mr_mpi_bootstrap_address,
@@ -210,7 +209,7 @@ mr_status mr_group_create(const mr_group_options *options, mr_group **group_out,
 
 void mr_group_destroy(mr_group *group)
 {
-    /* a child's copy: its threads and connections are the parent's */
+    /* a forked child's copy: threads and connections are the parent's */
     if (!group || group->pid != getpid())
         return;
     if (group->has_threads)
@@ -220,6 +219,6 @@ void mr_group_destroy(mr_group *group)
     if (mr_group_say_left(group))
         mr_late_ranks_forget(group);
     mr_group_keys_forget(group, false);
-    leave_home(group->home);
+    release_home(group->home);
     mr_group_drop(group);
 }

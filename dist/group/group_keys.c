@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an engine gets from its group: who it is, and the store, with keys that no other group has.
- * Keys are remembered and removed once all ranks have read them, so that a program that splits
- * groups again and again does not fill the store.
+ * The setup of an engine: its rank, and the store with keys that no other group uses. Keys are
+ * remembered, and removed once all ranks have read them, so that a program that splits groups
+ * repeatedly does not fill the store.
  */
 #include "dist/group/group_keys.h"
 
@@ -18,12 +18,12 @@ struct mr_group_key {
     struct mr_group_key *next;
     uint32_t len; /* of value */
     char name[MR_STORE_KEY + 1];
-    unsigned char value[]; /* kept in a world of one only, where it can be got here */
+    unsigned char value[]; /* stored only in a world of one, where get reads it */
 };
 
-/* The keys of engines get the group's prefix. */
-static int32_t whole_key(const struct mr_group *group, const char *key,
-                         char key_out[MR_STORE_KEY + 1], mr_error *error)
+/* Puts the group's prefix before an engine's key. */
+static int32_t format_key(const struct mr_group *group, const char *key,
+                          char key_out[MR_STORE_KEY + 1], mr_error *error)
 {
     int n = snprintf(key_out, MR_STORE_KEY + 1, "%se/%s", group->prefix, key);
     if (n < 0 || n > MR_STORE_KEY)
@@ -53,7 +53,7 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
 {
     struct mr_group *group = user;
     char whole[MR_STORE_KEY + 1];
-    int32_t status = whole_key(group, key, whole, error);
+    int32_t status = format_key(group, key, whole, error);
     if (!status && len > MR_STORE_VALUE)
         status = mr_error_set(error, MR_ERR_INVALID, "the value of '%s' is too long: %u bytes", key,
                               len);
@@ -64,19 +64,21 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
     return status;
 }
 
-/* A world of one asks itself: what was not set before never will be. */
-static int32_t get_own(struct mr_group *group, const char *key, void *value_out, uint32_t size,
-                       uint32_t *len_out, mr_error *error)
+/*
+ * A world of one reads its own keys. A missing key is an error at once, because no other rank will
+ * set it.
+ */
+static int32_t get_local(struct mr_group *group, const char *key, void *value_out, uint32_t size,
+                         uint32_t *len_out, mr_error *error)
 {
     const struct mr_group_key *entry = group->keys;
     while (entry && strcmp(entry->name, key) != 0)
         entry = entry->next;
     if (!entry)
-        return mr_error_set(error, MR_ERR_TIMEOUT, "nobody has set '%s'", key);
+        return mr_error_set(error, MR_ERR_TIMEOUT, "key '%s' is not set", key);
     if (entry->len > size)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "the value of '%s' has %u bytes, there is room for %u", key, entry->len,
-                            size);
+        return mr_error_set(error, MR_ERR_INVALID, "the value of '%s' has %u bytes, the buffer %u",
+                            key, entry->len, size);
     memcpy(value_out, entry->value, entry->len);
     *len_out = entry->len;
     return MR_OK;
@@ -87,15 +89,15 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
 {
     struct mr_group *group = user;
     char whole[MR_STORE_KEY + 1];
-    int32_t status = whole_key(group, key, whole, error);
+    int32_t status = format_key(group, key, whole, error);
     if (status)
         return status;
     if (!mr_group_client(group))
-        return get_own(group, whole, value_out, size, len_out, error);
+        return get_local(group, whole, value_out, size, len_out, error);
     int32_t got =
         mr_store_get(mr_group_client(group), whole, value_out, size, len_out, deadline_ns, error);
     mr_error broken;
-    /* also of a get that was not to wait */
+    /* also if the get did not wait */
     if (got == MR_ERR_TIMEOUT && mr_group_broken(group, &broken))
         return mr_error_set(error, MR_ERR_PEER, "%s", broken.text);
     return got;
@@ -107,7 +109,7 @@ void mr_group_keys_forget(struct mr_group *group, bool removes)
         struct mr_group_key *entry = group->keys;
         group->keys = entry->next;
         if (removes && mr_group_client(group))
-            /* only saves the store's memory */
+            /* a failure only leaves memory in the store */
             (void)mr_store_remove(mr_group_client(group), entry->name, NULL);
         free(entry);
     }

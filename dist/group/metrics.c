@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics. One buffer is filled by the steps, one may be under way in the group, one holds the
- * results; they change places, and nothing is allocated after creation.
+ * Metrics. There are three buffers: one that the steps fill, one that may be under way in the
+ * group, one with the results. They are swapped, and nothing is allocated after creation.
  *
- * Engines differ in what their minimum makes of a NaN, and a rank may have kept no value. So each
- * minimum and maximum travels with a state, and the numbers themselves are never NaN.
+ * Engines differ in the minimum of a NaN, and a rank may have kept no value. So each minimum and
+ * maximum is sent with a state, and the numbers themselves are never NaN.
  */
 #include <millrace/metrics.h>
 
@@ -23,17 +23,16 @@
 enum { MAX_WORKS = 2, LIST_TEXT = 800 };
 
 /*
- * Of a minimum or a maximum; travels as its negative, so that MR_MIN takes the highest of all
- * ranks.
+ * State of a minimum or maximum. It is sent as its negative, so that MR_MIN takes the highest state
+ * of all ranks.
  */
 enum state { STATE_NONE = 0, STATE_KEPT = 1, STATE_NAN = 2 };
 
 enum extreme { EXTREME_MIN, EXTREME_MAX, N_EXTREMES };
 
-/* MR_MIN is right for every field, so that one all_reduce takes them all. */
+/* Every field is reduced by MR_MIN, so that one all_reduce is enough. */
 struct extremes {
-    double values[N_EXTREMES]; /* the minimum, and the maximum's negative; infinite until
-                                  something was kept */
+    double values[N_EXTREMES]; /* minimum, and negative maximum; infinite if there is none */
     double states[N_EXTREMES]; /* minus enum state */
 };
 
@@ -42,7 +41,7 @@ struct mean {
     double count;
 };
 
-/* What a reduction takes; both arrays are reduced as plain doubles. */
+/* The input of a reduction; both arrays are reduced as plain doubles. */
 struct load {
     struct mean means[MR_MAX_METRICS];
     struct extremes extremes[MR_MAX_METRICS];
@@ -51,16 +50,15 @@ struct load {
 struct mr_metrics {
     mr_group *group;
     uint32_t n;         /* names */
-    uint32_t n_results; /* names of the results */
-    uint32_t next;      /* name that is likely to come next: steps add in the same order */
+    uint32_t n_results; /* number of names in the results */
+    uint32_t next;      /* index of the name to try first: steps add in the same order */
     bool is_agreed;     /* the first reduction has compared the names */
-    bool has_extremes;  /* this rank keeps some; once agreed, any rank does */
+    bool has_extremes;  /* this rank keeps some; after the first reduction: any rank does */
     bool is_under_way;
     mr_group_work *works[MAX_WORKS];
-    void *sums; /* of the group's device, as means[] lie: what was added there; NULL until
-                   something was */
+    void *sums; /* sums on the group's device, laid out as means[]; NULL until the first one */
     struct load *filling;
-    struct load *moving; /* under way, or spare */
+    struct load *moving; /* under way, or unused */
     struct load *results;
     mr_error error;
     char names[MR_MAX_METRICS][MR_METRIC_NAME + 1];
@@ -117,7 +115,7 @@ void mr_metrics_destroy(mr_metrics *metrics)
     free(metrics);
 }
 
-/* Place of a name; the search begins where it is likely. */
+/* The index of a name. The search begins at from. */
 static bool find_name(const mr_metrics *metrics, uint32_t from, const char *name, uint32_t *at_out)
 {
     for (uint32_t i = 0; i < metrics->n; i++) {
@@ -185,7 +183,7 @@ mr_status mr_metrics_add(mr_metrics *metrics, const char *name, double sum, doub
     return MR_OK;
 }
 
-static mr_status take_error(mr_metrics *metrics, mr_status status, const char *what)
+static mr_status copy_group_error(mr_metrics *metrics, mr_status status, const char *what)
 {
     const mr_error *error = mr_group_error(metrics->group);
     if (error && error->status == (int32_t)status)
@@ -209,7 +207,7 @@ static mr_status check_device_sum(mr_metrics *metrics, const char *name, const v
         return mr_error_set(error, MR_ERR_INVALID, "metric '%s': its sum is NULL", name);
     if (!is_number(dtype))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "metric '%s': dtype %s is none of f16, bf16, f32, f64, i32, i64", name,
+                            "metric '%s': dtype %s is not f16, bf16, f32, f64, i32 or i64", name,
                             mr_dtype_name(dtype));
     if (count < 0)
         return mr_error_set(error, MR_ERR_INVALID, "metric '%s': count %g is below 0", name, count);
@@ -235,10 +233,10 @@ mr_status mr_metrics_add_device(mr_metrics *metrics, const char *name, const voi
     if (status == MR_OK)
         status =
             mr_device_sums_add(metrics->group, metrics->sums, at * 2, sum, dtype, count, stream);
-    return status == MR_OK ? MR_OK : take_error(metrics, status, "an addition to metrics");
+    return status == MR_OK ? MR_OK : copy_group_error(metrics, status, "an addition to metrics");
 }
 
-/* value: of a maximum, the negative. */
+/* value: for a maximum, its negative. */
 static mr_status keep_extreme(mr_metrics *metrics, const char *name, enum extreme which,
                               double value)
 {
@@ -268,7 +266,7 @@ mr_status mr_metrics_max(mr_metrics *metrics, const char *name, double value)
     return keep_extreme(metrics, name, EXTREME_MAX, -value);
 }
 
-static mr_status tell_difference(mr_metrics *metrics)
+static mr_status fail_difference(mr_metrics *metrics)
 {
     char list[LIST_TEXT];
     size_t len = 0;
@@ -282,8 +280,8 @@ static mr_status tell_difference(mr_metrics *metrics)
 }
 
 /*
- * Have all ranks the same names? Each half of the digest goes up and down: its maximum is its
- * minimum if so.
+ * Do all ranks have the same names? Each half of the digest is sent with its negative, so that one
+ * MR_MAX gives its maximum and its minimum.
  */
 static mr_status agree_names(mr_metrics *metrics)
 {
@@ -297,9 +295,9 @@ static mr_status agree_names(mr_metrics *metrics)
     mr_status status = mr_collectives_all_reduce(metrics->group, words,
                                                  sizeof words / sizeof *words, MR_I64, MR_MAX);
     if (status != MR_OK)
-        return take_error(metrics, status, REDUCTION);
+        return copy_group_error(metrics, status, REDUCTION);
     if (words[0] != -words[1] || words[2] != -words[3])
-        return tell_difference(metrics);
+        return fail_difference(metrics);
     metrics->has_extremes = words[4] != 0;
     return MR_OK;
 }
@@ -309,7 +307,7 @@ static mr_status start_reduction(mr_metrics *metrics)
     struct load *load = metrics->moving;
     if (!metrics->group || metrics->n == 0)
         return MR_OK;
-    /* All on a device, where the sums were made before all names were known. */
+    /* On a device all sums are reduced, because they were created before all names were known. */
     uint64_t n = mr_group_on_device(metrics->group) ? MR_MAX_METRICS : metrics->n;
     mr_status status = mr_collectives_all_reduce_async(metrics->group, load->means, n * 2, MR_F64,
                                                        MR_SUM, metrics->sums, &metrics->works[0]);
@@ -318,7 +316,7 @@ static mr_status start_reduction(mr_metrics *metrics)
                                                  (uint64_t)metrics->n * 4, MR_F64, MR_MIN, NULL,
                                                  &metrics->works[1]);
     if (status != MR_OK) {
-        take_error(metrics, status, REDUCTION);
+        copy_group_error(metrics, status, REDUCTION);
         free_works(metrics);
     }
     return status;
@@ -351,7 +349,7 @@ mr_status mr_metrics_sync(mr_metrics *metrics)
         if (metrics->works[i])
             status = mr_group_work_sync(metrics->works[i], MR_FOREVER);
     if (status != MR_OK)
-        take_error(metrics, status, REDUCTION);
+        copy_group_error(metrics, status, REDUCTION);
     if (metrics->group)
         free_works(metrics);
     metrics->is_under_way = false;
@@ -368,8 +366,8 @@ mr_status mr_metrics_reduce(mr_metrics *metrics)
     return status == MR_OK ? mr_metrics_sync(metrics) : status;
 }
 
-/* NULL: there is no result of that name. */
-static const struct mean *mean_of(const mr_metrics *metrics, const char *name)
+/* NULL: there is no result with this name. */
+static const struct mean *find_mean(const mr_metrics *metrics, const char *name)
 {
     uint32_t at;
     if (!metrics || !name || !find_name(metrics, 0, name, &at) || at >= metrics->n_results)
@@ -379,23 +377,23 @@ static const struct mean *mean_of(const mr_metrics *metrics, const char *name)
 
 double mr_metrics_mean(const mr_metrics *metrics, const char *name)
 {
-    const struct mean *mean = mean_of(metrics, name);
+    const struct mean *mean = find_mean(metrics, name);
     return mean && mean->count != 0 ? mean->sum / mean->count : (double)NAN;
 }
 
 double mr_metrics_sum(const mr_metrics *metrics, const char *name)
 {
-    const struct mean *mean = mean_of(metrics, name);
+    const struct mean *mean = find_mean(metrics, name);
     return mean ? mean->sum : (double)NAN;
 }
 
 double mr_metrics_count(const mr_metrics *metrics, const char *name)
 {
-    const struct mean *mean = mean_of(metrics, name);
+    const struct mean *mean = find_mean(metrics, name);
     return mean ? mean->count : (double)NAN;
 }
 
-static double extreme_of(const mr_metrics *metrics, const char *name, enum extreme which)
+static double get_extreme(const mr_metrics *metrics, const char *name, enum extreme which)
 {
     uint32_t at;
     if (!metrics || !name || !find_name(metrics, 0, name, &at) || at >= metrics->n_results)
@@ -406,12 +404,12 @@ static double extreme_of(const mr_metrics *metrics, const char *name, enum extre
 
 double mr_metrics_minimum(const mr_metrics *metrics, const char *name)
 {
-    return extreme_of(metrics, name, EXTREME_MIN);
+    return get_extreme(metrics, name, EXTREME_MIN);
 }
 
 double mr_metrics_maximum(const mr_metrics *metrics, const char *name)
 {
-    return -extreme_of(metrics, name, EXTREME_MAX);
+    return -get_extreme(metrics, name, EXTREME_MAX);
 }
 
 const mr_error *mr_metrics_error(const mr_metrics *metrics)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds and opens the module of an engine. A module that exists but does not load, for want of a
- * library of its own, gets a message of its own: otherwise the user would look for a file that is
- * there.
+ * Finds and opens the module of an engine. A module that exists but does not load, because a
+ * library that it needs is missing, has a separate message: otherwise the user would look for a
+ * file that exists.
  */
 #include "dist/group/module.h"
 
@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-#define MAX_NAME 15 /* of an engine, bytes */
+#define MAX_NAME 15 /* of an engine's name, bytes */
 
 static bool is_name(const char *name)
 {
@@ -24,14 +24,14 @@ static bool is_name(const char *name)
     return len > 0 && len <= MAX_NAME && name[len] == '\0';
 }
 
-static bool has_all(const struct mr_engine_device *device)
+static bool has_all_functions(const struct mr_engine_device *device)
 {
     return device && device->issue && device->test && device->wait && device->drop &&
            device->health && device->abort && device->sums_create && device->sums_add &&
            device->sums_destroy && device->ordinal;
 }
 
-/* Does the table fit this library? */
+/* Is the table compatible with this library? */
 static mr_status check_table(const struct mr_engine_table *table, const char *path, mr_error *error)
 {
     if (table->abi != MR_ENGINE_ABI)
@@ -40,9 +40,9 @@ static mr_status check_table(const struct mr_engine_table *table, const char *pa
     if (!table->name || !table->create || !table->destroy || (!table->run && !table->on_device))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "%s lacks its name, create, destroy or run",
                             path);
-    if (table->on_device && !has_all(table->device))
+    if (table->on_device && !has_all_functions(table->device))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "%s lacks a function that an engine of a device needs", path);
+                            "%s lacks a function that a device engine needs", path);
     return MR_OK;
 }
 
@@ -51,7 +51,7 @@ static mr_status load_module(const char *path, const char *name,
 {
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "the backend %s cannot be opened: %s", name,
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "cannot open backend %s: %s", name,
                             dlerror());
     const struct mr_engine_table *table = dlsym(module, MR_ENGINE_SYMBOL);
     if (!table)
@@ -63,8 +63,8 @@ static mr_status load_module(const char *path, const char *name,
     return status;
 }
 
-/* Is the module in this folder (len bytes)? path_out: PATH_MAX bytes. */
-static bool is_in(const char *folder, size_t len, const char *name, char *path_out)
+/* Is the module in this folder? len: bytes of folder. path_out: PATH_MAX bytes. */
+static bool is_in_folder(const char *folder, size_t len, const char *name, char *path_out)
 {
     if (len == 0 || len > INT_MAX)
         return false;
@@ -76,18 +76,15 @@ static bool find_in_list(const char *folders, const char *name, char *path_out)
 {
     for (const char *at = folders; at && *at; at += strspn(at, ":")) {
         size_t len = strcspn(at, ":");
-        if (is_in(at, len, name, path_out))
+        if (is_in_folder(at, len, name, path_out))
             return true;
         at += len;
     }
     return false;
 }
 
-/*
- * The folder of libmillrace.so, or of the program that it is linked into. "" where it cannot be
- * told.
- */
-static void own_folder(char *folder_out, size_t size)
+/* The folder of libmillrace.so, or of the program that it is linked into; "" if it is unknown. */
+static void find_own_folder(char *folder_out, size_t size)
 {
     Dl_info info;
     folder_out[0] = '\0';
@@ -99,10 +96,10 @@ static void own_folder(char *folder_out, size_t size)
 }
 
 /*
- * How a module that is nowhere comes to be there. Debian's names of packages: other systems have
+ * What to do if the module was not found. The package names are Debian's; other systems have
  * similar ones.
  */
-static const char *remedy_of(const char *name)
+static const char *describe_remedy(const char *name)
 {
     if (strcmp(name, "mpi") == 0)
         return "; rebuild millrace where an MPI is installed (libopenmpi-dev)";
@@ -119,18 +116,17 @@ mr_status mr_module_open(const char *name, const struct mr_engine_table **table_
     char beside[PATH_MAX];
     if (!is_name(name))
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "there is no backend '%s'", name);
-    own_folder(beside, sizeof beside);
+    find_own_folder(beside, sizeof beside);
     const char *folders = getenv("MR_MODULE_PATH");
-    if (find_in_list(folders, name, path) || is_in(beside, strlen(beside), name, path))
+    if (find_in_list(folders, name, path) || is_in_folder(beside, strlen(beside), name, path))
         return load_module(path, name, table_out, error);
     snprintf(path, sizeof path, "libmillrace-%s.so", name);
     mr_error why;
     mr_status status = load_module(path, name, table_out, &why);
     if (status)
-        mr_error_set(
-            error, status,
-            "%s (looked in MR_MODULE_PATH '%s', in '%s', and where the dynamic linker looks)%s",
-            why.text, folders ? folders : "", beside, remedy_of(name));
+        mr_error_set(error, status,
+                     "%s (searched MR_MODULE_PATH '%s', '%s' and the dynamic linker's folders)%s",
+                     why.text, folders ? folders : "", beside, describe_remedy(name));
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gets rank 0's address by the mpi module. The second symbol is looked up in the very module that
- * the engine's table came from: the dynamic linker might find another module by the name.
+ * Gets rank 0's address by the mpi module. The second symbol is looked up in the same module as the
+ * engine's table: by name, the dynamic linker might find another module.
  */
 #include "dist/group/mpi_bootstrap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small helpers of a training loop. Each call that prints is one write(2), or lines of several
- * ranks would mix, and stdio is flushed before, so that what was printed earlier comes first.
+ * Small helpers for a training loop. Each print is one write(2), because otherwise lines of several
+ * ranks would mix. stdio is flushed first, so that earlier output comes first.
  */
 #include <millrace/run.h>
 
@@ -84,31 +84,32 @@ void mr_group_print_rank(const mr_group *group, const char *format, ...)
 }
 
 /*
- * The section is one barrier: who comes later meets it at the beginning, who goes first at the end.
+ * The section is one barrier. The ranks that go later enter it at the beginning, the rank that goes
+ * first at the end.
  */
-static mr_status meet_if(mr_group *group, bool now)
+static mr_status barrier_if(mr_group *group, bool is_needed)
 {
-    return group && now ? mr_group_barrier(group) : MR_OK;
+    return group && is_needed ? mr_group_barrier(group) : MR_OK;
 }
 
 mr_status mr_group_rank0_first_begin(mr_group *group)
 {
-    return meet_if(group, mr_group_rank(group) != 0);
+    return barrier_if(group, mr_group_rank(group) != 0);
 }
 
 mr_status mr_group_rank0_first_end(mr_group *group)
 {
-    return meet_if(group, mr_group_rank(group) == 0);
+    return barrier_if(group, mr_group_rank(group) == 0);
 }
 
 mr_status mr_group_local_rank0_first_begin(mr_group *group)
 {
-    return meet_if(group, mr_group_local_rank(group) != 0);
+    return barrier_if(group, mr_group_local_rank(group) != 0);
 }
 
 mr_status mr_group_local_rank0_first_end(mr_group *group)
 {
-    return meet_if(group, mr_group_local_rank(group) == 0);
+    return barrier_if(group, mr_group_local_rank(group) == 0);
 }
 
 uint64_t mr_group_seed(const mr_group *group, uint64_t seed, const char *purpose)
@@ -116,7 +117,7 @@ uint64_t mr_group_seed(const mr_group *group, uint64_t seed, const char *purpose
     return mr_seed_derive(seed, purpose, UINT64_C(1) + mr_group_rank(group));
 }
 
-/* Others may still be in the collective when this rank knows. */
+/* Other ranks may still be in the collective when this rank ends the group. */
 static mr_status compare_values(mr_group *group, const uint64_t *values, const char *what)
 {
     uint32_t n = mr_group_world_size(group), n_differ = 0, first = 0;

@@ -2,8 +2,8 @@
 /*
  * SIGTERM and SIGUSR1, agreed on by all ranks.
  *
- * Invariant: no signal is lost. One that arrives between looking and agreeing, and the lesser one
- * of two, is kept for the next call.
+ * Invariant: no signal is lost. A signal that arrives between reading and agreeing is kept for the
+ * next call, and so is the lower of two.
  */
 #include <millrace/run.h>
 
@@ -17,26 +17,27 @@
 #include "dist/group/collectives.h"
 
 /*
- * By priority, the lowest first: numbers of signals differ between machines, so ranks agree on the
- * place in this list. /
+ * In order of priority, lowest first. Signal numbers differ between machines, so ranks agree on the
+ * index in this list.
  */
 static const int signals[] = {SIGUSR1, SIGTERM};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 
-static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may use it only where it takes no lock");
+static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may use it only if it takes no lock");
 
 /*
- * What a handler can reach has static storage. pending: bit i, signals[i] has come; an atomic and
- * not a sig_atomic_t, because the handler may run in another thread than the one that looks.
- * before: written once, before its handler is in place.
+ * State of the handler, in static storage. pending: bit i is set when signals[i] has arrived. It is
+ * an atomic and not a sig_atomic_t, because the handler may run in another thread than the reader.
+ * before: written once, before the handler is installed.
  */
 static struct {
     _Atomic unsigned pending;
     struct sigaction before[N_SIGNALS];
-    int n_watched; /* of signals: one that is watched is never chained to itself */
+    int n_watched; /* number of signals watched; a second call must not chain a handler to itself */
 } watch;
 
-static void call_before(const struct sigaction *before, int signal, siginfo_t *info, void *context)
+static void call_previous(const struct sigaction *before, int signal, siginfo_t *info,
+                          void *context)
 {
     if (before->sa_flags & SA_SIGINFO)
         before->sa_sigaction(signal, info, context);
@@ -50,21 +51,20 @@ static void handle_signal(int signal, siginfo_t *info, void *context)
     for (int i = 0; i < N_SIGNALS; i++) {
         if (signals[i] == signal) {
             atomic_fetch_or(&watch.pending, 1u << i);
-            call_before(&watch.before[i], signal, info, context);
+            call_previous(&watch.before[i], signal, info, context);
         }
     }
     errno = saved_errno;
 }
 
 /*
- * What the handler before had blocked and the stack that it asked for stay; reads and writes go on
- * after it.
+ * Keeps the previous handler's signal mask and stack. Interrupted reads and writes are restarted.
  */
-static mr_status watch_one(int i, mr_error *error)
+static mr_status watch_signal(int i, mr_error *error)
 {
     struct sigaction *before = &watch.before[i];
     if (sigaction(signals[i], NULL, before) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno, "cannot look at the handler of signal %d",
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot read the handler of signal %d",
                            signals[i]);
     struct sigaction action = {.sa_sigaction = handle_signal, .sa_mask = before->sa_mask};
     action.sa_flags = SA_SIGINFO | SA_RESTART | (before->sa_flags & (SA_ONSTACK | SA_NODEFER));
@@ -77,7 +77,7 @@ mr_status mr_signals_watch(mr_error *error)
 {
     mr_status status = MR_OK;
     while (status == MR_OK && watch.n_watched < N_SIGNALS) {
-        status = watch_one(watch.n_watched, error);
+        status = watch_signal(watch.n_watched, error);
         watch.n_watched += status == MR_OK;
     }
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits a group into groups. All ranks exchange color, key and node; each makes its part; then all
- * agree that every rank has made its own, so that a rank that failed is named instead of waited
- * for.
+ * Splits a group into groups. All ranks exchange color, key and node. Each makes its part. Then all
+ * ranks exchange whether they succeeded, so that a failed rank is named and the other ranks do not
+ * wait for it.
  *
  * Invariant: ranks without a color take part in every step, because engines that split their
  * communicator need every rank of it.
@@ -20,7 +20,7 @@
 
 #define MS 1000000u /* ns */
 
-/* What a rank tells the others first; at the end it is a status alone. */
+/* The numbers that each rank sends first. At the end it sends one number, its status. */
 enum { COLOR, KEY, NODE, N_NUMBERS };
 
 struct split {
@@ -30,11 +30,11 @@ struct split {
     uint32_t n_members;
     uint32_t *members; /* ranks of the parent, in the new order */
     int64_t *numbers;  /* N_NUMBERS of each rank of the parent */
-    uint64_t number;   /* of this split in the parent */
+    uint64_t number;   /* number of this split in the parent */
     uint64_t deadline_ns;
 };
 
-static uint32_t number_of(const struct split *split, uint32_t rank, int what)
+static uint32_t get_number(const struct split *split, uint32_t rank, int what)
 {
     return (uint32_t)split->numbers[rank * (size_t)N_NUMBERS + (size_t)what];
 }
@@ -51,15 +51,15 @@ static mr_status gather_numbers(struct split *split, const int64_t *in, int64_t 
 /* Is a before b in the new group? */
 static bool comes_before(const struct split *split, uint32_t a, uint32_t b)
 {
-    uint32_t key_a = number_of(split, a, KEY);
-    uint32_t key_b = number_of(split, b, KEY);
+    uint32_t key_a = get_number(split, a, KEY);
+    uint32_t key_b = get_number(split, b, KEY);
     return key_a < key_b || (key_a == key_b && a < b);
 }
 
 static void find_members(struct split *split)
 {
     for (uint32_t r = 0; r < split->parent->world_size; r++) {
-        if (split->color == MR_NO_COLOR || number_of(split, r, COLOR) != split->color)
+        if (split->color == MR_NO_COLOR || get_number(split, r, COLOR) != split->color)
             continue;
         uint32_t at = split->n_members++;
         for (; at > 0 && comes_before(split, r, split->members[at - 1]); at--)
@@ -68,7 +68,10 @@ static void find_members(struct split *split)
     }
 }
 
-/* Rank, and the same among this machine's; machines are counted in the order of the new ranks. */
+/*
+ * Sets local rank, local world size, node and world ranks. Machines are numbered in the order of
+ * the new ranks.
+ */
 static void place_rank(const struct split *split, struct mr_group *group)
 {
     const struct mr_group *parent = split->parent;
@@ -76,11 +79,11 @@ static void place_rank(const struct split *split, struct mr_group *group)
     bool has_met_own = false;
     for (uint32_t i = 0; i < split->n_members; i++) {
         uint32_t member = split->members[i];
-        uint32_t node = number_of(split, member, NODE);
+        uint32_t node = get_number(split, member, NODE);
         bool is_first_of_node = true;
         group->world_ranks[i] = parent->world_ranks[member];
         for (uint32_t j = 0; j < i; j++)
-            is_first_of_node &= number_of(split, split->members[j], NODE) != node;
+            is_first_of_node &= get_number(split, split->members[j], NODE) != node;
         if (member == parent->rank)
             group->local_rank = n_local;
         if (node == parent->node)
@@ -91,8 +94,11 @@ static void place_rank(const struct split *split, struct mr_group *group)
     group->local_world_size = n_local;
 }
 
-/* Keys of the new group, of a fixed length however deep it lies: a hash of the way to it. */
-static void name_keys(const struct split *split, struct mr_group *group)
+/*
+ * The key prefix of the new group. It is a hash of the parent's prefix, the split and the color, so
+ * its length does not grow with the depth.
+ */
+static void make_prefix(const struct split *split, struct mr_group *group)
 {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, then mixed as splitmix64 does */
     char way[MR_GROUP_PREFIX + 40];
@@ -135,14 +141,14 @@ static mr_status make_group(const struct split *split, struct mr_group **group_o
         return status;
     atomic_fetch_add_explicit(&split->parent->home->n_groups, 1, memory_order_relaxed);
     place_rank(split, *group_out);
-    name_keys(split, *group_out);
+    make_prefix(split, *group_out);
     inherit_settings(split, *group_out);
     return MR_OK;
 }
 
 /*
- * By all ranks of the parent. A group that copies by itself has no engine, like a rank without a
- * color.
+ * Called by all ranks of the parent. A group of one rank on host memory has no engine, like a rank
+ * without a color.
  */
 static mr_status split_engine(const struct split *split, struct mr_group *group, mr_error *error)
 {
@@ -176,8 +182,11 @@ static mr_status make_engine(const struct split *split, struct mr_group *group, 
     return (mr_status)group->table->create(&setup, &group->engine, error);
 }
 
-/* The rank that failed, rather than one that waited for it; world_size when all are well. */
-static uint32_t find_culprit(const struct split *split)
+/*
+ * The rank that failed; prefers one that did not only time out waiting. world_size if all
+ * succeeded.
+ */
+static uint32_t find_failed_rank(const struct split *split)
 {
     uint32_t n = split->parent->world_size;
     uint32_t late = n;
@@ -190,8 +199,8 @@ static uint32_t find_culprit(const struct split *split)
     return late;
 }
 
-/* Does every rank have its part? */
-static mr_status agree_parts(struct split *split, mr_status own, mr_error *error)
+/* Has every rank made its part? */
+static mr_status exchange_outcomes(struct split *split, mr_status own, mr_error *error)
 {
     struct mr_group *parent = split->parent;
     int64_t own_outcome = own;
@@ -200,16 +209,16 @@ static mr_status agree_parts(struct split *split, mr_status own, mr_error *error
         mr_error_copy(own ? NULL : error, mr_group_error(parent));
         return own ? own : status;
     }
-    uint32_t culprit = find_culprit(split);
-    if (culprit == parent->world_size || split->numbers[culprit] == own)
+    uint32_t failed_rank = find_failed_rank(split);
+    if (failed_rank == parent->world_size || split->numbers[failed_rank] == own)
         return own;
     return mr_error_set(error, MR_ERR_PEER, "rank %u cannot split the group: %s",
-                        parent->world_ranks[culprit],
-                        mr_status_name((mr_status)split->numbers[culprit]));
+                        parent->world_ranks[failed_rank],
+                        mr_status_name((mr_status)split->numbers[failed_rank]));
 }
 
-/* Another rank may have no part, and is not waited for. */
-static void take_back(struct mr_group *group, const mr_error *error)
+/* Destroys the part without waiting for other ranks, which may have none. */
+static void destroy_part(struct mr_group *group, const mr_error *error)
 {
     if (group && group->has_threads)
         (void)mr_work_fail_group(group, error);
@@ -228,11 +237,11 @@ static mr_status make_part(struct split *split, mr_group **group_out, mr_error *
         mr_group_find_device(group);
         status = mr_work_threads_start(group, error);
     }
-    status = agree_parts(split, status, error);
+    status = exchange_outcomes(split, status, error);
     if (group)
         mr_group_keys_forget(group, true);
     if (status)
-        take_back(group, error);
+        destroy_part(group, error);
     else
         *group_out = group;
     return status;
@@ -275,7 +284,7 @@ mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key, mr_group
     if (!group_out)
         return mr_error_set(&group->error, MR_ERR_INVALID, "group_out is NULL");
     struct split split = {.parent = group, .color = color, .key = key, .number = ++group->n_splits};
-    /* the rest is for agreeing */
+    /* the last quarter is for the final exchange */
     split.deadline_ns = mr_clock_now_ns() + group->timeout_ms * (uint64_t)MS / 4 * 3;
     status = split_group(&split, group_out);
     free(split.members);

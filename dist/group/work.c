@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives under way, in the caller's thread: submitting them, waiting for them, and the
- * handles. A blocking call that finds nothing under way runs the engine here; everything else goes
- * to the runner of work_threads.c.
+ * Collectives under way, in the caller's thread: submitting them, waiting for them, and their
+ * handles. If no collective is under way, a blocking call runs the engine here. All others go to
+ * the runner of work_threads.c.
  */
 #include "dist/group/work.h"
 
@@ -25,7 +25,7 @@
 static void append_work(struct mr_group *group, struct mr_group_work *work)
 {
     work->next = NULL;
-    if (group->is_given_up) { /* since mr_group_enter() looked: nobody would take it */
+    if (group->is_given_up) { /* given up after mr_group_enter() checked: no thread would take it */
         mr_work_state_end(group, work, &group->dead);
         return;
     }
@@ -38,10 +38,10 @@ static void append_work(struct mr_group *group, struct mr_group_work *work)
 }
 
 /*
- * Numbers are equal on all ranks that take part. Sends do not count for the ranks that have no part
- * in them.
+ * The counter that numbers this collective; equal on all ranks that take part. Messages are counted
+ * per pair of ranks, because other ranks do not see them.
  */
-static uint64_t *counter_of(struct mr_group *group, const struct mr_collective *c)
+static uint64_t *find_counter(struct mr_group *group, const struct mr_collective *c)
 {
     if (c->kind == MR_COLLECTIVE_SEND)
         return &group->n_sent[c->root];
@@ -50,7 +50,7 @@ static uint64_t *counter_of(struct mr_group *group, const struct mr_collective *
     return &group->n_collectives;
 }
 
-/* A world of one: what is gathered or scattered is what was given. */
+/* In a world of one the result is the input. */
 static void copy_alone(const struct mr_collective *c)
 {
     if (c->count > 0 && c->in != c->out)
@@ -60,7 +60,7 @@ static void copy_alone(const struct mr_collective *c)
 static mr_status end_group(struct mr_group *group, const mr_error *error, bool has_failed)
 {
     pthread_mutex_lock(&group->lock);
-    group->is_dead = false; /* these words say more than those of a failure just before */
+    group->is_dead = false; /* this error says more than that of a failure just before */
     if (has_failed)
         mr_work_state_set_failed(group, error);
     else
@@ -104,8 +104,11 @@ void mr_work_give_engine(struct mr_group *group, bool is_sound)
     pthread_mutex_unlock(&group->lock);
 }
 
-/* In the caller's thread, who has found the engine free. With the lock, which is free meanwhile. */
-static void run_here(struct mr_group *group, const struct mr_collective *collective)
+/*
+ * Runs the engine in the caller's thread. The engine must be free. Called with the lock; releases
+ * it during the run.
+ */
+static void run_in_caller(struct mr_group *group, const struct mr_collective *collective)
 {
     uint64_t deadline_ns = mr_work_threads_deadline(group);
     bool is_verdict = false;
@@ -120,8 +123,8 @@ static void run_here(struct mr_group *group, const struct mr_collective *collect
     mr_work_threads_release(group);
 }
 
-/* With the lock: behind what is under way. */
-static void run_behind(struct mr_group *group, const struct mr_collective *collective)
+/* With the lock: waits in the queue for the runner. */
+static void run_in_queue(struct mr_group *group, const struct mr_collective *collective)
 {
     struct mr_group_work work = {.group = group, .collective = *collective};
     append_work(group, &work);
@@ -133,9 +136,9 @@ static mr_status run_blocking(struct mr_group *group, const struct mr_collective
 {
     pthread_mutex_lock(&group->lock);
     if (!group->first && !group->is_busy)
-        run_here(group, collective);
+        run_in_caller(group, collective);
     else
-        run_behind(group, collective);
+        run_in_queue(group, collective);
     mr_status status = group->is_dead ? (mr_status)group->dead.status : MR_OK;
     if (status)
         group->error = group->dead;
@@ -160,7 +163,7 @@ static mr_status submit_blocking(struct mr_group *group, const struct mr_collect
     return MR_OK;
 }
 
-/* Hand the work to who does it. */
+/* Hand the work to the device, or to the runner. */
 static mr_status begin_work(struct mr_group *group, struct mr_group_work *work)
 {
     if (group->device_works)
@@ -180,7 +183,7 @@ static mr_status submit_async(struct mr_group *group, const struct mr_collective
                               struct mr_group_work **work_out)
 {
     struct mr_group_work *work = calloc(1, sizeof *work);
-    if (!work) { /* the other ranks go on to a collective that this one cannot begin */
+    if (!work) { /* the other ranks begin a collective that this one cannot begin */
         mr_error error;
         mr_error_memory(&error, sizeof *work);
         return mr_work_fail_group(group, &error);
@@ -202,11 +205,11 @@ static mr_status submit_async(struct mr_group *group, const struct mr_collective
 mr_status mr_work_submit(struct mr_group *group, struct mr_collective *collective,
                          struct mr_group_work **work_out)
 {
-    uint64_t *counter = counter_of(group, collective);
+    uint64_t *counter = find_counter(group, collective);
     collective->number = ++*counter;
     mr_status status =
         work_out ? submit_async(group, collective, work_out) : submit_blocking(group, collective);
-    /* refused by the engine before anything had begun */
+    /* the engine refused it, and nothing has begun */
     if (status == MR_ERR_INVALID || status == MR_ERR_STATE)
         --*counter;
     return status;
@@ -231,7 +234,7 @@ static mr_status wait_until(struct mr_group_work *work, uint32_t timeout_ms)
     return status;
 }
 
-/* In a forked child the lock may be held by nobody who is there. */
+/* In a forked child the lock may be held by a thread that does not exist there. */
 static mr_status check_process(const struct mr_group_work *work)
 {
     if (!work)
@@ -250,7 +253,8 @@ mr_status mr_group_work_wait(mr_group_work *work, void *stream)
     mr_status status = check_process(work);
     if (!status && work->group->device_works)
         return mr_device_work_wait(work, stream);
-    return status ? status : wait_until(work, MR_FOREVER); /* ended is more than any stream needs */
+    return status ? status
+                  : wait_until(work, MR_FOREVER); /* after its end, any stream may use the result */
 }
 
 mr_status mr_group_work_test(mr_group_work *work)
@@ -266,7 +270,7 @@ mr_status mr_group_work_test(mr_group_work *work)
     return status;
 }
 
-/* False: it has not ended, and its holder frees it. */
+/* False: it has not ended, and the list frees it later. */
 static bool can_free(struct mr_group_work *work)
 {
     struct mr_group *group = work->group;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps by which a collective ends and a group dies. They are short, take no lock and wait for
- * nobody; work.c, device_work.c and device_watch.c make them under the group's lock.
+ * The steps that end a collective or a group. They are short, take no lock and do not wait. work.c,
+ * device_work.c and device_watch.c call them under the group's lock.
  */
 #include "dist/group/work_state.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 
-/* The group is at its end, by the first error. */
 void mr_work_state_set_dead(struct mr_group *group, const mr_error *error)
 {
     if (!group->is_dead)
@@ -49,7 +48,7 @@ mr_status mr_work_state_get(struct mr_group_work *work)
     return (mr_status)work->error.status;
 }
 
-/* pthread's own clock of waiting is CLOCK_MONOTONIC, set at creation. */
+/* The conditions wait on CLOCK_MONOTONIC, set when they are made. */
 struct timespec mr_work_state_time_at(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),

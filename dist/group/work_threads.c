@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two threads of a group whose engine works on the host's memory: the runner, which does
- * collectives in the order of the program, and the watch, which stops them when a rank is lost or
- * the time is over.
+ * The two threads of a group whose engine works on host memory. The runner runs collectives in
+ * program order. The watch stops them when a rank is lost or the time is over.
  *
- * Invariant: an engine may not come back, and then the watch ends the work instead of the runner.
- * So the runner works on a copy of the collective, and checks that it has not been given up before
- * it touches the work again.
+ * Invariant: if an engine does not return, the watch ends the work instead of the runner. So the
+ * runner works on a copy of the collective, and before it touches the work again it checks that the
+ * work has not been given up.
  */
 #include "dist/group/work_threads.h"
 
@@ -20,11 +19,11 @@
 #include "dist/group/work_state.h"
 
 #define MS 1000000u        /* ns */
-#define WATCH_MS 50        /* between two looks of the watch */
-#define STOP_AFTER_MS 1000 /* an engine that minds its deadline has come back by itself */
-#define GIVE_UP_MS 3000    /* after stop was set: the engine does not mind it */
+#define WATCH_MS 50        /* between two checks of the watch */
+#define STOP_AFTER_MS 1000 /* past the deadline; an engine that observes it has returned */
+#define GIVE_UP_MS 3000    /* after stop was set; an engine that observes it has returned */
 #define DESTROY_MS 4000    /* for the engine to end */
-#define GIVEN_UP_MS 1000   /* for a runner that came back late: it may still ask the store */
+#define GIVEN_UP_MS 1000   /* for a runner that returned late: it may still ask the store */
 
 uint64_t mr_work_threads_deadline(const struct mr_group *group)
 {
@@ -36,18 +35,18 @@ void mr_work_threads_release(struct mr_group *group)
 {
     group->is_busy = false;
     group->deadline_ns = 0;
-    /* ended well just when the watch thought it late */
+    /* it ended well just when the watch thought it late */
     if (!group->is_dead && !group->is_closing) {
         group->stopped_ns = 0;
         __atomic_store_n(&group->stop, 0, __ATOMIC_RELAXED);
     }
-    /* else the runner has nothing to do, and its wake-up costs more than MPI's whole collective */
+    /* without a work the runner need not wake; that would cost more than a whole MPI collective */
     if (group->first)
         pthread_cond_signal(&group->changed);
     pthread_cond_broadcast(&group->ended);
 }
 
-/* With the lock: what a collective came to. */
+/* With the lock. */
 void mr_work_threads_note(struct mr_group *group, mr_status status, bool is_verdict,
                           const mr_error *error)
 {
@@ -57,7 +56,7 @@ void mr_work_threads_note(struct mr_group *group, mr_status status, bool is_verd
         mr_work_state_set_failed(group, error);
 }
 
-/* With the lock, which is free while the engine works. */
+/* Called with the lock; releases it while the engine works. */
 static void run_current(struct mr_group *group)
 {
     struct mr_collective collective = group->current->collective;
@@ -87,8 +86,8 @@ static void take_first(struct mr_group *group)
 }
 
 /*
- * With the lock. Of a group that all ranks end, others may still be in the collective that tells
- * them.
+ * With the lock. If all ranks end the group for the same reason, other ranks may still be in the
+ * collective that reports it, so the engine counts as healthy.
  */
 static void destroy_engine(struct mr_group *group)
 {
@@ -126,8 +125,8 @@ static void *run_works(void *arg)
     return NULL;
 }
 
-/* With the lock: why the runner is waited for no longer. */
-static void explain_giving_up(struct mr_group *group, mr_error *error_out)
+/* With the lock: the reason why the runner is given up. */
+static void explain_give_up(struct mr_group *group, mr_error *error_out)
 {
     char what[MR_COLLECTIVE_WORDS];
     char time[MR_COLLECTIVE_WORDS];
@@ -136,21 +135,21 @@ static void explain_giving_up(struct mr_group *group, mr_error *error_out)
     mr_collective_words_time(group->timeout_ms, time);
     if (group->is_closing)
         mr_error_set(error_out, MR_ERR_STATE,
-                     "the group was destroyed before %s had ended; the engine does not come back",
+                     "the group was destroyed before %s had ended; the engine does not return",
                      what);
     else if (mr_group_broken(group, &broken))
-        mr_error_set(error_out, MR_ERR_PEER, "%s: %.700s; the engine does not come back", what,
+        mr_error_set(error_out, MR_ERR_PEER, "%s: %.700s; the engine does not return", what,
                      broken.text);
     else
-        mr_error_set(error_out, MR_ERR_TIMEOUT,
-                     "%s timed out after %s; the engine does not come back", what, time);
+        mr_error_set(error_out, MR_ERR_TIMEOUT, "%s timed out after %s; the engine does not return",
+                     what, time);
 }
 
-/* With the lock: what waits for the runner ends without it. */
+/* With the lock: end all works, because the runner does not return. */
 static void give_up(struct mr_group *group)
 {
     mr_error error;
-    explain_giving_up(group, &error);
+    explain_give_up(group, &error);
     group->is_given_up = true;
     mr_work_state_set_failed(group, &error);
     mr_work_state_end(group, group->current, &group->dead);
@@ -163,22 +162,22 @@ static void give_up(struct mr_group *group)
 }
 
 /* With the lock. */
-static void look_at_engine(struct mr_group *group)
+static void check_engine(struct mr_group *group)
 {
     mr_error unused;
     uint64_t now = mr_clock_now_ns();
     bool is_late = group->deadline_ns && now > group->deadline_ns + STOP_AFTER_MS * (uint64_t)MS;
     if (is_late || (!group->stopped_ns && mr_group_broken(group, &unused)))
         mr_work_state_set_stop(group);
-    /* of the current one; stop may be older */
+    /* of the current collective; stop may have been set before it */
     uint64_t began = group->deadline_ns - (uint64_t)group->timeout_ms * MS;
     uint64_t since = group->stopped_ns > began ? group->stopped_ns : began;
     if (group->current && group->stopped_ns && now > since + GIVE_UP_MS * (uint64_t)MS)
         give_up(group);
 }
 
-/* With the lock, which is free meanwhile. */
-static void note_slow(struct mr_group *group)
+/* Called with the lock; releases it meanwhile. */
+static void note_slow_collective(struct mr_group *group)
 {
     struct mr_collective collective = group->running;
     uint64_t began_ns = group->deadline_ns - (uint64_t)group->timeout_ms * MS;
@@ -189,7 +188,7 @@ static void note_slow(struct mr_group *group)
     pthread_mutex_lock(&group->lock);
 }
 
-static void *keep_watch(void *arg)
+static void *run_watch(void *arg)
 {
     struct mr_group *group = arg;
     pthread_mutex_lock(&group->lock);
@@ -197,9 +196,9 @@ static void *keep_watch(void *arg)
         struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + WATCH_MS * (uint64_t)MS);
         pthread_cond_timedwait(&group->quit, &group->lock, &at);
         if (!group->is_closing)
-            look_at_engine(group);
+            check_engine(group);
         if (!group->is_closing)
-            note_slow(group);
+            note_slow_collective(group);
     }
     pthread_mutex_unlock(&group->lock);
     return NULL;
@@ -209,7 +208,7 @@ mr_status mr_work_threads_start(struct mr_group *group, mr_error *error)
 {
     if (group->table->on_device)
         return mr_device_watch_start(group, error);
-    int rc = mr_thread_start(&group->watch, keep_watch, group);
+    int rc = mr_thread_start(&group->watch, run_watch, group);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, rc, "cannot start a thread of the group");
     group->n_references++; /* the runner's */
@@ -228,7 +227,7 @@ mr_status mr_work_threads_start(struct mr_group *group, mr_error *error)
 }
 
 /* With the lock: works that have not begun. */
-static void cancel_waiting(struct mr_group *group)
+static void cancel_queued(struct mr_group *group)
 {
     while (group->first) {
         char what[MR_COLLECTIVE_WORDS];
@@ -253,7 +252,7 @@ void mr_work_threads_stop(struct mr_group *group)
     uint32_t limit_ms = group->is_given_up ? GIVEN_UP_MS : DESTROY_MS;
     struct timespec at = mr_work_state_time_at(mr_clock_now_ns() + limit_ms * (uint64_t)MS);
     group->is_closing = true;
-    cancel_waiting(group);
+    cancel_queued(group);
     if (group->is_busy) {
         group->has_canceled = true;
         mr_work_state_set_stop(group);
@@ -272,5 +271,5 @@ void mr_work_threads_stop(struct mr_group *group)
     if (is_gone)
         pthread_join(group->runner, NULL);
     else
-        pthread_detach(group->runner); /* it has a reference */
+        pthread_detach(group->runner); /* it holds a reference */
 }

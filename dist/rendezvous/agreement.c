@@ -192,7 +192,7 @@ static mr_status name_missing(const struct mr_agreement *agreement, uint32_t fir
     free(present);
     mr_error refused;
     bool has_refused = mr_store_refused(agreement->store, &refused);
-    return mr_error_set(error, MR_ERR_TIMEOUT, "rank %s of %u did not come within %s to %s%s%.200s",
+    return mr_error_set(error, MR_ERR_TIMEOUT, "rank %s of %u did not join within %s at %s%s%.200s",
                         list, n, format_time(agreement, until_ns, time), agreement->address,
                         has_refused ? "; " : "", has_refused ? refused.text : "");
 }

@@ -131,7 +131,7 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
         if (found < 0)
             return mr_error_set(error, MR_ERR_PEER, "the test's store says that rank 1 broke");
         if (rig_now_ns() >= deadline_ns)
-            return mr_error_set(error, MR_ERR_TIMEOUT, "nobody has set %s", key);
+            return mr_error_set(error, MR_ERR_TIMEOUT, "key '%s' is not set", key);
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     }
 }

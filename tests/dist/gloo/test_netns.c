@@ -295,8 +295,8 @@ static void a_rank_that_comes_after_the_deadline_is_named(void **state)
     start_rank_of(&world, 0, 3);
     start_rank_of(&world, 1, 3);
     finish(&world, world.timeout_ms + SLACK_MS, 2);
-    expect_words(&world, 0, "rank 2 of 3 did not come within 1500 ms to 10.77.0.1:2573");
-    expect_words(&world, 1, "rank 2 of 3 did not come within 1500 ms to 10.77.0.1:2573");
+    expect_words(&world, 0, "rank 2 of 3 did not join within 1500 ms at 10.77.0.1:2573");
+    expect_words(&world, 1, "rank 2 of 3 did not join within 1500 ms at 10.77.0.1:2573");
     forget(&world);
     start_rank_of(&world, 2, 3);
     world.ranks[0] = world.ranks[2];

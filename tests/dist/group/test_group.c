@@ -236,14 +236,14 @@ static void wrong_arguments(mr_group *group, void *arg)
     mr_group_work *work = (mr_group_work *)x;
     (void)arg;
     RIG_CHECK(group, mr_group_all_reduce(group, x, 1, MR_U8, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "dtype u8 is none of f16, bf16, f32, f64, i32, i64");
+    RIG_SAYS(group, "dtype u8 is not f16, bf16, f32, f64, i32 or i64");
     RIG_CHECK(group, mr_group_all_reduce(group, x, 1, (mr_dtype)99, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_group_all_reduce(group, i, 1, MR_I32, MR_MEAN) == MR_ERR_INVALID);
     RIG_SAYS(group, "MR_MEAN of i32");
     RIG_CHECK(group, mr_group_all_reduce(group, x, 1, MR_F32, (mr_reduction)4) == MR_ERR_INVALID);
     RIG_SAYS(group, "op 4");
     RIG_CHECK(group, mr_group_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "buffer is NULL and count is 1");
+    RIG_SAYS(group, "buffer is NULL, but count is 1");
     RIG_CHECK(group, mr_group_all_gather(group, x, NULL, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "out is NULL");
     RIG_CHECK(group, mr_group_all_gather(group, x, x + 1, 1, MR_F32) == MR_OK);
@@ -253,7 +253,7 @@ static void wrong_arguments(mr_group *group, void *arg)
     RIG_CHECK(group,
               mr_group_reduce_scatter(group, x, x + other, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_group_broadcast(group, x, UINT64_MAX / 4 + 2, MR_F32, 0) == MR_ERR_INVALID);
-    RIG_SAYS(group, "more than memory holds");
+    RIG_SAYS(group, "more than fits into memory");
     RIG_CHECK(group, mr_group_all_gather(group, x, i, UINT64_MAX / 16, MR_F32) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_group_broadcast(group, x, 1, MR_F32, mr_group_world_size(group)) ==
                          MR_ERR_INVALID);

@@ -187,12 +187,12 @@ static void a_device_of_cuda_is_for_nccl_alone(void **state)
     options.backend = "gloo";
     assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
     assert_string_equal(error.text,
-                        "device \"cuda:0\" is given, and backend gloo works on the host's memory");
+                        "device \"cuda:0\" is given, but backend gloo works on host memory");
     options.backend = NULL;
     options.mpi_comm = &comm;
     assert_int_equal(mr_group_create(&options, &group, &error), MR_ERR_INVALID);
     assert_string_equal(error.text,
-                        "device \"cuda:0\" is given, and mpi_comm, which is of the host");
+                        "device \"cuda:0\" is given, but mpi_comm works on host memory");
     options.mpi_comm = NULL;
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';

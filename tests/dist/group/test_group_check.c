@@ -100,8 +100,8 @@ static void one_is_missing(mr_group *group, void *arg)
         return;
     }
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_TIMEOUT);
-    RIG_SAYS(group, missing ? "barrier 2 timed out after 1 s: rank 2 did not come"
-                            : "barrier 2 timed out after 1 s: rank 0 did not come");
+    RIG_SAYS(group, missing ? "barrier 2 timed out after 1 s: rank 2 did not join"
+                            : "barrier 2 timed out after 1 s: rank 0 did not join");
 }
 
 static void a_rank_that_does_not_come_is_named(void **state)

@@ -174,7 +174,7 @@ static void times_out(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990 && rig_now_ms() - start < 9000);
     RIG_SAYS(group, mr_group_rank(group) == 0
-                        ? "all_reduce 1 (1 f64, max) timed out after 1 s: rank 2 did not come"
+                        ? "all_reduce 1 (1 f64, max) timed out after 1 s: rank 2 did not join"
                         : "all_reduce 1 (1 f64, max) timed out after 3 s: ");
     stays_dead(group, MR_ERR_TIMEOUT);
 }

@@ -136,8 +136,8 @@ static void stays_away(mr_group *group, void *arg)
         RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_ERR_TIMEOUT);
         RIG_SAYS(group,
                  rank == 0
-                     ? "all_reduce 2 (1 f32, sum) timed out after 1 s: rank 1, 3 did not come"
-                     : "all_reduce 2 (1 f32, sum) timed out after 4 s: rank 1, 3 did not come");
+                     ? "all_reduce 2 (1 f32, sum) timed out after 1 s: rank 1, 3 did not join"
+                     : "all_reduce 2 (1 f32, sum) timed out after 4 s: rank 1, 3 did not join");
         atomic_fetch_add(n_told, 1);
     }
     while (atomic_load(n_told) < 2)

@@ -26,7 +26,7 @@ static void hang(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_barrier_async(group, NULL, &works[1]) == MR_OK);
     RIG_CHECK(group, mr_group_work_sync(works[1], MR_FOREVER) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start < 7000);
-    RIG_SAYS(group, "barrier 1 timed out after 300 ms; the engine does not come back");
+    RIG_SAYS(group, "barrier 1 timed out after 300 ms; the engine does not return");
     mr_group_work_free(works[0]);
     mr_group_work_free(works[1]);
 }

@@ -52,7 +52,7 @@ static void on_the_host(mr_group *group, void *arg)
     float *own = &usual[rank];
     mr_group_work *work = NULL;
     snprintf(words, sizeof words,
-             "buffer is memory of cuda:1; %s takes the host's: copy it, or use backend nccl",
+             "buffer is memory of cuda:1; %s needs host memory: copy it, or use backend nccl",
              backend);
     RIG_CHECK(group, mr_group_all_reduce(group, on_second, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, strcmp(mr_group_error(group)->text, words) == 0);
@@ -101,9 +101,8 @@ static void a_world_of_one_refuses_memory_of_a_device(void **state)
         fail_msg("%s", error.text);
     assert_int_equal(mr_group_all_gather(group, on_first, usual, 1, MR_F32), MR_ERR_INVALID);
     assert_string_equal(mr_group_error(group)->text,
-                        "in is memory of cuda:0; a world of one without an engine takes the "
-                        "host's: copy it, or use "
-                        "backend nccl with a device");
+                        "in is memory of cuda:0; a world of one without an engine needs host "
+                        "memory: copy it, or use backend nccl with a device");
     assert_int_equal(mr_group_all_reduce(group, managed, 1, MR_F32, MR_SUM), MR_OK);
     mr_group_destroy(group);
 }
@@ -115,14 +114,13 @@ static void on_the_device(mr_group *group, void *arg)
     mr_metrics *metrics = NULL;
     (void)arg;
     RIG_CHECK(group, mr_group_all_reduce(group, &usual[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "buffer is memory of the host; nccl needs memory of its device: copy it");
+    RIG_SAYS(group, "buffer is host memory; nccl needs memory of its device: copy it");
     RIG_CHECK(group,
               mr_group_all_reduce(group, &pinned[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group,
-             "buffer is pinned memory of the host; nccl needs memory of its device: copy it");
+    RIG_SAYS(group, "buffer is pinned host memory; nccl needs memory of its device: copy it");
     RIG_CHECK(group,
               mr_group_all_reduce(group, &on_first[rank], 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
-    RIG_SAYS(group, "buffer is memory of cuda:0; the group's device is cuda:1");
+    RIG_SAYS(group, "buffer is memory of cuda:0, but the group's device is cuda:1");
     on_second[rank] = 1;
     managed[rank] = 1;
     RIG_CHECK(group, mr_group_all_reduce(group, &on_second[rank], 1, MR_F32, MR_SUM) == MR_OK &&
@@ -132,8 +130,7 @@ static void on_the_device(mr_group *group, void *arg)
     RIG_CHECK(group, mr_metrics_create(group, &metrics, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &usual[rank], MR_F32, 1, NULL) ==
                          MR_ERR_INVALID);
-    RIG_CHECK(group,
-              strstr(mr_metrics_error(metrics)->text, "the sum is memory of the host") != NULL);
+    RIG_CHECK(group, strstr(mr_metrics_error(metrics)->text, "the sum is host memory") != NULL);
     RIG_CHECK(group,
               mr_metrics_add_device(metrics, "loss", &on_second[rank], MR_F32, 1, NULL) == MR_OK);
     RIG_CHECK(group, mr_metrics_reduce(metrics) == MR_OK && mr_metrics_mean(metrics, "loss") == 2);

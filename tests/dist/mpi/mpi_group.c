@@ -87,7 +87,7 @@ static void scenario_split(void)
 static void scenario_pointers(void)
 {
     static const char words[] =
-        "buffer is memory of cuda:1; mpi takes the host's: copy it, or use backend nccl";
+        "buffer is memory of cuda:1; mpi needs host memory: copy it, or use backend nccl";
     static float on_device[16];
     static float managed[16];
     mr_group_work *work = NULL;
@@ -184,7 +184,7 @@ static void count_line(void *user, mr_log_level level, const char *line)
 {
     (void)user;
     (void)level;
-    n_lines += strncmp(line, "gloo instead of mpi: the backend mpi cannot be opened: ", 55) == 0;
+    n_lines += strncmp(line, "gloo instead of mpi: cannot open backend mpi: ", 46) == 0;
 }
 
 /* No backend is named, and no address. */

@@ -109,7 +109,7 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
         if (status != MR_PENDING)
             return status;
         if (mr_clock_now_ns() >= deadline_ns)
-            return mr_error_set(error, MR_ERR_TIMEOUT, "nobody has set %s", key);
+            return mr_error_set(error, MR_ERR_TIMEOUT, "key '%s' is not set", key);
         mr_clock_sleep_ms(1);
     }
 }

@@ -31,7 +31,7 @@ static void missing_ranks_are_named_to_all(void **state)
     uint16_t port = mr_test_ranks_address(ranks, 8);
     ranks[2].is_absent = ranks[5].is_absent = ranks[6].is_absent = true;
     mr_test_ranks_join(ranks, 8);
-    snprintf(words, sizeof words, "rank 2, 5-6 of 8 did not come within 1500 ms to 127.0.0.1:%u",
+    snprintf(words, sizeof words, "rank 2, 5-6 of 8 did not join within 1500 ms at 127.0.0.1:%u",
              port);
     mr_test_ranks_expect_error(ranks, 8, MR_ERR_TIMEOUT, words);
 }
@@ -94,7 +94,7 @@ static void a_rank_with_another_world_size_is_named(void **state)
     strcpy(ranks[1].lines[1], "WORLD_SIZE=2");
     mr_test_ranks_join(ranks, 3);
     expect_words(&ranks[1], MR_ERR_PEER, "world size");
-    expect_words(&ranks[0], MR_ERR_TIMEOUT, "rank 1 of 3 did not come within 1500 ms");
+    expect_words(&ranks[0], MR_ERR_TIMEOUT, "rank 1 of 3 did not join within 1500 ms");
     expect_words(&ranks[0], MR_ERR_TIMEOUT, "rank 1 was refused: its world size is 2, not 3");
     expect_words(&ranks[2], MR_ERR_TIMEOUT, "rank 1 was refused: its world size is 2, not 3");
 }
