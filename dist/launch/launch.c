@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher's side: options, logs, the fork of the monitor; then it only passes signals on until
- * the monitor's verdict arrives. No handler is installed in the caller's process: the signals are
- * blocked in this thread and read.
+ * The launcher's process. It checks options, opens logs and forks the monitor. Then it only passes
+ * signals on until the monitor's verdict arrives. No handler is installed in the caller's process:
+ * the signals are blocked in this thread and read.
  *
  * A blocked signal is queued even if it is ignored, so signals that the caller ignores (nohup) or
- * has blocked are left alone. If the caller has closed stdin, stdout or stderr, /dev/null takes the
- * place, or a descriptor opened here would be taken for it.
+ * has blocked are not taken. If the caller has closed stdin, stdout or stderr, /dev/null is opened
+ * in its place. Otherwise a descriptor opened here would get its number.
  */
 #include "dist/launch/launch.h"
 
@@ -39,7 +39,7 @@ struct run {
     struct mr_rank_env env;
     struct mr_launch_plan plan;
     int *logs;   /* n_ranks, or NULL */
-    int held[3]; /* /dev/null in the place of a closed stdin, stdout or stderr; -1: none */
+    int held[3]; /* /dev/null in place of a closed stdin, stdout or stderr; -1: none */
     int socket;  /* to the monitor */
     int signals; /* signalfd */
     sigset_t taken;
@@ -78,7 +78,7 @@ static mr_status resolve_options(struct run *run, const mr_launch_options *optio
 
 /* ---- descriptors ---- */
 
-static void hold_standard(struct run *run)
+static void fill_standard_streams(struct run *run)
 {
     for (int i = 0; i < 3; i++) {
         run->held[i] = -1;
@@ -87,14 +87,14 @@ static void hold_standard(struct run *run)
     }
 }
 
-static void release_standard(struct run *run)
+static void close_standard_streams(struct run *run)
 {
     for (int i = 0; i < 3; i++)
         if (run->held[i] >= 0)
             close(run->held[i]);
 }
 
-/* Appending, so that a log that someone cuts short meanwhile gets no hole. */
+/* Opened for appending, so that a log that is truncated meanwhile gets no hole. */
 static mr_status open_log(struct run *run, uint32_t local_rank, mr_error *error)
 {
     char *path = NULL;
@@ -157,7 +157,7 @@ static mr_status allocate_plan(struct run *run, mr_error *error)
     return MR_OK;
 }
 
-/* Those that are neither ignored nor blocked now. */
+/* Takes the signals that are neither ignored nor blocked now. */
 static void choose_signals(struct run *run)
 {
     sigset_t blocked;
@@ -219,7 +219,7 @@ static void clean_up(struct run *run)
 
 /* ---- the monitor ---- */
 
-/* With all signals blocked, so that no handler of the caller's runs in the monitor. */
+/* Forks with all signals blocked, so that no handler of the caller runs in the monitor. */
 static mr_status fork_monitor(struct run *run, mr_error *error)
 {
     sigset_t all;
@@ -242,12 +242,12 @@ static mr_status fork_monitor(struct run *run, mr_error *error)
     return MR_OK;
 }
 
-static void pass_signals_on(const struct run *run)
+static void pass_signals(const struct run *run)
 {
     struct signalfd_siginfo info;
     while (read(run->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         int32_t number = (int32_t)info.ssi_signo;
-        /* A monitor that is gone is noticed by its verdict. */
+        /* If the monitor is gone, the missing verdict shows it. */
         (void)!send(run->socket, &number, sizeof number, MSG_NOSIGNAL);
     }
 }
@@ -260,7 +260,7 @@ static bool await_verdict(const struct run *run, struct mr_launch_monitor_verdic
         if (poll(polls, 2, -1) < 0)
             continue;
         if (polls[1].revents != 0)
-            pass_signals_on(run);
+            pass_signals(run);
         if (polls[0].revents == 0)
             continue;
         if (recv(run->socket, verdict_out, sizeof *verdict_out, 0) != (ssize_t)sizeof *verdict_out)
@@ -271,7 +271,7 @@ static bool await_verdict(const struct run *run, struct mr_launch_monitor_verdic
     }
 }
 
-/* Its end, or -1 where the caller's program has collected it before us. */
+/* The monitor's wait status, or -1 if the caller's program has reaped it first. */
 static int reap_monitor(const struct run *run)
 {
     int end;
@@ -287,7 +287,7 @@ static mr_status report_lost_monitor(const struct run *run, int end, mr_error *e
     if (end >= 0 && WIFSIGNALED(end))
         return mr_error_set(
             error, MR_ERR_IO,
-            "the ranks' monitor (process %d) was killed by signal %d; they died with it",
+            "the ranks' monitor (process %d) was killed by signal %d; the ranks died with it",
             (int)run->monitor, WTERMSIG(end));
     return mr_error_set(error, MR_ERR_IO, "the ranks' monitor (process %d) is gone",
                         (int)run->monitor);
@@ -340,20 +340,20 @@ mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
     run->socket = run->plan.socket = run->signals = run->env.port_holder = -1;
     status = resolve_options(run, options, nproc, error);
     if (status == MR_OK) {
-        hold_standard(run);
+        fill_standard_streams(run);
         status = prepare_run(run, job, error);
         if (status == MR_OK)
             status = run_monitor(run, result_out, error);
         clean_up(run);
-        release_standard(run);
+        close_standard_streams(run);
     }
     free(run);
     return status;
 }
 
 /*
- * Each rank looks the program up in the PATH of this process: one that is not there is a rank that
- * ends with 127.
+ * Each rank searches the PATH of this process for the program. If it is not found, the rank exits
+ * with 127.
  */
 mr_status mr_launch(const mr_launch_options *options, char *const *argv,
                     mr_launch_result *result_out, mr_error *error)

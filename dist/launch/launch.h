@@ -9,8 +9,8 @@
 #include "dist/launch/launch_plan.h"
 
 /*
- * Check the options, start n ranks, pass signals on, wait for the end of all. What there is to say
- * about a rank that failed goes to the log as one line.
+ * Check the options, start the ranks, pass signals on, and wait until all have ended. If a rank
+ * failed, one line about it is logged.
  */
 mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
                         const struct mr_rank_job *job, mr_launch_result *result_out,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monitor: a fork of the launcher that is the parent of all ranks. It alone reaps them, so a
- * process id stays theirs as long as it is used here. It sees the launcher's death by a pidfd and
- * ends everything. As a subreaper it inherits what the ranks leave behind, also processes that left
- * their process groups, and ends those too.
+ * The monitor: a fork of the launcher, and the parent of all ranks. Only the monitor reaps ranks,
+ * so their process ids stay valid while they are used here. A pidfd reports the launcher's death;
+ * the monitor then ends everything. As a subreaper it inherits the processes that ranks leave, even
+ * those that left their process groups, and ends those too.
  *
- * Which rank failed first: when one rank dies the others often fail a moment later, and waitid()
- * lists the dead by age; so the SIGCHLD that was pending first names the rank.
+ * Which rank failed first: when one rank dies, the others often fail a moment later, and waitid()
+ * lists the dead by age. So the SIGCHLD that was pending first names the rank.
  *
- * What it cannot promise: if the monitor is killed as well, its ranks die with it, but not the
- * processes that they had started; nor can it end a program that changed its user.
+ * Not guaranteed: if the monitor is killed too, its ranks die with it, but not the processes that
+ * they have started. It also cannot end a program that changed its user.
  */
 #include "dist/launch/launch_monitor.h"
 
@@ -32,29 +32,30 @@
 #include <unistd.h>
 
 /*
- * After SIGKILL: again every so often, as children of the killed come to us; for so long at most.
+ * SIGKILL is repeated every KILL_AGAIN_MS, because children of killed processes become ours, for at
+ * most GIVE_UP_MS.
  */
 enum { KILL_AGAIN_MS = 20, GIVE_UP_MS = 10000 };
 /*
- * Of a launch that failed though every rank exited with 0. A rank may also have come without a note
- * (its program did not inherit the socket); then the others cease to wait, for a rendezvous is over
- * for all at once.
+ * The exit status of a launch that failed although every rank exited with 0. A rank may also have
+ * joined without a note, if its program did not inherit the socket. Then the other ranks stop
+ * waiting within this time, because a rendezvous ends for all at once.
  */
 enum { ABSENT_STATUS = 1, ABSENT_MS = 1000 };
 /*
- * A rank that lives and has not come is named once, after the others have waited for so long; it
- * may still come.
+ * A rank that runs and has not joined is named once, after the other ranks have waited this long.
+ * It may still join.
  */
 enum { LATE_MS = 10000 };
 /*
- * `timeout` sends its signal twice, to a process and to the group of it: what comes so soon is no
- * second request.
+ * `timeout` sends its signal twice, to a process and to its group. A signal within this time is not
+ * a second request.
  */
 enum { TWICE_MS = 200 };
 
 struct monitor {
     const struct mr_launch_plan *plan;
-    struct sigaction on_child; /* as it was before */
+    struct sigaction on_child; /* the previous action */
     pid_t self;
     int null;
     int deaths; /* signalfd of SIGCHLD */
@@ -64,20 +65,20 @@ struct monitor {
     bool is_childless;
     bool is_alone; /* the launcher is dead */
     bool gives_up_output;
-    uint64_t absent_ns;  /* when a rank that others wait for counts as absent; 0: none is missing */
-    uint64_t late_ns;    /* when a rank that others wait for is named; 0: none is */
-    uint64_t second_ns;  /* from when on SIGINT and SIGTERM kill; 0: none has come yet */
-    uint64_t kill_ns;    /* when SIGKILL is due; 0: not yet */
-    uint64_t give_up_ns; /* 0: no SIGKILL so far */
+    uint64_t absent_ns;  /* when a missing rank counts as absent; 0: none is missing */
+    uint64_t late_ns;    /* when a late rank is named; 0: none is late */
+    uint64_t second_ns;  /* SIGINT and SIGTERM kill from then on; 0: none has arrived yet */
+    uint64_t kill_ns;    /* when SIGKILL is due; 0: it is not */
+    uint64_t give_up_ns; /* when to give up after SIGKILL; 0: none was sent */
     struct mr_launch_monitor_verdict verdict;
 };
 
-static uint64_t after_ms(uint32_t ms)
+static uint64_t get_time_after(uint32_t ms)
 {
     return mr_clock_now_ns() + (uint64_t)ms * 1000000;
 }
 
-/* To every living rank's process group. */
+/* Sends a signal to the process group of every running rank. */
 static void signal_ranks(const struct monitor *monitor, int number)
 {
     for (uint32_t i = 0; i < monitor->plan->n_ranks; i++)
@@ -93,8 +94,8 @@ static bool is_rank(const struct monitor *monitor, pid_t pid)
     return false;
 }
 
-/* By /proc/PID/stat; 0: it is gone. The name in it may hold any character. */
-static pid_t parent_of(pid_t pid)
+/* Reads /proc/PID/stat; 0: it is gone. The name in it may contain any character. */
+static pid_t get_parent(pid_t pid)
 {
     char path[40], text[256];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -110,8 +111,8 @@ static pid_t parent_of(pid_t pid)
 }
 
 /*
- * What ranks have left behind: children of ours that are no ranks. Their own children come to us
- * when they die.
+ * Signals the processes that ranks have left: our children that are not ranks. When they die, their
+ * own children become ours.
  */
 static void signal_orphans(const struct monitor *monitor, int number)
 {
@@ -120,18 +121,18 @@ static void signal_orphans(const struct monitor *monitor, int number)
         return;
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid > 1 && parent_of(pid) == monitor->self && !is_rank(monitor, pid))
+        if (pid > 1 && get_parent(pid) == monitor->self && !is_rank(monitor, pid))
             kill(pid, number);
     }
     closedir(proc);
 }
 
-/* SIGCONT, as a stopped process would take SIGTERM only later. */
+/* SIGCONT too, because a stopped process would act on SIGTERM only later. */
 static void begin_end(struct monitor *monitor)
 {
     if (monitor->kill_ns != 0)
         return;
-    monitor->kill_ns = after_ms(monitor->plan->grace_ms);
+    monitor->kill_ns = get_time_after(monitor->plan->grace_ms);
     signal_ranks(monitor, SIGTERM);
     signal_ranks(monitor, SIGCONT);
     signal_orphans(monitor, SIGTERM);
@@ -143,8 +144,8 @@ static void kill_all(struct monitor *monitor)
     signal_ranks(monitor, SIGKILL);
     signal_orphans(monitor, SIGKILL);
     if (monitor->give_up_ns == 0)
-        monitor->give_up_ns = after_ms(GIVE_UP_MS);
-    monitor->kill_ns = after_ms(KILL_AGAIN_MS);
+        monitor->give_up_ns = get_time_after(GIVE_UP_MS);
+    monitor->kill_ns = get_time_after(KILL_AGAIN_MS);
 }
 
 /* ---- the first failure ---- */
@@ -181,7 +182,7 @@ static void report_failure(struct monitor *monitor, uint32_t local_rank, pid_t p
         (mr_launch_result){.exit_status = exit_status, .rank = (int32_t)rank, .pid = pid};
     if (verdict->status == MR_OK)
         mr_error_set(&verdict->error, MR_OK, "rank %u (process %d) %s%s", rank, (int)pid, how,
-                     monitor->n_alive > 0 ? "; the others were ended" : "");
+                     monitor->n_alive > 0 ? "; the other ranks were ended" : "");
     begin_end(monitor);
 }
 
@@ -197,8 +198,8 @@ static void note_failure(struct monitor *monitor, uint32_t local_rank, const sig
 }
 
 /*
- * Without this the others would wait for their whole time limit, minutes, for a rank that will not
- * come.
+ * Without this, the other ranks would wait until their time limit, minutes later, for a rank that
+ * has ended.
  */
 static void note_absence(struct monitor *monitor)
 {
@@ -209,7 +210,7 @@ static void note_absence(struct monitor *monitor)
         return;
     }
     if (monitor->absent_ns == 0)
-        monitor->absent_ns = after_ms(ABSENT_MS);
+        monitor->absent_ns = get_time_after(ABSENT_MS);
     if (mr_clock_now_ns() < monitor->absent_ns)
         return;
     snprintf(how, sizeof how,
@@ -218,7 +219,7 @@ static void note_absence(struct monitor *monitor)
     report_failure(monitor, absent, monitor->plan->ranks[absent].ended_pid, ABSENT_STATUS, how);
 }
 
-/* Lost where the launcher does not read. */
+/* The notice is lost if the launcher does not read. */
 static void send_notice(const struct monitor *monitor, uint32_t late, uint32_t waiting)
 {
     uint32_t first = monitor->plan->env->first_rank;
@@ -239,7 +240,7 @@ static void note_lateness(struct monitor *monitor)
         return;
     }
     if (monitor->late_ns == 0)
-        monitor->late_ns = after_ms(LATE_MS);
+        monitor->late_ns = get_time_after(LATE_MS);
     if (mr_clock_now_ns() < monitor->late_ns)
         return;
     do {
@@ -263,7 +264,7 @@ static void note_end(struct monitor *monitor, const siginfo_t *info)
     }
 }
 
-/* ECHILD is what is waited for in the end: no rank and nothing that one of them has left. */
+/* At the end waitid() returns ECHILD: there is no rank left and no process that a rank has left. */
 static void reap_ranks(struct monitor *monitor)
 {
     struct signalfd_siginfo first;
@@ -335,7 +336,7 @@ static int fork_rank(struct monitor *monitor, uint32_t local_rank, const int out
     }
     if (pid < 0)
         return errno;
-    setpgid(pid, pid); /* the child does it too, so that the group exists for the first signal */
+    setpgid(pid, pid); /* the child does it too; here it is certain before the first signal */
     monitor->plan->ranks[local_rank].pid = pid;
     monitor->n_alive++;
     monitor->is_childless = false;
@@ -375,17 +376,14 @@ static void start_ranks(struct monitor *monitor)
 
 /* ---- the loop ---- */
 
-/*
- * The first SIGINT or SIGTERM lets the ranks end by themselves; who sends another one does not want
- * to wait.
- */
-static bool is_second(struct monitor *monitor, int32_t number)
+/* After the first SIGINT or SIGTERM the ranks end by themselves. A second one kills them. */
+static bool is_second_request(struct monitor *monitor, int32_t number)
 {
     if (number != SIGINT && number != SIGTERM)
         return false;
     if (monitor->second_ns != 0)
         return mr_clock_now_ns() >= monitor->second_ns;
-    monitor->second_ns = after_ms(TWICE_MS);
+    monitor->second_ns = get_time_after(TWICE_MS);
     return false;
 }
 
@@ -394,7 +392,7 @@ static void pass_signals(struct monitor *monitor)
     int32_t number;
     while (recv(monitor->plan->socket, &number, sizeof number, MSG_DONTWAIT) ==
            (ssize_t)sizeof number) {
-        if (is_second(monitor, number)) {
+        if (is_second_request(monitor, number)) {
             monitor->gives_up_output = true;
             kill_all(monitor);
         } else {
@@ -411,10 +409,10 @@ static void lose_launcher(struct monitor *monitor)
 }
 
 /*
- * What is due by now. Ranks that all ended well may have left something that still writes: it gets
- * the grace time.
+ * Does what is due. After all ranks have ended with success, processes that they left get the grace
+ * time.
  */
-static void act_in_time(struct monitor *monitor)
+static void do_due_actions(struct monitor *monitor)
 {
     if (monitor->is_childless) {
         if (monitor->plan->output)
@@ -422,7 +420,7 @@ static void act_in_time(struct monitor *monitor)
         return;
     }
     if (monitor->n_alive == 0 && monitor->kill_ns == 0)
-        monitor->kill_ns = after_ms(monitor->plan->grace_ms);
+        monitor->kill_ns = get_time_after(monitor->plan->grace_ms);
     if (monitor->kill_ns != 0 && mr_clock_now_ns() >= monitor->kill_ns)
         kill_all(monitor);
 }
@@ -435,7 +433,7 @@ static bool is_over(const struct monitor *monitor)
            mr_rank_output_is_done(monitor->plan->output);
 }
 
-static int wait_ms(const struct monitor *monitor)
+static int get_wait_ms(const struct monitor *monitor)
 {
     uint64_t due_ns = monitor->kill_ns ? monitor->kill_ns : monitor->absent_ns;
     if (due_ns == 0)
@@ -447,8 +445,8 @@ static int wait_ms(const struct monitor *monitor)
 }
 
 /*
- * One by one, for poll() has no memory for all, or they are more than the files that this process
- * may have by now.
+ * Polls one descriptor at a time. Used if poll() has no memory for all, or if there are more than
+ * RLIMIT_NOFILE allows now.
  */
 static void poll_each(struct pollfd *polls, uint32_t n)
 {
@@ -471,7 +469,7 @@ static void wait_and_act(struct monitor *monitor)
     const uint32_t output_at = n;
     if (monitor->plan->output)
         n += mr_rank_output_set_polls(monitor->plan->output, polls + n);
-    if (poll(polls, n, wait_ms(monitor)) < 0)
+    if (poll(polls, n, get_wait_ms(monitor)) < 0)
         poll_each(polls, n);
     if (polls[2].revents != 0 || (polls[1].revents & POLLHUP) != 0)
         lose_launcher(monitor);
@@ -484,16 +482,16 @@ static void wait_and_act(struct monitor *monitor)
     note_lateness(monitor);
     if (monitor->plan->output && !monitor->gives_up_output)
         mr_rank_output_pump(monitor->plan->output, polls + output_at);
-    act_in_time(monitor);
+    do_due_actions(monitor);
 }
 
 /* ---- beginning and end ---- */
 
 /*
- * All signals wait, whatever the caller had set up; SIGCHLD must not be ignored, or the kernel
- * would reap.
+ * Blocks all signals, whatever the caller has set up. SIGCHLD must not be ignored, or the kernel
+ * would reap the children.
  */
-static void take_signals(struct monitor *monitor)
+static void block_signals(struct monitor *monitor)
 {
     struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
     sigset_t all;
@@ -521,7 +519,7 @@ static bool begin_monitor(struct monitor *monitor)
     return false;
 }
 
-static void name_survivor(struct monitor *monitor)
+static void report_survivor(struct monitor *monitor)
 {
     for (uint32_t i = 0; i < monitor->plan->n_ranks && monitor->verdict.status == MR_OK; i++)
         if (monitor->plan->ranks[i].pid > 0)
@@ -536,14 +534,14 @@ _Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan)
 {
     struct monitor monitor = {
         .plan = plan, .self = getpid(), .is_childless = true, .verdict.result.rank = -1};
-    take_signals(&monitor);
+    block_signals(&monitor);
     for (size_t i = 0; i < sizeof plan->launcher_ends / sizeof *plan->launcher_ends; i++)
         close(plan->launcher_ends[i]);
     if (begin_monitor(&monitor) && getppid() == plan->launcher) {
         start_ranks(&monitor);
         while (!is_over(&monitor))
             wait_and_act(&monitor);
-        name_survivor(&monitor);
+        report_survivor(&monitor);
     }
     for (int i = 0; i < MR_RANK_STREAMS; i++)
         monitor.verdict.output_errno[i] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process between the launcher and its ranks: it starts them, watches them, and leaves nothing
- * of them behind.
+ * The process between the launcher and its ranks. It starts them, watches them, and ends every
+ * process that they leave.
  */
 #ifndef DIST_LAUNCH_LAUNCH_MONITOR_H
 #define DIST_LAUNCH_LAUNCH_MONITOR_H
@@ -11,15 +11,14 @@
 #include <millrace/launch.h>
 
 struct mr_launch_monitor_verdict {
-    bool is_notice; /* no verdict yet: the launcher logs the error's text and waits on */
+    bool is_notice; /* not a verdict: the launcher logs the error's text and waits on */
     int32_t status; /* an mr_status */
     int32_t output_errno[MR_RANK_STREAMS];
     mr_launch_result result;
-    mr_error error; /* with MR_OK its text says which rank failed first and how; empty when none
-                       did */
+    mr_error error; /* with MR_OK: which rank failed first and how; empty if none did */
 };
 
-/* In a fork of the launcher. Returns only by exit() of a rank that is a function. */
+/* Runs in a fork of the launcher. A rank that is a function leaves it by exit(). */
 _Noreturn void mr_launch_monitor_run(const struct mr_launch_plan *plan);
 
 #endif

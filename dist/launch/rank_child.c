@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank before its program runs. It asks to die with the monitor, gets a process group of its own,
- * so that a terminal's Ctrl-C reaches it once and through the launcher, then its descriptors, and
- * becomes the program or calls the function.
+ * A rank before its program runs. It asks the kernel to kill it when the monitor dies. It gets its
+ * own process group, so that a terminal's Ctrl-C reaches it once, through the launcher. Then it
+ * gets its descriptors, and becomes the program or calls the function.
  *
- * PR_SET_PDEATHSIG does not report a monitor that is dead already, so the parent's id is compared
- * after asking. A rank is not in the terminal's foreground group, and reading from the terminal
- * would stop it, so it never gets the terminal as stdin.
+ * PR_SET_PDEATHSIG does not report a monitor that is already dead, so the parent's id is checked
+ * afterwards. A rank is not in the terminal's foreground group and would be stopped if it read from
+ * the terminal, so it never gets the terminal as stdin.
  */
 #include "dist/launch/rank_child.h"
 
@@ -24,7 +24,7 @@ static void tie_to_monitor(pid_t monitor)
     setpgid(0, 0);
 }
 
-/* Rank 0 has the launcher's stdin, unless that is a terminal. */
+/* Rank 0 keeps the launcher's stdin, unless that is a terminal. */
 static void set_streams(const struct mr_rank_start *start)
 {
     bool keeps_stdin =
@@ -36,7 +36,7 @@ static void set_streams(const struct mr_rank_start *start)
             _exit(126);
 }
 
-/* A program leaves these behind by exec; a function would hold other ranks' pipes open. */
+/* Exec closes these for a program. A function would hold other ranks' pipes open. */
 static void drop_descriptors(const struct mr_rank_start *start)
 {
     const struct mr_launch_plan *plan = start->plan;
@@ -64,7 +64,7 @@ static void restore_signals(const struct mr_rank_start *start)
     sigprocmask(SIG_SETMASK, &start->plan->mask, NULL);
 }
 
-/* 127: there is none; 126: it cannot be run; as a shell says it. */
+/* Exits as a shell does: 127 if the program was not found, 126 if it cannot be run. */
 static _Noreturn void run_program(const struct mr_rank_start *start)
 {
     char *const *argv = start->plan->job.argv;

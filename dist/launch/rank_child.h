@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank does between its fork and its program. */
+/* The steps of a rank between its fork and its program. */
 #ifndef DIST_LAUNCH_RANK_CHILD_H
 #define DIST_LAUNCH_RANK_CHILD_H
 
@@ -11,11 +11,10 @@ struct mr_rank_start {
     pid_t monitor;
     int in;     /* /dev/null */
     int out[2]; /* stdout and stderr; -1: the launcher's */
-    int report; /* where a struct mr_rank_report goes when the program cannot be run */
-    int notes;  /* the rank's end of its notes, which it keeps; -1: none */
-    int own[4]; /* the monitor's own descriptors, that a rank which is a function must not hold;
-                   -1: none */
-    const struct sigaction *on_child; /* the caller's way with SIGCHLD */
+    int report; /* pipe for a struct mr_rank_report, if the program cannot be run */
+    int notes;  /* the rank's end of its notes socket, which it keeps; -1: none */
+    int own[4]; /* the monitor's descriptors, closed in a rank that is a function; -1: none */
+    const struct sigaction *on_child; /* the caller's action for SIGCHLD */
 };
 
 struct mr_rank_report {
@@ -23,7 +22,7 @@ struct mr_rank_report {
     int32_t exec_errno;
 };
 
-/* In the forked child. */
+/* Runs in the forked child. */
 _Noreturn void mr_rank_child_run(const struct mr_rank_start *start);
 
 #endif

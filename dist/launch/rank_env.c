@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment of a rank: the caller's, with torchrun's variables set and those of an outer
- * torchrun taken out; with them a rank would look for the port of an agent that is not there.
+ * torchrun removed. If they stayed, a rank would use the port of an agent that does not exist.
  *
- * A free port must stay free until rank 0's store binds it, and the kernel might give it to any
- * connection of this machine. So a socket that is bound and does not listen holds it to the end of
- * the run. The store can bind it too, since both have SO_REUSEADDR.
+ * A free port must stay free until rank 0's store binds it, but the kernel might give it to any
+ * connection of this machine. So a socket that is bound but does not listen holds the port until
+ * the run ends. The store can bind it too, because both set SO_REUSEADDR.
  */
 #include "dist/launch/rank_env.h"
 
@@ -25,13 +25,13 @@
 enum { N_OURS = 9, MAX_HOST = 255 };
 
 static const char run_id_name[] = "MR_RUN_ID";
-/* Names of the variables that are set here; an outer launcher's are dropped. */
+/* The variables that are set here; an outer launcher's are removed. */
 static const char *const names[] = {
     "RANK",        "LOCAL_RANK",  "WORLD_SIZE", "LOCAL_WORLD_SIZE",   "GROUP_RANK",
     "MASTER_ADDR", "MASTER_PORT", run_id_name,  MR_RANK_NOTE_VARIABLE};
 static const char dropped_prefix[] = "TORCHELASTIC_";
 
-static bool is_name(const char *entry, const char *name)
+static bool has_name(const char *entry, const char *name)
 {
     size_t len = strlen(name);
     return strncmp(entry, name, len) == 0 && entry[len] == '=';
@@ -40,14 +40,14 @@ static bool is_name(const char *entry, const char *name)
 static bool is_dropped(const char *entry)
 {
     for (size_t i = 0; i < N_OURS; i++)
-        if (is_name(entry, names[i]))
+        if (has_name(entry, names[i]))
             return true;
     return strncmp(entry, dropped_prefix, sizeof dropped_prefix - 1) == 0;
 }
 
 /*
- * 127.0.0.1 and a port that the kernel gives; the socket is bound and does not listen, so nobody
- * can reach it.
+ * Takes a free port of 127.0.0.1 from the kernel. The socket is bound but does not listen, so no
+ * connection reaches it.
  */
 static mr_status hold_free_port(struct mr_rank_env *env, mr_error *error)
 {
@@ -67,7 +67,7 @@ static mr_status hold_free_port(struct mr_rank_env *env, mr_error *error)
     return MR_OK;
 }
 
-/* 1 to 65535 in decimal digits; 0: it is none. */
+/* 1 to 65535 in decimal digits; 0: not a port. */
 static unsigned parse_port(const char *text)
 {
     unsigned port = 0;
@@ -79,7 +79,7 @@ static unsigned parse_port(const char *text)
     return port <= 65535 ? port : 0;
 }
 
-/* "HOST:PORT"; an IPv6 address stands in brackets, which are not part of it. */
+/* "HOST:PORT"; an IPv6 address is in brackets, which are not part of it. */
 static mr_status set_rendezvous(struct mr_rank_env *env, const char *text, mr_error *error)
 {
     const char *colon = strrchr(text, ':');
@@ -103,7 +103,7 @@ static mr_status set_rendezvous(struct mr_rank_env *env, const char *text, mr_er
     return MR_OK;
 }
 
-/* FNV-1a of what all machines of a run have in common, as they cannot ask each other yet. */
+/* FNV-1a of what all machines of a run have in common, because they cannot communicate yet. */
 static uint64_t hash_run(const struct mr_rank_env *env)
 {
     const char *const parts[] = {env->master_addr, env->master_port, env->world_size};
@@ -114,7 +114,10 @@ static uint64_t hash_run(const struct mr_rank_env *env)
     return hash;
 }
 
-/* On one machine a new id for each run. On several the user's, where he has set one. */
+/*
+ * On one machine each run gets a new id. On several machines it is a hash, unless the user has set
+ * MR_RUN_ID.
+ */
 static mr_status set_run_id(struct mr_rank_env *env, bool one_node, mr_error *error)
 {
     uint64_t id = 0;
@@ -140,7 +143,7 @@ static mr_status copy_environment(struct mr_rank_env *env, bool keep_run_id, mr_
         return mr_error_memory(error, (n + N_OURS + 1) * sizeof *env->envp);
     bool has_run_id = false;
     for (size_t i = 0; i < n; i++) {
-        bool kept = keep_run_id && is_name(environ[i], run_id_name);
+        bool kept = keep_run_id && has_name(environ[i], run_id_name);
         has_run_id = has_run_id || kept;
         if (kept || !is_dropped(environ[i]))
             env->envp[used++] = environ[i];

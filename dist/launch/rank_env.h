@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a started rank finds in its environment: who it is, and where rank 0's store will be. */
+/* The environment of a started rank: its rank and world, and the address of rank 0's store. */
 #ifndef DIST_LAUNCH_RANK_ENV_H
 #define DIST_LAUNCH_RANK_ENV_H
 
@@ -13,9 +13,9 @@ struct mr_rank_world {
 };
 
 struct mr_rank_env {
-    char **envp; /* the caller's environment with the variables of the rank that was chosen last */
+    char **envp; /* the caller's environment with the variables of the rank chosen last */
     uint32_t first_rank;
-    int port_holder; /* a socket that holds the free port as long as ranks run; -1: none */
+    int port_holder; /* a socket that holds the free port while ranks run; -1: none */
     char rank[24];
     char local_rank[24];
     char world_size[24];
@@ -29,11 +29,14 @@ struct mr_rank_env {
 
 mr_status mr_rank_env_init(struct mr_rank_env *env, const struct mr_rank_world *world,
                            mr_error *error);
-/* Fill envp for this rank. Allocates nothing, so that a child may do it between fork and exec. */
+/*
+ * Set the variables of this rank. Allocates nothing, so that a child may call it between fork and
+ * exec.
+ */
 void mr_rank_env_choose(struct mr_rank_env *env, uint32_t local_rank);
 /*
- * After it: where the chosen rank writes its notes (base/rank_note.h). Allocates nothing either.
- * -1: it has none.
+ * After mr_rank_env_choose(): set the descriptor for the rank's notes (base/rank_note.h); -1: none.
+ * Allocates nothing.
  */
 void mr_rank_env_set_notes(struct mr_rank_env *env, int fd);
 void mr_rank_env_fini(struct mr_rank_env *env);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A socket for each rank, whose end the rank inherits. A program that never joins a group writes
- * nothing, and then nothing is ever reported of anybody: only a rank that waits makes another one's
- * absence a fault.
+ * A socket for each rank; the rank inherits one end. A program that never joins a group writes
+ * nothing, and then no rank is ever reported: another rank's absence is a fault only if a rank
+ * waits.
  *
  * A rank may be a wrapper that closes descriptors (sudo, a shell script). Then its program cannot
- * write, and nothing is known of this rank. Its files are closed when it ends, too: so at the end
- * of file it matters whether it is ending.
+ * write, and nothing is known of this rank. A rank's files are also closed when it ends. So at end
+ * of file it matters whether the rank is ending.
  */
 #include "dist/launch/rank_notes.h"
 
@@ -40,12 +40,12 @@ uint32_t mr_rank_notes_set_polls(const struct mr_launch_plan *plan, struct pollf
 }
 
 /*
- * By the flags in /proc/PID/stat, which the kernel sets before it closes files; true where it is
- * gone already.
+ * Reads the flags in /proc/PID/stat, which the kernel sets before it closes files. True if the
+ * process is gone.
  */
 static bool is_ending(pid_t pid)
 {
-    enum { EXITING = 4 }; /* PF_EXITING of the kernel */
+    enum { EXITING = 4 }; /* the kernel's PF_EXITING */
     char path[40], text[256];
     unsigned flags = EXITING;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -69,7 +69,7 @@ static void read_notes(struct mr_launch_plan_rank *rank)
         rank->has_come = true;
         rank->is_waiting = notes[got - 1] == MR_RANK_NOTE_WAITS;
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        /* first: a rank may wait for this end to be closed, and end then */
+        /* before the close: a rank may wait for this end to be closed, and end then */
         if (rank->pid > 0 && !is_ending(rank->pid))
             rank->has_notes = false;
         close(rank->notes);
@@ -97,7 +97,7 @@ static bool is_late(const struct mr_launch_plan_rank *rank)
            !rank->is_named;
 }
 
-/* The first rank of a kind, and the first that waits. */
+/* The first rank that is missing, and the first that waits. False unless there are both. */
 static bool find_missing(const struct mr_launch_plan *plan,
                          bool (*is_missing)(const struct mr_launch_plan_rank *rank),
                          uint32_t *missing_out, uint32_t *waiting_out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monitor's side of the ranks' notes: which rank waits for the others, and which has gone
- * without ever coming.
+ * The monitor's side of the ranks' notes: which rank waits for the other ranks, and which rank has
+ * ended without joining.
  */
 #ifndef DIST_LAUNCH_RANK_NOTES_H
 #define DIST_LAUNCH_RANK_NOTES_H
@@ -9,27 +9,27 @@
 #include "dist/launch/launch_plan.h"
 
 /*
- * Make the socket of this rank's notes. Returns the rank's end; -1 where there is none: nothing
- * will be known of it.
+ * Make the socket for this rank's notes. Returns the rank's end; -1 on failure: nothing is then
+ * known of the rank.
  */
 int mr_rank_notes_open(struct mr_launch_plan_rank *rank);
 
-/* One place for each rank that may still write. Fill them and return how many it is this time. */
+/* Fill one entry for each rank that may still write, at most n_ranks. Returns their number. */
 uint32_t mr_rank_notes_set_polls(const struct mr_launch_plan *plan, struct pollfd *polls);
-/* After poll(): read without blocking. */
+/* After poll(): read notes without blocking. */
 void mr_rank_notes_read(const struct mr_launch_plan *plan, const struct pollfd *polls);
 
 /*
- * Find a rank that has exited with status 0 and never came to a rendezvous, while another one waits
- * in it. What the rank has left running may still come, so it counts only when nobody holds its end
- * any more.
+ * Find a rank that has exited with status 0 without joining a rendezvous, while another rank waits
+ * in one. Processes that the rank has left may still join, so it counts only after all of them have
+ * closed its end.
  */
 bool mr_rank_notes_find_absent(const struct mr_launch_plan *plan, uint32_t *absent_out,
                                uint32_t *waiting_out);
 
 /*
- * Find a rank that runs and has not come to a rendezvous, nor been named for it, while another one
- * waits in it.
+ * Find a rank that runs, has not joined a rendezvous and has not been named yet, while another rank
+ * waits in one.
  */
 bool mr_rank_notes_find_late(const struct mr_launch_plan *plan, uint32_t *late_out,
                              uint32_t *waiting_out);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of all ranks. Ranks write to pipes; whole lines leave here with the rank's number
- * before them, as `srun -l` writes it. Bytes are only searched for newlines. A last line without
- * one gets one, or the next rank's line would join it.
+ * The lines of all ranks. Ranks write to pipes. Whole lines are written to stdout or stderr after
+ * the rank's number, as `srun -l` does. Bytes are only searched for newlines. A last line without a
+ * newline gets one, so that the next rank's line does not join it.
  *
- * Invariant: this thread never blocks in a write, because it also has to notice dead ranks, and
- * stdout may be a pipe that nobody reads. It writes at most PIPE_BUF after poll() has promised
- * room. A stream whose buffer is full is not read, so that its ranks wait as they would on that
- * pipe themselves. Each write ends at a newline: stdout and stderr may be one file.
+ * Invariant: this thread never blocks in a write, because it must also notice dead ranks, and
+ * stdout may be a pipe that is not read. It writes at most PIPE_BUF bytes after poll() has reported
+ * room. If a stream's buffer is full, its pipes are not read, so its ranks wait as they would on
+ * stdout itself. Each write ends at a newline, because stdout and stderr may be one file.
  */
 #include "dist/launch/rank_output.h"
 
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum { PREFIX_BYTES = 14 };
-/* What one read can become: nothing but empty lines, each with its prefix. */
+/* The most that one read can become: only empty lines, each with its prefix. */
 enum { MOST_BYTES = (MR_RANK_LINE + 2) * (PREFIX_BYTES + 1), BUFFER_BYTES = 2 * MOST_BYTES };
 
 static_assert(MR_RANK_LINE + PREFIX_BYTES + 1 <= PIPE_BUF, "a line goes out in one write");
@@ -28,11 +28,11 @@ static_assert(MR_RANK_LINE + PREFIX_BYTES + 1 <= PIPE_BUF, "a line goes out in o
 /* One stream of one rank. */
 struct source {
     int fd;           /* -1: ended */
-    uint32_t poll_at; /* its place in this turn's poll and 1; 0: none */
+    uint32_t poll_at; /* 1 + its index in this turn's polls; 0: not polled */
     uint32_t used;
     uint32_t len_prefix;
     char prefix[PREFIX_BYTES];
-    char bytes[MR_RANK_LINE + 1]; /* the beginning of a line */
+    char bytes[MR_RANK_LINE + 1]; /* the start of an unfinished line */
 };
 
 /* This process's stdout or stderr. */
@@ -40,7 +40,7 @@ struct outlet {
     int fd;
     int failed; /* errno */
     uint32_t poll_at;
-    bool in_line; /* a short write has ended inside a line */
+    bool in_line; /* a short write ended inside a line */
     size_t from, to;
     char bytes[BUFFER_BYTES];
 };
@@ -171,7 +171,9 @@ static void read_source(struct outlet *outlet, struct source *source, bool finis
     }
 }
 
-/* The ranks learn of it as they would without us: by SIGPIPE at their next write. */
+/*
+ * Closes the pipes, so that ranks get SIGPIPE at their next write, as they would on stdout itself.
+ */
 static void break_outlet(struct mr_rank_output *output, uint32_t stream, int failed)
 {
     struct outlet *outlet = &output->outlets[stream];
@@ -203,8 +205,8 @@ static void write_outlet(struct mr_rank_output *output, uint32_t stream)
 }
 
 /*
- * As far as there is room. A stranger may hold a pipe open: only what it has now counts, no end of
- * file is waited for. /
+ * Reads what the pipes contain now, as far as there is room. It does not wait for the end of file,
+ * because a foreign process may hold a pipe open.
  */
 static void read_rest(struct mr_rank_output *output)
 {
@@ -220,8 +222,11 @@ uint32_t mr_rank_output_n_polls(const struct mr_rank_output *output)
     return output->n_sources + MR_RANK_STREAMS;
 }
 
-/* 0 where nothing is waited for: poll() refuses more places than RLIMIT_NOFILE, empty ones too. */
-static uint32_t take_place(struct pollfd *polls, uint32_t *n, bool is_wanted, int fd, short events)
+/*
+ * Returns 0 for a descriptor that is not polled: poll() refuses more entries than RLIMIT_NOFILE,
+ * even empty ones.
+ */
+static uint32_t add_poll(struct pollfd *polls, uint32_t *n, bool is_wanted, int fd, short events)
 {
     if (!is_wanted)
         return 0;
@@ -236,12 +241,12 @@ uint32_t mr_rank_output_set_polls(struct mr_rank_output *output, struct pollfd *
     for (uint32_t i = 0; i < output->n_sources; i++) {
         struct source *source = &output->sources[i];
         bool is_wanted = source->fd >= 0 && has_room(&outlets[i % MR_RANK_STREAMS]);
-        source->poll_at = take_place(polls, &n, is_wanted, source->fd, POLLIN);
+        source->poll_at = add_poll(polls, &n, is_wanted, source->fd, POLLIN);
     }
     for (uint32_t i = 0; i < MR_RANK_STREAMS; i++) {
         bool is_wanted =
             bytes_pending(&outlets[i]) > 0 && !outlets[(i + 1) % MR_RANK_STREAMS].in_line;
-        outlets[i].poll_at = take_place(polls, &n, is_wanted, outlets[i].fd, POLLOUT);
+        outlets[i].poll_at = add_poll(polls, &n, is_wanted, outlets[i].fd, POLLOUT);
     }
     return n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a function as ranks. stdio is flushed before the fork, or each rank would write the same
- * buffered bytes once more. A program with a second thread is refused: that thread may hold a lock
- * at the fork, which no rank would ever see released.
+ * Runs a function as ranks. stdio is flushed before the fork, because otherwise each rank would
+ * write the same buffered bytes again. A process with a second thread is refused: that thread may
+ * hold a lock at the fork, which would never be released in a rank.
  */
 #include <millrace/launch.h>
 
@@ -36,11 +36,11 @@ mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t np
     if (status != MR_OK)
         return status;
     if (n_threads != 1)
-        return mr_error_set(error, MR_ERR_STATE, "mr_launch_spawn in a process with %u threads",
+        return mr_error_set(error, MR_ERR_STATE,
+                            "this process has %u threads; mr_launch_spawn needs a single one",
                             n_threads);
     if (fflush(NULL) != 0)
-        return mr_error_os(error, MR_ERR_IO, errno,
-                           "cannot write what stdio holds before the fork");
+        return mr_error_os(error, MR_ERR_IO, errno, "cannot flush stdio before the fork");
     const struct mr_rank_job job = {.fn = fn, .arg = arg};
     return mr_launch_run(options, nproc, &job, result_out, error);
 }

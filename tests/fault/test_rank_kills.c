@@ -308,7 +308,8 @@ static void a_launch_says_who_was_killed_first(void **state)
         mr_test_sleep_ms(draw(2 * LATEST_MS));
         kill(pids[rank], SIGKILL);
         char *said = finish_launch(&launch, 128 + SIGKILL);
-        if (!tells_of_kill(said, rank, pids[rank]) || !strstr(said, "; the others were ended\n"))
+        if (!tells_of_kill(said, rank, pids[rank]) ||
+            !strstr(said, "; the other ranks were ended\n"))
             fail_msg("rank %u was killed: %s", rank, said);
         free(said);
     }

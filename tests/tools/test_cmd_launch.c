@@ -56,9 +56,10 @@ static void exit_status_is_that_of_the_first_that_failed(void **state)
         int status;
         const char *words;
     } cases[] = {
-        {"[ $RANK = 1 ] && exit 3; sleep 60", 3, " exited with status 3; the others were ended\n"},
+        {"[ $RANK = 1 ] && exit 3; sleep 60", 3,
+         " exited with status 3; the other ranks were ended\n"},
         {"[ $RANK = 1 ] && kill -SEGV $$; sleep 60", 139,
-         " was killed by SIGSEGV; the others were ended\n"},
+         " was killed by SIGSEGV; the other ranks were ended\n"},
     };
     struct mr_run run = {0};
 

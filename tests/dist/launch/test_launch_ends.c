@@ -66,10 +66,10 @@ static void failing_rank_ends_the_others(void **state)
     struct mr_launched l;
     (void)state;
     mr_launched_script(&l, 4, "[ $RANK = 2 ] && exit 3; sleep 60");
-    assert_first_failure(&l, 2, 3, "exited with status 3", "; the others were ended");
+    assert_first_failure(&l, 2, 3, "exited with status 3", "; the other ranks were ended");
     mr_launched_free(&l);
     mr_launched_script(&l, 4, "[ $RANK = 2 ] && kill -SEGV $$; sleep 60");
-    assert_first_failure(&l, 2, 139, "was killed by SIGSEGV", "; the others were ended");
+    assert_first_failure(&l, 2, 139, "was killed by SIGSEGV", "; the other ranks were ended");
     mr_launched_free(&l);
     mr_launched_script(&l, 1, "kill -40 $$");
     assert_first_failure(&l, 0, 168, "was killed by signal 40", "");
@@ -88,7 +88,7 @@ static void rank_that_failed_first_is_named(void **state)
     mr_launched_wait(&l);
     assert_int_equal(l.end, 9);
     assert_int_equal(l.result.rank, 2);
-    assert_words(l.err, "exited with status 9; the others were ended\n");
+    assert_words(l.err, "exited with status 9; the other ranks were ended\n");
     assert_int_equal(count(l.err, "millrace: error: "), 1);
     mr_launched_free(&l);
 }
@@ -98,7 +98,7 @@ static void ranks_that_ignore_sigterm_are_killed_within_a_second(void **state)
     struct mr_launched l;
     (void)state;
     mr_launched_script(&l, 3, "trap '' TERM; [ $RANK = 1 ] && exit 4; sleep 60 & sleep 60");
-    assert_first_failure(&l, 1, 4, "exited with status 4", "; the others were ended");
+    assert_first_failure(&l, 1, 4, "exited with status 4", "; the other ranks were ended");
     mr_launched_free(&l);
 }
 
@@ -109,7 +109,7 @@ static void stopped_rank_is_ended_too(void **state)
     mr_launched_script(&l, 2,
                        "trap 'echo woken; exit 1' TERM; [ $RANK = 0 ] && sleep 0.3 && exit 4; kill "
                        "-STOP $$; " WAIT);
-    assert_first_failure(&l, 0, 4, "exited with status 4", "; the others were ended");
+    assert_first_failure(&l, 0, 4, "exited with status 4", "; the other ranks were ended");
     assert_words(l.out, "1: woken\n");
     mr_launched_free(&l);
 }

@@ -121,7 +121,7 @@ static void return_is_the_exit_status(void **state)
     assert_int_equal(l.end, 7);
     assert_int_equal(l.result.rank, 1);
     assert_words(l.err, "rank 1 (process ");
-    assert_words(l.err, "exited with status 7; the others were ended\n");
+    assert_words(l.err, "exited with status 7; the other ranks were ended\n");
     assert_true(l.took_ms < 10000); /* rank 0 would sleep for a minute */
     mr_launched_free(&l);
 }
@@ -143,7 +143,7 @@ static void killed_rank_is_named(void **state)
     spawn(&l, &(struct spawn_case){kill_rank_0, 2, NULL});
     assert_int_equal(l.end, 128 + SIGKILL);
     assert_words(l.err, "rank 0 (process ");
-    assert_words(l.err, "was killed by SIGKILL; the others were ended\n");
+    assert_words(l.err, "was killed by SIGKILL; the other ranks were ended\n");
     mr_launched_free(&l);
 }
 
@@ -309,7 +309,7 @@ static void rank_that_ends_well_without_joining_is_reported_at_once(void **state
         assert_int_equal(l.end, 1);
         assert_int_equal(l.result.rank, 1);
         assert_words(l.err, "exited with status 0 before it joined the group that rank ");
-        assert_words(l.err, "; the others were ended\n");
+        assert_words(l.err, "; the other ranks were ended\n");
         if (l.took_ms > 10000)
             fail_msg("the launch took %u ms", l.took_ms);
         mr_launched_free(&l);
