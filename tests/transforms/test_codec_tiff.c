@@ -106,14 +106,15 @@ static void expect_damaged_file(struct mr_codec *codec, struct file file, const 
 
 static void directories_are_refused_by_what_is_wrong(void **state)
 {
-    codec_expect_damaged(*state, "II*\0\10\0\0\0", 8, "TIFF: the directory lies beyond the file");
+    codec_expect_damaged(*state, "II*\0\10\0\0\0", 8,
+                         "TIFF: the directory is beyond the end of the file");
     codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1", 10,
-                         "TIFF: the directory lies beyond the file");
+                         "TIFF: the directory is beyond the end of the file");
     codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0", 12, "TIFF: the file ends in its header");
     codec_expect_damaged(*state, "MM\0+\0\10\0\0\0\0\0\0\0\0\0\20", 16,
-                         "TIFF: the directory lies beyond the file");
+                         "TIFF: the directory is beyond the end of the file");
     codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\3\0\0\0\3\0\0\0\26", 22,
-                         "TIFF: tag 256 lies beyond the file");
+                         "TIFF: tag 256 is beyond the end of the file");
     codec_expect_damaged(*state, "MM\0*\0\0\0\10\0\1\1\0\0\16\0\0\0\1\0\0\0\0", 22,
                          "TIFF: tag 256 has no known type");
 }
@@ -353,7 +354,7 @@ static void large_dictionaries_are_refused(void **state)
         expect_damaged_here(*state, make_file(bytes, sizeof bytes, tags, N_TAGS, 0, NULL), text);
         tags[LENGTHS].value = DATA_BYTES + 1000;
         expect_damaged_here(*state, make_file(bytes, sizeof bytes, tags, N_TAGS, 0, NULL),
-                            "TIFF: a strip or tile lies beyond the file");
+                            "TIFF: a strip or tile is beyond the end of the file");
     }
 }
 
@@ -454,9 +455,9 @@ static void arrangements_without_a_meaning_are_refused(void **state)
         const char *text;
     } cases[] = {
         {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), PAIR(530, 1, 1)},
-         "TIFF: YCbCr of fewer colours than pixels is not supported without a compression"},
+         "TIFF: uncompressed YCbCr with fewer colours than pixels is not supported"},
         {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), PAIR(530, 2, 1)},
-         "TIFF: YCbCr of fewer colours than pixels is not supported without a compression"},
+         "TIFF: uncompressed YCbCr with fewer colours than pixels is not supported"},
         {{CHANGE(COLOURS_TAG, 6), CHANGE(N_SAMPLES, 3), CHANGE(PLANAR, 2), PAIR(530, 1, 1),
           CHANGE(PACKED, 7)},
          "TIFF: a JPEG of these samples is not supported"},

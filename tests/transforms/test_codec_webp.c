@@ -191,7 +191,7 @@ static void damage_has_one_line(void **state)
     mr_test_image_free(&image);
     image = encode(&kinds[7], 64, 64);
     memset(image.bytes + 30, 0xff, image.len - 30);
-    expect_damaged(*state, &image, "WebP: its bits are wrong");
+    expect_damaged(*state, &image, "WebP: its bitstream is invalid");
     mr_test_image_free(&image);
 }
 

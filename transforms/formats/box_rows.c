@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for a box of pixels, kept unless it is large. */
+/* Memory for a box of pixels, reused unless it is large. */
 #include "transforms/formats/box_rows.h"
 
 mr_status mr_box_rows_reserve(struct mr_box_rows *rows, uint64_t n_bytes, mr_error *error)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decodes BMP as Pillow does: palettes of 1, 4 and 8 bits, plain or run-length encoded; colours of
- * 16, 24 and 32 bits, with the bit masks that Pillow knows. Alpha is dropped. A file that holds
- * less than its pixels is damaged, whatever box is asked for.
+ * 16, 24 and 32 bits, with the bit masks that Pillow knows. Alpha is dropped. A file with too few
+ * bytes for its pixels is damaged, whatever box is asked for.
  *
- * Invariant: what a file says of sizes and places is compared with len in open(), or, in runs,
- * where it is used.
+ * Invariant: sizes and places in a file are compared with len in open(), or, for runs, where they
+ * are used.
  */
 #include "transforms/formats/codec_bmp.h"
 
@@ -66,8 +66,8 @@ static uint32_t bmp_close(void *state)
 }
 
 /*
- * The header. Bytes past the end are 0; whether all are there is found out from the header's own
- * length.
+ * The header. Bytes past the end of the file are read as 0; read_header() compares the header's own
+ * length with the file's.
  */
 
 static uint32_t read_u16(const struct bmp *bmp, size_t at)
@@ -137,7 +137,7 @@ static void extend_greys(struct bmp *bmp, uint32_t n_colours)
         memset(bmp->palette[i], step == 1 ? (int)i : 255, CHANNELS);
 }
 
-/* Behind the header. Colours that the palette lacks are black. */
+/* The palette follows the header. Colours that it lacks are black. */
 static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n_colours,
                               mr_error *error)
 {
@@ -151,15 +151,18 @@ static mr_status read_palette(struct bmp *bmp, uint32_t header_bytes, uint32_t n
             bmp->palette[i][k] = bmp->bytes[at + 2 - k];
     }
     extend_greys(bmp, n_colours);
-    /* Some writers name the end of the header where the palette lies. */
+    /*
+     * Some writers give the end of the header as the place of the pixels, though the palette is
+     * there.
+     */
     if (bmp->data_at == FILE_HEADER_BYTES + header_bytes || bmp->data_at == 0)
         bmp->data_at = FILE_HEADER_BYTES + header_bytes + entry_bytes * n_colours;
     return MR_OK;
 }
 
 /*
- * Bits, then the masks of red, green, blue and alpha that Pillow knows. With 24 and 32 bits they
- * are whole bytes.
+ * Bits, then the masks of red, green, blue and alpha that Pillow knows. With 24 and 32 bits each
+ * mask is a whole byte.
  */
 static const uint32_t known_masks[][5] = {
     {32, 0xff0000, 0xff00, 0xff, 0},
@@ -208,7 +211,7 @@ static mr_status read_masks(struct bmp *bmp, uint32_t header_bytes, mr_error *er
                         masks[0], masks[1], masks[2], bmp->bits);
 }
 
-static mr_status check_pixels_of(struct bmp *bmp, mr_error *error)
+static mr_status check_pixel_bytes(struct bmp *bmp, mr_error *error)
 {
     bmp->row_bytes = ((uint64_t)bmp->width * bmp->bits + 31) / 32 * 4;
     uint64_t last = ((uint64_t)bmp->width * bmp->bits + 7) / 8, need;
@@ -238,7 +241,7 @@ static mr_status read_file(struct bmp *bmp, mr_error *error)
     bmp->data_at = read_u32(bmp, 10);
     status = palette ? read_palette(bmp, header_bytes, n_colours, error)
                      : read_masks(bmp, header_bytes, error);
-    return status == MR_OK ? check_pixels_of(bmp, error) : status;
+    return status == MR_OK ? check_pixel_bytes(bmp, error) : status;
 }
 
 static mr_status bmp_open(void *state, const uint8_t *bytes, size_t len,
@@ -288,17 +291,17 @@ static void read_row(const struct bmp *bmp, uint32_t y, uint32_t x, uint32_t wid
     }
 }
 
-/* Runs: the whole image becomes indices, in the order of the file's rows. */
+/* Runs: the whole image is expanded to indices, in the order of the file's rows. */
 
 struct runs {
     const uint8_t *bytes;
     size_t len;
     size_t at;
     uint8_t *indices;
-    uint64_t n; /* so far */
+    uint64_t n; /* written so far */
     uint64_t n_all;
     uint64_t width;
-    uint64_t x; /* as the encoder counts, which may be past the end of a row */
+    uint64_t x; /* as the encoder counts; may be past the end of a row */
     bool four_bits;
 };
 
@@ -319,7 +322,7 @@ static void put_run(struct runs *runs, uint64_t n, uint8_t value)
     runs->x += n;
 }
 
-/* n indices as they are, filled up to an even place in the file. False where the file ends. */
+/* Copy n indices, which are padded to an even place in the file. False if the file ends. */
 static bool put_literal(struct runs *runs, uint32_t n)
 {
     uint64_t left = runs->n_all - runs->n;
@@ -338,7 +341,7 @@ static bool put_literal(struct runs *runs, uint32_t n)
     return runs->at <= runs->len;
 }
 
-/* False at the end of the picture or the file. */
+/* False at the end of the picture or of the file. */
 static bool put_next(struct runs *runs)
 {
     if (runs->len - runs->at < 2)

@@ -23,8 +23,8 @@ struct ppm {
     const uint8_t *bytes;
     size_t len;
     struct mr_ppm_header header;
-    uint64_t row_bytes;  /* of the file, where it is not plain */
-    uint8_t scaled[256]; /* by values of one byte */
+    uint64_t row_bytes;  /* of the file, unless it is plain */
+    uint8_t scaled[256]; /* indexed by values of one byte */
     struct mr_box_rows rows;
 };
 
@@ -76,8 +76,8 @@ static uint8_t scale_value(const struct ppm *ppm, uint32_t value)
 }
 
 /*
- * A plain file has a byte for each pixel of a bitmap, and two for each value otherwise, but for the
- * last one.
+ * A plain file has at least one byte for each pixel of a bitmap, and otherwise two for each value
+ * except the last.
  */
 static mr_status check_len(const struct ppm *ppm, mr_error *error)
 {
@@ -177,7 +177,9 @@ static const char *read_plain_value(const struct ppm *ppm, size_t *at, uint8_t *
     return wrong;
 }
 
-/* All values up to the box's last row, since none says where it is. */
+/*
+ * Reads all values up to the box's last row, because nothing in the file says where a row begins.
+ */
 static const char *read_plain(const struct ppm *ppm, uint32_t x, uint32_t y, uint32_t width,
                               uint32_t height, uint8_t *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes TIFF by libtiff as Pillow does, of a file's first image: strips and tiles, the rows of
- * each as far as the box needs them. Pillow itself turns a TIFF by its orientation, so the image
- * that this codec gives is upright already.
+ * Decodes the first image of a TIFF with libtiff, as Pillow does: strips and tiles, and of each the
+ * rows that the box needs. Pillow itself turns a TIFF by its orientation, so this codec gives
+ * upright images.
  */
 #include "transforms/formats/codec_tiff.h"
 
@@ -18,8 +18,8 @@
 #define MAX_PLANES 4
 #define LIBTIFF_PIXEL_BYTES 4
 /*
- * What libtiff may ask for beside a strip's bytes and what the limits count: its state and that of
- * the decompressors, of which libjpeg's is the largest, for the widest JPEG.
+ * What libtiff may ask for in addition to a strip's bytes and to what the limits count: its own
+ * state and that of the decompressors. The largest is libjpeg's, for the widest JPEG.
  */
 #define LIBTIFF_BYTES ((uint64_t)16 << 20)
 
@@ -30,7 +30,7 @@ struct box {
 struct tiff_codec {
     struct mr_codec_limits limits;
     struct mr_tiff_file file;
-    uint8_t colours[256][CHANNELS]; /* by samples of up to 8 bits, grey or of a palette */
+    uint8_t colours[256][CHANNELS]; /* indexed by samples of up to 8 bits, grey or of a palette */
     struct mr_box_rows pieces;      /* one for each plane */
     struct mr_box_rows stored;      /* the box before it is turned */
     struct mr_box_rows rows;
@@ -67,7 +67,7 @@ static uint32_t tiff_close(void *state)
     return 0;
 }
 
-/* Sides that are exchanged: orientations that turn by a quarter. */
+/* Does the orientation turn the image by a quarter, so its sides are exchanged? */
 static bool is_turned(const struct tiff_codec *tiff)
 {
     return tiff->file.orientation >= 5;
@@ -81,8 +81,8 @@ static uint32_t n_planes(const struct tiff_codec *tiff)
     return file->colours == MR_TIFF_CMYK || file->premultiplied ? 4 : 3;
 }
 
-/* Of all planes. */
-static uint64_t piece_bytes_of(const struct tiff_codec *tiff)
+/* Bytes of one piece, of all planes. */
+static uint64_t count_piece_bytes(const struct tiff_codec *tiff)
 {
     const struct mr_tiff_file *file = &tiff->file;
     uint64_t n = file->by_libtiff ? (uint64_t)file->width * LIBTIFF_PIXEL_BYTES : file->row_bytes;
@@ -110,7 +110,7 @@ static mr_status check_memory(const struct tiff_codec *tiff, mr_error *error)
 {
     const struct mr_tiff_file *file = &tiff->file;
     uint64_t other_bytes;
-    if (!mr_checked_add_u64(piece_bytes_of(tiff), file->library_bytes, &other_bytes))
+    if (!mr_checked_add_u64(count_piece_bytes(tiff), file->library_bytes, &other_bytes))
         other_bytes = UINT64_MAX;
     return mr_codec_limits_check_image(&tiff->limits, file->width, file->height,
                                        file->orientation > 1 ? 2 * CHANNELS : CHANNELS, other_bytes,
@@ -138,7 +138,7 @@ static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len,
 
 /* Samples to RGB. */
 
-/* Where a row's samples are: of pixel x and sample s at first[s] + x * step. */
+/* Where a row's samples are: sample s of pixel x is at first[s] + x * step. */
 struct samples {
     const uint8_t *first[MAX_PLANES];
     size_t step;
@@ -186,7 +186,7 @@ static uint8_t scale_ink(uint32_t ink, uint32_t black)
 }
 
 /*
- * Pillow's tables are these products in units of 1 / 64, rounded upwards from the middle and then
+ * Pillow's tables hold these products in units of 1 / 64. A half is added, then they are cut
  * towards zero.
  */
 static int32_t scale_ycc(double factor, uint32_t value)
@@ -265,7 +265,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* A part of the image, in columns and lines of it. */
+/* The part of a box inside a rectangle of the image. */
 static struct box cut_box(const struct box *box, uint32_t left, uint32_t top, uint32_t width,
                           uint32_t height)
 {
@@ -275,7 +275,7 @@ static struct box cut_box(const struct box *box, uint32_t left, uint32_t top, ui
     return cut;
 }
 
-/* What of a box lies in the piece at column and line. */
+/* Write the part of a box that is in the piece at column and line. */
 static mr_status put_piece(struct tiff_codec *tiff, uint32_t column, uint32_t line,
                            const struct box *box, uint8_t *out, mr_error *error)
 {
@@ -307,7 +307,7 @@ static mr_status put_piece(struct tiff_codec *tiff, uint32_t column, uint32_t li
     return MR_OK;
 }
 
-/* The same where libtiff makes the colours, of all pieces that lie beside each other. */
+/* The same if libtiff makes the colours, for all pieces side by side. */
 static mr_status put_colours(struct tiff_codec *tiff, uint32_t line, const struct box *box,
                              uint8_t *out, mr_error *error)
 {
@@ -395,7 +395,7 @@ static mr_status tiff_begin(void *state, uint32_t x, uint32_t y, uint32_t width,
     struct tiff_codec *tiff = state;
     size_t stride = (size_t)width * CHANNELS;
     bool upright = tiff->file.orientation == 1;
-    mr_status status = mr_box_rows_reserve(&tiff->pieces, piece_bytes_of(tiff), error);
+    mr_status status = mr_box_rows_reserve(&tiff->pieces, count_piece_bytes(tiff), error);
     if (status == MR_OK)
         status = mr_box_rows_reserve(&tiff->rows, (uint64_t)stride * height, error);
     if (status == MR_OK && !upright)
@@ -421,7 +421,7 @@ static mr_status tiff_rows(void *state, const uint8_t **rows_out, uint32_t max_r
 static uint64_t tiff_need(const void *state)
 {
     const struct mr_tiff_file *file = &((const struct tiff_codec *)state)->file;
-    return file->asked ? file->library_bytes + file->len + LIBTIFF_BYTES : 0;
+    return file->called ? file->library_bytes + file->len + LIBTIFF_BYTES : 0;
 }
 
 const struct mr_codec_ops mr_codec_tiff = {

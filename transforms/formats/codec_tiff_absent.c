@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for codec_tiff.c in a build without libtiff: each TIFF file is refused. */
+/* Replaces codec_tiff.c in a build without libtiff: every TIFF file is refused. */
 #include "transforms/formats/codec_tiff.h"
 
 #include "base/image_format.h"
@@ -23,6 +23,6 @@ static mr_status tiff_open(void *state, const uint8_t *bytes, size_t len,
     return mr_error_set(error, MR_ERR_DAMAGED, "TIFF, but this build has no libtiff");
 }
 
-/* A state of NULL is never destroyed, and begin, rows and close follow a successful open only. */
+/* A state of NULL is never destroyed; begin, rows and close only follow a successful open. */
 const struct mr_codec_ops mr_codec_tiff = {
     .name = MR_IMAGE_FORMAT_TIFF, .create = tiff_create, .open = tiff_open};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes WebP by libwebp, lossy and lossless, as Pillow's convert("RGB") gives it. Alpha is
- * dropped unread. Of an animation the first frame is taken; what it leaves of the canvas is black.
+ * Decodes WebP with libwebp, lossy and lossless, as Pillow's convert("RGB") gives it. Alpha is not
+ * read. Of an animation the first frame is decoded; the canvas around it is black.
  *
- * A box is decoded by libwebp's cropping, which decodes what prediction and loop filter need around
- * it. Only the upsampling of colours lacks its neighbours at the edges of a cropped lossy image: a
- * margin gives it these.
+ * A box is decoded with libwebp's cropping, which also decodes what prediction and loop filter need
+ * around the box. Only the upsampling of colours lacks its neighbours at the edges of a cropped
+ * lossy image, so the box gets a margin.
  */
 #include "transforms/formats/codec_webp.h"
 
@@ -24,20 +24,20 @@
 #define CHANNELS 3
 #define CHUNK_HEADER 8
 /*
- * Pixels around a box of a lossy image: two pixels share a colour, and upsampling looks at the next
- * pair too.
+ * Pixels around a box of a lossy image. Two pixels share a colour, and upsampling also looks at the
+ * next pair.
  */
 #define MARGIN 2
 /*
- * What libwebp takes for a lossy image beside its rows, and for the list of a file's chunks,
- * generously.
+ * Generous room for what libwebp takes for a lossy image in addition to its rows, and for the list
+ * of a file's chunks.
  */
 #define LOSSY_BYTES ((uint64_t)4 << 20)
 #define BYTES_PER_FILE_BYTE 4
 /*
- * A lossless image is decoded as a whole, with up to five smaller ones for its transforms; each
- * group of its codes has five tables of at least 256 entries, stands for at least 16 pixels and
- * takes at least 20 bits of the file.
+ * A lossless image is decoded as a whole, with up to five smaller ones for its transforms. Each
+ * group of its codes has five tables of at least 256 entries, covers at least 16 pixels and takes
+ * at least 20 bits of the file.
  */
 #define LOSSLESS_PIXEL_BYTES 5
 #define MAX_GROUPS 65536
@@ -85,7 +85,7 @@ static uint32_t webp_close(void *state)
 static mr_status refuse_status(VP8StatusCode code, mr_error *error)
 {
     static const char *const words[] = {[VP8_STATUS_INVALID_PARAM] = "libwebp cannot crop it",
-                                        [VP8_STATUS_BITSTREAM_ERROR] = "its bits are wrong",
+                                        [VP8_STATUS_BITSTREAM_ERROR] = "its bitstream is invalid",
                                         [VP8_STATUS_UNSUPPORTED_FEATURE] =
                                             "it has an unknown feature",
                                         [VP8_STATUS_SUSPENDED] = "its data end early",
@@ -119,7 +119,7 @@ static mr_status start_demuxer(struct webp *webp, const uint8_t *bytes, size_t l
                : mr_error_set(error, MR_ERR_DAMAGED, "WebP: its chunks are wrong or incomplete");
 }
 
-/* An image may have its alpha, and chunks that are not known, ahead of its pixels. */
+/* An image may have alpha and unknown chunks before its pixels. */
 static mr_status find_pixels(struct webp *webp, const WebPData *fragment, mr_error *error)
 {
     size_t at = 0;
@@ -193,7 +193,7 @@ static mr_status webp_open(void *state, const uint8_t *bytes, size_t len,
     status = mr_codec_limits_check_pixels(&webp->limits, width, height, error);
     if (status == MR_OK)
         status = read_frame(webp, error);
-    /* The part of an animation's frame that is in a box is decoded beside the box. */
+    /* The part of an animation's frame that is in a box is decoded into separate memory. */
     uint32_t pixel_bytes = webp->width < width || webp->height < height ? 2 * CHANNELS : CHANNELS;
     if (status == MR_OK)
         status = mr_codec_limits_check_image(&webp->limits, width, height, pixel_bytes,
@@ -213,13 +213,13 @@ static uint64_t webp_need(const void *state)
     return webp->need_bytes;
 }
 
-/* A part of a line, from begin to end. */
+/* Columns or lines, from begin to end - 1. */
 struct span {
     uint32_t begin;
     uint32_t end;
 };
 
-/* What of a box lies in the frame, on the canvas; empty (0, 0) if nothing does. */
+/* The part of a box's columns or lines that is in the frame, on the canvas; (0, 0) if empty. */
 static struct span cut_span(uint32_t begin, uint32_t len, uint32_t frame_begin, uint32_t frame_len)
 {
     struct span span = {begin, begin + len};
@@ -231,7 +231,8 @@ static struct span cut_span(uint32_t begin, uint32_t len, uint32_t frame_begin, 
 }
 
 /*
- * In the frame, with its margin; it begins with an even pixel, as the pairs that share a colour do.
+ * Convert to places in the frame and add the margin. The result begins at an even pixel, because
+ * pairs of pixels share a colour.
  */
 static struct span widen_span(struct span span, uint32_t frame_begin, uint32_t frame_len,
                               uint32_t margin)
@@ -249,7 +250,7 @@ struct part {
     struct span lines;
     size_t stride;
     size_t n_bytes;
-    size_t first; /* of them: the box's first pixel */
+    size_t first; /* the offset of the box's first pixel in them */
 };
 
 static struct part find_part(const struct webp *webp, struct span columns, struct span lines)
@@ -269,7 +270,7 @@ static mr_status decode_part(struct webp *webp, const struct part *part, mr_erro
     WebPDecoderConfig *config = &webp->config;
     if (!WebPInitDecoderConfig(config))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "libwebp has another version than its headers");
+                            "libwebp's version differs from its headers'");
     config->options.use_cropping = 1;
     config->options.crop_left = (int)part->columns.begin;
     config->options.crop_top = (int)part->lines.begin;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WebP files as a format of codec_ops.h; every file is damaged where the build has no libwebp. */
+/* WebP files as a format of codec_ops.h. Without libwebp in the build, every file is damaged. */
 #ifndef TRANSFORMS_CODEC_WEBP_H
 #define TRANSFORMS_CODEC_WEBP_H
 

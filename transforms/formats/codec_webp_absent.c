@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for codec_webp.c in a build without libwebp: each WebP file is refused. */
+/* Replaces codec_webp.c in a build without libwebp: every WebP file is refused. */
 #include "transforms/formats/codec_webp.h"
 
 #include "base/image_format.h"
@@ -23,6 +23,6 @@ static mr_status webp_open(void *state, const uint8_t *bytes, size_t len,
     return mr_error_set(error, MR_ERR_DAMAGED, "WebP, but this build has no libwebp");
 }
 
-/* A state of NULL is never destroyed, and begin, rows and close follow a successful open only. */
+/* A state of NULL is never destroyed; begin, rows and close only follow a successful open. */
 const struct mr_codec_ops mr_codec_webp = {
     .name = MR_IMAGE_FORMAT_WEBP, .create = webp_create, .open = webp_open};

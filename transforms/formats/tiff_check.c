@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks through a TIFF's first directory, and through the JPEGs and xz streams in it. */
+/* Checks a TIFF's first directory, and the JPEGs and xz streams in it. */
 #include "transforms/formats/tiff_check.h"
 
 #include <inttypes.h>
 
-/* Unknown ones take libtiff some 20 microseconds each. Photographs by cameras have about 100. */
+/*
+ * libtiff needs some 20 microseconds for each unknown tag. Photographs by cameras have about 100
+ * tags.
+ */
 #define MAX_TAGS 512
 #define PHOTOMETRIC 262
 #define EXTRA_SAMPLES 338
 /* (2 | bits % 2) << (bits / 2 + 11) bytes: MR_TIFF_MAX_WINDOW_BYTES. */
 #define MAX_DICTIONARY 30
-#define MAX_EXTRA 16 /* more are as none: no kind of pixels has so many */
+#define MAX_EXTRA 16 /* more count as none: no kind of pixels has so many */
 
 struct reader {
     const uint8_t *bytes;
@@ -53,7 +56,9 @@ static bool is_needed(uint64_t tag)
     return false;
 }
 
-/* Values beyond the file count for nothing where they are not needed: nobody can read them. */
+/*
+ * Values beyond the end of the file are ignored if libtiff does not need them: it cannot read them.
+ */
 static mr_status check_entry(struct mr_tiff_check *check, const struct reader *reader, size_t at,
                              uint32_t word, mr_error *error)
 {
@@ -69,7 +74,7 @@ static mr_status check_entry(struct mr_tiff_check *check, const struct reader *r
         check->tag_bytes += fits ? n * each : 0;
     }
     if (!fits)
-        return is_needed(tag) ? refuse_tag(error, tag, "lies beyond the file") : MR_OK;
+        return is_needed(tag) ? refuse_tag(error, tag, "is beyond the end of the file") : MR_OK;
     if (tag == PHOTOMETRIC && n > 0)
         check->colours = (uint16_t)read_number(reader, place, (uint32_t)each);
     if (tag == EXTRA_SAMPLES && n > 0 && n <= MAX_EXTRA) {
@@ -93,10 +98,10 @@ mr_status mr_tiff_check_directory(struct mr_tiff_check *check, const uint8_t *by
         return refuse(error, "the file ends in its header");
     uint64_t at = read_number(&reader, word, word);
     if (at > len || len - at < count)
-        return refuse(error, "the directory lies beyond the file");
+        return refuse(error, "the directory is beyond the end of the file");
     uint64_t n = read_number(&reader, at, count);
     if ((len - at - count) / entry < n)
-        return refuse(error, "the directory lies beyond the file");
+        return refuse(error, "the directory is beyond the end of the file");
     if (n > MAX_TAGS)
         return mr_error_set(error, MR_ERR_DAMAGED,
                             "TIFF: %" PRIu64 " tags are above the limit of %d", n, MAX_TAGS);
@@ -127,7 +132,7 @@ bool mr_tiff_check_jpeg(const uint8_t *bytes, size_t len)
     return false;
 }
 
-/* What libtiff unpacks; 0 behind the end. */
+/* The bytes as libtiff unpacks them; 0 after the end. */
 struct xz {
     const uint8_t *bytes;
     size_t len;
@@ -144,7 +149,7 @@ static uint32_t read_xz(const struct xz *xz, size_t at)
     return (byte & 0x0f) << 4 | byte >> 4;
 }
 
-/* The header of a block; liblzma knows no filter with a number of several bytes. */
+/* Check the header of a block. liblzma knows no filter with a number of several bytes. */
 static bool is_small_block(const struct xz *xz, size_t at, size_t end)
 {
     uint32_t flags = read_xz(xz, at + 1);

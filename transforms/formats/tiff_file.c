@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libtiff over a file in memory, with handlers of its own for each file: nothing is printed, and
- * the first error of a call becomes the message. An error is damage even if libtiff goes on, and so
- * is a warning about pixels.
+ * Runs libtiff over a file in memory, with separate handlers for each file: nothing is printed, and
+ * the first error of a call becomes the message. An error is damage even if libtiff continues, and
+ * so is a warning about pixels.
  */
 #include "transforms/formats/tiff_file.h"
 
@@ -15,13 +15,13 @@
 #include <tiffio.h>
 
 #define MAX_SAMPLES 6
-/* Each takes some microseconds to begin. */
+/* Each piece takes some microseconds to start. */
 #define MAX_PIECES 262144
-/* How often a byte may be part of a strip or tile, on the average. */
+/* How often a byte may be part of a strip or tile, on average. */
 #define MAX_USES 16
-/* What libtiff makes of a byte of tags: offsets of 1 byte become 8, beside what is in the file. */
+/* Memory that libtiff uses for a byte of tags, besides the file: an offset of 1 byte becomes 8. */
 #define BYTES_PER_TAG_BYTE 9
-/* Where the colours of two rows of fax change. */
+/* For the columns at which the colour changes in two rows of fax. */
 #define FAX_BYTES_PER_COLUMN 16
 #define COREL_ALPHA 999
 
@@ -36,7 +36,7 @@ static mr_status refuse_value(mr_error *error, const char *what, uint32_t value)
                         value);
 }
 
-/* What libtiff calls. */
+/* Functions that libtiff calls. */
 
 static tmsize_t read_bytes(thandle_t handle, void *out, tmsize_t n)
 {
@@ -107,7 +107,7 @@ static bool is_about_memory(const char *text)
     return false;
 }
 
-/* Returns 1: nobody else is told. */
+/* Returns 1, so libtiff calls no other handler. */
 static int keep_error(TIFF *tiff, void *user, const char *module, const char *format,
                       va_list values)
 {
@@ -117,16 +117,16 @@ static int keep_error(TIFF *tiff, void *user, const char *module, const char *fo
     char text[sizeof file->text];
     vsnprintf(text, sizeof text, format, values);
     file->no_memory |= is_about_memory(text);
-    if (file->told)
+    if (file->has_error)
         return 1;
-    file->told = true;
+    file->has_error = true;
     for (char *p = text; *p; p++)
         *p = (uint8_t)*p < ' ' || *p == 127 ? ' ' : *p;
     memcpy(file->text, text, sizeof text);
     return 1;
 }
 
-/* Of the JPEG and the fax decoders: they go on with pixels that nobody wrote. */
+/* After these warnings the JPEG and fax decoders continue with made-up pixels. */
 static int keep_warning(TIFF *tiff, void *user, const char *module, const char *format,
                         va_list values)
 {
@@ -137,12 +137,12 @@ static int keep_warning(TIFF *tiff, void *user, const char *module, const char *
 
 static void begin_call(struct mr_tiff_file *file)
 {
-    file->told = false;
+    file->has_error = false;
     file->no_memory = false;
     file->text[0] = 0;
 }
 
-static mr_status tell_error(const struct mr_tiff_file *file, mr_error *error)
+static mr_status report_error(const struct mr_tiff_file *file, mr_error *error)
 {
     const char *text = file->text[0] ? file->text : "libtiff refuses it";
     return mr_error_set(error, MR_ERR_DAMAGED, "TIFF: %s", text);
@@ -163,11 +163,11 @@ static mr_status open_handle(struct mr_tiff_file *file, uint64_t max_bytes, mr_e
     TIFFOpenOptionsFree(options);
     if (file->handle && !file->no_memory)
         return MR_OK;
-    mr_tiff_file_close(file); /* it may have gone on without a tag */
-    return tell_error(file, error);
+    mr_tiff_file_close(file); /* it may have continued without a tag */
+    return report_error(file, error);
 }
 
-/* What its pixels are. */
+/* What the image's pixels are. */
 
 static uint16_t get_word(const struct mr_tiff_file *file, uint32_t tag, uint16_t otherwise)
 {
@@ -215,8 +215,8 @@ static bool is_known_grey(const struct mr_tiff_file *file, bool big_endian)
 }
 
 /*
- * Colours, bits and extra samples together. Pillow overlooks extra planes that mean nothing where
- * they are compressed. /
+ * Colours, bits and extra samples together. Pillow ignores extra planes without a meaning if they
+ * are compressed.
  */
 static bool is_known(const struct mr_tiff_file *file, const struct mr_tiff_check *check)
 {
@@ -255,7 +255,7 @@ static bool is_known(const struct mr_tiff_file *file, const struct mr_tiff_check
     }
 }
 
-/* So says the first extra sample, or nothing does and libtiff has to guess. */
+/* Is alpha premultiplied? The first extra sample says so; without one libtiff has to guess. */
 static bool is_premultiplied(const struct mr_tiff_file *file, const struct mr_tiff_check *check)
 {
     if (file->colours != MR_TIFF_RGB)
@@ -265,7 +265,7 @@ static bool is_premultiplied(const struct mr_tiff_file *file, const struct mr_ti
     return file->n_samples == 4 && file->planar && file->compression != COMPRESSION_NONE;
 }
 
-/* How it is decoded. The ways of YCbCr are Pillow's. */
+/* Choose how the image is decoded. YCbCr is decoded in Pillow's ways. */
 static mr_status choose_way(struct mr_tiff_file *file, mr_error *error)
 {
     bool ycc = file->colours == MR_TIFF_YCC;
@@ -274,18 +274,18 @@ static mr_status choose_way(struct mr_tiff_file *file, mr_error *error)
         if ((file->planar && ycc) || file->bits != 8 || file->number != MR_TIFF_UNSIGNED)
             return refuse(error, "a JPEG of these samples is not supported");
         if (ycc && !TIFFSetField(file->handle, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB))
-            return tell_error(file, error);
+            return report_error(file, error);
         file->colours = ycc ? MR_TIFF_RGB : file->colours;
     } else if (ycc && file->compression == COMPRESSION_NONE) {
         TIFFGetFieldDefaulted(file->handle, TIFFTAG_YCBCRSUBSAMPLING, &across, &down);
         if (across != 1 || down != 1 || file->planar)
-            return refuse(
-                error, "YCbCr of fewer colours than pixels is not supported without a compression");
+            return refuse(error,
+                          "uncompressed YCbCr with fewer colours than pixels is not supported");
     } else {
         file->by_libtiff = ycc;
     }
     /*
-     * libdeflate takes whole strips only, and calls one that is longer than its rows good without
+     * libdeflate takes only whole strips, and accepts a strip that is longer than its rows without
      * unpacking it.
      */
     if (file->compression == COMPRESSION_DEFLATE || file->compression == COMPRESSION_ADOBE_DEFLATE)
@@ -339,17 +339,17 @@ static mr_status read_pixels(struct mr_tiff_file *file, const struct mr_tiff_che
             "TIFF: %d samples of %d bits in colour space %d are not supported in this arrangement",
             file->n_samples, file->bits, file->colours);
     file->premultiplied = is_premultiplied(file, check);
-    /* libtiff takes no other values than 1 to 8 */
+    /* libtiff accepts only 1 to 8 */
     file->orientation = get_word(file, TIFFTAG_ORIENTATION, 1);
     mr_status status = choose_way(file, error);
     return status == MR_OK && file->colours == MR_TIFF_PALETTE ? read_palette(file, error) : status;
 }
 
-/* In which pieces they lie. */
+/* The pieces that hold the pixels. */
 
 /*
- * A few strips may be the same bytes. Many that are long would take time that grows with the square
- * of the file's size, unless they are plain bytes, of which only what is needed is read.
+ * A few strips may be the same bytes. Many long ones would take time that grows with the square of
+ * the file's size. Plain bytes are exempt, because only what is needed is read.
  */
 static bool overlaps_much(const struct mr_tiff_file *file, uint32_t n)
 {
@@ -395,7 +395,7 @@ static mr_status read_pieces(struct mr_tiff_file *file, mr_error *error)
     tmsize_t row_bytes =
         file->tiled ? TIFFTileRowSize(file->handle) : TIFFScanlineSize(file->handle);
     if (row_bytes <= 0)
-        return tell_error(file, error);
+        return report_error(file, error);
     file->row_bytes = (size_t)row_bytes;
     if (file->row_bytes != (n_bits + 7) / 8)
         return refuse(error, "its rows have another length than their samples");
@@ -425,7 +425,7 @@ mr_status mr_tiff_file_open(struct mr_tiff_file *file, const struct mr_codec_lim
     mr_status status = mr_tiff_check_directory(&check, bytes, len, error);
     if (status != MR_OK)
         return status;
-    file->asked = true;
+    file->called = true;
     file->library_bytes = check.tag_bytes * BYTES_PER_TAG_BYTE;
     status = open_handle(file, limits->max_decoder_bytes, error);
     if (status != MR_OK)
@@ -455,7 +455,7 @@ void mr_tiff_file_close(struct mr_tiff_file *file)
     file->handle = NULL;
 }
 
-/* What libtiff would spend much on. */
+/* Refuse a piece on which libtiff would spend much time or memory. */
 static mr_status check_piece(const struct mr_tiff_file *file, uint32_t i, mr_error *error)
 {
     if (file->compression != COMPRESSION_JPEG && file->compression != COMPRESSION_LZMA)
@@ -463,7 +463,7 @@ static mr_status check_piece(const struct mr_tiff_file *file, uint32_t i, mr_err
     uint64_t at = TIFFGetStrileOffset(file->handle, i),
              len = TIFFGetStrileByteCount(file->handle, i);
     if (at > file->len || len > file->len - at)
-        return refuse(error, "a strip or tile lies beyond the file");
+        return refuse(error, "a strip or tile is beyond the end of the file");
     if (file->compression == COMPRESSION_JPEG)
         return mr_tiff_check_jpeg(file->bytes + at, len)
                    ? MR_OK
@@ -481,12 +481,12 @@ mr_status mr_tiff_file_read_piece(struct mr_tiff_file *file, uint32_t i, uint32_
     if (status != MR_OK)
         return status;
     if (file->compression != COMPRESSION_NONE)
-        memset(out, 0, (size_t)need); /* some decoders leave what their bytes do not tell */
+        memset(out, 0, (size_t)need); /* some decoders leave pixels unwritten */
     begin_call(file);
     tmsize_t got = file->tiled ? TIFFReadEncodedTile(file->handle, i, out, need)
                                : TIFFReadEncodedStrip(file->handle, i, out, need);
-    if (got < 0 || file->told)
-        return tell_error(file, error);
+    if (got < 0 || file->has_error)
+        return report_error(file, error);
     return got < need ? refuse(error, "a strip or tile ends early") : MR_OK;
 }
 
@@ -507,19 +507,19 @@ mr_status mr_tiff_file_read_colours(struct mr_tiff_file *file, uint32_t line, ui
     memset(out, 0, n_bytes);
     begin_call(file);
     float *levels;
-    /* libtiff takes it to be there */
+    /* libtiff relies on it */
     if (!TIFFGetFieldDefaulted(file->handle, TIFFTAG_REFERENCEBLACKWHITE, &levels))
-        return refuse(error, "its levels of black and white are not there");
+        return refuse(error, "its levels of black and white are missing");
     if (!TIFFRGBAImageOK(file->handle, why) || !TIFFRGBAImageBegin(&image, file->handle, 1, why)) {
         snprintf(file->text, sizeof file->text, "%.*s", (int)sizeof file->text - 1, why);
-        return tell_error(file, error);
+        return report_error(file, error);
     }
     image.orientation = image.req_orientation = ORIENTATION_TOPLEFT; /* as stored */
     image.row_offset = (int)line;
     int good = TIFFRGBAImageGet(&image, (uint32_t *)(void *)out, file->width, n_rows);
     TIFFRGBAImageEnd(&image);
-    if (!good || file->told)
-        return tell_error(file, error);
+    if (!good || file->has_error)
+        return report_error(file, error);
     for (size_t i = 0; i < n_bytes; i += sizeof(uint32_t)) {
         uint32_t pixel;
         memcpy(&pixel, out + i, sizeof pixel);
