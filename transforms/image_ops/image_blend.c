@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Factors are rounded to f32, as Pillow does. */
+/* Factors are rounded to f32, as in Pillow. */
 #include "transforms/image_ops/image_blend.h"
 
 #include "transforms/simd/kernels.h"
@@ -54,8 +54,8 @@ void mr_image_blend_saturation(const struct mr_image_call *call, struct mr_image
 }
 
 /*
- * ImageFilter.SMOOTH, which is what is blended with, copies the outermost pixels, and images that
- * are less than 3 pixels wide or high.
+ * The image is blended with ImageFilter.SMOOTH. That filter copies the outermost pixels, and all
+ * pixels of images less than 3 pixels wide or high.
  */
 mr_status mr_image_blend_sharpness(const struct mr_image_call *call, struct mr_image *from,
                                    struct mr_image *to, const struct mr_kernel_ops *kernels,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A box has 2 * reach + 1 whole pixels and, at both ends, a part of one more; its three passes have
- * the variance that the radius asks for. Every pass ends in bytes, horizontal ones first. Beyond
- * the image its edge continues.
+ * A box has 2 * reach + 1 whole pixels and, at both ends, a part of one more. Its three passes have
+ * the variance that the radius asks for. Every pass ends in bytes; horizontal passes come first.
+ * Outside the image its edge continues.
  */
 #include "transforms/image_ops/image_box_blur.h"
 #include "transforms/simd/kernels.h"
@@ -15,7 +15,7 @@
 #define ONE (1u << 24)
 
 /*
- * Floats and doubles as in Pillow's _gaussian_blur_radius(), ImagingBoxBlur() and
+ * Floats and doubles are used as in Pillow's _gaussian_blur_radius(), ImagingBoxBlur() and
  * ImagingLineBoxBlur().
  */
 static struct mr_box_blur make_box(double radius)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of calls, and a list of them on one image: tables wait until something has to see the
- * pixels.
+ * The table of calls, and how a list of them runs on one image: tables are collected until a call
+ * needs the pixels.
  */
 #include "transforms/image_ops/image_call.h"
 
@@ -13,7 +13,7 @@
 #include "transforms/image_ops/image_table.h"
 #include "transforms/image_ops/image_warp.h"
 
-/* An argument that changes nothing where it has this value. */
+/* An argument that changes nothing if it has this value. */
 #define FACTOR(keyword, neutral)                                                                   \
     {                                                                                              \
         .name = keyword, .is_neutral = true, .value = neutral                                      \
@@ -48,7 +48,7 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
     [MR_CALL_SATURATION] = {.name = "adjust_saturation",
                             .args = {FACTOR("saturation_factor", 1)},
                             .change = mr_image_blend_saturation},
-    /* A shift of 0 is none: the way to HSV and back loses some bits. */
+    /* A shift of 0 is not neutral: the way to HSV and back loses some bits. */
     [MR_CALL_HUE] = {.name = "adjust_hue",
                      .args = {{.name = "hue_factor"}},
                      .change = mr_image_hue_shift},
@@ -96,7 +96,7 @@ const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS] = {
                             .make = mr_image_warp_pil_affine},
 };
 
-/* An image and what still has to be done to it. */
+/* An image and the tables that have not been applied to it yet. */
 struct pending {
     struct mr_image *image;
     const struct mr_kernel_ops *kernels;
@@ -123,9 +123,9 @@ static void add_table(struct pending *p, const struct mr_image_call *call,
     p->has_table = true;
 }
 
-static mr_status make_other(struct pending *p, const struct mr_image_call *call,
-                            const struct mr_image_call_ops *ops, uint8_t **spare_pixels,
-                            mr_error *error)
+static mr_status make_into_spare(struct pending *p, const struct mr_image_call *call,
+                                 const struct mr_image_call_ops *ops, uint8_t **spare_pixels,
+                                 mr_error *error)
 {
     struct mr_image to = *p->image;
     to.pixels = *spare_pixels;
@@ -176,7 +176,7 @@ mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
         if (ops->change)
             ops->change(&calls[i], image, kernels);
         else
-            status = make_other(&p, &calls[i], ops, &spare_pixels, error);
+            status = make_into_spare(&p, &calls[i], ops, &spare_pixels, error);
     }
     apply_pending(&p);
     return status;

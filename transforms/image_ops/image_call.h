@@ -10,14 +10,13 @@
 
 #include "transforms/image_ops/image_call_kind.h"
 
-/* How an argument is written; those of a call lie one behind the other in `args`. */
+/* How an argument is written. A call's arguments follow each other in `args`. */
 enum mr_image_arg_kind {
     MR_ARG_NUMBER,
     MR_ARG_INTEGER,
     MR_ARG_FILTER, /* enum mr_interpolation; Pillow's integer in JSON */
-    MR_ARG_FILL,   /* three integers, one for each channel: an image of one channel takes the
-                      first */
-    MR_ARG_WORD,   /* one of `words`, by its place there */
+    MR_ARG_FILL, /* three integers, one for each channel; an image of one channel uses the first */
+    MR_ARG_WORD, /* one of `words`, by its index */
     /* These take nothing from `args`. */
     MR_ARG_SIZE,    /* width and height of the image */
     MR_ARG_CONSTANT /* always the integer `value` */
@@ -29,32 +28,30 @@ struct mr_image_arg {
     const char *name; /* torchvision's keyword */
     uint32_t kind;    /* enum mr_image_arg_kind */
     uint32_t n;       /* of a list; 0: one value, not in a list */
-    bool optional;    /* absent where it is NaN */
+    bool optional;    /* not written if it is NaN */
     bool is_neutral;  /* the call changes nothing if all arguments with this have that value */
     double value;
     const char *const *words;
 };
 
 /*
- * What a kind of call does; one of table, change and make is set. None of them allocates. They may
- * be called by several threads with different images, and images of 1 x 1 pixels are images too.
- * With one channel they do what they do with three equal ones.
+ * What a kind of call does. One of table, change and make is set. None of them allocates. Several
+ * threads may call them with different images. Images of 1 x 1 pixels are allowed. With one channel
+ * they do the same as with three equal ones.
  */
 struct mr_image_call_ops {
-    const char *name; /* in torchvision.transforms.functional; PIL.* or timm.* where it has none */
+    const char *name; /* in torchvision.transforms.functional; PIL.* or timm.* if not there */
     struct mr_image_arg args[MR_CALL_MAX_NAMED]; /* up to the first without a name */
-    /*
-     * Bytes become bytes by channel. Such calls fold into one table where they follow each other.
-     */
+    /* Maps bytes to bytes by channel. Calls with a table that follow each other fold into one. */
     void (*table)(const struct mr_image_call *call, const struct mr_image *image,
                   const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
-    bool looks; /* table reads the image's pixels; else it reads the number of channels only */
+    bool looks; /* table reads the image's pixels; otherwise it reads the number of channels only */
     /* In place. */
     void (*change)(const struct mr_image_call *call, struct mr_image *image,
                    const struct mr_kernel_ops *kernels);
     /*
-     * From one image into another of the same size, whose pixels are undefined before; `from` may
-     * be overwritten. MR_ERR_DAMAGED where the image does not suit the call, with the reason.
+     * From one image into another of the same size, whose pixels are undefined before. `from` may
+     * be overwritten. MR_ERR_DAMAGED, with the reason, if the image does not suit the call.
      */
     mr_status (*make)(const struct mr_image_call *call, struct mr_image *from, struct mr_image *to,
                       const struct mr_kernel_ops *kernels, mr_error *error);
@@ -63,18 +60,18 @@ struct mr_image_call_ops {
 /* By enum mr_image_call_kind. */
 extern const struct mr_image_call_ops mr_image_call_ops[MR_N_CALL_KINDS];
 
-/* True where one of the calls has a make, so that mr_image_call_run() needs a second image. */
+/* True if one of the calls has a make, so mr_image_call_run() needs a second image. */
 bool mr_image_call_needs_spare(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
- * How often mr_image_call_run() goes over the image; whatever one call needs for itself counts
- * once.
+ * How often mr_image_call_run() goes over the image. Each call counts once, however often it goes
+ * over it.
  */
 uint32_t mr_image_call_count_walks(const struct mr_image_call *calls, uint32_t n_calls);
 
 /*
- * Run the calls one after the other. spare_pixels: as many bytes as image's, or NULL where no call
- * needs them. On return image->pixels is one of the two.
+ * Run the calls in order. spare_pixels: as many bytes as image's, or NULL if no call needs them. On
+ * return image->pixels is one of the two.
  */
 mr_status mr_image_call_run(const struct mr_image_call *calls, uint32_t n_calls,
                             struct mr_image *image, uint8_t *spare_pixels,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call: a function of torchvision.transforms.functional with its arguments, all draws made. Calls
- * are what becomes of the operations of a list for one sample (image_op.h), and all that touches
- * pixels.
+ * A call: a function of torchvision.transforms.functional with its arguments, after all draws. For
+ * each sample the operations of a list become calls (image_op.h). Only calls touch pixels.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALL_KIND_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_CALL_KIND_H
@@ -41,7 +40,7 @@ struct mr_image_call {
     double args[MR_CALL_MAX_ARGS];
 };
 
-/* A byte for each byte, by channel; of an image with one channel the first row alone. */
+/* Maps a byte to a byte, by channel. An image with one channel uses the first row alone. */
 struct mr_image_table {
     uint8_t bytes[3][256];
 };

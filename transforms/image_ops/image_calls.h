@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operations of a list draw from and into, for one sample. */
+/*
+ * What the operations of a list draw from, and the list of calls that they append to, for one
+ * sample.
+ */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_CALLS_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_CALLS_H
 
@@ -7,7 +10,7 @@
 #include "transforms/image_ops/image_call_kind.h"
 
 enum {
-    MR_IMAGE_OP_WHY = 128,   /* bytes of the reason why arguments do not go together */
+    MR_IMAGE_OP_WHY = 128,   /* bytes of the message that says why arguments do not go together */
     MR_IMAGE_MAX_CALLS = 256 /* of all operations of a list */
 };
 
@@ -16,7 +19,7 @@ struct mr_image_calls {
     struct mr_image_call calls[MR_IMAGE_MAX_CALLS];
 };
 
-/* What an operation draws from and into. */
+/* What an operation draws from, and where its calls go. */
 struct mr_image_params_source {
     const double *args; /* in the order of the parameters, a range as lo and hi */
     struct mr_rng *rng; /* the operation's own, by its place in the list */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchvision convolves floats, in an order that depends on the library beneath; no value here is
- * further than 1 from it. The kernel is separable: a pass along the rows, to words with 7 bits
- * behind the point, and one down the columns. Both go through strips of columns, so that the words
- * of the rows that a kernel spans fit on the stack.
+ * torchvision convolves floats, in an order that depends on the library below it; values here
+ * differ from its values by at most 1. The kernel is separable: one pass along the rows, to words
+ * with 7 fraction bits, and one down the columns. Both process strips of columns, so the words of
+ * the rows that a kernel spans fit on the stack.
  *
  * Weights have 16 bits, and the pixels at equal distance left and right share one multiplication. A
- * product loses its lower half, on average half a step; `bias` gives that back.
+ * product loses its lower half, on average half a step; `bias` restores it.
  */
 #include "transforms/image_ops/image_gaussian_blur.h"
 #include "transforms/simd/kernels.h"
@@ -18,10 +18,9 @@
 #define STRIP MR_TAPS_STRIP /* bytes of a row */
 #define MAX_REACH MR_TAPS_MAX_REACH
 #define MAX_SPAN (2 * MAX_REACH + 1)
-static_assert(MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL == MAX_SPAN,
-              "the largest kernel's taps have their place");
+static_assert(MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL == MAX_SPAN, "the largest kernel's taps fit");
 
-/* Taps at the ends whose share in a value stays below this are left out. */
+/* Taps at the ends that contribute less than this are left out. */
 #define MIN_SHARE (0.05 / 255)
 
 static struct mr_taps make_taps(uint32_t size, double sigma)
@@ -45,26 +44,26 @@ static struct mr_taps make_taps(uint32_t size, double sigma)
     return taps;
 }
 
-/* Where the reflected image has place i, 0 to n - 1; i lies less than n outside. */
+/* Where the reflected image has place i: 0 to n - 1. i is less than n outside. */
 static int64_t reflect(int64_t i, int64_t n)
 {
     return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
 }
 
 /*
- * A strip of columns with what the taps reach beside it: bytes of a row, some of which lie outside.
+ * A strip of columns, and beside it the bytes that the taps reach. Some of them are outside the
+ * row.
  */
 struct strip {
-    size_t left; /* outside the row, then ... */
+    size_t left; /* bytes outside the row, inside it, and outside again */
     size_t inside;
     size_t right;
-    size_t begin;                             /* of those inside, in the row */
-    uint32_t from[STRIP + 2 * 3 * MAX_REACH]; /* where those outside come from, first the left
-                                                 ones */
+    size_t begin;                             /* of the inside ones, in the row */
+    uint32_t from[STRIP + 2 * 3 * MAX_REACH]; /* their places in the row, left ones first */
 };
 
 /*
- * Where the reflected row has byte i. Behind the last byte that a tap reaches it does not matter.
+ * Where the reflected row has byte i. After the last byte that a tap reaches, any result will do.
  */
 static uint32_t reflect_byte(const struct mr_image *image, int64_t i, int64_t margin)
 {
@@ -102,7 +101,7 @@ static void copy_reflected(const struct strip *strip, const uint8_t *row, uint8_
         *out++ = row[*from++];
 }
 
-/* The words of a row for the strip. */
+/* Make the words of a row for the strip. */
 static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *kernels,
                        const struct strip *strip, const uint8_t *row, uint32_t step, uint16_t *out)
 {
@@ -117,8 +116,8 @@ static void make_words(const struct mr_taps *taps, const struct mr_kernel_ops *k
 }
 
 /*
- * A ring of words of the rows that a kernel spans. Its pointers stand there twice, so that rows
- * follow each other.
+ * A ring of words of the rows that a kernel spans. Each pointer is in it twice, so the pointers of
+ * a span are contiguous.
  */
 struct ring {
     uint16_t words[MAX_SPAN][STRIP];
@@ -127,7 +126,7 @@ struct ring {
     uint32_t span;
 };
 
-/* Row centre - reach, the first of those around `centre`, which has its neighbours behind it. */
+/* Returns row centre - reach, the first of those around `centre`; its neighbours follow it. */
 static const uint16_t *const *find_rows(struct ring *ring, int64_t centre, int64_t height)
 {
     const int64_t reach = ring->span / 2;

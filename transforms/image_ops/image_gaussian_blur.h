@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torchvision's gaussian_blur: a convolution with a square kernel; the image is reflected at its
+ * torchvision's gaussian_blur: a convolution with a square kernel. The image is reflected at its
  * edges.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_GAUSSIAN_BLUR_H
@@ -11,9 +11,9 @@
 #define MR_IMAGE_GAUSSIAN_BLUR_MAX_KERNEL 63
 
 /*
- * Has the image the pixels that its reflection takes? The first argument of the operation and of
- * the call is the kernel_size. MR_ERR_DAMAGED where a side is not above half the kernel:
- * torchvision cannot reflect it then.
+ * Is the image large enough to be reflected? kernel_size is the first argument of the operation and
+ * of the call. MR_ERR_DAMAGED if a side is not above half the kernel: torchvision cannot reflect
+ * such an image.
  */
 mr_status mr_image_gaussian_blur_check(const double *args, int64_t width, int64_t height,
                                        mr_error *error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pillow's convert("HSV"), a sum modulo 256 to the hue, and convert("RGB"), in one step for each
- * pixel: the weights of the channels follow from the hue alone, so the sum to the hue is part of
- * their table.
+ * Pillow's convert("HSV"), an addition to the hue modulo 256, and convert("RGB"), in one step for
+ * each pixel. The weights of the channels depend on the hue alone, so the addition is part of their
+ * table.
  */
 #include "transforms/image_ops/image_hue.h"
 #include "transforms/simd/kernels.h"
@@ -19,7 +19,7 @@ static struct mr_hue_shift make_shift(double factor)
     /* towards 0, then modulo 256 */
     struct mr_hue_shift shift = {.shift = (uint32_t)(int)(factor * 255) & 255};
     for (uint32_t hue = 0; hue < 256; hue++) {
-        int turn = 6 * (int)((hue + shift.shift) & 255); /* 1530 is all the way round */
+        int turn = 6 * (int)((hue + shift.shift) & 255); /* 1530 is a full turn */
         shift.weight[hue][0] = clip_weight(510 - abs(turn - 765));
         shift.weight[hue][1] = clip_weight(abs(turn - 510) - 255);
         shift.weight[hue][2] = clip_weight(abs(turn - 1020) - 255);

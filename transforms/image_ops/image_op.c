@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of operations and their draws. torchvision compares some chances in f32 (torch.rand(1)
- * < p), some as Python's floats (torch.rand(1).item() < p); so does this.
+ * The table of operations and their draws. torchvision compares some probabilities in f32
+ * (torch.rand(1) < p), some as Python's floats (torch.rand(1).item() < p); so does this file.
  */
 #include "transforms/image_ops/image_op.h"
 
@@ -29,7 +29,7 @@ uint32_t mr_image_op_max_calls(uint32_t which, const double *args)
     return op->repeats ? op->max_calls * (uint32_t)args[0] : op->max_calls;
 }
 
-/* The first n_args arguments are the call's, the one behind them is p. */
+/* The first n_args arguments are the call's; the next one is p. */
 static void draw_call(struct mr_image_params_source *draw, enum mr_image_call_kind kind,
                       uint32_t n_args)
 {
@@ -80,7 +80,7 @@ static void draw_sharpness(struct mr_image_params_source *draw)
 }
 
 /*
- * ColorJitter.get_params: an order, and then a factor of each part whose range is more than its
+ * ColorJitter.get_params: an order, then a factor for each part whose range is more than its
  * neutral value.
  */
 static void draw_color_jitter(struct mr_image_params_source *draw)
@@ -107,7 +107,7 @@ static void draw_color_jitter(struct mr_image_params_source *draw)
             mr_image_calls_add(draw->calls, kinds[order[i]], 1, &factors[order[i]]);
 }
 
-/* A span of one value is drawn from too, as torchvision does: its value is rounded to f32 then. */
+/* A span of one value is drawn too, as in torchvision; this rounds the value to f32. */
 static double draw_span(struct mr_image_params_source *draw, const double *span)
 {
     return (double)mr_rng_uniform(draw->rng, (float)span[0], (float)span[1]);
@@ -130,7 +130,7 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
         .name = "p", .hi = 1.0, .defaults = { value }                                              \
     }
 
-/* Of a blend. Beyond it nothing but 0 and 255 is left of most images. */
+/* Of a blend. With a larger factor most images have only 0 and 255 left. */
 #define MAX_FACTOR 1000.0
 #define FACTORS(part, letter)                                                                      \
     {                                                                                              \
@@ -158,7 +158,7 @@ static void draw_pil_gaussian_blur(struct mr_image_params_source *draw)
     {                                                                                              \
         .name = "center", .kind = MR_PARAM_PAIR, .lo = -100000, .hi = 100000, .optional = true     \
     }
-/* torch's linspace counts in f32. */
+/* torch's linspace computes in f32. */
 #define BINS                                                                                       \
     {                                                                                              \
         .name = "num_magnitude_bins", .short_name = "bins", .kind = MR_PARAM_INTEGER, .lo = 2,     \

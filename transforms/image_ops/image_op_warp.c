@@ -54,17 +54,17 @@ void mr_image_op_warp_affine(struct mr_image_params_source *draw)
     mr_image_calls_add(draw->calls, MR_CALL_AFFINE, 12, args);
 }
 
-/* Twice the area of a triangle, with its sense of rotation. */
+/* Twice the signed area of a triangle. */
 static double find_area(const double a[2], const double b[2], const double c[2])
 {
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]);
 }
 
 /*
- * torchvision solves eight equations by least squares in doubles and rounds to f32. This is the
- * solution itself, of whole numbers up to the last division; it differs only where that is 0, and
- * torchvision has some 1e-16. The unit square goes to the corners by [a b c; d e f; g h i], whose
- * adjugate leads back.
+ * torchvision solves eight equations by least squares in doubles, and rounds to f32. This is the
+ * exact solution, in whole numbers up to the last division. It differs only where a coefficient is
+ * 0 and torchvision has some 1e-16. [a b c; d e f; g h i] maps the unit square to the corners; its
+ * adjugate maps back.
  */
 bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corners[4][2],
                             double coefficients_out[8])
@@ -103,7 +103,7 @@ void mr_image_op_warp_perspective(struct mr_image_params_source *draw)
                  *fill = interp + 1;
     if (!mr_rng_chance(draw->rng, (double)(float)p))
         return;
-    /* How far a corner goes at most. torchvision's corners lie on pixels 0 to width - 1. */
+    /* How far a corner moves at most. torchvision's corners are on pixels 0 to width - 1. */
     uint32_t reach_x = (uint32_t)(distortion * (draw->width / 2)),
              reach_y = (uint32_t)(distortion * (draw->height / 2));
     uint32_t right = draw->width - reach_x - 1, bottom = draw->height - reach_y - 1;

@@ -10,7 +10,7 @@
 
 /* The words of `interp`, up to NULL. */
 extern const char *const mr_image_op_warp_filters[];
-/* The enum mr_interpolation of the word at that place. */
+/* The enum mr_interpolation of the word with that index. */
 double mr_image_op_warp_filter(double place);
 
 void mr_image_op_warp_rotation(struct mr_image_params_source *draw);
@@ -18,9 +18,9 @@ void mr_image_op_warp_affine(struct mr_image_params_source *draw);
 void mr_image_op_warp_perspective(struct mr_image_params_source *draw);
 
 /*
- * Coefficients of Image.transform(PERSPECTIVE) that bring the corners of an image to places in it:
- * x, y from the upper left corner clockwise. False where three of them lie in a line, or no
- * coefficients say it.
+ * Coefficients of Image.transform(PERSPECTIVE) that move the corners of an image to places in it:
+ * x, y from the upper left corner clockwise. False if three of them are on a line, or if no
+ * coefficients exist.
  */
 bool mr_image_op_warp_solve(uint32_t width, uint32_t height, const double corners[4][2],
                             double coefficients_out[8]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws in the order of torchvision v1's autoaugment.py, with its tables. Magnitudes are what
- * torch's linspace gives in f32 on CPUs with fused multiply-add; the rest of the arithmetic is in
- * double, as Python's.
+ * Draws in the order of torchvision v1's autoaugment.py, with its tables. Magnitudes are those of
+ * torch's linspace in f32 on CPUs with fused multiply-add. The rest of the arithmetic is in double,
+ * as in Python.
  */
 #include "transforms/image_ops/image_policy.h"
 
@@ -34,17 +34,17 @@ enum change {
 /* The largest magnitudes. */
 struct space {
     double shear;
-    double translate; /* pixels; 0: by the image's size */
+    double translate; /* pixels; 0: depends on the image's size */
     double rotate;
     double tone;
-    double bits; /* that posterize takes away */
+    double bits; /* bits that posterize removes */
 };
 
 static const struct space usual_space = {.shear = 0.3, .rotate = 30.0, .tone = 0.9, .bits = 4.0};
 static const struct space wide_space = {
     .shear = 0.99, .translate = 32.0, .rotate = 135.0, .tone = 0.99, .bits = 6.0};
 
-/* One half of a policy: a change with its chance and its magnitude among ten. */
+/* One half of a policy: a change, its probability and its magnitude among ten. */
 struct half {
     enum change change;
     float p;
@@ -115,17 +115,17 @@ static const struct half policies[3][N_PAIRS][2] = {
     },
 };
 
-/* What is the same for all changes of an operation. */
+/* What all changes of an operation share. */
 struct policy {
     struct mr_image_params_source *draw;
     const struct space *space;
     uint32_t n_bins;
-    double look[4]; /* interpolation and fill, as calls have them */
+    double look[4]; /* interpolation and fill, in the order of a call's arguments */
 };
 
-/* args: interp and fill among the operation's. */
-static struct policy policy_of(struct mr_image_params_source *draw, const struct space *space,
-                               uint32_t n_bins, const double *args)
+/* args: the operation's interp and fill. */
+static struct policy make_policy(struct mr_image_params_source *draw, const struct space *space,
+                                 uint32_t n_bins, const double *args)
 {
     return (struct policy){.draw = draw,
                            .space = space,
@@ -145,8 +145,8 @@ static double translation(const struct policy *p, uint32_t side)
     return p->space->translate > 0.0 ? p->space->translate : 150.0 / 331.0 * (double)side;
 }
 
-/* Without a sign; 0 of a change that has no magnitude. */
-static double magnitude_of(const struct policy *p, enum change change, uint32_t bin)
+/* Without a sign; 0 if the change has no magnitude. */
+static double find_magnitude(const struct policy *p, enum change change, uint32_t bin)
 {
     const struct space *space = p->space;
     uint32_t n = p->n_bins;
@@ -177,7 +177,7 @@ static bool has_sign(enum change change)
     return change >= SHEAR_X && change <= SHARPNESS;
 }
 
-/* center: of both coordinates; NAN is the image's. */
+/* center: of both coordinates; NAN means the image's centre. */
 static void add_affine(const struct policy *p, double x, double y, double shear_x, double shear_y,
                        double center)
 {
@@ -200,7 +200,7 @@ static void add_call(const struct policy *p, enum mr_image_call_kind kind, uint3
     mr_image_calls_add(p->draw->calls, kind, n_args, &arg);
 }
 
-/* The whole number towards 0, as Python's int(); never -0. */
+/* Rounded towards 0, as Python's int(); never -0. */
 static double whole(double value)
 {
     return trunc(value) + 0.0;
@@ -244,10 +244,10 @@ bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WH
 void mr_image_policy_draw_rand(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
-    const struct policy p = policy_of(draw, &usual_space, (uint32_t)args[2], args + 3);
+    const struct policy p = make_policy(draw, &usual_space, (uint32_t)args[2], args + 3);
     for (uint32_t i = 0; i < (uint32_t)args[0]; i++) {
         enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
-        double magnitude = magnitude_of(&p, change, (uint32_t)args[1]);
+        double magnitude = find_magnitude(&p, change, (uint32_t)args[1]);
         if (has_sign(change) && mr_rng_below(draw->rng, 2))
             magnitude = -magnitude;
         add_change(&p, change, magnitude);
@@ -257,23 +257,24 @@ void mr_image_policy_draw_rand(struct mr_image_params_source *draw)
 void mr_image_policy_draw_wide(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
-    const struct policy p = policy_of(draw, &wide_space, (uint32_t)args[0], args + 1);
+    const struct policy p = make_policy(draw, &wide_space, (uint32_t)args[0], args + 1);
     enum change change = (enum change)mr_rng_below(draw->rng, N_CHANGES);
     double magnitude = 0.0;
     if (has_magnitude(change))
-        magnitude = magnitude_of(&p, change, mr_rng_below(draw->rng, p.n_bins));
+        magnitude = find_magnitude(&p, change, mr_rng_below(draw->rng, p.n_bins));
     if (has_sign(change) && mr_rng_below(draw->rng, 2))
         magnitude = -magnitude;
     add_change(&p, change, magnitude);
 }
 
 /*
- * Both chances come before both signs, whether they are used or not. A sign of 0 is negative here.
+ * Both probabilities are drawn before both signs, whether they are used or not. A sign of 0 is
+ * negative here.
  */
 void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
 {
     const double *args = draw->args;
-    const struct policy p = policy_of(draw, &usual_space, AUTO_BINS, args + 1);
+    const struct policy p = make_policy(draw, &usual_space, AUTO_BINS, args + 1);
     const struct half *pair = policies[(uint32_t)args[0]][mr_rng_below(draw->rng, N_PAIRS)];
     float chances[2];
     uint32_t signs[2];
@@ -284,7 +285,7 @@ void mr_image_policy_draw_auto(struct mr_image_params_source *draw)
     for (uint32_t i = 0; i < 2; i++) {
         if (chances[i] > pair[i].p)
             continue;
-        double magnitude = magnitude_of(&p, pair[i].change, pair[i].bin);
+        double magnitude = find_magnitude(&p, pair[i].change, pair[i].bin);
         add_change(&p, pair[i].change,
                    has_sign(pair[i].change) && signs[i] == 0 ? -magnitude : magnitude);
     }

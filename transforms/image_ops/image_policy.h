@@ -12,17 +12,17 @@
 extern const char *const mr_image_policy_names[];
 
 /*
- * Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. One call at most for each of
+ * Arguments: num_ops, magnitude, num_magnitude_bins, interp, fill. At most one call for each of
  * num_ops.
  */
 void mr_image_policy_draw_rand(struct mr_image_params_source *draw);
-/* Do rand_augment's arguments not go together? True with the reason. */
+/* True, with the reason, if rand_augment's arguments do not go together. */
 bool mr_image_policy_refuse_rand(const double *args, char why_out[MR_IMAGE_OP_WHY]);
 
-/* Arguments: num_magnitude_bins, interp, fill. One call at most. */
+/* Arguments: num_magnitude_bins, interp, fill. At most one call. */
 void mr_image_policy_draw_wide(struct mr_image_params_source *draw);
 
-/* Arguments: policy, interp, fill. Two calls at most. */
+/* Arguments: policy, interp, fill. At most two calls. */
 void mr_image_policy_draw_auto(struct mr_image_params_source *draw);
 
 #endif

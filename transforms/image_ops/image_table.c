@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of 256 bytes for each channel. Statistics are Pillow's: autocontrast has the least and the
- * greatest value of a channel, equalize its histogram.
+ * Tables of 256 bytes for each channel. Statistics are Pillow's: autocontrast uses the least and
+ * the greatest value of a channel, equalize its histogram.
  */
 #include "transforms/image_ops/image_table.h"
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Every channel's table is that of the first. */
+/* Copy the first channel's table to the others. */
 static void repeat_first(struct mr_image_table *table)
 {
     memcpy(table->bytes[1], table->bytes[0], sizeof table->bytes[0]);
@@ -66,7 +66,7 @@ void mr_image_table_solarize_add(const struct mr_image_call *call, const struct 
     repeat_first(table_out);
 }
 
-/* Values side by side, of all channels. */
+/* Values that are compared together, of all channels. */
 #define LANES 192
 
 struct extremes {
@@ -83,7 +83,7 @@ static void widen_extremes(struct extremes *extremes, const uint8_t *restrict va
     }
 }
 
-/* Lane i is of channel i modulo n_channels. */
+/* Lane i belongs to channel i modulo n_channels. */
 static void find_extremes(const struct mr_image *image, struct extremes *extremes_out)
 {
     size_t len = (size_t)image->width * image->n_channels;
@@ -127,7 +127,10 @@ void mr_image_table_autocontrast(const struct mr_image_call *call, const struct 
     }
 }
 
-/* Pixels are counted in turns, since to count one twice is to wait for the first time. */
+/*
+ * Neighbouring pixels are counted in different tables: counting the same value twice waits for the
+ * first count.
+ */
 #define TURNS 4
 
 struct counts {
@@ -149,7 +152,7 @@ static void count_row(struct counts *counts, const uint8_t *row, size_t width, u
             counts->n[0][c][row[c]]++;
 }
 
-/* The histograms are those of the first turn. */
+/* The tables of the first turn become the histograms. */
 static void count_values(const struct mr_image *image, struct counts *counts_out)
 {
     memset(counts_out, 0, sizeof *counts_out);
@@ -161,7 +164,9 @@ static void count_values(const struct mr_image *image, struct counts *counts_out
                 counts_out->n[0][c][x] += counts_out->n[turn][c][x];
 }
 
-/* The greatest value does not count for the step; a channel whose step would be 0 stays. */
+/*
+ * The greatest value does not count for the step. A channel whose step would be 0 stays as it is.
+ */
 static void equalize_channel(const uint32_t histogram[256], uint8_t table_out[256])
 {
     uint32_t total = 0, greatest = 0, n_values = 0;
@@ -202,7 +207,7 @@ void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_tab
             first->bytes[c][x] = second->bytes[c][first->bytes[c][x]];
 }
 
-/* One table for three equal ones, and one row for rows without a gap. */
+/* Three equal tables are used as one, and rows without a gap as one row. */
 void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image,
                           const struct mr_kernel_ops *kernels)
 {

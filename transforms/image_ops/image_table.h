@@ -14,7 +14,7 @@ void mr_image_table_invert(const struct mr_image_call *call, const struct mr_ima
 void mr_image_table_posterize(const struct mr_image_call *call, const struct mr_image *image,
                               const struct mr_kernel_ops *kernels,
                               struct mr_image_table *table_out);
-/* args: threshold, from which on values are inverted */
+/* args: threshold; values from there on are inverted */
 void mr_image_table_solarize(const struct mr_image_call *call, const struct mr_image *image,
                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 /* args: what is added to values below 128 */
@@ -27,10 +27,10 @@ void mr_image_table_autocontrast(const struct mr_image_call *call, const struct 
 void mr_image_table_equalize(const struct mr_image_call *call, const struct mr_image *image,
                              const struct mr_kernel_ops *kernels, struct mr_image_table *table_out);
 
-/* first becomes: first, then second. */
+/* first becomes the table of both: first, then second. */
 void mr_image_table_fold(struct mr_image_table *first, const struct mr_image_table *second,
                          uint32_t n_channels);
-/* Every pixel of the image through its channel's table. */
+/* Map every pixel of the image through its channel's table. */
 void mr_image_table_apply(const struct mr_image_table *table, struct mr_image *image,
                           const struct mr_kernel_ops *kernels);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels are computed as timm does, in Python's doubles; draws are Philox's, in timm's order of
- * questions. timm draws from Python's and NumPy's generators, so only the distributions can be the
- * same.
+ * Levels are computed as in timm, in Python's doubles. Draws are Philox's, in timm's order. timm
+ * draws from Python's and NumPy's generators, so only the distributions can be equal.
  */
 #include "transforms/image_ops/image_timm.h"
 
@@ -72,7 +71,7 @@ const char *const mr_image_timm_filters[] = {"random", "nearest", "bilinear", "b
 
 /* One half of a pair of AutoAugment. */
 struct half {
-    enum op op; /* POSTERIZE: the table's own one, or POSTERIZE_INCREASING in a table with an r */
+    enum op op; /* POSTERIZE: the table's own, or POSTERIZE_INCREASING in a table with an r */
     double p;
     double magnitude;
 };
@@ -124,7 +123,7 @@ static const struct half pairs[2][N_PAIRS][2] = {
 static const struct half three[3] = {
     {SOLARIZE, 1.0, 5}, {DESATURATE, 1.0, 10}, {GAUSSIAN_BLUR_RAND, 1.0, 10}};
 
-/* What a rand policy chooses from; with weights no operation is chosen twice. */
+/* What a rand policy chooses from. With weights no operation is chosen twice. */
 struct set {
     uint32_t n;
     bool has_weights;
@@ -207,10 +206,7 @@ static const struct set sets[] = {
 
 /* The magnitude that timm calls 10. */
 #define DENOMINATOR 10.0
-/*
- * From here on a deviation of a rand policy means: any magnitude up to the policy's is equally
- * likely.
- */
+/* From this deviation on, every magnitude up to a rand policy's own is equally likely. */
 #define UNIFORM_STD 100.0
 
 static double at_least(double value, double least)
@@ -244,7 +240,7 @@ static void add_call(enum mr_image_call_kind kind, double arg, struct mr_image_c
     mr_image_calls_add(calls, kind, 1, &arg);
 }
 
-/* More than all bits are all, fewer than none are none. */
+/* More than 8 bits count as 8, fewer than 0 as 0. */
 static void add_posterize(double bits, struct mr_image_calls *calls)
 {
     add_call(MR_CALL_POSTERIZE, at_least(at_most(bits, 8.0), 0.0), calls);
@@ -332,7 +328,7 @@ static void draw_op(struct mr_image_params_source *draw, const struct half *half
                       draw->calls);
 }
 
-/* One that is not among the chosen ones, each as likely as its weight. */
+/* Choose an operation that is not chosen yet, with a probability by its weight. */
 static uint32_t draw_weighted(struct mr_image_params_source *draw, const struct set *set,
                               uint32_t chosen)
 {
@@ -405,8 +401,7 @@ void mr_image_timm_draw(struct mr_image_params_source *draw)
 bool mr_image_timm_refuse(const double *args, char why_out[MR_IMAGE_OP_WHY])
 {
     const struct set *set = &sets[(size_t)args[MR_TIMM_SET]];
-    snprintf(
-        why_out, MR_IMAGE_OP_WHY,
-        "policy: n is above the number of operations, none of which is chosen twice by weights");
+    snprintf(why_out, MR_IMAGE_OP_WHY,
+             "policy: n is above the number of operations, and with weights none is chosen twice");
     return set->has_weights && args[MR_TIMM_CALLS] > set->n;
 }

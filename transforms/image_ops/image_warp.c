@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the matrices as torchvision and Pillow do, and cuts each row into the pixels that lie in
- * the image and the others, which have the fill. Pillow knows four ways for the nearest pixels of
- * an affine map, with different roundings: a scale adds doubles along rows and columns, usual maps
- * add integers with 16 bits behind the point, far ones add doubles, and a perspective computes each
- * place.
+ * Finds the matrices as torchvision and Pillow do. Cuts each row into the pixels inside the image
+ * and the others, which get the fill. Pillow has four ways to find the nearest pixels of an affine
+ * map, with different roundings: a scale adds doubles along rows and columns, usual maps add
+ * integers with 16 fraction bits, far ones add doubles, and a perspective computes each place.
  */
 #include "transforms/image_ops/image_warp.h"
 
@@ -16,7 +15,7 @@
 
 #define PI 3.14159265358979323846
 
-/* A map from an image to another, the places that lie outside included. */
+/* A map from one image to another, including places outside. */
 struct warp {
     struct mr_warp in;
     const struct mr_warp_loops *loops;
@@ -53,7 +52,7 @@ static uint8_t *find_row(const struct warp *w, uint32_t y)
     return w->to->pixels + y * w->to->stride;
 }
 
-/* Pixels first to end - 1 of a row; none where end is not above first. */
+/* Fill pixels first to end - 1 of a row; none if end is not above first. */
 static void fill_pixels(const struct warp *w, uint8_t *row, uint32_t first, uint32_t end)
 {
     const uint8_t *fill = w->fill;
@@ -79,7 +78,7 @@ struct span {
     uint32_t end;
 };
 
-/* What lies outside of the span has the fill. Returns where the span's pixels go. */
+/* Fill everything outside the span. Returns where the span's pixels go. */
 static uint8_t *fill_around(const struct warp *w, uint32_t y, struct span span)
 {
     uint8_t *row = find_row(w, y);
@@ -88,7 +87,7 @@ static uint8_t *fill_around(const struct warp *w, uint32_t y, struct span span)
     return row + (size_t)span.first * w->in.step;
 }
 
-/* Rows of the image, moved by whole pixels: pixel x, y lies at x + right, y + down. */
+/* Move the image by whole pixels: pixel x, y is the image's pixel x + right, y + down. */
 static void shift_image(const struct warp *w, int64_t right, int64_t down)
 {
     const struct mr_warp *in = &w->in;
@@ -109,7 +108,7 @@ static void shift_image(const struct warp *w, int64_t right, int64_t down)
     }
 }
 
-/* Of a whole pixel at a place, -1 before the image and n behind it; also of a NaN. */
+/* The index of the pixel at a place: -1 before the image, n after it or for a NaN. */
 static int64_t find_index(double place, uint32_t n)
 {
     return place < 0.0 ? -1 : place < n ? (int64_t)place : (int64_t)n;
@@ -126,8 +125,8 @@ static inline void copy_pixel(uint32_t step, const uint8_t *from, uint8_t *to)
 #define STRIP 512
 
 /*
- * Pixels first to first + n - 1 of all rows, n at most STRIP; *place is that of the first and then
- * of the next one.
+ * Make pixels first to first + n - 1 of all rows, n at most STRIP. *place is that of the first
+ * pixel, and afterwards that of the next one.
  */
 static void scale_strip(const struct warp *w, uint32_t first, uint32_t n, double *place)
 {
@@ -165,7 +164,7 @@ static void scale_nearest(const struct warp *w)
         scale_strip(w, x, w->in.width - x < STRIP ? w->in.width - x : STRIP, &place);
 }
 
-/* From here on 16 bits before the point are not enough. */
+/* From here on 16 bits before the point are too few. */
 #define FAR 32768
 
 static int64_t to_fixed(double value)
@@ -173,7 +172,7 @@ static int64_t to_fixed(double value)
     return (int64_t)floor(value * 65536.0 + 0.5);
 }
 
-/* Cut to the x with 0 <= start + x * step < limit. Nothing is above 2^49. */
+/* Cut the span to the x with 0 <= start + x * step < limit. Nothing is above 2^49. */
 static void cut_fixed(struct span *span, int64_t start, int64_t step, int64_t limit)
 {
     int64_t first = span->first, end = span->end;
@@ -212,7 +211,7 @@ static void fixed_nearest(const struct warp *w)
         uint8_t *out = fill_around(w, row, span);
         if (n == 0)
             continue;
-        /* Two pixels in the image lie less than FAR apart. */
+        /* Two pixels in the image are less than FAR apart. */
         const struct mr_warp_line line = {.x = (int32_t)(x + span.first * step_x),
                                           .y = (int32_t)(y + span.first * step_y),
                                           .step_x = n > 1 ? (int32_t)step_x : 0,
@@ -241,7 +240,7 @@ static void far_nearest(const struct warp *w)
     }
 }
 
-/* A corner of the result lies where 16 bits before the point hold it. */
+/* Do 16 bits before the point suffice for this corner of the result? */
 static bool is_near(const double *a, uint32_t x, uint32_t y)
 {
     return fabs(x * a[0] + y * a[1] + a[2]) < FAR && fabs(x * a[3] + y * a[4] + a[5]) < FAR;
@@ -261,8 +260,8 @@ static void affine_nearest(const struct warp *w)
 }
 
 /*
- * The first x of the span whose place in row y is at least the bound, or below it; the span's end
- * where there is none. /
+ * The first x of the span whose place in row y is at least the bound, or (below) less than it; the
+ * span's end if there is none.
  */
 static uint32_t find_crossing(const double a[3], uint32_t y, double bound, bool below,
                               struct span span)
@@ -277,8 +276,8 @@ static uint32_t find_crossing(const double a[3], uint32_t y, double bound, bool 
 }
 
 /*
- * Cut to the x whose place in row y is from 0 to below the limit. Roundings keep the order of
- * places, so it is a span. /
+ * Cut the span to the x whose place in row y is from 0 to below the limit. Rounding keeps places in
+ * order, so the result is a span.
  */
 static struct span cut_places(const double a[3], uint32_t y, double limit, struct span span)
 {
@@ -325,7 +324,7 @@ static void run_affine(const struct warp *w)
 }
 
 /*
- * Pixel x, y is the image's pixel first + x * right + y * down, in bytes; of turns by multiples of
+ * Pixel x, y is at first + x * right + y * down in the image, in bytes. For turns by multiples of
  * 90 degrees.
  */
 static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, ptrdiff_t down)
@@ -338,7 +337,9 @@ static void turn_image(const struct warp *w, ptrdiff_t first, ptrdiff_t right, p
     }
 }
 
-/* Image.rotate()'s turns, which no interpolation changes. False where the angle is none of them. */
+/*
+ * The turns of Image.rotate() that no interpolation changes. False if the angle is not one of them.
+ */
 static bool try_turn(const struct warp *w, double angle)
 {
     const ptrdiff_t step = w->in.step, stride = (ptrdiff_t)w->in.stride;

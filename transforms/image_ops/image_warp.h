@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rotations, affine maps and perspectives, as torchvision has Pillow do them. An interpolation is
- * MR_NEAREST, MR_BILINEAR or MR_BICUBIC. A fill is one value for each channel, 0 to 255; of an
- * image with one channel the first. A center is x and y in pixels; a NaN stands for the middle.
+ * Rotations, affine maps and perspectives, as torchvision does them with Pillow. An interpolation
+ * is MR_NEAREST, MR_BILINEAR or MR_BICUBIC. A fill is one value for each channel, 0 to 255; an
+ * image with one channel uses the first. A center is x and y in pixels; NaN means the middle.
  */
 #ifndef TRANSFORMS_IMAGE_OPS_IMAGE_WARP_H
 #define TRANSFORMS_IMAGE_OPS_IMAGE_WARP_H
