@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes samples of blocks, in the place of libjpeg's own functions for it. */
+/* Makes samples from blocks, in place of libjpeg's own functions. */
 #include "transforms/jpeg/jpeg_feed.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Versions whose insides are as below; what a later one changes is not known. */
+/* Versions with the internals below. Later versions may differ. */
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 &&            \
     LIBJPEG_TURBO_VERSION_NUMBER < 4000000
 #define KNOWN_VERSION true
@@ -13,7 +13,7 @@
 #define KNOWN_VERSION false
 #endif
 
-#define GREY 128 /* samples that nobody looks at */
+#define GREY 128 /* samples that are never used */
 
 /* The starts of libjpeg's private structs of these names (jpegint.h). */
 struct entropy_decoder {
@@ -39,7 +39,7 @@ bool mr_jpeg_feed_knows_libjpeg(void)
     return KNOWN_VERSION;
 }
 
-/* The inverse DCT of a row of blocks, which go to rows from column at on. */
+/* Apply the inverse DCT to a row of blocks. Their samples go to rows, from column `at` on. */
 static void transform_blocks(struct mr_jpeg_feed *feed, int c, int16_t *const *blocks, uint32_t n,
                              JSAMPARRAY rows, JDIMENSION at)
 {
@@ -54,9 +54,8 @@ static void transform_blocks(struct mr_jpeg_feed *feed, int c, int16_t *const *b
 }
 
 /*
- * n MCUs of one component, whose first block of an MCU is the first-th. The image ends before its
- * last MCUs do: blocks behind its edges are left out, since libjpeg has no room for those on the
- * right.
+ * Make samples of one component of n MCUs; its first block in an MCU has the number `first`. Blocks
+ * outside the image are left out, because libjpeg has no room for those on the right.
  */
 static void transform_component(struct mr_jpeg_feed *feed, int c, uint32_t first, uint32_t row,
                                 uint32_t column, uint32_t n, JSAMPARRAY plane)
@@ -91,8 +90,8 @@ static void transform_row(struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE pl
 }
 
 /*
- * A row that the box does not need: libjpeg makes pixels of it, which the margin keeps away from
- * the box.
+ * A row that the box does not need. libjpeg makes pixels from it, but the margin keeps them away
+ * from the box.
  */
 static void fill_row(const struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE planes)
 {
@@ -108,8 +107,8 @@ static void fill_row(const struct mr_jpeg_feed *feed, uint32_t row, JSAMPIMAGE p
 }
 
 /*
- * In place of libjpeg's own: a row of MCUs to samples of each component, from the first column that
- * is wanted.
+ * Replaces libjpeg's function: makes a row of MCUs into samples of each component, from the first
+ * wanted column on.
  */
 static int feed_row(j_decompress_ptr cinfo, JSAMPIMAGE planes)
 {
@@ -128,7 +127,7 @@ static int feed_row(j_decompress_ptr cinfo, JSAMPIMAGE planes)
 }
 
 /*
- * In place of the entropy decoder, which is only asked to skip rows. The next row's number says how
+ * Replaces the entropy decoder, which is only called to skip rows. The next row's number says how
  * many.
  */
 static boolean skip_mcu(j_decompress_ptr cinfo, JBLOCKROW *blocks)
@@ -140,7 +139,7 @@ static boolean skip_mcu(j_decompress_ptr cinfo, JBLOCKROW *blocks)
 
 static void lay_out(struct mr_jpeg_feed *feed, const struct jpeg_decompress_struct *cinfo)
 {
-    const bool one = cinfo->num_components == 1; /* whose factors say nothing */
+    const bool one = cinfo->num_components == 1; /* its sampling factors do not matter */
     feed->n_blocks = 0;
     for (int c = 0; c < cinfo->num_components; c++) {
         feed->h[c] = one ? 1 : (uint8_t)cinfo->comp_info[c].h_samp_factor;
@@ -156,7 +155,7 @@ static void lay_out(struct mr_jpeg_feed *feed, const struct jpeg_decompress_stru
     assert(cinfo->MCU_rows_in_scan == cinfo->total_iMCU_rows);
 }
 
-/* The rows of MCUs that a box with its margin lies in. */
+/* Find the rows of MCUs that contain a box and its margin. */
 static void find_rows(struct mr_jpeg_feed *feed, const struct mr_jpeg_box *box)
 {
     uint32_t top = box->y > MR_CODEC_JPEG_MARGIN ? box->y - MR_CODEC_JPEG_MARGIN : 0;

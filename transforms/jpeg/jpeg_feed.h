@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for the functions of libjpeg-turbo that decode and transform rows of MCUs: blocks of
- * coefficients come from a source (a pack's tiles, or our own decoder of scans), and samples are
- * made of those that the box needs. Upsampling and colour stay libjpeg's, and so does the count of
- * rows that are skipped.
+ * Stands in for the functions of libjpeg-turbo that decode and transform rows of MCUs. Blocks of
+ * coefficients come from a source (a pack's tiles, or our own decoder of scans), and those that the
+ * box needs become samples. libjpeg still does upsampling and colour, and counts the rows that are
+ * skipped.
  *
- * The places of those functions are private to libjpeg. So this knows the versions whose insides it
- * was written for, and packed_selftest.c tries the library that is there.
+ * The pointers to those functions are private to libjpeg. So this file accepts only versions whose
+ * internals it was written for, and packed_selftest.c tries the library that is loaded.
  */
 #ifndef TRANSFORMS_JPEG_JPEG_FEED_H
 #define TRANSFORMS_JPEG_JPEG_FEED_H
@@ -14,12 +14,12 @@
 #include "transforms/jpeg_box.h"
 #include "transforms/tile_format.h"
 
-/* Calls come inside a step of the box and get the box's client_data. They may escape. */
+/* Called inside a step of the box, with the box's client_data. They may escape. */
 struct mr_jpeg_feed_source {
     /*
-     * Put MCUs of a row that the box needs to feed->blocks, or let feed->taken point to them, from
-     * a column on; returns how many, at most MR_PACKED_TILE_MCUS and none behind last_column. Rows
-     * come in order, and columns in each of them.
+     * Put MCUs of a row that the box needs into feed->blocks, or let feed->taken point to them,
+     * from a column on. Returns how many: at most MR_PACKED_TILE_MCUS, and none after last_column.
+     * Rows come in order, and so do the columns of a row.
      */
     uint32_t (*take)(void *state, uint32_t row, uint32_t column);
     /* libjpeg has read this row, whether the box needs it or not. NULL: not called. */
@@ -31,7 +31,7 @@ struct mr_jpeg_feed {
     struct mr_jpeg_box *box;
     uint32_t mcu_width, mcu_height; /* pixels */
     uint32_t n_columns, n_rows;     /* of MCUs, of the whole image */
-    uint32_t n_blocks;              /* to an MCU */
+    uint32_t n_blocks;              /* per MCU */
     uint8_t h[4], v[4];             /* of each component: blocks in an MCU */
     uint32_t first_column, last_column;
     uint32_t first_row, last_row; /* MCUs that the box needs; libjpeg may read others too */
@@ -39,18 +39,18 @@ struct mr_jpeg_feed {
                             uint8_t *const *rows,
                             size_t at); /* the kernels'; NULL: libjpeg's, block by block */
 
-    /* the blocks that the source has given: MCU by MCU, as a scan has them, in natural order */
+    /* the blocks from the source, MCU by MCU in the scan's order, each in natural order */
     int16_t (*taken)[64];
     _Alignas(64) int16_t blocks[MR_TILE_MAX_BLOCKS][64]; /* room for them */
 };
 
-/* Was this compiled for a version of libjpeg whose insides it knows? */
+/* Was this compiled for a version of libjpeg whose internals it knows? */
 bool mr_jpeg_feed_knows_libjpeg(void);
 
 /*
- * Inside a step, after mr_jpeg_box_crop() of a file of one scan with the components in the header's
- * order: blocks come from source from now on. source and idct_blocks are set; the rest is found
- * here.
+ * Inside a step, after mr_jpeg_box_crop(), for a file of one scan with components in the header's
+ * order: from now on blocks come from source. The caller has set source and idct_blocks; the rest
+ * is set here.
  */
 void mr_jpeg_feed_start(struct mr_jpeg_feed *feed, struct mr_jpeg_box *box);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives the loops that decode a scan their bytes: a window of clean ones, without the zeros that
- * follow each 0xff, which moves on through the scan from one restart marker to the next.
+ * Gives the loops that decode a scan their bytes. A window of clean bytes, without the zeros that
+ * follow each 0xff, moves through the scan from one restart marker to the next.
  */
 #include "transforms/jpeg/jpeg_scan.h"
 
@@ -53,7 +53,7 @@ void mr_jpeg_scan_add_block(struct mr_jpeg_scan_codes *codes, uint32_t component
 
 /* Bytes. */
 
-/* Clean more bytes behind the n that the window holds. */
+/* Clean more bytes after the n that the window holds. */
 static void fill_window(struct mr_jpeg_scan *scan, size_t n)
 {
     uint8_t *data = scan->window + MR_JPEG_SCAN_HEAD;
@@ -61,12 +61,12 @@ static void fill_window(struct mr_jpeg_scan *scan, size_t n)
     size_t written = scan->kernels->scan_clean(&scan->from, scan->end, data + n, room);
     scan->ended = written < room;
     scan->clean_end = data + n + written;
-    /* Behind the last bytes there may be anything, since an MCU that needs it is found out. */
+    /* The bytes after the last may be anything: an MCU that consumes them is detected. */
     scan->reader.stop =
         scan->ended ? scan->clean_end + READ_AHEAD : scan->clean_end - MR_SCAN_SLACK;
 }
 
-/* The bytes that the reader still needs to the front, and more behind them. */
+/* Move the bytes that the reader still needs to the front, and clean more after them. */
 static void move_window(struct mr_jpeg_scan *scan)
 {
     uint8_t *data = scan->window + MR_JPEG_SCAN_HEAD;
@@ -101,7 +101,7 @@ static void start_segment(struct mr_jpeg_scan *scan)
     scan->n_left = scan->restart;
 }
 
-/* The segment must be at its end, and the marker the next one in turn. */
+/* The segment must be at its end, and the next marker in turn must follow. */
 static bool pass_restart(struct mr_jpeg_scan *scan)
 {
     if (!scan->ended)
@@ -144,11 +144,11 @@ void mr_jpeg_scan_start_at(struct mr_jpeg_scan *scan, const struct mr_kernel_ops
     scan->restart_number = (uint32_t)(place->mcu / restart % 8);
 }
 
-/* Places in the file. */
+/* Positions in the file. */
 
 /*
- * The byte of the file that became the n-th clean one of this segment; the one behind it where that
- * is the last.
+ * The byte of the file that became the n-th clean one of this segment; if that is the last, the
+ * byte after it.
  */
 static const uint8_t *find_byte(struct mr_jpeg_scan *scan, uint64_t n)
 {
@@ -158,7 +158,7 @@ static const uint8_t *find_byte(struct mr_jpeg_scan *scan, uint64_t n)
         const uint8_t *found = memchr(scan->known, MARKER, wanted);
         size_t step = found ? (size_t)(found - scan->known) + 1 : wanted;
         assert(step > 0);
-        scan->known += step + (found != NULL); /* with the zero behind it */
+        scan->known += step + (found != NULL); /* with the zero after it */
         scan->known_clean += step;
     }
     return scan->known;

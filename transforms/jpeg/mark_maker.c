@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes marks: libjpeg reads the header, and our decoder steps over the scan and says where each
- * mark stands.
+ * Makes marks: libjpeg reads the header, and our decoder skips through the scan and says where each
+ * mark is.
  */
 #include "transforms/jpeg/mark_maker.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_HEAD 65536    /* bytes; encoders' have below a thousand */
+#define MAX_HEAD 65536    /* bytes; encoders write less than a thousand */
 #define MIN_BLOCK_BITS 2u /* a DC coefficient and an end */
 
 struct mr_mark_maker {
@@ -43,7 +43,7 @@ static void on_message(j_common_ptr common, int level)
         maker->n_warnings++;
 }
 
-/* libjpeg reads nothing of the scan here. */
+/* Here libjpeg must read nothing of the scan. */
 static void on_data_end(struct mr_jpeg_file *file)
 {
     mr_jpeg_box_fail((j_common_ptr)&file->box.cinfo);
@@ -73,10 +73,10 @@ void mr_mark_maker_destroy(struct mr_mark_maker *maker)
 
 static mr_status refuse_file(mr_error *error, const char *why)
 {
-    return mr_error_set(error, MR_ERR_UNSUPPORTED, "no marks for a JPEG: %s", why);
+    return mr_error_set(error, MR_ERR_UNSUPPORTED, "no index for a JPEG: %s", why);
 }
 
-/* Where they are and how many, before any is made. */
+/* Find the scan and the number of marks, before any is made. */
 static mr_status count_marks(struct mr_mark_maker *maker, const struct mr_packed_image *image,
                              mr_error *error)
 {
@@ -92,7 +92,7 @@ static mr_status count_marks(struct mr_mark_maker *maker, const struct mr_packed
         return refuse_file(error, "its scan is too short");
     size_t head_len = mr_marks_head_copy(maker->bytes, scan_at, NULL);
     if (head_len == 0 || head_len > MAX_HEAD)
-        return refuse_file(error, "its header is no encoder's");
+        return refuse_file(error, "its header is unusual");
     maker->marks = (struct mr_jpeg_marks){.head_len = (uint32_t)head_len,
                                           .scan_at = (uint32_t)scan_at,
                                           .n_marks = each * layout->n_rows,
@@ -100,7 +100,7 @@ static mr_status count_marks(struct mr_mark_maker *maker, const struct mr_packed
     return MR_OK;
 }
 
-/* A mark in front of the next MCU; sets the byte where it stands. */
+/* Put a mark before the next MCU. *byte_out: the byte where it is. */
 static bool put_mark(struct mr_mark_maker *maker, uint32_t number, uint32_t *byte_out)
 {
     struct mr_jpeg_scan_place place;
@@ -113,7 +113,7 @@ static bool put_mark(struct mr_mark_maker *maker, uint32_t number, uint32_t *byt
     return true;
 }
 
-/* Step over all MCUs; false where something is odd. */
+/* Skip all MCUs and put the marks; false if something is odd. */
 static bool put_marks(struct mr_mark_maker *maker)
 {
     const uint32_t n_columns = maker->layout.n_columns, n_rows = maker->layout.n_rows;
@@ -139,7 +139,7 @@ static void start_decoder(struct mr_jpeg_box *box)
     jpeg_start_decompress(cinfo);
 }
 
-/* After the header. */
+/* What follows after the header is read. */
 static mr_status make_marks(struct mr_mark_maker *maker, struct mr_packed_image *image,
                             mr_error *error)
 {

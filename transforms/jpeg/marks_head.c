@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over a header's segments. libjpeg looks for its own markers only, JFIF's and Adobe's, among
- * the applications', and in these only at the bytes that are kept here.
+ * Walks a header's segments. Of the application segments libjpeg uses only JFIF's and Adobe's, and
+ * of these only the bytes that are copied here.
  */
 #include "transforms/jpeg/marks_head.h"
 
@@ -35,14 +35,14 @@ static void put_bytes(struct copy *copy, const uint8_t *bytes, size_t n)
     copy->len += n;
 }
 
-/* segment: len bytes from its length on. */
+/* segment: len bytes, from its length field on. */
 static void put_segment(struct copy *copy, uint8_t marker, const uint8_t *segment, size_t len)
 {
     put_bytes(copy, (const uint8_t[]){MARKER, marker}, 2);
     put_bytes(copy, segment, len);
 }
 
-/* The first n bytes, n at most 16, as a segment. */
+/* Put the first n bytes, at most 16, as a segment. */
 static void put_start(struct copy *copy, uint8_t marker, const uint8_t *segment, size_t n)
 {
     uint8_t start[JFIF_BYTES] = {0, (uint8_t)n};
@@ -52,7 +52,7 @@ static void put_start(struct copy *copy, uint8_t marker, const uint8_t *segment,
     put_segment(copy, marker, start, n);
 }
 
-/* False where no baseline file's header has it. */
+/* False if no baseline file's header has this segment. */
 static bool copy_segment(struct copy *copy, uint8_t marker, const uint8_t *segment, size_t len)
 {
     switch (marker) {

@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 /*
- * file: [0, len) of one that libjpeg has opened, up to its scan's first byte. to: room for the
- * copy, or NULL. Returns its bytes, at most len; 0 where the header has segments that are no
- * baseline file's.
+ * file: the first len bytes of a file that libjpeg has opened, up to its scan's first byte. to:
+ * room for the copy, or NULL. Returns the copy's bytes, at most len; 0 if the header has segments
+ * that no baseline file has.
  */
 size_t mr_marks_head_copy(const uint8_t *file, size_t len, uint8_t *to);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What our decoder of scans must know of a file, out of libjpeg's description of it. */
+/* Copies what our decoder of scans must know of a file from libjpeg's description of it. */
 #include "transforms/jpeg/scan_file.h"
 
 #include <string.h>
 
-/* Is it a baseline file of one scan, as the header says? */
+/* Does the header describe a baseline file of one scan? */
 static bool is_one_baseline_scan(const struct jpeg_decompress_struct *cinfo)
 {
     int n = cinfo->num_components;
@@ -21,7 +21,7 @@ static bool is_one_baseline_scan(const struct jpeg_decompress_struct *cinfo)
            (cinfo->comp_info[0].h_samp_factor == 1 && cinfo->comp_info[0].v_samp_factor == 1);
 }
 
-static struct mr_scan_code code_of(const JHUFF_TBL *table)
+static struct mr_scan_code copy_code(const JHUFF_TBL *table)
 {
     struct mr_scan_code code;
     memcpy(code.counts, table->bits, sizeof code.counts);
@@ -29,15 +29,15 @@ static struct mr_scan_code code_of(const JHUFF_TBL *table)
     return code;
 }
 
-/* jpeg_start_decompress() has seen that the tables are there. */
+/* jpeg_start_decompress() has checked that the tables exist. */
 static bool set_tables(struct mr_jpeg_scan_codes *codes, const struct jpeg_decompress_struct *cinfo)
 {
     mr_jpeg_scan_clear_mcu(codes);
     for (int i = 0; i < cinfo->num_components; i++) {
         const jpeg_component_info *component = &cinfo->comp_info[i];
         uint32_t dc = (uint32_t)component->dc_tbl_no, ac = (uint32_t)component->ac_tbl_no;
-        struct mr_scan_code dc_code = code_of(cinfo->dc_huff_tbl_ptrs[dc]);
-        struct mr_scan_code ac_code = code_of(cinfo->ac_huff_tbl_ptrs[ac]);
+        struct mr_scan_code dc_code = copy_code(cinfo->dc_huff_tbl_ptrs[dc]);
+        struct mr_scan_code ac_code = copy_code(cinfo->ac_huff_tbl_ptrs[ac]);
         if (!mr_jpeg_scan_set_dc(codes, dc, &dc_code) || !mr_jpeg_scan_set_ac(codes, ac, &ac_code))
             return false;
         for (int k = 0; k < component->MCU_blocks; k++)

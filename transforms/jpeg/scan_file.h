@@ -11,12 +11,15 @@
 
 /*
  * After jpeg_start_decompress(): give our decoder the codes and the MCU of the scan. False: our
- * decoder does not take the file. It takes baseline files of one scan with 8 bits to a sample and
- * components in the header's order.
+ * decoder does not support the file. It supports baseline files of one scan with 8 bits per sample
+ * and components in the header's order.
  */
 bool mr_scan_file_set(struct mr_jpeg_scan_codes *codes, const struct jpeg_decompress_struct *cinfo);
 
-/* The same, and start it where libjpeg stands, which has read nothing of the scan. */
+/*
+ * The same, and start our decoder at libjpeg's position. libjpeg must have read nothing of the
+ * scan.
+ */
 bool mr_scan_file_start(struct mr_jpeg_scan *scan, struct mr_jpeg_scan_codes *codes,
                         const struct jpeg_decompress_struct *cinfo,
                         const struct mr_kernel_ops *kernels);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the decoder stands in the clean bytes of a scan, and what an MCU is made of: what the loops
- * of the kernels read and write. jpeg_scan.c gives them bytes.
+ * What the kernels' loops read and write: the position in the clean bytes of a scan, and what an
+ * MCU is made of. jpeg_scan.c supplies the bytes.
  */
 #ifndef TRANSFORMS_JPEG_SCAN_READER_H
 #define TRANSFORMS_JPEG_SCAN_READER_H
@@ -11,11 +11,11 @@
 #include <assert.h>
 #include <stddef.h>
 
-#define MR_SCAN_MAX_BLOCKS 10 /* to an MCU, by the standard */
+#define MR_SCAN_MAX_BLOCKS 10 /* per MCU, by the standard */
 
 /*
- * Readable bytes that the loops need behind reader->stop: what the longest MCU takes (a DC
- * coefficient of 27 bits and 63 symbols of 26 bits in each block), and what is read ahead.
+ * Readable bytes that the loops need after reader->stop: the longest MCU (a DC coefficient of 27
+ * bits and 63 symbols of 26 bits in each block), and what is read ahead.
  */
 #define MR_SCAN_SLACK 2176
 static_assert(MR_SCAN_SLACK >= (MR_SCAN_MAX_BLOCKS * (27 + 63 * 26) + 7) / 8 + 16,
@@ -34,25 +34,24 @@ struct mr_scan_mcu {
 };
 
 struct mr_scan_reader {
-    uint64_t bits;       /* the next ones, the first highest */
-    const uint8_t *next; /* to load; at most 8 bytes ahead of the position */
-    uint32_t used;       /* bits 0 to 7: bits consumed since the last refill, and what that one
-                            left over */
+    uint64_t bits;       /* the next bits, the first one highest */
+    const uint8_t *next; /* the next byte to load; at most 8 bytes ahead of the position */
+    uint32_t used; /* bits 0 to 7: bits consumed since the last refill, plus what that refill left
+                      over */
     const uint8_t *stop; /* an MCU may begin while next <= stop */
     int32_t before[4];   /* DC coefficients of each component's last block */
 };
 
-#define MR_SCAN_LANES 3 /* that are decoded in turn; measured: two gain less, four gain no more */
+#define MR_SCAN_LANES 3 /* decoded in turn; measured: two gain less, four gain no more */
 
 /* One of several streams of a scan that are decoded in turn. */
 struct mr_scan_lane {
     struct mr_scan_reader *reader;
-    /* where the next one goes, or the present one; what it holds does not matter */
+    /* where the current or the next block goes; its old content does not matter */
     int16_t (*block)[64];
-    uint32_t n_mcus;             /* that are left, with the present one */
+    uint32_t n_mcus;             /* left, including the current one */
     uint32_t index;              /* of the block in its MCU */
-    const struct mr_scan_ac *ac; /* of the block in which the reader stands; NULL in front of an
-                                    MCU */
+    const struct mr_scan_ac *ac; /* of the block that the reader is in; NULL before an MCU */
 };
 
 /* Bits from base to the position. */

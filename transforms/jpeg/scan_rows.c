@@ -14,7 +14,7 @@ void mr_scan_rows_fini(struct mr_scan_rows *rows)
     free(rows->blocks);
 }
 
-/* Room for n rows of the crop. */
+/* Make room for n rows of the crop. */
 static bool reserve_rows(struct mr_scan_rows *rows, uint32_t n)
 {
     size_t need = (size_t)n * rows->crop.n_mcus * rows->mcu->n_blocks;
@@ -44,7 +44,7 @@ void mr_scan_rows_start(struct mr_scan_rows *rows, const struct mr_kernel_ops *k
 
 /* Several rows. */
 
-/* Let the loop go on with a lane; false where something is odd. */
+/* Let the loop continue with a lane; false if something is odd. */
 static bool prepare_lane(struct mr_scan_rows_lane *lane)
 {
     uint32_t n = mr_jpeg_scan_prepare(&lane->scan, lane->n_left);
@@ -72,7 +72,7 @@ static bool continue_lane(struct mr_scan_rows_lane *lane)
     return lane->n_left == 0 || prepare_lane(lane);
 }
 
-/* Run all rows that are on their way, from a first one on, until something happens to one. */
+/* Decode all rows in progress, from row `first` on, until the loop stops for one of them. */
 static bool run_rows(struct mr_scan_rows *rows, uint32_t first)
 {
     struct mr_scan_rows_lane *lanes[MR_SCAN_LANES];
@@ -89,7 +89,7 @@ static bool run_rows(struct mr_scan_rows *rows, uint32_t first)
     return which < n && continue_lane(lanes[which]);
 }
 
-/* A row, whose first MCU is asked for: those in front of it are done with. */
+/* Complete a row whose first MCU is taken. The rows before it are no longer needed. */
 static bool complete_row(struct mr_scan_rows *rows, uint32_t row)
 {
     rows->next_row = rows->next_row < row ? row : rows->next_row;

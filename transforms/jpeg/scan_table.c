@@ -5,15 +5,15 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RUN_OF_ZEROS 15 /* the run of the one symbol without a value that is no end of block */
+#define RUN_OF_ZEROS 15 /* the run of the only symbol without a value that does not end a block */
 
 struct symbol {
     uint16_t code;
     uint8_t len; /* bits of the code */
     uint8_t run;
-    uint8_t size; /* bits of the value behind it */
-    bool ends;    /* the block */
-    bool odd;     /* no baseline JPEG has it */
+    uint8_t size; /* bits of the value after it */
+    bool ends;    /* ends the block */
+    bool odd;     /* not in a baseline JPEG */
 };
 
 struct symbols {
@@ -33,7 +33,7 @@ static struct symbol make_symbol(uint32_t code, uint32_t len, uint8_t value)
     return symbol;
 }
 
-/* Number the codes; false where they do not fit. */
+/* Number the codes; false if they do not fit. */
 static bool list_symbols(const struct mr_scan_code *code, struct symbols *symbols,
                          struct mr_scan_canon *canon)
 {
@@ -82,21 +82,21 @@ bool mr_scan_table_make_dc(struct mr_scan_dc *table, const struct mr_scan_code *
     return good;
 }
 
-/* What an entry adds for a symbol and its value. */
-static uint32_t step_of(const struct symbol *symbol)
+/* What an entry for a symbol and its value adds to the reader's state. */
+static uint32_t find_step(const struct symbol *symbol)
 {
     uint32_t places = symbol->ends ? MR_SCAN_END : (symbol->run + 1u) << 8;
     return (uint32_t)symbol->len + symbol->size + places;
 }
 
-/* Entries for each value of a symbol; the bits behind it do not matter. */
+/* Store an entry for each value of a symbol; the bits after the value do not matter. */
 static void store_values(uint32_t *to, const struct symbol *symbol, uint32_t bits_left)
 {
     size_t each = (size_t)1 << (bits_left - symbol->size);
     for (int32_t m = 0; m < 1 << symbol->size; m++, to += each) {
         bool negative = symbol->size > 0 && m >> (symbol->size - 1) == 0;
         int32_t value = negative ? m - (1 << symbol->size) + 1 : m;
-        fill_u32(to, step_of(symbol) | (uint32_t)value << 16, each);
+        fill_u32(to, find_step(symbol) | (uint32_t)value << 16, each);
     }
 }
 
@@ -118,15 +118,15 @@ static void make_store(struct mr_scan_ac *table, const struct symbols *symbols)
 }
 
 /*
- * Tables of j bits for every j: all symbols that fit into them. What follows a symbol is in the
+ * Tables of j bits for every j, with all symbols that fit. The symbols after one are found in the
  * table of the bits that it leaves.
  */
 struct pyramid {
     uint16_t *tables;                       /* that of j bits begins at 1 << j */
-    uint32_t places[MR_SCAN_SKIP_BITS + 1]; /* at most of an entry, so that sums stay below 64 */
+    uint32_t places[MR_SCAN_SKIP_BITS + 1]; /* at most, of any entry; so sums stay below 64 */
 };
 
-/* The places of the table of `bits` bits: the most that any entry has. */
+/* The places of the table of `bits` bits are the most of any entry. */
 static void note_places(struct pyramid *pyramid, uint32_t bits, uint32_t places)
 {
     if (pyramid->places[bits] < places)
@@ -134,8 +134,8 @@ static void note_places(struct pyramid *pyramid, uint32_t bits, uint32_t places)
 }
 
 /*
- * A symbol that leaves no bits; its value may go beyond the table's, unless that makes too long an
- * entry.
+ * A symbol that leaves no bits. Its value may extend beyond the table's bits, unless the entry
+ * becomes too long.
  */
 static void skip_one(struct pyramid *pyramid, uint32_t bits, const struct symbol *symbol,
                      uint16_t *to)
@@ -145,10 +145,10 @@ static void skip_one(struct pyramid *pyramid, uint32_t bits, const struct symbol
         return;
     if (!symbol->ends)
         note_places(pyramid, bits, symbol->run + 1u);
-    fill_u16(to, step_of(symbol), (size_t)1 << (bits - symbol->len));
+    fill_u16(to, find_step(symbol), (size_t)1 << (bits - symbol->len));
 }
 
-/* A symbol and, where they fit, those behind it. Nothing follows an end of block. */
+/* A symbol and, if they fit, those after it. Nothing follows an end of block. */
 static void skip_more(struct pyramid *pyramid, uint32_t bits, const struct symbol *symbol,
                       uint16_t *to)
 {
@@ -159,7 +159,8 @@ static void skip_more(struct pyramid *pyramid, uint32_t bits, const struct symbo
         note_places(pyramid, bits, alone ? symbol->run + 1u : places);
     for (uint32_t m = 0; m < 1u << symbol->size; m++, to += (size_t)1 << left) {
         for (uint32_t i = 0; i < 1u << left; i++)
-            to[i] = (uint16_t)(step_of(symbol) + (alone ? 0u : pyramid->tables[(1u << left) + i]));
+            to[i] =
+                (uint16_t)(find_step(symbol) + (alone ? 0u : pyramid->tables[(1u << left) + i]));
     }
 }
 

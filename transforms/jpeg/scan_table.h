@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables that decode Huffman codes of JPEG scans. Each is made once for an image from the code as
- * the file gives it.
+ * Tables that decode Huffman codes of JPEG scans. They are made for an image from the codes as its
+ * file gives them.
  *
  * The lowest 16 bits of an entry for AC coefficients are added to the reader's state
  * (scan_reader.h): bits 0 to 7 are bits consumed, bits 8 to 15 places in zigzag order. An end of
- * block counts as 128 places, and what the table does not hold as 192, so one test of the two
+ * block counts as 128 places, and a code that is not in the table as 192. So one test of the two
  * highest bits sees the end of a block, place 64, and an escape.
  */
 #ifndef TRANSFORMS_JPEG_SCAN_TABLE_H
@@ -17,20 +17,20 @@
 #define MR_SCAN_STORE_BITS 11 /* one symbol with its value */
 #define MR_SCAN_SKIP_BITS 11  /* as many symbols as fit, without values */
 #define MR_SCAN_SKIP_MOST                                                                          \
-    18 /* bits that an entry for skipping consumes: three fit into what a refill gives */
+    18 /* bits that an entry for skipping may consume: three entries fit into a refill */
 #define MR_SCAN_DC_BITS 10
 
 #define MR_SCAN_END 0x8000u
 #define MR_SCAN_ESCAPE 0xc000u
 #define MR_SCAN_STOP 0xc000u
 
-/* Larger values are no baseline JPEG's. */
+/* A baseline JPEG has no larger values. */
 #define MR_SCAN_MAX_AC_SIZE 10
 #define MR_SCAN_MAX_DC_SIZE 11
 
 /*
- * A code as the file gives it: counts[l] codes of l bits, 1 to 16, and their symbols in order of
- * the codes.
+ * A code as the file gives it: counts[l] codes of l bits, 1 to 16, and their symbols in the order
+ * of the codes.
  */
 struct mr_scan_code {
     uint8_t counts[17];
@@ -39,32 +39,41 @@ struct mr_scan_code {
 
 /* For codes that are longer than a table's index. */
 struct mr_scan_canon {
-    uint32_t limit[17]; /* codes of l bits are below limit[l], both moved to the left of 16 bits */
-    int32_t offset[17]; /* from a code of l bits to the place of its symbol */
+    uint32_t limit[17]; /* codes of l bits are below it, both shifted to the left of 16 bits */
+    int32_t offset[17]; /* from a code of l bits to the index of its symbol */
     uint8_t symbols[256];
 };
 
 struct mr_scan_ac {
     /*
-     * Value in the upper half; of an escape, unless it is 0: length of the code | size << 5 | run
-     * << 9.
+     * Value in the upper half. An escape has 0 there, or: length of the code
+     *
+     * size << 5
+     *
+     * run << 9.
      */
     _Alignas(64) uint32_t store[1 << MR_SCAN_STORE_BITS];
     /*
-     * Tables of 1 bit to MR_SCAN_SKIP_BITS; that of j bits begins at 1 << j. The last one is used,
-     * the others make it. /
+     * Tables of 1 bit to MR_SCAN_SKIP_BITS; that of j bits begins at 1 << j. Only the last one is
+     * used; it is made from the others.
      */
     uint16_t skip[2 << MR_SCAN_SKIP_BITS];
     struct mr_scan_canon canon;
 };
 
 struct mr_scan_dc {
-    /* code and size | size << 8 | code << 12, in bits; 0: not here */
+    /*
+     * bits of code and size
+     *
+     * size << 8
+     *
+     * bits of the code << 12; 0: not in this table
+     */
     _Alignas(64) uint16_t look[1 << MR_SCAN_DC_BITS];
     struct mr_scan_canon canon;
 };
 
-/* False where it is no code: too many symbols, or more codes than so many bits have. */
+/* False if it is not a code: too many symbols, or more codes than their bits allow. */
 bool mr_scan_table_make_ac(struct mr_scan_ac *table, const struct mr_scan_code *code);
 bool mr_scan_table_make_dc(struct mr_scan_dc *table, const struct mr_scan_code *code);
 
