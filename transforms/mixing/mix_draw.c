@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws the mixing of a batch. Boxes and lambdas are made of their draws as torchvision's CutMix
- * and timm's Mixup make them; the draws are millrace's own.
+ * Draws the mixing of a batch. Boxes and lambdas are computed from their draws as in torchvision's
+ * CutMix and timm's Mixup. The draws themselves are millrace's.
  */
 #include "transforms/mixing/mix_draw.h"
 
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Beside the places of operations (transforms/image_params.h), which are counted from 1. */
+/* Not a place of an operation: those are counted from 1 (transforms/image_params.h). */
 enum { MIX_PLACE = 0x4d697800 };
 
 bool mr_mix_draw_is_op(uint32_t op_kind)
@@ -22,7 +22,7 @@ enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind)
     return op_kind == MR_OP_TIMM_MIXUP ? MR_MIX_BYTES : MR_MIX_FLOATS;
 }
 
-/* Above 0 and below 1. */
+/* A number above 0 and below 1. */
 static double draw_open(struct mr_rng *rng)
 {
     uint64_t high = mr_rng_u32(rng) >> 6, low = mr_rng_u32(rng) >> 6;
@@ -30,8 +30,8 @@ static double draw_open(struct mr_rng *rng)
 }
 
 /*
- * The logarithm of a number of Gamma(alpha): Marsaglia and Tsang 2000, with their way from alpha +
- * 1 down to alpha. A logarithm, since with a small alpha the numbers themselves are often below the
+ * The logarithm of a draw from Gamma(alpha): Marsaglia and Tsang 2000, with their step from alpha +
+ * 1 down to alpha. It is a logarithm because with a small alpha the draws are often below the
  * smallest double.
  */
 static double draw_log_gamma(struct mr_rng *rng, double alpha)
@@ -81,7 +81,7 @@ void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y
     set_weights(mix, 1.0 - area / ((double)width * (double)height));
 }
 
-/* Where both are possible one draw decides. */
+/* If both are possible, one draw decides. */
 static bool is_cut(const struct mr_op *op, struct mr_rng *rng)
 {
     if (op->alpha[0] > 0 && op->alpha[1] > 0)

@@ -7,15 +7,15 @@
 #include "base/rng.h"
 #include "transforms/plan.h"
 
-/* True of the operations that mix a batch's rows. They come last. */
+/* True for operations that mix a batch's rows. They come last. */
 bool mr_mix_draw_is_op(uint32_t op_kind);
 
 /* The rule of such an operation. */
 enum mr_mix_rule mr_mix_draw_rule(uint32_t op_kind);
 
 /*
- * Draw for one batch. The draws depend on the arguments and on nothing else: the same batch of the
- * same rank is mixed in the same way after a resumption. width and height are the output's.
+ * Draw for one batch. The draws depend only on the arguments: after a resumption the same batch of
+ * the same rank is mixed in the same way. width and height are the output's.
  */
 void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, uint64_t batch,
                        uint32_t rank, uint32_t width, uint32_t height, struct mr_mix *mix_out);
@@ -24,8 +24,8 @@ void mr_mix_draw_batch(const struct mr_op *op, uint64_t seed, uint64_t epoch, ui
 float mr_mix_draw_lambda(struct mr_rng *rng, double alpha);
 
 /*
- * Set the box that lambda leaves to the partner around (x, y), and the lambda that the box's true
- * area gives.
+ * Set the box around (x, y) that lambda leaves to the partner, and the lambda of the box's true
+ * area.
  */
 void mr_mix_draw_box(enum mr_mix_rule rule, float lambda, uint32_t x, uint32_t y, uint32_t width,
                      uint32_t height, struct mr_mix *mix);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixes row by row of the picture, so that what lies between two steps stays in the first cache:
- * bytes to floats, erasing, mixing, dtype and layout; or, with timm's rule, mixing of bytes ahead
- * of all that.
+ * Mixes row by row of the picture, so data between two steps stays in the first cache: bytes to
+ * floats, erasing, mixing, dtype and layout. timm's rule mixes bytes before all of these.
  */
 #include "transforms/mixing/mix_store.h"
 
@@ -16,10 +15,10 @@
 struct mr_mix_store {
     const struct mr_plan *plan;
     struct mr_tensor_write_half half;
-    struct mr_tensor_writer writer; /* of a whole tensor; out is set for each */
+    struct mr_tensor_writer writer; /* for a whole tensor; out is set for each */
     size_t n_values;                /* of a row of the picture */
-    size_t n_runs;                  /* of values that lie together in a row: one for each plane */
-    struct mr_scratch floats;       /* three rows, one behind the other */
+    size_t n_runs;                  /* runs of adjacent values in a row: one for each plane */
+    struct mr_scratch floats;       /* three rows, one after the other */
     struct mr_scratch bytes;        /* one row */
 };
 
@@ -63,13 +62,13 @@ void mr_mix_store_destroy(struct mr_mix_store *store)
     free(store);
 }
 
-static const uint8_t *row_of(const struct mr_mix_store *store, const struct mr_mix_row *row,
-                             uint32_t y)
+static const uint8_t *get_row(const struct mr_mix_store *store, const struct mr_mix_row *row,
+                              uint32_t y)
 {
     return row->pixels + y * store->n_values;
 }
 
-/* The boxes of row y alone, in a tensor that has no other: their elements keep their numbers. */
+/* Erase the boxes of row y alone, in a tensor of only this row; its elements keep their numbers. */
 static void erase_row(const struct mr_mix_store *store, const struct mr_erase *erase, uint32_t y,
                       float *row)
 {
@@ -94,17 +93,17 @@ static bool is_in_rows(const struct mr_mix *mix, uint32_t y)
            (mix->kind == MR_MIX_CUT && mr_mix_in_box(mix, mix->x1, (int32_t)y));
 }
 
-/* The bytes of row y, mixed by timm's rule; those of the own row where nothing is mixed. */
+/* The bytes of row y, mixed by timm's rule; the own row's if nothing is mixed. */
 static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struct mr_mix *mix,
                                    const struct mr_mix_row *own, const struct mr_mix_row *partner,
                                    uint32_t y)
 {
-    const uint8_t *from = row_of(store, own, y);
+    const uint8_t *from = get_row(store, own, y);
     uint8_t *row = store->bytes.memory;
     size_t channels = store->plan->channels;
     if (!is_in_rows(mix, y))
         return from;
-    const uint8_t *other = row_of(store, partner, y);
+    const uint8_t *other = get_row(store, partner, y);
     if (mix->kind == MR_MIX_UP) {
         store->writer.kernels->mix_bytes(mix, from, other, store->n_values, row);
         return row;
@@ -115,7 +114,7 @@ static const uint8_t *mix_byte_row(const struct mr_mix_store *store, const struc
     return row;
 }
 
-/* The own row, by timm's rule mixed already, normalised and erased. */
+/* The own row (already mixed with timm's rule), normalized and erased. */
 static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *mix,
                         const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out)
 {
@@ -127,7 +126,7 @@ static void store_bytes(const struct mr_mix_store *store, const struct mr_mix *m
         mr_erase_run(store->plan, own->erase, out);
 }
 
-/* A row as f32 in the plan's layout, erased. */
+/* Make a row of f32 in the plan's layout, erased. */
 static void make_floats(const struct mr_mix_store *store, const struct mr_mix_row *from, uint32_t y,
                         float *row)
 {
@@ -135,7 +134,7 @@ static void make_floats(const struct mr_mix_store *store, const struct mr_mix_ro
     writer.out = (uint8_t *)(void *)row;
     writer.dtype = MR_F32;
     writer.height = 1;
-    mr_tensor_write_commit_row(&writer, row_of(store, from, y), 0);
+    mr_tensor_write_commit_row(&writer, get_row(store, from, y), 0);
     if (from->erase && from->erase->n > 0)
         erase_row(store, from->erase, y, row);
 }
@@ -151,7 +150,7 @@ static void put_values(mr_dtype dtype, const float *values, size_t n, uint8_t *o
         halves[k] = mr_half_f16(values[k]);
 }
 
-/* Where value `first` of run c of row y lies in the tensor. */
+/* Where value `first` of run c of row y is in the tensor. */
 static uint8_t *find_run(const struct mr_mix_store *store, uint8_t *out, size_t c, uint32_t y,
                          size_t first)
 {
@@ -180,7 +179,7 @@ static void store_blended(const struct mr_mix_store *store, const struct mr_mix 
     }
 }
 
-/* The box of the partner over the own row. */
+/* Store the own row with the partner's box over it. */
 static void store_cut(const struct mr_mix_store *store, const struct mr_mix *mix,
                       const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's store of mixed rows: two samples' u8 pixels to the tensor of one row, in one pass. Any
- * number of times with the same result, since nothing of what it reads is written.
+ * The host's store of mixed rows: makes the tensor of one row from two samples' u8 pixels, in one
+ * pass. It may run any number of times with the same result, because it writes nothing that it
+ * reads.
  */
 #ifndef TRANSFORMS_MIX_STORE_H
 #define TRANSFORMS_MIX_STORE_H
@@ -18,18 +19,18 @@ struct mr_mix_row {
     const struct mr_erase *erase; /* its boxes; NULL: none */
 };
 
-/* plan: of the finished tensor, with its erasing. It must outlive the object. */
+/* plan describes the finished tensor, with its erasing. It must outlive the object. */
 mr_status mr_mix_store_create(const struct mr_plan *plan, struct mr_mix_store **store_out,
                               mr_error *error);
 void mr_mix_store_destroy(struct mr_mix_store *store);
 
-/* Write one row's tensor, plan->out_bytes bytes. With MR_MIX_NONE the partner is not looked at. */
+/* Write one row's tensor, plan->out_bytes bytes. With MR_MIX_NONE the partner is not read. */
 void mr_mix_store_run(struct mr_mix_store *store, const struct mr_mix *mix,
                       const struct mr_mix_row *own, const struct mr_mix_row *partner, void *out);
 
 /*
- * A row of soft labels: n values, of one-hot labels with smoothing, mixed by lambda. A label that
- * is not from 0 to n - 1 has no class. f32, each product and each sum rounded on its own.
+ * A row of soft labels: n values, from one-hot labels with smoothing, mixed by lambda. A label
+ * outside 0 to n - 1 has no class. f32; each product and each sum is rounded separately.
  */
 void mr_mix_store_label(const struct mr_mix *mix, double smoothing, int64_t own, int64_t partner,
                         uint32_t n, float *out);
