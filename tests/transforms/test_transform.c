@@ -235,7 +235,7 @@ static void text_is_appended_as_a_whole_or_not_at_all(void **state)
     assert_int_equal(mr_transform_append(t, "hflip+exif", &error), MR_ERR_INVALID);
     assert_string_equal(
         error.text,
-        "transform \"hflip+exif\", character 7: exif stands after hflip; it must come first");
+        "transform \"hflip+exif\", character 7: exif is after hflip; it must come first");
     assert_int_equal(mr_transform_append(t, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(mr_transform_append(NULL, "hflip", NULL), MR_ERR_INVALID);
     expect_text(t, want);
@@ -252,7 +252,7 @@ static void a_given_normalise_replaces_the_implied_one(void **state)
     mr_error error;
     assert_int_equal(mr_transform_normalize(transform, 3, mean, std, false, &error),
                      MR_ERR_INVALID);
-    assert_string_equal(error.text, "normalize stands after normalize, which must come last");
+    assert_string_equal(error.text, "normalize is after normalize, which must come last");
     mr_transform_destroy(transform);
 }
 
@@ -287,6 +287,9 @@ static void errors_name_the_place(void **state)
         {"cifar:32", 7, "unknown"},
         {"normalize(mean=1:2,std=1:1)", 20, "one or three"},
         {"normalize(mean=0:0:0)", 1, "needs mean= and std="},
+        {"normalize(0.485,0.456,0.406,0.229,0.224,0.225)", 23,
+         "normalize needs mean= and std=, of one or three values each, as in "
+         "mean=0.485:0.456:0.406,std=0.229:0.224:0.225"},
         {"normalize(mean=0,std=0)", 1, "std 0 of channel 0"},
         {"normalize(mean=0,std=1,exact=1)", 24, "takes no value"},
         {"normalize(mean=0,std=1,exact,exact_v2)", 1, "exact and exact_v2 exclude each other"},
@@ -302,7 +305,7 @@ static void errors_name_the_place(void **state)
         {"xyzzy:224", 1, "no operation has this name; there are train, eval, cifar"},
         {"train:224,filp", 11, "no operation has this name (did you mean 'hflip'?)"},
         {"train:224,hflip", 10, "'+' joins operations, not ','"},
-        {"train:224,3", 10, "'+' or the end is expected"},
+        {"train:224,3", 10, "':' joins sizes and '+' joins operations, not ','"},
         {"hflip(1e999)", 7, "a number is expected"},
         {"hflip(0x1)", 8, "',' or ')'"},
         {"resize(224,interp=bicubik)", 12,
@@ -357,7 +360,7 @@ static void errors_name_the_place(void **state)
         {"rotation(5,fill=0.5)", 12, "fill: a whole number or r:g:b from 0 to 255"},
         {"rotation(5,fill=1:2:256)", 12, "fill: a whole number or r:g:b from 0 to 255"},
         {"rotation(5,fill=1:2:3:4)", 12, "fill: a whole number or r:g:b from 0 to 255"},
-        {"rotation(5,fill=1:2:3:4:5)", 25, "at most four values can stand here"},
+        {"rotation(5,fill=1:2:3:4:5)", 25, "at most four values are possible here"},
         {"rotation(5,center=3)", 12, "center: x:y, two numbers from -100000 to 100000"},
         {"rotation(5,scale=1:2)", 12, "unknown or given twice"},
         {"affine", 1, "affine needs degrees"},
@@ -387,17 +390,17 @@ static void errors_name_the_place(void **state)
         {"auto_augment(policy=imagenot)", 14, "did you mean 'imagenet'?"},
         {"timm", 1, "timm needs policy"},
         {"timm(3)", 6,
-         "policy: there are rand-..., original, originalr, v0, v0r and 3a, each in quotes"},
-        {"timm(\"augmix-m5\")", 6, "policy: there are rand-..."},
+         "policy: rand-..., original, originalr, v0, v0r or 3a is expected, in quotes"},
+        {"timm(\"augmix-m5\")", 6, "policy: rand-..."},
         {"timm(\"rand-m9)", 6, "the closing quote is missing"},
-        {"timm(\"rand-m9-w0\")", 15, "policy: a section of rand is m9, n2"},
-        {"timm(\"rand-\")", 12, "policy: a section of rand is m9, n2"},
+        {"timm(\"rand-m9-w0\")", 15, "policy: a section of rand is like m9, n2"},
+        {"timm(\"rand-\")", 12, "policy: a section of rand is like m9, n2"},
         {"timm(\"rand-m9.5\")", 13, "policy: m: a whole number from 0 to 1000"},
         {"timm(\"rand-n0\")", 13, "policy: n: a whole number from 1 to 256"},
         {"timm(\"rand-p1.5\")", 13, "policy: p: a number from 0 to 1 "},
         {"timm(\"rand-mstd1.2.3\")", 16, "policy: mstd: a number from 0 to 1000"},
-        {"timm(\"rand-tall\")", 13, "policy: behind t stands weights, 3a or 3aw"},
-        {"timm(\"v0-m9\")", 10, "policy: behind the name stands mstd0.5"},
+        {"timm(\"rand-tall\")", 13, "policy: weights, 3a or 3aw is expected after t"},
+        {"timm(\"v0-m9\")", 10, "policy: mstd and a number, as in mstd0.5, is expected"},
         {"timm(\"rand-n16-tweights\")", 1, "policy: n is above the number of operations"},
         {"timm(\"3a\",interp=box)", 11, "there are random, nearest, bilinear, bicubic"},
         {"hflip(\"3a\")", 7, "a probability from 0 to 1"},
@@ -410,7 +413,7 @@ static void errors_name_the_place(void **state)
         {"random_choice()", 1, "a transform is expected in the parentheses"},
         {"random_apply(invert,0.5,p=0.5)", 25, "unknown or given twice"},
         {"random_apply(invert+hflip,0.5)", 21,
-         "only image operations and structures can stand inside"},
+         "only image operations and structures can be inside"},
         {"random_choice(invert,train:224)", 22, "only image operations"},
         {"random_choice(invert,0.5)", 22, "unknown or given twice"},
         {"random_choice(invert,grayscale)", 22, "images keep their channels"},

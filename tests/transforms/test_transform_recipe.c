@@ -157,7 +157,7 @@ static void errors_name_the_place(void **state)
         {"swin_t(1:2:3)", 8, "a size is one number or height:width"},
         {"swin_t(224,3)", 12, "unknown or given twice"},
         {"swin_t(224,interp=nearest)", 12, "unknown or given twice"},
-        {"swin_t_eval:224", 13, "RESIZE:CROP, two sizes, are expected"},
+        {"swin_t_eval:224", 13, "two sizes, RESIZE:CROP, are expected"},
         {"hflip+simclr:700", 7, "in simclr: kernel_size: an odd number from 1 to 63"},
         {"random_apply(invert)+random_apply(vit_b_16)", 35, "only image operations and structures"},
         {"normalize(mean=0,std=1)+dino_local", 25, "in dino_local: "},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random_erasing(p,scale,ratio,value,count): by position or by name; the words of value may stand
- * alone.
+ * random_erasing(p,scale,ratio,value,count): by position or by name. The words of value may also be
+ * given alone.
  */
 #include "transforms/text/erase_text.h"
 

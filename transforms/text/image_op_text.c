@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks arguments against an operation's parameters, which say what is possible. */
+/* Checks arguments against the parameters of an operation. */
 #include "transforms/text/image_op_text.h"
 #include "transforms/text/timm_text.h"
 
@@ -51,7 +51,7 @@ static bool is_possible(const struct mr_image_param *param, const double *values
     }
 }
 
-/* Values of one that stands for several. */
+/* Write all values of a parameter from one number. */
 static void spread_value(const struct mr_image_param *param, double value, double *values_out)
 {
     if (param->kind == MR_PARAM_RANGE) {
@@ -67,14 +67,14 @@ static void spread_value(const struct mr_image_param *param, double value, doubl
     }
 }
 
-/* Where the parameter is not given. */
+/* Use the default of a parameter that is not given. */
 static void take_default(const struct mr_image_param *param, double *values_out)
 {
     for (uint32_t i = 0; i < mr_image_op_width(param); i++)
         values_out[i] = param->optional ? NAN : param->defaults[i];
 }
 
-/* How many values may stand for the parameter. */
+/* May the parameter be given with that many values? */
 static bool is_count(const struct mr_image_param *param, uint32_t n)
 {
     uint32_t width = mr_image_op_width(param);
@@ -141,7 +141,7 @@ static mr_status take_param(struct mr_text_parser *p, struct mr_text_item *item,
     return is_possible(param, values_out) ? MR_OK : refuse_value(p, arg, param);
 }
 
-/* With the parameters that there are. */
+/* The message also lists the parameters that exist. */
 static mr_status refuse_unused(struct mr_text_parser *p, const struct mr_text_item *item,
                                const struct mr_image_param *params)
 {

@@ -2,24 +2,24 @@
 /*
  * mixup(alpha), cutmix(alpha), mixup_or_cutmix(mixup,cutmix,switch_prob): torchvision's.
  * timm_mixup(mixup,cutmix,prob,switch_prob,label_smoothing,mode=batch): timm's Mixup.
- * All of them by position or by name, mode by name alone.
+ * All arguments are given by position or by name, mode only by name.
  */
 #include "transforms/text/mix_text.h"
 
 #include "base/words.h"
 
 /*
- * Below this, the logarithms from which lambda is made would overflow in the end. It is 0 or 1
- * there in any case.
+ * Below this, the logarithms that lambda is computed from would overflow. lambda is then 0 or 1 in
+ * any case.
  */
 #define LEAST_ALPHA 1e-6
 #define MOST_ALPHA 1000.0
 
-/* a probability or a share; an alpha; the same, or that way of mixing is off */
-enum what { SHARE, ALPHA, ALPHA_OR_0 };
+/* a probability or a share; an alpha; an alpha, or 0 to switch that way of mixing off */
+enum number_kind { SHARE, ALPHA, ALPHA_OR_0 };
 
 static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item, const char *name,
-                             enum what what, double *value)
+                             enum number_kind what, double *value)
 {
     static const char *const refusals[] = {[SHARE] = "a number from 0 to 1 is expected",
                                            [ALPHA] = "an alpha from 1e-6 to 1000 is expected",
@@ -39,7 +39,7 @@ static mr_status take_number(struct mr_text_parser *p, struct mr_text_item *item
     return MR_OK;
 }
 
-/* Per element and per pair timm draws for each row; here one draw is a batch's. */
+/* timm's elem and pair modes draw for each row. Here one draw serves the whole batch. */
 static mr_status take_mode(struct mr_text_parser *p, struct mr_text_item *item)
 {
     const struct mr_text_arg *arg = mr_text_parser_take_arg(item, "mode");

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a longer text only what stands around the place is shown. */
+/* Of a longer text only the part around the place is shown. */
 enum { MAX_SHOWN = 200 };
 
 mr_status mr_text_parser_fail_at(struct mr_text_parser *p, const char *place, const char *words)
@@ -86,7 +86,7 @@ static mr_status read_values(struct mr_text_parser *p, struct mr_text_arg *arg)
 {
     do {
         if (arg->n_values == MR_TEXT_MAX_VALUES)
-            return mr_text_parser_fail_at(p, p->at, "at most four values can stand here");
+            return mr_text_parser_fail_at(p, p->at, "at most four values are possible here");
         mr_status status = read_number(p, &arg->values[arg->n_values]);
         if (status != MR_OK)
             return status;
@@ -95,7 +95,7 @@ static mr_status read_values(struct mr_text_parser *p, struct mr_text_arg *arg)
     return MR_OK;
 }
 
-/* Up to the same quote again. */
+/* Up to the next quote of the same kind. */
 static mr_status read_string(struct mr_text_parser *p, struct mr_text_arg *arg)
 {
     const char *end = strchr(p->at + 1, *p->at);
@@ -108,7 +108,7 @@ static mr_status read_string(struct mr_text_parser *p, struct mr_text_arg *arg)
     return MR_OK;
 }
 
-/* What an argument has behind its name, or without one. */
+/* The content of an argument, after its name or without a name. */
 static mr_status read_content(struct mr_text_parser *p, struct mr_text_arg *arg)
 {
     return *p->at == '"' || *p->at == '\'' ? read_string(p, arg) : read_values(p, arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sections joined by '-', as timm splits them: a name, and from its first digit on a value. timm
- * drops sections that it cannot split; here they are refused.
+ * Sections joined by '-', split as in timm: a name, and from its first digit on a value. timm drops
+ * sections that it cannot split; here they are refused.
  */
 #include "transforms/text/timm_text.h"
 
@@ -15,7 +15,7 @@ static const char *const families[] = {
     [MR_TIMM_V0] = "v0",     [MR_TIMM_V0_R] = "v0r",          [MR_TIMM_3A] = "3a"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
-/* Behind a t; the first two have no name. */
+/* The names after a t; the first two sets have none. */
 static const char *const sets[] = {[MR_TIMM_USUAL] = "",
                                    [MR_TIMM_INCREASING] = "",
                                    [MR_TIMM_WEIGHTED] = "weights",
@@ -26,7 +26,7 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 /* A section with a number. */
 struct section {
     const char *key;
-    uint32_t place; /* among the values */
+    uint32_t place; /* index in the values */
     bool is_whole;
     double lo;
     double hi;
@@ -49,8 +49,7 @@ static bool is_word(const char *text, size_t len, const char *word)
 static mr_status refuse_policy(struct mr_text_parser *p, const char *place)
 {
     return mr_text_parser_fail_at(
-        p, place,
-        "policy: there are rand-..., original, originalr, v0, v0r and 3a, each in quotes");
+        p, place, "policy: rand-..., original, originalr, v0, v0r or 3a is expected, in quotes");
 }
 
 static mr_status read_value(struct mr_text_parser *p, const char *text, size_t len,
@@ -70,7 +69,7 @@ static mr_status read_value(struct mr_text_parser *p, const char *text, size_t l
     return mr_text_parser_fail_at(p, text, words);
 }
 
-/* A set's name behind the t. It counts more than inc. */
+/* Read a set's name after the t. It overrides inc. */
 static mr_status read_set(struct mr_text_parser *p, const char *text, size_t len, double *values)
 {
     for (uint32_t i = MR_TIMM_WEIGHTED; i < N_SETS; i++) {
@@ -79,7 +78,7 @@ static mr_status read_set(struct mr_text_parser *p, const char *text, size_t len
             return MR_OK;
         }
     }
-    return mr_text_parser_fail_at(p, text, "policy: behind t stands weights, 3a or 3aw");
+    return mr_text_parser_fail_at(p, text, "policy: weights, 3a or 3aw is expected after t");
 }
 
 static mr_status read_section(struct mr_text_parser *p, const char *text, size_t len,
@@ -106,9 +105,9 @@ static mr_status read_section(struct mr_text_parser *p, const char *text, size_t
     }
     return mr_text_parser_fail_at(
         p, text,
-        is_rand ? "policy: a section of rand is m9, n2, p0.5, mstd0.5, mmax10, inc1 or "
-                  "tweights, with its own number"
-                : "policy: behind the name stands mstd0.5, with its own number");
+        is_rand ? "policy: a section of rand is like m9, n2, p0.5, mstd0.5, mmax10, inc1 "
+                  "or tweights"
+                : "policy: mstd and a number, as in mstd0.5, is expected after the name");
 }
 
 static void set_usual(double *values, uint32_t family)
@@ -144,7 +143,7 @@ mr_status mr_timm_text_read(struct mr_text_parser *p, const struct mr_text_arg *
     return status;
 }
 
-/* Sections that are not as usual, and a magnitude. */
+/* Write the sections that are not the default, and the magnitude. */
 void mr_timm_text_put(struct mr_text_writer *w, const double values[MR_TIMM_N_VALUES])
 {
     uint32_t set = (uint32_t)values[MR_TIMM_SET];

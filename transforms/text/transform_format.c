@@ -47,7 +47,7 @@ static void put_interpolation(struct mr_text_writer *w, const struct mr_op *op)
 }
 
 /*
- * Values of a parameter that the text needs: none where it is not given, one where that stands for
+ * The values of a parameter that the text needs: none if it is not given, one if that stands for
  * all.
  */
 static uint32_t count_values(const struct mr_image_param *param, const double *args)
@@ -61,7 +61,7 @@ static uint32_t count_values(const struct mr_image_param *param, const double *a
     return mr_image_op_width(param);
 }
 
-/* Arguments by their position, but words, colors, and what may be missing, by name. */
+/* Arguments by position; but words, colors and optional ones by name. */
 static void put_image_arguments(struct mr_text_writer *w, const struct mr_op *op)
 {
     const struct mr_image_param *params = mr_image_ops[op->image_op].params;
@@ -131,7 +131,7 @@ static bool has_arguments(const struct mr_op *op)
            !(op->kind == MR_OP_IMAGE && !mr_image_ops[op->image_op].params[0].name);
 }
 
-/* Write ops[i] and all below it. Returns the node behind them. */
+/* Write ops[i] and all below it. Returns the node after them. */
 static uint32_t put_node(struct mr_text_writer *w, const struct mr_op *ops, uint32_t i)
 {
     const struct mr_op *op = &ops[i];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of recipes. Training texts follow ClassificationPresetTrain of torchvision's
- * references/classification with the arguments that its README documents for each model: crop,
- * flip, policy with the crop's interpolation. Evaluations are the transforms() of the weights.
- * timm's texts follow create_transform(), those of "ResNet strikes back" its train.py with the
- * paper's tables, DeiT III's its augment.py.
+ * references/classification, with the arguments that its README gives for each model: crop, flip,
+ * and a policy with the crop's interpolation. Evaluations are the transforms() of the weights.
+ * timm's texts follow create_transform(). Those of "ResNet strikes back" follow its train.py and
+ * the paper's tables, those of DeiT III its augment.py.
  */
 #include "transforms/text/transform_recipe.h"
 
@@ -20,8 +20,8 @@
     "+hflip(0.5)+random_apply(color_jitter(" brightness_contrast_saturation_hue                    \
     "),0.8)+random_grayscale(0.2)"
 /*
- * main_dino.py: data_augmentation. Every blur has radius 0.1 to 2; solarize is ImageOps' with its
- * threshold of 128.
+ * main_dino.py: data_augmentation. Every blur has radius 0.1 to 2; solarize is ImageOps' with the
+ * default threshold of 128.
  */
 #define DINO_GLOBAL "random_resized_crop(@,scale=0.4:1,interp=bicubic)" JITTERED("0.4,0.4,0.2,0.1")
 #define DINO_LOCAL                                                                                 \
@@ -103,7 +103,7 @@ void mr_transform_recipe_expand(const struct mr_transform_recipe *recipe, uint32
     else
         snprintf(size, sizeof size, "%u:%u", height, width);
     snprintf(side, sizeof side, "%u", resized);
-    /* SimCLR's data_util.py: a tenth, halved, both rounded down, is the radius. */
+    /* SimCLR's data_util.py: the radius is a tenth of the height, halved, both rounded down. */
     snprintf(kernel, sizeof kernel, "%u", height / 10 / 2 * 2 + 1);
     size_t used = 0;
     for (const char *c = recipe->text; *c; c++) {

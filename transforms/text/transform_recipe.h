@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recipes by name: short forms of a transform's text that stand for longer ones, as a paper or
- * torchvision's references/classification composes them. Only what is done to a single image: no
- * erasing, no mixing.
+ * Recipes by name: short forms that stand for longer texts of a transform, as a paper or
+ * torchvision's references/classification composes them. They contain only what is done to a single
+ * image: no erasing, no mixing.
  */
 #ifndef TRANSFORMS_TEXT_TRANSFORM_RECIPE_H
 #define TRANSFORMS_TEXT_TRANSFORM_RECIPE_H
@@ -15,21 +15,20 @@ enum { MR_TRANSFORM_RECIPE_MAX_TEXT = 512 };
 struct mr_transform_recipe {
     const char *name;
     const char *text; /* see mr_transform_recipe_expand() */
-    uint32_t size;    /* of the crop, where none is given */
-    uint32_t resized; /* of an evaluation: the shorter side before the crop; 0 of a training
-                         recipe */
+    uint32_t size;    /* of the crop, if none is given */
+    uint32_t resized; /* the shorter side before an evaluation's crop; 0 for training */
 };
 
-/* The table, n of them. */
+/* The table of mr_transform_recipe_count recipes. */
 extern const struct mr_transform_recipe mr_transform_recipes[];
 extern const uint32_t mr_transform_recipe_count;
 
-/* The recipe of that name in any case; NULL where there is none. */
+/* The recipe of that name, in upper or lower case; NULL if there is none. */
 const struct mr_transform_recipe *mr_transform_recipe_find(const char *name);
 
 /*
- * Write the recipe's text with its sizes: '@' is the crop's, '#' the side before it (an
- * evaluation's crop is square), '%' a blur's kernel of a tenth of the crop's height.
+ * Write the recipe's text with its sizes: '@' is the crop's, '#' the side before the crop, '%' a
+ * blur's kernel of a tenth of the crop's height. An evaluation's crop is square.
  */
 void mr_transform_recipe_expand(const struct mr_transform_recipe *recipe, uint32_t height,
                                 uint32_t width, uint32_t resized,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses transforms given as text: items joined by '+', each a short form (train:224) or an
- * operation with arguments in parentheses. Numbers are read in the C locale, whatever the program
- * has set.
+ * operation with arguments in parentheses. Numbers are read in the C locale, whatever locale the
+ * program has set.
  */
 #include "transforms/text/erase_text.h"
 #include "transforms/text/image_op_text.h"
@@ -29,14 +29,14 @@ static mr_status to_integer(struct mr_text_parser *p, const struct mr_text_arg *
     return MR_OK;
 }
 
-/* By name, else by position; NULL where it is not given. */
+/* Take an argument by name, otherwise by position; NULL if it is not given. */
 static struct mr_text_arg *take_named_or_next(struct mr_text_item *item, const char *name)
 {
     struct mr_text_arg *arg = mr_text_parser_take_arg(item, name);
     return arg ? arg : mr_text_parser_take_arg(item, "");
 }
 
-/* One value, or height:width. *one_out says which. */
+/* One value, or height:width. *one_out: it was one value. */
 static mr_status take_size(struct mr_text_parser *p, struct mr_text_item *item, uint32_t *height,
                            uint32_t *width, bool *one_out)
 {
@@ -198,10 +198,13 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
     struct mr_text_arg *mean = take_named_or_next(item, "mean");
     struct mr_text_arg *std = take_named_or_next(item, "std");
     bool exact, exact_v2 = false, implied = false;
+    static const char needs[] =
+        "normalize needs mean= and std=, of one or three values each, as in "
+        "mean=0.485:0.456:0.406,std=0.229:0.224:0.225";
     if (!mean || !std)
-        return mr_text_parser_fail_at(p, item->place, "normalize needs mean= and std=");
+        return mr_text_parser_fail_at(p, item->place, needs);
     if (mean->n_values != std->n_values || (std->n_values != 1 && std->n_values != 3))
-        return mr_text_parser_fail_at(p, std->place, "mean and std have one or three values each");
+        return mr_text_parser_fail_at(p, std->place, needs);
     mr_status status = mr_text_parser_take_flag(p, item, "exact", &exact);
     if (status == MR_OK)
         status = mr_text_parser_take_flag(p, item, "exact_v2", &exact_v2);
@@ -209,6 +212,9 @@ static mr_status add_normalize(struct mr_text_parser *p, struct mr_text_item *it
         status = mr_text_parser_take_flag(p, item, "if_float", &implied);
     if (status != MR_OK)
         return status;
+    struct mr_text_arg *extra = mr_text_parser_take_arg(item, "");
+    if (extra)
+        return mr_text_parser_fail_at(p, extra->place, needs);
     if (exact && exact_v2)
         return mr_text_parser_fail_at(p, item->place, "exact and exact_v2 exclude each other");
     enum mr_exact how = exact_v2 ? MR_EXACT_V2 : exact ? MR_EXACT_V1 : MR_EXACT_NONE;
@@ -241,7 +247,7 @@ static mr_status add_eval(struct mr_text_parser *p, struct mr_text_item *item)
     if (status != MR_OK)
         return status;
     if (one)
-        return mr_text_parser_fail_at(p, p->at, "eval:RESIZE:CROP has two sizes");
+        return mr_text_parser_fail_at(p, p->at, "two sizes, eval:RESIZE:CROP, are expected");
     status = mr_transform_resize_short_as(p->transform, resized, interpolation, p->error);
     if (status == MR_OK)
         status = mr_transform_center_crop(p->transform, crop, crop, p->error);
@@ -290,7 +296,7 @@ static const struct {
              {"timm_mixup", mr_mix_text_add}};
 enum { N_ITEMS = sizeof items / sizeof *items };
 
-/* The builder's words are about values; the place in the text is put before them. */
+/* The builder's messages only name values, so this puts the place in the text before them. */
 static mr_status add_place(struct mr_text_parser *p, const struct mr_text_item *item,
                            mr_status status)
 {
@@ -336,7 +342,7 @@ static mr_status add_image_op(struct mr_text_parser *p, struct mr_text_item *ite
                            : status;
 }
 
-/* Structures: an argument that is a transform becomes their children. */
+/* Structures: an argument that is a transform becomes the structure's children. */
 
 static mr_status parse_item(struct mr_text_parser *p);
 
@@ -354,8 +360,8 @@ static mr_status parse_chain(struct mr_text_parser *p, uint32_t *n_out)
     return MR_OK;
 }
 
-/* A name, but not that of an argument. */
-static bool is_transform(const struct mr_text_parser *p)
+/* True if a name comes next that is not an argument's. */
+static bool starts_transform(const struct mr_text_parser *p)
 {
     struct mr_text_parser ahead = *p;
     mr_error unused;
@@ -365,7 +371,7 @@ static bool is_transform(const struct mr_text_parser *p)
            !(mr_text_parser_read_name(&ahead, name) == MR_OK && mr_text_parser_take(&ahead, '='));
 }
 
-/* Append a node without children yet. *at_out: where it is. */
+/* Append a node without children. *at_out: its index. */
 static mr_status open_node(struct mr_text_parser *p, const struct mr_text_item *item,
                            enum mr_op_kind kind, uint32_t *at_out)
 {
@@ -399,7 +405,7 @@ static mr_status parse_children(struct mr_text_parser *p, struct mr_text_item *i
         return MR_OK;
     do {
         mr_status status =
-            is_transform(p) ? add_child(p, item, at) : mr_text_parser_read_arg(p, item);
+            starts_transform(p) ? add_child(p, item, at) : mr_text_parser_read_arg(p, item);
         if (status != MR_OK)
             return status;
     } while (mr_text_parser_take(p, ','));
@@ -428,8 +434,8 @@ static mr_status add_structure(struct mr_text_parser *p, struct mr_text_item *it
 
 static mr_status refuse_inside(struct mr_text_parser *p, const struct mr_text_item *item)
 {
-    return mr_text_parser_fail_at(
-        p, item->place, "only image operations and structures can stand inside a structure");
+    return mr_text_parser_fail_at(p, item->place,
+                                  "only image operations and structures can be inside a structure");
 }
 
 static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, size_t which)
@@ -442,7 +448,7 @@ static mr_status add_item(struct mr_text_parser *p, struct mr_text_item *item, s
     return status == MR_OK ? mr_text_parser_refuse_unused(p, item, "") : status;
 }
 
-/* The sizes in the text, or the recipe's own. */
+/* Take the sizes in the text, or the recipe's own. */
 static mr_status take_recipe_sizes(struct mr_text_parser *p, struct mr_text_item *item,
                                    const struct mr_transform_recipe *recipe, uint32_t *height,
                                    uint32_t *width, uint32_t *resized)
@@ -457,13 +463,13 @@ static mr_status take_recipe_sizes(struct mr_text_parser *p, struct mr_text_item
     if (status != MR_OK || !recipe->resized)
         return status;
     if (one)
-        return mr_text_parser_fail_at(p, place, "RESIZE:CROP, two sizes, are expected");
+        return mr_text_parser_fail_at(p, place, "two sizes, RESIZE:CROP, are expected");
     *resized = *height;
     *height = *width;
     return MR_OK;
 }
 
-/* The long text is parsed in the name's place. */
+/* Parse the recipe's text in place of its name. */
 static mr_status add_recipe(struct mr_text_parser *p, struct mr_text_item *item,
                             const struct mr_transform_recipe *recipe)
 {
@@ -514,11 +520,14 @@ static mr_status parse_items(struct mr_text_parser *p)
     if (status != MR_OK || *p->at == '\0')
         return status;
     const char *place = p->at;
-    bool is_comma = mr_text_parser_take(p, ',') && mr_text_parser_is_name(*p->at);
-    if (is_comma && (status = parse_item(p)) != MR_OK)
-        return status; /* a wrong name comes before the wrong joint */
-    return mr_text_parser_fail_at(
-        p, place, is_comma ? "'+' joins operations, not ','" : "'+' or the end is expected");
+    bool is_comma = mr_text_parser_take(p, ','),
+         is_item = is_comma && mr_text_parser_is_name(*p->at);
+    if (is_item && (status = parse_item(p)) != MR_OK)
+        return status; /* a wrong name is reported before the wrong joint */
+    return mr_text_parser_fail_at(p, place,
+                                  is_item    ? "'+' joins operations, not ','"
+                                  : is_comma ? "':' joins sizes and '+' joins operations, not ','"
+                                             : "'+' or the end is expected");
 }
 
 mr_status mr_transform_append(mr_transform *transform, const char *text, mr_error *error)
