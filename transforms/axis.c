@@ -3,7 +3,7 @@
  * Computes taps as Pillow's precompute_coeffs() does.
  *
  * Invariant: every step is a double in this order, with true division and without fused
- * multiply-add. Otherwise single weights differ by one, and with them pixels.
+ * multiply-add. Otherwise some weights would differ by one, and pixels with them.
  */
 #include "transforms/axis.h"
 
@@ -12,10 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/*
- * How far each filter reaches where nothing is made smaller. Nearest has one tap, whatever the
- * scale.
- */
+/* How far each filter reaches unless it shrinks the image. Nearest has one tap at any scale. */
 static const double supports[MR_N_FILTERS] = {
     [MR_BILINEAR] = 1.0, [MR_NEAREST] = 0.0, [MR_BOX] = 0.5,
     [MR_HAMMING] = 1.0,  [MR_BICUBIC] = 2.0, [MR_LANCZOS] = 3.0,
@@ -38,8 +35,8 @@ static double find_sinc(double x)
 }
 
 /*
- * Pillow's filters, with the constants and the order of operations that it has; 0.54 and 0.46 are
- * floats there.
+ * Pillow's filters, with Pillow's constants and order of operations. 0.54 and 0.46 are floats
+ * there.
  */
 static double find_share(enum mr_interpolation interpolation, double x)
 {
@@ -59,13 +56,10 @@ static double find_share(enum mr_interpolation interpolation, double x)
     }
 }
 
-/* Of more outputs Pillow makes no image, and a hostile shape shall cost no time. */
+/* Pillow makes no image with more outputs, and a hostile shape must not cost time. */
 #define MAX_SUMMED (1 << 24)
 
-/*
- * Nearest: Pillow adds the step up, and so meets other positions here and there than a product
- * would.
- */
+/* Nearest: Pillow adds the step repeatedly. A product would give other positions in some places. */
 static double find_position(const struct mr_axis_filter *f, int64_t out, int64_t i)
 {
     double position = f->scale * 0.5;
@@ -83,8 +77,7 @@ static int64_t cut_position(double position, int64_t in)
 }
 
 /*
- * Casts to integers cut towards zero, as Pillow's; what they do to a negative start no longer shows
- * at 0.
+ * Casts to integers truncate towards zero, as Pillow's do. A negative start becomes 0 either way.
  */
 static double find_taps(const struct mr_axis_filter *f, int64_t in, int64_t i, int64_t *start_out,
                         int64_t *end_out)
@@ -131,9 +124,7 @@ bool mr_axis_is_usual(enum mr_interpolation interpolation, int64_t in, int64_t o
            (in == out || 2 * make_filter(interpolation, in, out).support + 1 <= MR_AXIS_MAX_TAPS);
 }
 
-/*
- * Tables begin where a vector of them would, so that no load of the loops lies in two cache lines.
- */
+/* Tables begin at a multiple of a vector, so no load of the loops crosses a cache line. */
 #define TABLE_ALIGN (MR_AXIS_LANES * sizeof(int32_t))
 
 static mr_status reserve_dwords(struct mr_scratch *scratch, size_t n, mr_error *error)
@@ -141,7 +132,7 @@ static mr_status reserve_dwords(struct mr_scratch *scratch, size_t n, mr_error *
     return mr_scratch_reserve(scratch, n + TABLE_ALIGN / sizeof(int32_t), sizeof(int32_t), error);
 }
 
-/* Room for most taps of each output. */
+/* Make room for `most` taps of each output. */
 static mr_status reserve_tables(struct mr_axis *axis, uint32_t most, mr_error *error)
 {
     size_t n_weights;
@@ -190,8 +181,8 @@ static void fill_weights(const struct mr_axis_filter *f, double center, int64_t 
 }
 
 /*
- * Zero weights behind the taps of one output, and before them where it then reads beyond the span,
- * so that it has max_taps of them.
+ * Put zero weights after the taps of one output, so that it has max_taps of them. If it would then
+ * read beyond the span, some zeros go before its taps.
  */
 static void pad_taps(struct mr_axis *axis, uint32_t at, uint32_t span, bool uniform)
 {
@@ -229,7 +220,7 @@ static void fill_outputs(struct mr_axis *axis, const struct mr_axis_filter *f, i
     }
 }
 
-/* One tap with a weight of 1 for each output. */
+/* Each output has one tap with a weight of 1. */
 static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, int64_t in,
                          int64_t out, int64_t lo, int64_t first)
 {
@@ -245,8 +236,8 @@ static void fill_nearest(struct mr_axis *axis, const struct mr_axis_filter *f, i
 }
 
 /*
- * What plain C has filled, as other sets take it: the last output repeated, and zeros up to four
- * taps.
+ * Extend what plain C has filled to what the other sets need: the last output repeated, and zero
+ * weights up to a multiple of four taps.
  */
 static void extend_tables(struct mr_axis *axis)
 {
@@ -269,7 +260,7 @@ static bool is_filled_by_sets(enum mr_interpolation interpolation)
     return interpolation == MR_BILINEAR || interpolation == MR_BOX || interpolation == MR_BICUBIC;
 }
 
-/* Not more taps than inputs, but room for a multiple of 4 where a set of vector loops wants it. */
+/* At most as many taps as inputs, with room for a multiple of 4 if a vector set needs it. */
 static uint32_t find_most(const struct mr_axis_filter *f, int64_t in, bool vectors)
 {
     int64_t most = 2 * (int64_t)ceil(f->support) + 1;

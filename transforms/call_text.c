@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a call's keywords and its values side by side. JSON and words differ in their marks and in
- * a value's form.
+ * Walks a call's keywords and values together. JSON and words differ in punctuation and in how they
+ * write a value.
  */
 #include "transforms/call_text.h"
 
@@ -29,7 +29,7 @@ struct mr_call_text mr_call_text_of(const struct mr_image_call *call)
     return (struct mr_call_text){.name = ops->name, .keywords = ops->args, .args = call->args};
 }
 
-/* How many of a call's values the argument takes. */
+/* How many of a call's values the keyword takes. */
 static uint32_t count_taken(const struct mr_image_arg *keyword)
 {
     if (keyword->kind == MR_ARG_SIZE || keyword->kind == MR_ARG_CONSTANT)
@@ -147,7 +147,7 @@ void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text 
     mr_text_writer_put(w, "%s", has_arguments ? ")" : "");
 }
 
-/* Pixels of an image: "90x80+2+1". */
+/* Pixels of an image, as in "90x80+2+1". */
 static void put_box(struct mr_text_writer *w, const double *args)
 {
     double top = args[0], left = args[1], height = args[2], width = args[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call and its arguments as JSON, which replays it, and in words for a reader. */
+/* A call and its arguments as JSON, which can be replayed, or in words for a reader. */
 #ifndef TRANSFORMS_CALL_TEXT_H
 #define TRANSFORMS_CALL_TEXT_H
 
@@ -15,7 +15,7 @@ struct mr_call_text {
 
 struct mr_call_text mr_call_text_of(const struct mr_image_call *call);
 
-/* No pixel of this image would change. Its size and channels count. */
+/* True if the call changes nothing of this image: no pixel, neither its size nor its channels. */
 bool mr_call_text_is_identity(const struct mr_call_text *call, const struct mr_image *image);
 
 /* ["rotate",{"angle":-13.5,"interpolation":0,"fill":[0,0,0]}] */
@@ -27,8 +27,9 @@ void mr_call_text_put_words(struct mr_text_writer *w, const struct mr_call_text 
                             const struct mr_image *image);
 
 /*
- * rotate -13.5: the numbers alone, for narrow places; of a crop the box, resized_crop 90x80+2+1;
- * brightness for adjust_brightness. Filters, fills and the size that comes out are left out.
+ * The numbers alone, for narrow places: "rotate -13.5". A crop shows its box: "resized_crop
+ * 90x80+2+1". adjust_brightness becomes "brightness". Filters, fills and the output's size are left
+ * out.
  */
 void mr_call_text_put_brief(struct mr_text_writer *w, const struct mr_call_text *call,
                             const struct mr_image *image);

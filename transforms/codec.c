@@ -2,11 +2,11 @@
 /*
  * The codec of a worker: calls the format that an image's first bytes name.
  *
- * Invariant: close() reaches a format only after an open() that succeeded. An open() that failed
- * has already ended the image.
+ * Invariant: close() is called on a format only after an open() that succeeded. An open() that
+ * failed has already ended the image.
  *
- * libwebp and libtiff call a sound file damaged where an allocation failed. Their damage counts
- * only if it comes again while there is memory (confirm_damage).
+ * libwebp and libtiff report a sound file as damaged if an allocation failed. Their damage counts
+ * only if it occurs again while memory is available (confirm_damage).
  */
 #include "transforms/codec.h"
 
@@ -41,15 +41,14 @@ struct mr_codec {
     struct mr_codec_limits limits;
     void *states[N_CODECS];
     void *packed;                   /* the state of mr_codec_packed, which no first bytes name */
-    void *marked;                   /* and that of mr_codec_marked */
+    void *marked;                   /* the state of mr_codec_marked */
     struct mr_mark_maker *marker;   /* NULL until marks are made */
-    bool idct_chosen;               /* of packed */
-    bool decoder_chosen;            /* of JPEGs */
-    bool reads_marks;               /* known with it */
-    bool stock_jpeg;                /* libjpeg alone */
-    const struct mr_codec_ops *ops; /* of the open image, NULL when none is */
-    void *state;                    /* its state; NULL after an open() that failed the second
-                                       time */
+    bool idct_chosen;               /* for packed samples */
+    bool decoder_chosen;            /* for JPEGs */
+    bool reads_marks;               /* known once decoder_chosen */
+    bool stock_jpeg;                /* decode JPEGs with libjpeg alone */
+    const struct mr_codec_ops *ops; /* of the open image; NULL if none is open */
+    void *state;                    /* its state; NULL if open() failed again in confirm_damage() */
     const uint8_t *bytes;           /* its file, for formats that open it again */
     size_t len;
     struct mr_image_head head;
@@ -61,12 +60,13 @@ static mr_status refuse_bytes(const char *sniffed, const uint8_t *bytes, size_t 
 {
     if (len == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "the file is empty");
-    static const char *const others[][2] = {{"gif", "GIF"}, {"avif", "AVIF"}, {"heif", "HEIF"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(sniffed, others[i][0]) == 0)
+    static const char *const unsupported[][2] = {
+        {"gif", "GIF"}, {"avif", "AVIF"}, {"heif", "HEIF"}};
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        if (strcmp(sniffed, unsupported[i][0]) == 0)
             return mr_error_set(error, MR_ERR_DAMAGED,
                                 "%s is not supported; JPEG, PNG, WebP, TIFF, BMP and PPM are",
-                                others[i][1]);
+                                unsupported[i][1]);
     char hex[4 * 3 + 1];
     for (size_t i = 0; i < 4 && i < len; i++)
         snprintf(hex + 3 * i, 4, " %02x", bytes[i]);
@@ -136,8 +136,8 @@ static enum mr_codec_jpeg_decoder find_decoder(const struct mr_codec *codec)
 }
 
 /*
- * Once, at the first JPEG that is decoded: the selftest takes half a millisecond, which headers and
- * other files do not need.
+ * Runs once, at the first JPEG that is decoded. The selftest takes half a millisecond, which
+ * headers and other formats do not need.
  */
 static void choose_decoder(struct mr_codec *codec)
 {
@@ -146,7 +146,7 @@ static void choose_decoder(struct mr_codec *codec)
     mr_codec_marked_use(codec->marked, mr_kernels_best(), decoder != MR_CODEC_JPEG_OWN);
     mr_status marks = mr_packed_selftest_check_marks(NULL);
     codec->reads_marks = decoder != MR_CODEC_JPEG_STOCK && marks == MR_OK;
-    /* else libjpeg alone, and the next JPEG tries it again */
+    /* otherwise libjpeg decodes this one, and the next JPEG tries again */
     codec->decoder_chosen = marks != MR_ERR_NO_MEMORY;
 }
 
@@ -168,8 +168,8 @@ static void set_open(struct mr_codec *codec, const struct mr_codec_ops *ops, voi
 }
 
 /*
- * Is there as much memory as a library may have asked for? By mmap(): the pages are never touched,
- * and malloc() would keep blocks of up to 32 MiB from now on once one of this size was freed.
+ * Is as much memory available as a library may have asked for? This uses mmap(): its pages are
+ * never touched, and after a block of this size malloc() would retain blocks of up to 32 MiB.
  */
 static mr_status check_memory(const struct mr_codec *codec, uint64_t need, mr_error *error)
 {
@@ -182,7 +182,7 @@ static mr_status check_memory(const struct mr_codec *codec, uint64_t need, mr_er
     return MR_OK;
 }
 
-/* The file's second failure; the first is in error, unless the caller wants no words. */
+/* second: the file's second failure. error: its first; NULL if the caller wants no message. */
 static mr_status compare_failures(mr_status status, const mr_error *second, mr_error *error)
 {
     if (status == MR_ERR_DAMAGED && (!error || strcmp(second->text, error->text) == 0))
@@ -190,7 +190,9 @@ static mr_status compare_failures(mr_status status, const mr_error *second, mr_e
     return mr_error_set(error, MR_ERR_NO_MEMORY, "memory ran out while decoding: %s", second->text);
 }
 
-/* Decode the file once more. box: x, y, width and height if begin() failed; NULL if open() did. */
+/*
+ * Decode the file once more. box: x, y, width and height if begin() failed; NULL if open() failed.
+ */
 static mr_status confirm_damage(struct mr_codec *codec, const struct mr_codec_ops *ops, void *state,
                                 const uint32_t box[4], mr_error *error)
 {
@@ -232,8 +234,8 @@ mr_status mr_codec_open(struct mr_codec *codec, const uint8_t *bytes, size_t len
 }
 
 /*
- * Once, at the first sample of coefficients: the selftest takes half a millisecond, which plain
- * files do not need.
+ * Runs once, at the first sample of coefficients. The selftest takes half a millisecond, which
+ * plain files do not need.
  */
 static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
 {
@@ -245,7 +247,7 @@ static mr_status choose_idct(struct mr_codec *codec, mr_error *error)
     return MR_OK;
 }
 
-/* By marks where they are there, and otherwise as a file, which must be there as a whole. */
+/* Open an image by its marks if they are usable; otherwise as a file, which must be complete. */
 static mr_status open_marked(struct mr_codec *codec, const struct mr_packed_image *image,
                              const uint8_t *bytes, size_t len, uint64_t offset,
                              struct mr_image_head *head_out, mr_error *error)
@@ -261,7 +263,7 @@ static mr_status open_marked(struct mr_codec *codec, const struct mr_packed_imag
     }
     if (offset != 0 || len < image->len)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "the JPEG was not read as a whole, and it has no marks");
+                            "the JPEG was not read completely and has no index");
     return mr_codec_open(codec, bytes, len, head_out, error);
 }
 
@@ -289,9 +291,9 @@ mr_status mr_codec_mark(struct mr_codec *codec, const uint8_t *bytes, size_t len
     assert(!codec->ops);
     if (!mr_codec_reads_marks(codec))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "no marks: JPEGs are decoded by libjpeg alone");
+                            "no index: JPEGs are decoded by libjpeg alone");
     if (strcmp(mr_image_format_sniff(bytes, len), MR_IMAGE_FORMAT_JPEG) != 0)
-        return mr_error_set(error, MR_ERR_UNSUPPORTED, "no marks: the file is no JPEG");
+        return mr_error_set(error, MR_ERR_UNSUPPORTED, "no index: the file is not a JPEG");
     mr_status status =
         codec->marker ? MR_OK : mr_mark_maker_create(&codec->limits, &codec->marker, error);
     return status == MR_OK ? mr_mark_maker_run(codec->marker, bytes, len, image_out, error)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes JPEG by libjpeg-turbo with its accurate defaults (ISLOW, fancy upsampling): the pixels
+ * Decodes JPEG with libjpeg-turbo and its accurate defaults (ISLOW, fancy upsampling): the pixels
  * are Pillow's. jpeg_box.h does what comes after the entropy decoder.
  *
- * Baseline files of one scan are decoded by jpeg_scan.h in libjpeg's place (jpeg_feed.h), if the
- * caller allows it, for as long as nothing is odd about them. Then the file starts again with
- * libjpeg alone, from its first byte: rows that were given out are decoded once more and dropped,
- * and its warnings and its verdict alone count.
+ * If the caller allows it, jpeg_scan.h decodes baseline files of one scan in libjpeg's place
+ * (jpeg_feed.h), as long as nothing in them is odd. At the first oddity the file starts again from
+ * its first byte with libjpeg alone: rows that were already given out are decoded again and
+ * dropped, and only libjpeg's warnings and verdict count.
  *
- * Where the data end early, libjpeg only warns and goes on with grey. Here that is damage, unless
+ * If the data end early, libjpeg only warns and continues with grey. Here that is damage, unless
  * the rows of the box are complete.
  */
 #include "transforms/codec_jpeg.h"
@@ -28,24 +28,24 @@
 struct jpeg {
     struct mr_jpeg_file file; /* first: its address is the state's */
     uint32_t n_warnings;
-    bool many_scans;        /* progressive, or one scan per component: the whole file is read
-                               before the first row */
-    uint32_t last_imcu_row; /* that the box depends on */
+    bool many_scans; /* progressive, or one scan per component: libjpeg reads the whole file before
+                        the first row */
+    uint32_t last_imcu_row; /* the last one that the box depends on */
 
     enum mr_codec_jpeg_decoder decoder; /* what the caller allows */
     const struct mr_kernel_ops *kernels;
     const uint8_t *bytes;
     size_t len;
-    bool stock;    /* this file is libjpeg's alone */
-    bool own;      /* the box has begun by our decoder */
-    bool odd;      /* which gave up */
-    uint64_t mcus; /* of the scan, that are behind it */
+    bool stock;    /* libjpeg alone decodes this file */
+    bool own;      /* our decoder has begun the box */
+    bool odd;      /* our decoder has given up */
+    uint64_t mcus; /* of the scan, already consumed */
     struct mr_jpeg_scan_codes codes;
     struct mr_jpeg_scan scan;
     struct mr_jpeg_feed feed;
 };
 
-static struct jpeg *jpeg_of(j_common_ptr cinfo)
+static struct jpeg *get_jpeg(j_common_ptr cinfo)
 {
     return cinfo->client_data;
 }
@@ -53,8 +53,8 @@ static struct jpeg *jpeg_of(j_common_ptr cinfo)
 /* Errors. */
 
 /*
- * The entropy decoder has no more data for the MCU row that it is in. With one scan that row is
- * needed now; with several the rows of the box may lie above it.
+ * The entropy decoder has no more data for its MCU row. With one scan that row is needed now. With
+ * several, the rows of the box may be above it.
  */
 static void on_data_end(struct mr_jpeg_file *file)
 {
@@ -71,7 +71,7 @@ static void on_message(j_common_ptr common, int level)
 {
     if (level >= 0)
         return;
-    struct jpeg *jpeg = jpeg_of(common);
+    struct jpeg *jpeg = get_jpeg(common);
     jpeg->n_warnings++;
     if (common->err->msg_code == JWRN_HIT_MARKER && jpeg->file.box.cinfo.unread_marker == JPEG_EOI)
         on_data_end(&jpeg->file);
@@ -146,7 +146,7 @@ static _Noreturn void give_up(struct jpeg *jpeg)
     mr_jpeg_box_escape(&jpeg->file.box, MR_ERR_DAMAGED);
 }
 
-/* Step over MCUs up to the n-th. */
+/* Skip MCUs up to the n-th. */
 static void skip_to(struct jpeg *jpeg, uint64_t n)
 {
     if (!mr_jpeg_scan_skip(&jpeg->scan, n - jpeg->mcus))
@@ -167,7 +167,7 @@ static uint32_t take_mcus(void *state, uint32_t row, uint32_t column)
     return n;
 }
 
-/* libjpeg would have decoded all of it, so what is odd in it counts. */
+/* libjpeg would have decoded the whole row, so anything odd in the rest of it counts. */
 static void end_row(void *state, uint32_t row)
 {
     struct jpeg *jpeg = state;
@@ -197,10 +197,10 @@ static void start_box(struct mr_jpeg_box *box)
     uint32_t last_row = box->y + box->height - 1 + MR_CODEC_JPEG_MARGIN;
     jpeg->last_imcu_row = last_row / ((uint32_t)cinfo->max_v_samp_factor * DCTSIZE);
     cinfo->out_color_space = cinfo->num_components == 4 ? JCS_CMYK : JCS_RGB;
-    jpeg_start_decompress(cinfo); /* reads all scans where there are several */
+    jpeg_start_decompress(cinfo); /* reads all scans if there are several */
     /*
-     * Where bits are missing libjpeg smooths between blocks, over cut edges too: only a decode from
-     * the top is exact. /
+     * If coefficient bits are missing, libjpeg smooths between blocks, also across cut edges. Then
+     * only a decode from the top is exact.
      */
     box->whole_rows = jpeg->many_scans && !mr_jpeg_file_has_every_bit(&jpeg->file);
     mr_jpeg_box_crop(box);
@@ -215,7 +215,7 @@ static mr_status begin_box(struct mr_jpeg_box *box, mr_error *error)
     return status;
 }
 
-/* The file again, by libjpeg alone, to where n rows of the box have been given out. */
+/* Start the file again with libjpeg alone, and go to where n rows of the box were given out. */
 static mr_status start_again(struct jpeg *jpeg, uint32_t n, mr_error *error)
 {
     struct mr_jpeg_box *box = &jpeg->file.box;

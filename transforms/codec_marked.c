@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes boxes of a JPEG by its marks: libjpeg reads the header that is kept with them, and
- * jpeg_feed.h stands in for its decoder, with the blocks that jpeg_scan.h decodes from the mark in
- * front of each row's first column.
+ * Decodes boxes of a JPEG by its marks. libjpeg reads the header that is stored with the marks.
+ * Then jpeg_feed.h stands in for libjpeg's decoder, with blocks that jpeg_scan.h decodes from the
+ * mark before each row's first column.
  *
- * Invariant: marks, rows and bytes may be those of different files, so nothing that one says of
- * another is believed.
+ * Invariant: marks, rows and bytes may come from different files, so none of them is trusted to
+ * describe another.
  */
 #include "transforms/codec_marked.h"
 
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From a mark's first byte to behind its last one, which may be an 0xff with the zero behind it. */
+/* The last byte of a mark's part may be an 0xff, followed by a zero. */
 #define LAST_BYTES 2
 
 struct marked {
@@ -33,7 +33,7 @@ struct marked {
 
     const struct mr_packed_image *image;
     struct mr_jpeg_marks marks;
-    uint32_t row_marks;   /* marks to a row */
+    uint32_t row_marks;   /* marks per row */
     const uint8_t *bytes; /* [offset, offset + len) of the file */
     size_t len;
     uint64_t offset;
@@ -50,23 +50,23 @@ static void on_message(j_common_ptr common, int level)
         marked->n_warnings++;
 }
 
-/* libjpeg reads nothing of the scan here. */
+/* Here libjpeg must read nothing of the scan. */
 static void on_data_end(struct mr_jpeg_file *file)
 {
     mr_jpeg_box_fail((j_common_ptr)&file->box.cinfo);
 }
 
-/* Inside a step: the marks do not belong to this image, or to these bytes. */
+/* Fails the current step: the marks do not belong to this image, or not to these bytes. */
 static _Noreturn void fail_marks(struct marked *marked, const char *what)
 {
     struct mr_jpeg_box *box = &marked->file.box;
-    snprintf(box->words, sizeof box->words, "the marks of the JPEG do not fit its %s", what);
+    snprintf(box->words, sizeof box->words, "the JPEG's index does not fit its %s", what);
     mr_jpeg_box_escape(box, MR_ERR_DAMAGED);
 }
 
 /* Rows. */
 
-/* Start a decoder at a mark; bytes in front of the mark that ends may be read. */
+/* Start a decoder at mark `number`. It may read bytes up to mark end_number. */
 static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint32_t number,
                           uint32_t end_number, uint64_t mcu)
 {
@@ -87,7 +87,7 @@ static bool start_at_mark(struct marked *marked, struct mr_jpeg_scan *scan, uint
     return true;
 }
 
-/* To the first column of a row, from the mark at or in front of it. */
+/* Go to the first column of a row, from the mark at it or before it. */
 static bool enter_row(void *state, struct mr_jpeg_scan *scan, uint32_t row)
 {
     struct marked *marked = state;
@@ -171,7 +171,7 @@ mr_status mr_codec_marked_open(void *state, const struct mr_packed_image *image,
     marked->n_warnings = 0;
     box->rows_left = 0;
     if (!mr_jpeg_marks_parse(image->marks, image->marks_len, &marked->marks))
-        return mr_error_set(error, MR_ERR_DAMAGED, "the marks of the JPEG are damaged");
+        return mr_error_set(error, MR_ERR_DAMAGED, "the JPEG's index is damaged");
     mr_status status = mr_jpeg_file_read(&marked->file, mr_jpeg_marks_head(&marked->marks),
                                          marked->marks.head_len, error);
     if (status == MR_OK)
@@ -182,13 +182,13 @@ mr_status mr_codec_marked_open(void *state, const struct mr_packed_image *image,
     if (marked->n_warnings > 0 || jpeg_has_multiple_scans(&box->cinfo) ||
         head_out->width != image->width || head_out->height != image->height) {
         jpeg_destroy_decompress(&box->cinfo);
-        return mr_error_set(error, MR_ERR_DAMAGED, "the marks of the JPEG do not fit its size");
+        return mr_error_set(error, MR_ERR_DAMAGED, "the JPEG's index does not fit its size");
     }
     head_out->orientation = image->orientation;
     return MR_OK;
 }
 
-/* Is everything the decoder's that the marks and the description say? */
+/* Do the marks and the description agree with the header that libjpeg has read? */
 static bool check_marks(struct marked *marked)
 {
     const struct mr_jpeg_feed *feed = &marked->feed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decodes a packed JPEG with libjpeg-turbo. After the header (packed_header.h), jpeg_feed.h stands
- * in for libjpeg's decoder, and the blocks are those of the tiles that the box needs.
+ * in for libjpeg's decoder, with the blocks of the tiles that the box needs.
  *
  * Invariant: bytes may hold anything, so every size in them is checked before it is used.
  */
@@ -22,7 +22,7 @@ struct packed {
     struct mr_jpeg_box box; /* first: its address is the state's */
     struct mr_codec_limits limits;
     const struct mr_kernel_ops *kernels;
-    bool libjpeg_idct; /* use libjpeg's inverse DCT, whatever the kernels have */
+    bool libjpeg_idct; /* use libjpeg's inverse DCT even if the kernels have one */
     struct mr_packed_header header;
     uint32_t n_warnings;
 
@@ -59,7 +59,7 @@ static _Noreturn void fail_row(struct packed *packed, uint32_t row)
     mr_jpeg_box_escape(box, MR_ERR_DAMAGED);
 }
 
-/* As in codec_jpeg.c, each image has a decompressor of its own. */
+/* As in codec_jpeg.c, each image gets a new decompressor. */
 static void read_header(struct mr_jpeg_box *box)
 {
     struct packed *packed = box->cinfo.client_data;
@@ -69,7 +69,7 @@ static void read_header(struct mr_jpeg_box *box)
 
 /* Feeding libjpeg. */
 
-/* Altered bytes may be valid tiles of other pixels. */
+/* Altered bytes may still be valid tiles, of other pixels. */
 static bool sum_fits(const struct packed *packed, uint32_t row)
 {
     const struct mr_packed_image *image = packed->image;
@@ -79,7 +79,7 @@ static bool sum_fits(const struct packed *packed, uint32_t row)
                                    packed->bytes + (image->rows[row] - packed->offset), len);
 }
 
-/* A row's tiles must fill it exactly, and be the ones that were packed. */
+/* A row's tiles must fill the row exactly, and must be the tiles that were packed. */
 static void start_row(struct packed *packed, uint32_t row)
 {
     const uint32_t *rows = packed->image->rows;
@@ -98,8 +98,8 @@ static void start_row(struct packed *packed, uint32_t row)
 }
 
 /*
- * Expand the tile that column lies in, from there on, as far as the box needs it; returns the
- * number of MCUs.
+ * Expand the tile that contains column, from that column on, as far as the box needs it. Returns
+ * the number of MCUs.
  */
 static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
 {
@@ -122,7 +122,7 @@ static uint32_t take_tile(void *state, uint32_t row, uint32_t column)
 
 static const struct mr_jpeg_feed_source tiles = {.take = take_tile};
 
-/* Are the rows of the box there? */
+/* Are all rows of the box there? */
 static mr_status check_rows(const struct packed *packed, mr_error *error)
 {
     const struct mr_jpeg_box *box = &packed->box;
@@ -135,7 +135,7 @@ static mr_status check_rows(const struct packed *packed, mr_error *error)
         return MR_OK;
     return mr_error_set(error, MR_ERR_DAMAGED,
                         "rows %" PRIu32 " to %" PRIu32
-                        " of the pack's sample were not read as a whole",
+                        " of the pack's sample were not read completely",
                         first, last);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pixels of a packed JPEG: tiles become samples here, and libjpeg-turbo does the upsampling and the
- * colours. It is a format of codec_ops.h with an open of its own.
+ * colours. It is a format of codec_ops.h, except that it has another open.
  */
 #ifndef TRANSFORMS_CODEC_PACKED_H
 #define TRANSFORMS_CODEC_PACKED_H
@@ -13,19 +13,19 @@
 struct mr_kernel_ops;
 struct mr_packed_image;
 
-/* Everything but open. */
+/* All functions except open. */
 extern const struct mr_codec_ops mr_codec_packed;
 
-/* Expand tiles by a certain set of loops; the best is chosen at creation. */
+/* Expand tiles with a certain set of loops. The default is the best set. */
 void mr_codec_packed_use(void *state, const struct mr_kernel_ops *kernels);
 
-/* True: libjpeg's inverse DCT. False, as after creation: the kernels' where they have one. */
+/* True: libjpeg's inverse DCT. False, the default: the kernels', if they have one. */
 void mr_codec_packed_use_libjpeg_idct(void *state, bool libjpeg_idct);
 
 /*
- * bytes: [offset, offset + len) of the sample, with MR_TILE_SLACK readable bytes behind. image has
- * been checked and must stay valid until close, as bytes must. begin() with a box whose rows are
- * not all there is MR_ERR_DAMAGED.
+ * bytes: [offset, offset + len) of the sample, followed by MR_TILE_SLACK readable bytes. image has
+ * been checked. image and bytes must stay valid until close. begin() returns MR_ERR_DAMAGED if some
+ * rows of its box are missing.
  */
 mr_status mr_codec_packed_open(void *state, const struct mr_packed_image *image,
                                const uint8_t *bytes, size_t len, uint64_t offset,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes PNG by libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB") gives
- * it. Alpha is dropped, not blended; gamma, profiles and text are not looked at. 16-bit colour
+ * Decodes PNG with libpng: every colour type and depth as 8-bit RGB, as Pillow's convert("RGB")
+ * gives it. Alpha is dropped, not blended. Gamma, profiles and text are ignored. 16-bit colour
  * keeps its high byte, but 16-bit grey is clipped at 255, as in Pillow.
  *
- * Rows above the box are decoded and dropped, rows below it are not decoded. libpng checks the CRC
- * of a chunk only when it leaves the chunk, so after the last row of the box this file checks the
+ * Rows above the box are decoded and dropped; rows below it are not decoded. libpng checks a
+ * chunk's CRC only when it leaves the chunk. So after the last row of the box this file checks the
  * chunk that the row came from.
  */
 #include "transforms/codec_png.h"
@@ -23,9 +23,9 @@
 
 #define SIGNATURE_BYTES 8
 #define CHUNK_OVERHEAD 12 /* length, type, CRC */
-/* A buffer larger than this is given back after its image. */
+/* A larger buffer is freed after its image. */
 #define KEEP_BYTES ((size_t)16 << 20)
-/* libpng's and zlib's own state, generously. */
+/* Generous room for libpng's and zlib's own state. */
 #define DECODER_BYTES ((uint64_t)256 << 10)
 
 struct png {
@@ -35,11 +35,11 @@ struct png {
     struct mr_codec_limits limits;
     char words[200];
     uint32_t n_warnings;
-    bool no_memory; /* libpng asked for some and got none */
+    bool no_memory; /* libpng asked for memory and got none */
 
     const uint8_t *bytes;
     size_t len;
-    size_t at; /* libpng has read so far */
+    size_t at; /* libpng has read up to here */
 
     bool wide_grey;               /* 16-bit grey: rows come as two bytes a pixel */
     uint32_t x, y, width, height; /* the box */
@@ -74,8 +74,8 @@ static void on_warning(png_structp reader, png_const_charp words)
 }
 
 /*
- * libpng and zlib have words of their own for it, each, and go on without a chunk that is not
- * needed.
+ * Records a failure: libpng and zlib report it in their own words, and continue without a chunk
+ * that is not needed.
  */
 static png_voidp allocate_memory(png_structp reader, png_alloc_size_t n)
 {
@@ -156,9 +156,9 @@ static void make_reader(struct png *png)
         escape_with_words(png, "libpng cannot start");
     png_set_read_fn(png->reader, png, source_read);
     png_set_benign_errors(png->reader, 1);
-    /* max_pixels is the limit */
+    /* the limit is max_pixels */
     png_set_user_limits(png->reader, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    /* Compressed text and profiles cost time and memory and change no pixel. */
+    /* Compressed text and profiles cost time and memory, but change no pixel. */
     png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_keep_unknown_chunks(png->reader, PNG_HANDLE_CHUNK_AS_DEFAULT, (png_const_bytep) "eXIf",
                                 1);
@@ -222,19 +222,19 @@ static mr_status png_open(void *state, const uint8_t *bytes, size_t len,
 
 /* Begin: go to the first row of the box. */
 
-static size_t stride_of(const struct png *png)
+static size_t find_stride(const struct png *png)
 {
     return (size_t)png->image_width * 3;
 }
 
 static uint8_t *row_at(const struct png *png, uint32_t slot)
 {
-    return png->buffer + slot * stride_of(png);
+    return png->buffer + slot * find_stride(png);
 }
 
 /*
- * Where libpng writes a row: two-byte grey goes so far to the right that it can be widened to RGB
- * in place.
+ * Where libpng writes a row. Two-byte grey goes to the right end, so it can be widened to RGB in
+ * place.
  */
 static uint8_t *row_target(const struct png *png, uint32_t slot)
 {
@@ -245,7 +245,7 @@ static mr_status reserve_rows(struct png *png, mr_error *error)
 {
     /* At most max_pixels rows of one pixel or one row of max_pixels: 64 bits are enough. */
     uint64_t n_rows = png->n_passes > 1 ? png->height : MR_CODEC_ROWS;
-    uint64_t need = n_rows * stride_of(png);
+    uint64_t need = n_rows * find_stride(png);
     /* libpng keeps two rows of up to 8 bytes a pixel. */
     mr_status status = mr_codec_limits_check_memory(
         &png->limits, need + (uint64_t)png->image_width * 16 + DECODER_BYTES, error);
@@ -260,10 +260,10 @@ static mr_status reserve_rows(struct png *png, mr_error *error)
     return MR_OK;
 }
 
-/* Each pass of an interlaced image runs over all rows; those outside the box go nowhere. */
+/* Each pass of an interlaced image covers all rows; rows outside the box are dropped. */
 static void read_passes(struct png *png)
 {
-    memset(png->buffer, 0, png->height * stride_of(png));
+    memset(png->buffer, 0, png->height * find_stride(png));
     for (int pass = 0; pass < png->n_passes; pass++) {
         uint32_t n_rows = pass + 1 < png->n_passes ? png->image_height : png->y + png->height;
         for (uint32_t row = 0; row < n_rows; row++) {
@@ -308,8 +308,8 @@ static uint32_t read_u32(const uint8_t *p)
 }
 
 /*
- * The CRC of the chunk in which libpng stands, unless the file ends within it: its pixels are then
- * as good as they look.
+ * Check the CRC of the chunk in which libpng stopped. If the file ends within that chunk, its
+ * pixels are accepted as they are.
  */
 static mr_status check_last_chunk(const struct png *png, mr_error *error)
 {
@@ -337,8 +337,8 @@ static void read_rows(struct png *png)
 }
 
 /*
- * From two bytes at the right end of a row to three from its start: what is written was read
- * before.
+ * Widen from two bytes at the right end of a row to three from its start. Each input byte is read
+ * before it is overwritten.
  */
 static void widen_grey(uint8_t *row, uint32_t width)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draws boxes in the order of torchvision's RandomErasing, and what comes into them. Normal numbers
- * have places of their own beside the operation's, one for each box, so whoever makes floats can
- * make them from the box alone.
+ * Draws boxes in the order of torchvision's RandomErasing, and the values that fill them. Each box
+ * has its own place for normal numbers, besides the operation's place. So the values can be made
+ * from the box alone, wherever floats are made.
  */
 #include "transforms/erase.h"
 
@@ -10,8 +10,8 @@
 
 enum { MAX_ATTEMPTS = 10 };
 
-/* The operation is the last of the list, behind those that the plan has kept. */
-static uint32_t own_place(const struct mr_plan *plan)
+/* random_erasing is the last of the list, after the operations in plan->ops. */
+static uint32_t find_place(const struct mr_plan *plan)
 {
     return plan->n_ops + 1;
 }
@@ -40,7 +40,7 @@ static bool draw_box(const struct mr_op *op, uint32_t n_boxes, uint32_t width, u
     return false;
 }
 
-/* Of each channel, where they are the same in all of the box: a constant or `rand`. */
+/* Set each channel's value if it is the same in the whole box: a constant or `rand`. */
 static void set_values(const struct mr_plan *plan, const struct mr_rng *rng, struct mr_erase *erase,
                        uint32_t k)
 {
@@ -61,11 +61,11 @@ void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height,
     *erase_out = (struct mr_erase){.key = {rng->key[0], rng->key[1]},
                                    .index = rng->counter[0],
                                    .occurrence = rng->counter[3],
-                                   .place = own_place(plan) + 1,
+                                   .place = find_place(plan) + 1,
                                    .is_random = op->erase_mode == MR_ERASE_RANDOM};
     if (op->kind != MR_OP_RANDOM_ERASING)
         return;
-    mr_rng_init_place(&own, rng, own_place(plan));
+    mr_rng_init_place(&own, rng, find_place(plan));
     if (!mr_rng_chance(&own, (double)(float)op->p))
         return;
     uint32_t n = op->count > 1 ? 1 + mr_rng_below(&own, op->count) : 1;

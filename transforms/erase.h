@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random erasing: draws the boxes of a sample's tensor that are overwritten once its floats are
+ * Random erasing: draws the boxes of a sample's tensor that are overwritten after its floats are
  * made.
  */
 #ifndef TRANSFORMS_ERASE_H
@@ -11,16 +11,16 @@
 #include "transforms/plan.h"
 
 /*
- * Draw for a tensor of that size, as torchvision's RandomErasing; of a count above 1 as timm's. rng
- * is the sample's, at the end of the other draws; philox's are those of the operation's own place.
- * Nothing is drawn where no box fits.
+ * Draw for a tensor of that size, as torchvision's RandomErasing does, or as timm's if count is
+ * above 1. rng is the sample's, after all other draws; with philox the draws come from the
+ * operation's own place. A box that does not fit is not drawn.
  */
 void mr_erase_draw(const struct mr_plan *plan, uint32_t width, uint32_t height,
                    const struct mr_rng *rng, struct mr_erase *erase_out);
 
 /*
- * True where a plan's pixels are u8, so boxes are drawn with them and applied to the floats that
- * are made later.
+ * True if the plan's pixels are u8. The boxes are then drawn with them, and applied to the floats
+ * that are made later.
  */
 bool mr_erase_is_deferred(const struct mr_plan *plan);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes which functions of torchvision and Pillow make a sample. The steps are those that
- * geometry.c makes the sample of; here they only get torchvision's names and lose what changes
- * nothing.
+ * Writes which functions of torchvision and Pillow make a sample. geometry.c makes the sample from
+ * the same steps. Here they get torchvision's names, and steps that change nothing are left out.
  */
 #include "base/options.h"
 #include "transforms/call_text.h"
@@ -14,14 +13,14 @@
 
 #include <stdlib.h>
 
-/* What the draws and their text need; too much for a stack. */
+/* What the draws and their text need; too large for a stack. */
 struct explanation {
     struct mr_plan plan;
     struct mr_geometry geometry;
     struct mr_geometry_steps steps;
-    struct mr_rng rng; /* behind the draws of the geometry */
+    struct mr_rng rng; /* after the draws of the geometry */
     struct mr_erase erase;
-    struct mr_mix mix; /* of kind none where the row stays as it is */
+    struct mr_mix mix; /* kind none if the row stays as it is */
     uint32_t partner;
 };
 
@@ -29,7 +28,7 @@ struct listing {
     struct mr_text_writer *w;
     mr_explain_form form;
     uint32_t n;            /* calls so far */
-    struct mr_image image; /* ahead of the next call */
+    struct mr_image image; /* before the next call */
 };
 
 static const struct mr_image_arg box_args[MR_CALL_MAX_NAMED] = {
@@ -132,7 +131,7 @@ static void put_center_crop(struct listing *l, const struct mr_geometry_step *st
     set_size(l, step->box.width, step->box.height);
 }
 
-/* torchvision pads first and crops what that gives. */
+/* torchvision pads first, then crops the result. */
 static void put_random_crop(struct listing *l, const struct mr_geometry_step *step)
 {
     struct mr_box box = step->box;
@@ -195,7 +194,7 @@ static void put_calls(struct listing *l, const struct explanation *e, bool turns
         put_function(l, "PIL.convert", convert_args, &(const double){0});
 }
 
-/* What a line says of a sample beside its calls. */
+/* What a line says about a sample besides its calls. */
 struct facts {
     uint64_t epoch;
     int64_t index;
@@ -203,7 +202,7 @@ struct facts {
     uint32_t width; /* of the image as it is stored */
     uint32_t height;
     bool erases;
-    bool mixes; /* and the row is known */
+    bool mixes; /* it may be mixed, and its row is known */
 };
 
 static void put_head(struct mr_text_writer *w, const struct facts *facts, const char *name)
@@ -221,7 +220,7 @@ static void put_head(struct mr_text_writer *w, const struct facts *facts, const 
         mr_text_writer_put(w, ",\"size\":null,\"calls\":");
 }
 
-/* "random" where each element has a value of its own, else a value for each channel. */
+/* "random" if each element has its own value, otherwise a value for each channel. */
 static void put_erased_value(struct mr_text_writer *w, const struct explanation *e, uint32_t k)
 {
     if (e->erase.is_random) {
@@ -235,7 +234,7 @@ static void put_erased_value(struct mr_text_writer *w, const struct explanation 
     mr_text_writer_put(w, "]");
 }
 
-/* What is done to the finished floats. e NULL: nothing, to a hole. */
+/* The erasing of the finished floats. e NULL: none, for a hole. */
 static void put_after(struct mr_text_writer *w, const struct explanation *e)
 {
     if (!e) {
@@ -357,7 +356,7 @@ static mr_status compile_plan(const mr_transform *transform, uint32_t width, uin
         kind.shape[2] = raw_channels;
         kind.data_bytes = (uint64_t)width * height * raw_channels;
     }
-    /* Of floats a normalize says nothing; of u8 it would be refused. */
+    /* With floats, normalize has no effect here; with u8 it would be refused. */
     return mr_plan_compile(transform, &kind, MR_F32, MR_NCHW, plan, error);
 }
 

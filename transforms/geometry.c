@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes torchvision's draws and boxes and folds them into stages. A crop cuts off for good: what a
- * later crop sees beyond it is zero, not the pixels that were there. A flip before a resize is not
- * the same as one after it.
+ * Makes torchvision's draws and boxes, and folds them into stages. A crop is final: what a later
+ * crop shows beyond it is zero, not the pixels that were there. A flip before a resize is not the
+ * same as one after it.
  *
- * Invariant: trim_stages() shrinks what a stage makes to what the next one reads, so what the
- * operations asked for is kept before it runs.
+ * Invariant: trim_stages() shrinks each stage's output to what the next stage reads. What the
+ * operations asked for is saved before it runs.
  */
 #include "transforms/geometry.h"
 
@@ -54,8 +54,8 @@ static void add_stage(struct mr_geometry *g, int64_t width, int64_t height)
     s->window = s->live = whole_box(width, height);
 }
 
-/* A box in the pixels of a stage's output, in those of its resized source: flips undone. */
-static struct mr_box through_flips(const struct mr_stage *s, struct mr_box box)
+/* Convert a box from pixels of a stage's output to pixels of its resized source. */
+static struct mr_box undo_flips(const struct mr_stage *s, struct mr_box box)
 {
     if (s->hflip)
         box.x = s->window.width - box.x - box.width;
@@ -66,11 +66,11 @@ static struct mr_box through_flips(const struct mr_stage *s, struct mr_box box)
     return box;
 }
 
-/* box: in the pixels of the image so far; may stick out. */
+/* box: in pixels of the image so far; may reach outside. */
 static void fold_crop(struct mr_geometry *g, struct mr_box box)
 {
     struct mr_stage *s = last_stage(g);
-    s->window = through_flips(s, box);
+    s->window = undo_flips(s, box);
     s->live = intersect_boxes(s->live, s->window);
 }
 
@@ -94,7 +94,7 @@ static void fold_resize(struct mr_geometry *g, int64_t width, int64_t height,
     s->window = s->live = whole_box(width, height);
 }
 
-/* A crop of the image with a border of pixels around it; box as in fold_crop(). */
+/* Fold a crop of the image with a border of pixels around it; box as in fold_crop(). */
 static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, struct mr_box box)
 {
     struct mr_stage *s = last_stage(g);
@@ -117,7 +117,7 @@ static void fold_padded_crop(struct mr_geometry *g, const struct mr_op *op, stru
 }
 
 /* torchvision's int(size * long / short). */
-static mr_status short_side(int64_t size, int64_t *width, int64_t *height, mr_error *error)
+static mr_status scale_short_side(int64_t size, int64_t *width, int64_t *height, mr_error *error)
 {
     bool upright = *width <= *height;
     int64_t shorter = upright ? *width : *height;
@@ -132,7 +132,7 @@ static mr_status short_side(int64_t size, int64_t *width, int64_t *height, mr_er
     return MR_OK;
 }
 
-/* Python's int(round(difference / 2.0)): halves go to the even number. */
+/* Python's int(round(difference / 2.0)): a half is rounded to even. */
 static int64_t half_to_even(int64_t difference)
 {
     int64_t half = difference / 2;
@@ -140,7 +140,7 @@ static int64_t half_to_even(int64_t difference)
 }
 
 /*
- * Where torchvision's center_crop begins on one axis; it pads a smaller image by the floor on this
+ * Where torchvision's center_crop begins on one axis. It pads a smaller image by the floor on this
  * side.
  */
 static int64_t center_start(int64_t size, int64_t crop)
@@ -159,7 +159,7 @@ static mr_status check_random_crop(const struct mr_op *op, int64_t width, int64_
                         op->height, (long long)width, (long long)height, op->padding);
 }
 
-/* RandomCrop.get_params: an image of exactly the size makes no draws. */
+/* RandomCrop.get_params: an image of exactly the crop's size makes no draws. */
 static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t height,
                                struct mr_rng *rng)
 {
@@ -175,7 +175,7 @@ static struct mr_box draw_crop(const struct mr_op *op, int64_t width, int64_t he
 }
 
 /*
- * RandomResizedCrop.get_params when ten draws did not fit: the largest box in the middle within the
+ * RandomResizedCrop.get_params after ten draws that did not fit: the largest central box within the
  * ratios.
  */
 static struct mr_box central_box(const struct mr_op *op, int64_t width, int64_t height)
@@ -218,7 +218,7 @@ static struct mr_box draw_box(const struct mr_op *op, int64_t width, int64_t hei
 }
 
 /*
- * As timm's "random"; with draws of its own, so that the boxes are those of any other
+ * timm's "random". It draws from a place of its own, so the boxes are the same with any
  * interpolation.
  */
 static enum mr_interpolation draw_filter(const struct mr_op *op, uint32_t place,
@@ -237,7 +237,7 @@ static struct mr_geometry_step begin_step(const struct mr_op *op, struct mr_geom
     return (struct mr_geometry_step){.op = op, .width = image->width, .height = image->height};
 }
 
-/* place: of the operation in the plan's list, from 1 on. */
+/* place: of the operation in the plan's list, from 1. */
 static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct mr_rng *rng,
                            mr_error *error)
 {
@@ -250,7 +250,7 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
     case MR_OP_RESIZE_SHORT:
         step->resized_width = step->width;
         step->resized_height = step->height;
-        status = short_side(op->height, &step->resized_width, &step->resized_height, error);
+        status = scale_short_side(op->height, &step->resized_width, &step->resized_height, error);
         break;
     case MR_OP_CENTER_CROP:
         step->box = (struct mr_box){.x = center_start(step->width, op->width),
@@ -263,7 +263,7 @@ static mr_status draw_step(struct mr_geometry_step *step, uint32_t place, struct
         if (status == MR_OK)
             step->box = draw_crop(op, step->width, step->height, rng);
         break;
-    /* torch compares an f32 with p, which becomes one. */
+    /* torch compares an f32 with p, so p is rounded to f32. */
     case MR_OP_HFLIP:
     case MR_OP_VFLIP: step->flips = mr_rng_chance(rng, (double)(float)op->p); break;
     default: break;
@@ -292,7 +292,7 @@ static void fold_step(struct mr_geometry *g, const struct mr_geometry_step *step
     }
 }
 
-/* What follows works on the image that the calls leave. */
+/* Later operations work on the image that the calls made. */
 static void end_calls(struct mr_geometry *g)
 {
     const struct mr_stage *s = last_stage(g);
@@ -338,7 +338,9 @@ static void find_need(struct mr_stage *s)
                               .height = bottom - top};
 }
 
-/* What the crops ahead of the first resize leave of the image: only known before trim_stages(). */
+/*
+ * What the crops before the first resize leave of the image. It is only known before trim_stages().
+ */
 static struct mr_box find_crop(const struct mr_geometry *g)
 {
     uint32_t i = 0;
@@ -347,7 +349,7 @@ static struct mr_box find_crop(const struct mr_geometry *g)
     const struct mr_stage *s = &g->stages[i];
     struct mr_box crop = is_resampled(s) ? s->source : s->window;
     while (i-- > 0)
-        crop = through_flips(&g->stages[i], crop);
+        crop = undo_flips(&g->stages[i], crop);
     return crop;
 }
 
@@ -357,14 +359,14 @@ static void trim_stages(struct mr_geometry *g)
     for (uint32_t i = g->n_stages; i-- > 0;) {
         struct mr_stage *s = &g->stages[i];
         if (i + 1 < g->n_stages && s->n_calls == 0) {
-            s->window = through_flips(s, g->stages[i + 1].need);
+            s->window = undo_flips(s, g->stages[i + 1].need);
             s->live = intersect_boxes(s->live, s->window);
         }
         find_need(s);
     }
 }
 
-/* steps: NULL, or where to note them. */
+/* steps: where to record the steps, or NULL. */
 static mr_status make_geometry(const struct mr_plan *plan, uint32_t width, uint32_t height,
                                struct mr_rng *rng, struct mr_geometry *g,
                                struct mr_geometry_steps *steps, mr_error *error)
@@ -414,7 +416,7 @@ static bool sets_size(const struct mr_op *op)
            op->kind == MR_OP_CENTER_CROP || op->kind == MR_OP_RANDOM_CROP;
 }
 
-/* Can the operation do something with an image of that size? */
+/* Can the operation be applied to an image of that size? */
 static mr_status check_size(const struct mr_op *op, int64_t width, int64_t height, mr_error *error)
 {
     if (op->kind == MR_OP_RANDOM_CROP)
@@ -432,7 +434,7 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
         const struct mr_op *op = &plan->ops[i];
         mr_status status = w ? check_size(op, w, h, error) : MR_OK;
         if (status == MR_OK && op->kind == MR_OP_RESIZE_SHORT && w)
-            status = short_side(op->height, &w, &h, error);
+            status = scale_short_side(op->height, &w, &h, error);
         if (status != MR_OK)
             return status;
         if (sets_size(op)) {
@@ -447,7 +449,8 @@ mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t 
 
 uint64_t mr_geometry_most_pixels(const struct mr_plan *plan)
 {
-    uint64_t n = 0, most = 0; /* n: of the image so far, 0 where it follows the source's size */
+    uint64_t n = 0,
+             most = 0; /* n: pixels of the image so far, 0 if its size follows the source's */
     for (uint32_t i = 0; i < plan->n_ops; i++) {
         const struct mr_op *op = &plan->ops[i];
         if (sets_size(op))

@@ -4,10 +4,10 @@
  * size and draws. It knows nothing of bytes and codecs.
  *
  * The operations are folded into as few stages as possible. A stage takes the box `source` of its
- * input, resizes it to resized_width x resized_height, looks at it through `window` (which may
- * stick out: zeros, or what a padding mode shows there), then flips what it sees. Its output is the
- * next stage's input; of that, only what the next stage reads is made. Where calls change the
- * output, it is made as a whole, and a stage follows.
+ * input, resizes it to resized_width x resized_height, cuts `window` out of the result and flips
+ * it. `window` may reach outside the resized source: there it shows zeros, or what the padding mode
+ * says. The output is the next stage's input, and only what the next stage reads is made. If calls
+ * change the output, all of it is made, and a stage follows.
  */
 #ifndef TRANSFORMS_GEOMETRY_H
 #define TRANSFORMS_GEOMETRY_H
@@ -16,8 +16,8 @@
 #include "transforms/plan.h"
 
 /*
- * Pixels; x and y may be negative where a window sticks out. Wide integers, so that sums need no
- * care.
+ * In pixels. x and y may be negative if a window reaches outside. The integers are wide, so sums do
+ * not overflow.
  */
 struct mr_box {
     int64_t x;
@@ -27,49 +27,42 @@ struct mr_box {
 };
 
 struct mr_stage {
-    struct mr_box source;  /* inside the input, not empty; the edge at which the filter is cut
-                              off */
-    int64_t resized_width; /* equal to the source's where nothing is resampled */
+    struct mr_box source;  /* inside the input, not empty; the filter is cut off at its edge */
+    int64_t resized_width; /* equal to the source's if nothing is resampled */
     int64_t resized_height;
     enum mr_interpolation interpolation; /* one of the filters */
-    struct mr_box window;                /* in pixels of the resized source; its size is the
-                                            output's */
-    struct mr_box live;                  /* the part of window that shows pixels; the rest is
-                                            zero. Empty: width 0 */
-    bool is_padded;                      /* live may stick out of source, which is not resampled
-                                            then: */
-    enum mr_padding_mode padding_mode;   /* what it shows there */
-    uint8_t fill[3];                     /* of MR_PADDING_CONSTANT */
-    struct mr_box need;                  /* pixels of the input that live is computed from; empty
-                                            with live */
-    bool hflip;                          /* after the window: output column i shows window column
-                                            width - 1 - i */
+    struct mr_box window; /* in pixels of the resized source; its size is the output's */
+    struct mr_box live;   /* the part that shows pixels, the rest is zero; width 0 if empty */
+    bool is_padded;       /* live may reach outside source, which is then not resampled */
+    enum mr_padding_mode padding_mode; /* what live shows there */
+    uint8_t fill[3];                   /* of MR_PADDING_CONSTANT */
+    struct mr_box need; /* pixels of the input that live is computed from; empty if live is */
+    bool hflip;         /* after the window: output column i shows window column
+                           width - 1 - i */
     bool vflip;
-    uint32_t first_call; /* on the output */
+    uint32_t first_call; /* the calls on the output */
     uint32_t n_calls;
 };
 
-/* An operation adds one stage at most, and the first stage is always there. */
+/* An operation adds at most one stage, and there is always a first stage. */
 #define MR_MAX_STAGES (MR_PLAN_MAX_OPS + 1)
 
-/* No side of a resized image, seen or not, is longer. */
+/* The longest side of a resized image, whether it is shown or not. */
 #define MR_MAX_RESIZED INT32_MAX
 
 struct mr_geometry {
-    struct mr_box crop; /* what mr_geometry_report() says */
+    struct mr_box crop; /* as mr_geometry_report() reports it */
     uint32_t n_stages;
     struct mr_stage stages[MR_MAX_STAGES];
     struct mr_image_calls calls;
 };
 
-/*
- * What an operation of the list became, before it was folded; or the calls of an image operation.
- */
+/* What an operation of the list became before it was folded, or the calls of an image operation. */
 struct mr_geometry_step {
     const struct mr_op *op; /* in the plan */
-    int64_t width;          /* of the image ahead of it */
+    int64_t width;          /* of the image before it */
     int64_t height;
-    struct mr_box box;     /* of crops, in pixels of that image; may stick out */
+    struct mr_box box;     /* of crops, in pixels of that image; may reach outside */
     int64_t resized_width; /* of operations that resize */
     int64_t resized_height;
     enum mr_interpolation interpolation;
@@ -84,43 +77,45 @@ struct mr_geometry_steps {
 };
 
 /*
- * Draw and fold. width x height is the image as the operations see it: upright already where
- * plan->use_exif turns it. Draws are made in the order of torchvision's modules. MR_ERR_DAMAGED
- * where the image cannot be cropped or resized so.
+ * Draw and fold. width x height is the image as the operations see it: already upright if
+ * plan->use_exif. Draws are made in the order of torchvision's modules. MR_ERR_DAMAGED if the image
+ * cannot be cropped or resized that way.
  */
 mr_status mr_geometry_make(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            struct mr_rng *rng, struct mr_geometry *geometry_out, mr_error *error);
 
-/* The same, and note each step. */
+/* The same, and record each step. */
 mr_status mr_geometry_record(const struct mr_plan *plan, uint32_t width, uint32_t height,
                              struct mr_rng *rng, struct mr_geometry *geometry_out,
                              struct mr_geometry_steps *steps_out, mr_error *error);
 
 /*
- * Size of the output for an image of that size; makes no draws, since no size depends on one. Sizes
- * of 0 are unknown: so is the output's then, unless an operation sets it. MR_ERR_DAMAGED where an
- * operation, drawn or not, cannot be applied to an image of its size.
+ * Size of the output for an image of that size. Makes no draws, because no size depends on one. A
+ * size of 0 means unknown: the output's is then 0 too, unless an operation sets it. MR_ERR_DAMAGED
+ * if an operation, drawn or not, cannot be applied to the image as it is at that point.
  */
 mr_status mr_geometry_size(const struct mr_plan *plan, uint32_t width, uint32_t height,
                            int64_t *width_out, int64_t *height_out, mr_error *error);
 
-/* Of the largest image of a fixed size that image operations change; 0 where there is none. */
+/* Pixels of the largest image of a fixed size that image operations change; 0 if there is none. */
 uint64_t mr_geometry_most_pixels(const struct mr_plan *plan);
 
 /*
- * What a batch's "geometry" row says: source width, height; crop x, y, width, height; hflip; vflip.
+ * The values of a batch's "geometry" row: source width, height; crop x, y, width, height; hflip;
+ * vflip.
  *
- * The source is the image as the operations see it. The crop is the box of it that the crops ahead
- * of the first resize leave, in pixels of the source before any flip. It depends neither on how
- * operations fold into stages, nor on what a filter reads, nor on what later operations keep of it:
- *   - random_resized_crop: the box drawn, since the crop comes first and the resize second;
- *   - crops only: what the last one shows; it sticks out of the source where padding is seen, x and
- *     y may be negative;
- *   - crop, then resize, then anything: the first crop. A crop after a resize cuts pixels that the
- *     source does not have, so resize(256)+center_crop(224) says the whole source, with flips
- *     before, between and after them too;
- *   - a resize to the size that is there already does nothing and does not count as one.
- * Flips count wherever they stand: 1 where an odd number of them was drawn.
+ * The source is the image as the operations see it. The crop is the box that the crops before the
+ * first resize leave of it, in pixels of the source before any flip. It does not depend on how
+ * operations fold into stages, on what a filter reads, or on what later operations cut off:
+ * - random_resized_crop: the drawn box, because the crop comes first and the resize second;
+ * - crops only: what the last one shows. It reaches outside the source if padding is seen, so x and
+ *   y may be negative;
+ * - crop, then resize, then anything: the first crop. A crop after a resize cuts pixels that the
+ *   source does not have, so resize(256)+center_crop(224) reports the whole source, also with flips
+ *   before, between and after them;
+ * - a resize to the present size does nothing and does not count as a resize.
+ *
+ * Flips count wherever they are in the list: 1 if an odd number of them was drawn.
  */
 void mr_geometry_report(const struct mr_geometry *geometry, uint32_t width, uint32_t height,
                         int32_t report_out[8]);

@@ -8,7 +8,7 @@
 struct mr_image_head {
     uint32_t width;
     uint32_t height;
-    uint32_t orientation; /* EXIF, 1 to 8; 1 where there is none */
+    uint32_t orientation; /* EXIF, 1 to 8; 1 if the file has none */
 };
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks a node of the list: structures choose among their children, image operations append their
+ * Walks a node of the list: a structure chooses among its children, an image operation appends its
  * calls.
  */
 #include "transforms/image_params.h"
 
 struct walk {
     const struct mr_op *ops;
-    const struct mr_rng *rng; /* the sample's, of which each node takes its own */
+    const struct mr_rng *rng; /* the sample's; each node derives its own from it */
     uint32_t width;
     uint32_t height;
     struct mr_image_calls *calls;
@@ -81,7 +81,7 @@ static void draw_node(const struct walk *walk, uint32_t i)
     case MR_OP_RANDOM_CHOICE: draw_child(walk, i, mr_rng_below(&own, op->n_children)); break;
     case MR_OP_RANDOM_ORDER: draw_shuffled(walk, i, &own); break;
     case MR_OP_RANDOM_APPLY:
-        /* torchvision skips where p < torch.rand(1), an f32. */
+        /* torchvision skips if p < torch.rand(1), an f32. */
         if (mr_rng_uniform(&own, 0.0f, 1.0f) <= (float)op->p)
             draw_children(walk, i);
         break;

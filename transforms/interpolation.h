@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an operation resamples. Stages and axes have one of the filters; an operation may leave the
- * choice to a draw.
+ * How an operation resamples. A stage or an axis uses one of the filters; an operation may draw its
+ * filter for each image.
  */
 #ifndef TRANSFORMS_INTERPOLATION_H
 #define TRANSFORMS_INTERPOLATION_H
@@ -17,7 +17,8 @@ enum mr_interpolation {
     MR_BICUBIC,
     MR_LANCZOS,
     MR_N_FILTERS,
-    MR_RANDOM_FILTER = MR_N_FILTERS, /* bilinear or bicubic, drawn for each image; in no stage */
+    MR_RANDOM_FILTER =
+        MR_N_FILTERS, /* bilinear or bicubic, drawn for each image; never in a stage */
     MR_N_INTERPOLATIONS
 };
 

@@ -3,8 +3,8 @@
  * Decodes a crop: skips the rows above it, cuts columns at multiples of an MCU, and stops after its
  * last row.
  *
- * Invariant: the box has a margin, or its pixels differ from those of a full decode. Fancy
- * upsampling looks at neighbours, and libjpeg invents those that were skipped or cut off.
+ * Invariant: the box has a margin. Fancy upsampling looks at neighbours, and libjpeg makes up those
+ * that were skipped or cut off. Without a margin pixels would differ from a full decode's.
  */
 #include "transforms/jpeg_box.h"
 
@@ -13,7 +13,7 @@
 #include <jerror.h>
 
 /*
- * The narrowest cut: fancy upsampling is replaced by plain where a component has fewer than three
+ * The narrowest cut. libjpeg replaces fancy upsampling by plain if a component has fewer than three
  * columns.
  */
 #define MIN_COLUMNS 16
@@ -65,9 +65,9 @@ void mr_jpeg_box_fini(struct mr_jpeg_box *box)
 /* Limits. */
 
 /*
- * An upper estimate of what libjpeg allocates: with several scans every coefficient of the image,
- * and always a few rows of MCUs of samples (with their context) and of upsampled ones. Sides are at
- * most 65535, so nothing overflows.
+ * An upper estimate of what libjpeg allocates: every coefficient of the image if there are several
+ * scans, and always a few rows of MCUs, of samples (with context) and of upsampled samples. Sides
+ * are at most 65535, so nothing overflows.
  */
 static uint64_t estimate_memory(const struct jpeg_decompress_struct *cinfo, bool many_scans)
 {
@@ -102,7 +102,7 @@ mr_status mr_jpeg_box_check(const struct mr_jpeg_box *box, const struct mr_codec
     return status;
 }
 
-/* To the box. */
+/* Going to the box. */
 
 static void cut_columns(struct mr_jpeg_box *box)
 {
@@ -176,7 +176,7 @@ static uint8_t divide_by_255(unsigned value)
 }
 
 /*
- * As Pillow: CMYK samples are taken to be stored inverted, as Adobe does, whatever the markers say.
+ * As in Pillow, CMYK samples are taken as inverted, as Adobe stores them, whatever the markers say.
  * In place: three bytes are written where four were read.
  */
 static void cmyk_to_rgb(uint8_t *row, uint32_t width)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens JPEG files that lie in memory. Where the data end, libjpeg is given an end-of-image marker,
- * so that it stops; ran_out says that the marker was not in the data.
+ * Opens JPEG files in memory. Where the data end, libjpeg gets an end-of-image marker, so it stops.
+ * ran_out says that this marker was not in the data.
  */
 #include "transforms/jpeg_file.h"
 
@@ -12,14 +12,14 @@
 
 #include <jerror.h>
 
-static struct mr_jpeg_file *file_of(j_common_ptr cinfo)
+static struct mr_jpeg_file *get_file(j_common_ptr cinfo)
 {
     return cinfo->client_data;
 }
 
 /*
- * A scan begins. Its header says how many blocks it visits, so whoever reads the file stops before
- * the same scan.
+ * A scan begins. Its header says how many blocks it visits, so every reader of the file stops
+ * before the same scan.
  */
 static void count_scan(struct mr_jpeg_file *file)
 {
@@ -47,7 +47,7 @@ static void count_scan(struct mr_jpeg_file *file)
  */
 static void on_progress(j_common_ptr common)
 {
-    struct mr_jpeg_file *file = file_of(common);
+    struct mr_jpeg_file *file = get_file(common);
     if (file->box.cinfo.input_scan_number > file->n_scans &&
         jpeg_has_multiple_scans(&file->box.cinfo))
         count_scan(file);
@@ -64,7 +64,7 @@ static void source_nothing(j_decompress_ptr cinfo)
 
 static boolean source_fill(j_decompress_ptr cinfo)
 {
-    struct mr_jpeg_file *file = file_of((j_common_ptr)cinfo);
+    struct mr_jpeg_file *file = get_file((j_common_ptr)cinfo);
     if (file->in_header)
         ERREXIT(cinfo, JERR_INPUT_EOF);
     file->ran_out = true;
@@ -85,10 +85,10 @@ static void source_skip(j_decompress_ptr cinfo, long n_bytes)
     source->bytes_in_buffer -= n;
 }
 
-/* APP1 is read where it lies; libjpeg's own saving of markers would copy it. */
+/* APP1 is read where it is. If libjpeg saved the marker, it would copy it. */
 static boolean read_app1(j_decompress_ptr cinfo)
 {
-    struct mr_jpeg_file *file = file_of((j_common_ptr)cinfo);
+    struct mr_jpeg_file *file = get_file((j_common_ptr)cinfo);
     const JOCTET *at = cinfo->src->next_input_byte;
     size_t left = cinfo->src->bytes_in_buffer;
     size_t len = left < 2 ? left : (size_t)at[0] << 8 | at[1];
@@ -117,9 +117,9 @@ void mr_jpeg_file_init(struct mr_jpeg_file *file, const struct mr_codec_limits *
 }
 
 /*
- * Each image has a decompressor of its own (2 us): one that is reused keeps the quantisation and
- * Huffman tables of the image before, and a damaged file that lacks some would decode by them, to
- * pixels that depend on the order of files.
+ * Each image gets a new decompressor (2 us). A reused one keeps the quantisation and Huffman tables
+ * of the previous image. A damaged file that lacks some would then decode to pixels that depend on
+ * the order of files.
  */
 static void read_header(struct mr_jpeg_box *box)
 {

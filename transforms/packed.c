@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes how a packed sample lies, and checks whether a description that came out of a file can
- * be one. A lone component's MCU is one block, whatever its factors were in the JPEG.
+ * Computes the layout of a packed sample, and checks whether a description from a file is valid. A
+ * lone component's MCU is one block, whatever its factors were in the JPEG.
  *
  * Invariant: the rows that a box needs include those that only its margin touches, as
- * codec_packed.c expects them.
+ * codec_packed.c expects.
  */
 #include "transforms/packed.h"
 
@@ -21,8 +21,8 @@
 #define MAX_JPEG_SIDE 65535u
 #define RAW_CHANNELS 3u
 /*
- * Of a marked row, from the byte where the next one begins: that one, and a zero that may belong to
- * it.
+ * How far a marked row reads from the byte where the next row begins: that byte, and a zero that
+ * may belong to it.
  */
 #define ROW_END_BYTES 2u
 
@@ -81,7 +81,7 @@ static bool colour_has(uint8_t colour, uint8_t n_components)
     }
 }
 
-/* Any value of a quantisation table is one that libjpeg takes. */
+/* Any value of a quantisation table is valid: libjpeg accepts all. */
 static mr_status check_template(const struct mr_packed_template *template, mr_error *error)
 {
     uint32_t n = template->n_components, n_blocks = 0;
@@ -105,7 +105,7 @@ static mr_status check_template(const struct mr_packed_template *template, mr_er
     return MR_OK;
 }
 
-/* Each row has a size for each of its tiles at least. */
+/* Each row has at least a size for each of its tiles. */
 static bool rows_fit_tiles(const struct mr_packed_image *image,
                            const struct mr_packed_layout *layout)
 {
@@ -172,7 +172,7 @@ mr_status mr_packed_check(const struct mr_packed_image *image, const struct mr_c
                           mr_error *error)
 {
     if (image->encoding == MR_PACKED_JPEG)
-        return MR_OK; /* its own header counts */
+        return MR_OK; /* the file's own header counts */
     bool raw = image->encoding == MR_PACKED_RAW;
     if (!raw && !mr_packed_image_has_rows(image->encoding))
         return mr_error_set(error, MR_ERR_DAMAGED,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the header that libjpeg reads for a packed JPEG: baseline, one scan of all components.
- * From a header libjpeg only guesses the colour space, by markers and names of components, so it is
+ * From a header libjpeg can only guess the colour space, by markers and component names. So it is
  * set afterwards, from the template.
  */
 #include "transforms/packed_header.h"
@@ -11,7 +11,7 @@
 
 #include <jerror.h>
 
-/* The source: nothing behind the header. */
+/* The source: nothing follows the header. */
 
 static void source_nothing(j_decompress_ptr cinfo)
 {
@@ -30,7 +30,7 @@ static void source_skip(j_decompress_ptr cinfo, long n_bytes)
     ERREXIT(cinfo, JERR_INPUT_EOF);
 }
 
-/* Component c has table c. */
+/* Component c uses table c. */
 static size_t make_header(const struct mr_packed_image *image,
                           uint8_t header[MR_PACKED_HEADER_BYTES])
 {
@@ -67,7 +67,7 @@ static size_t make_header(const struct mr_packed_image *image,
     return (size_t)(at + sizeof end - header);
 }
 
-static J_COLOR_SPACE colour_of(const struct mr_packed_template *template)
+static J_COLOR_SPACE find_colour(const struct mr_packed_template *template)
 {
     switch (template->colour) {
     case MR_PACKED_GREY: return JCS_GRAYSCALE;
@@ -78,7 +78,7 @@ static J_COLOR_SPACE colour_of(const struct mr_packed_template *template)
     }
 }
 
-/* libjpeg wants Huffman tables to begin with, so it gets the smallest: one symbol. */
+/* libjpeg requires Huffman tables at the start, so it gets the smallest: one symbol. */
 static JHUFF_TBL *make_symbol(j_decompress_ptr cinfo)
 {
     JHUFF_TBL *table = jpeg_alloc_huff_table((j_common_ptr)cinfo);
@@ -111,11 +111,11 @@ void mr_packed_header_read(struct mr_packed_header *header, j_decompress_ptr cin
     }
     cinfo->dc_huff_tbl_ptrs[0] = make_symbol(cinfo);
     cinfo->ac_huff_tbl_ptrs[0] = make_symbol(cinfo);
-    cinfo->jpeg_color_space = colour_of(template);
+    cinfo->jpeg_color_space = find_colour(template);
     cinfo->out_color_space = template->n_components == 4 ? JCS_CMYK : JCS_RGB;
 }
 
-/* The other way. */
+/* The other direction. */
 
 static uint8_t number_colour(J_COLOR_SPACE space)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes one small picture as a JPEG by libjpeg alone, by our decoder of scans, by marks, and as a
- * packed JPEG, and compares the pixels. The picture is 4:2:0, two tiles wide and three MCUs high,
- * of coefficients from a small generator. The JPEG is written by hand: with Huffman codes of one
- * length each, an encoder is a dozen lines. What is large lies on the heap: mr_loader_create() runs
- * this on its caller's stack, of which it needs at most 32 KiB.
+ * Decodes one small picture as a JPEG with libjpeg alone, with our decoder of scans, by marks, and
+ * as a packed JPEG, and compares the pixels. The picture is 4:2:0, two tiles wide and three MCUs
+ * high, with coefficients from a small generator. The JPEG is written by hand: if all Huffman codes
+ * of a table have one length, an encoder is a dozen lines. Large data is on the heap, because
+ * mr_loader_create() runs this on its caller's stack, of which it needs at most 32 KiB.
  */
 #include "transforms/packed_selftest.h"
 
@@ -31,10 +31,9 @@
 #define MAX_AC 31
 #define MAX_DC 127 /* so differences have up to eight bits */
 #define HEADER_ROOM 1024
-#define COUNTS 4 /* before the number of codes of one bit, in a Huffman table's segment */
+#define COUNTS 4 /* before the number of codes of one bit, in the segment of a Huffman table */
 #define BLOCK_ROOM                                                                                 \
-    160 /* bytes; 4 + 9 + 63 x (3 + 5) bits, and as many again where each byte is followed by a    \
-           zero */
+    160 /* bytes: 4 + 9 + 63 x (3 + 5) bits, twice that if a zero follows each byte */
 
 /* Natural order by zigzag order. */
 static const uint8_t natural[64] = {
@@ -56,7 +55,7 @@ struct selftest {
     uint32_t bits; /* not yet written, the last one lowest */
     uint32_t n_bits;
 
-    struct mr_mark_maker *marker; /* where marks are tried */
+    struct mr_mark_maker *marker; /* only if marks are tried */
     struct mr_packed_image marked;
 
     uint8_t pixels[2][WIDTH * HEIGHT * 3];
@@ -69,8 +68,8 @@ static uint32_t draw_number(struct selftest *selftest)
 }
 
 /*
- * Most end early, as a photograph's do; every fourth is full, since an inverse DCT may have another
- * way for each.
+ * Most blocks end early, as a photograph's do. Every fourth is full, because an inverse DCT may
+ * treat the two differently.
  */
 static void make_blocks(struct selftest *selftest)
 {
@@ -86,7 +85,7 @@ static void make_blocks(struct selftest *selftest)
 }
 
 /* By diagonals, which are the same in zigzag order. One component's values go beyond 16 bits. */
-static uint16_t quant_of(uint32_t component, uint32_t diagonal)
+static uint16_t make_quant(uint32_t component, uint32_t diagonal)
 {
     return (uint16_t)(component == 1 ? 2900 + 100 * diagonal : 3 + component + diagonal);
 }
@@ -97,7 +96,7 @@ static void make_template(struct mr_packed_template *template)
         .n_components = 3, .colour = MR_PACKED_YCC, .h = {2, 1, 1}, .v = {2, 1, 1}};
     for (uint32_t c = 0; c < 3; c++)
         for (uint32_t i = 0; i < 64; i++)
-            template->quant[c][i] = quant_of(c, i / 8 + i % 8);
+            template->quant[c][i] = make_quant(c, i / 8 + i % 8);
 }
 
 /* The pack's sample. */
@@ -152,14 +151,14 @@ static void put_tables(struct selftest *selftest)
     for (uint8_t c = 0; c < 3; c++) {
         put_bytes(selftest, (const uint8_t[]){0xff, 0xdb, 0, 3 + 2 * 64, 0x10 | c}, 5);
         for (uint32_t diagonal = 0; diagonal < 15; diagonal++) {
-            uint16_t q = quant_of(c, diagonal);
+            uint16_t q = make_quant(c, diagonal);
             for (uint32_t n = diagonal < 8 ? diagonal + 1 : 15 - diagonal; n > 0; n--)
                 put_bytes(selftest, (const uint8_t[]){(uint8_t)(q >> 8), (uint8_t)q}, 2);
         }
     }
     /*
      * DC: sizes 0 to 9 are codes 0 to 9 of four bits. AC: end of block and sizes 1 to 5 are codes 0
-     * to 5 of three.
+     * to 5 of three bits.
      */
     const uint8_t dc[] = {0xff, 0xc4, 0, 29, 0x00, [COUNTS + 4] = 10, [COUNTS + 17] = 0, 1, 2, 3, 4,
                           5,    6,    7, 8,  9};
@@ -206,7 +205,7 @@ static void make_jpeg(struct selftest *selftest)
     put_bytes(selftest, (const uint8_t[]){0xff, 0xd9}, 2);
 }
 
-/* Both ways. */
+/* Decoding in each way. */
 
 struct box {
     uint32_t x, y, width, height;
@@ -264,7 +263,7 @@ static mr_status read_marked(struct selftest *selftest, void *marked, const stru
     return status == MR_OK ? read_box(&mr_codec_marked, marked, box, pixels, error) : status;
 }
 
-/* What is compared with libjpeg. */
+/* A way of decoding, which is compared with libjpeg. */
 struct way {
     const struct mr_codec_ops *codec;
     mr_status (*read)(struct selftest *selftest, void *state, const struct box *box,
@@ -327,7 +326,7 @@ static mr_status compare_codecs(struct selftest *selftest, const struct way *way
     }
     if (status == MR_OK && way->codec == &mr_codec_jpeg && !mr_codec_jpeg_used_own(state))
         status = mr_error_set(error, MR_ERR_UNSUPPORTED,
-                              "this libjpeg gives no place to a decoder of scans");
+                              "this libjpeg does not accept a decoder of scans");
     if (state)
         way->codec->destroy(state);
     if (jpeg)
@@ -373,12 +372,12 @@ mr_status mr_packed_selftest_run_marks(bool libjpeg_idct, mr_error *error)
     return run_way(&way, error);
 }
 
-/* What works here. SETTLED: nothing lacked memory when it was tried. */
+/* What works here. SETTLED: no attempt lacked memory. */
 enum { SETTLED = 1, PACKED = 2, OWN_IDCT = 4, OWN_SCAN = 8, MARKS = 16 };
 
 /*
- * With the kernels' inverse DCT, then with libjpeg's where that one differs (libjpeg may lack or
- * avoid vectors).
+ * Try the kernels' inverse DCT, then libjpeg's if theirs differs (libjpeg may lack or avoid
+ * vectors).
  */
 static mr_status try_packed(unsigned *found, mr_error *error)
 {
@@ -387,14 +386,14 @@ static mr_status try_packed(unsigned *found, mr_error *error)
     mr_status status = mr_packed_selftest_run(false, error);
     if (status == MR_OK)
         *found |= OWN_IDCT;
-    else if (status == MR_ERR_UNSUPPORTED) /* a lack of memory says nothing of the IDCT */
+    else if (status == MR_ERR_UNSUPPORTED) /* a lack of memory says nothing about the IDCT */
         status = mr_packed_selftest_run(true, error);
     if (status == MR_OK)
         *found |= PACKED;
     return status;
 }
 
-/* Each part needs the one before. What is returned is of the first that fails. */
+/* Each part needs the one before it. Returns the status of the first that fails. */
 static mr_status try_all(unsigned *found, mr_error *error)
 {
     mr_status status = try_packed(found, error);
@@ -412,8 +411,8 @@ static mr_status try_all(unsigned *found, mr_error *error)
 }
 
 /*
- * Is this part there? One atomic word is kept and no words, so a failure with an error is tried
- * again for them. There is no lock, which a fork could leave held in the child.
+ * Does this part work? Only one atomic word is stored, no message, so a failure is tried again for
+ * a caller with an error. There is no lock, because a fork could leave it held in the child.
  */
 static mr_status need_part(unsigned part, mr_error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reflected images go on for ever, each the mirror image of the one beside it. */
+/* A reflected image repeats without end; each copy mirrors the one beside it. */
 #include "transforms/padding.h"
 
-/* i modulo n, which is not negative. */
+/* i modulo n, never negative. */
 static int64_t wrap_place(int64_t i, int64_t n)
 {
     int64_t rest = i % n;
@@ -17,7 +17,7 @@ int64_t mr_padding_place(enum mr_padding_mode mode, int64_t n, int64_t i)
         return -1;
     if (mode == MR_PADDING_EDGE || n == 1)
         return i < 0 ? 0 : n - 1;
-    int64_t again = mode == MR_PADDING_SYMMETRIC; /* edges, in a mirror image and back */
+    int64_t again = mode == MR_PADDING_SYMMETRIC; /* 1: a mirror image repeats the edge */
     int64_t place = wrap_place(i, 2 * (n - 1 + again));
     return place < n ? place : 2 * (n - 1) + again - place;
 }

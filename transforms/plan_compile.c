@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compiles a transform into a plan, and checks it against the samples, the dtype and the layout. An
- * implied normalise is dropped for u8; an explicit one with u8 is an error. Every operation treats
- * channels alike, so three equal ones are made last (tensor_write.c), wherever the list has rgb:
- * the pixels are the same.
+ * implied normalize is dropped for u8; an explicit one with u8 is an error.
+ *
+ * Every operation treats all channels alike. So wherever the list has rgb, one channel becomes
+ * three equal ones only at the end (tensor_write.c), and the pixels are the same.
  */
 #include "transforms/plan_compile.h"
 
@@ -21,7 +22,7 @@ static bool is_image_float(mr_dtype dtype)
     return dtype == MR_F32 || dtype == MR_F16 || dtype == MR_BF16;
 }
 
-/* Raw samples that are no pictures: as they are or not at all. */
+/* Raw samples that are not pictures are copied unchanged, or refused. */
 static mr_status compile_data(const mr_transform *transform, mr_dtype dtype, struct mr_plan *plan,
                               mr_error *error)
 {
@@ -102,7 +103,7 @@ static mr_status check_raw_picture(struct mr_plan *plan, mr_error *error)
     return MR_OK;
 }
 
-/* What is true of every image is the transform's fault, not the image's. */
+/* A size that is wrong for every image is an error of the transform, not of the image. */
 static mr_status compile_size(struct mr_plan *plan, mr_error *error)
 {
     uint32_t source_width = 0, source_height = 0;
@@ -121,13 +122,13 @@ static mr_status compile_size(struct mr_plan *plan, mr_error *error)
     return set_size(plan, width, height, error);
 }
 
-/* It alone changes the number of channels; in a structure it keeps them. */
+/* Only grayscale outside a structure changes the number of channels; inside, it keeps it. */
 static bool is_grayscale(const struct mr_op *op)
 {
     return op->kind == MR_OP_IMAGE && mr_image_ops[op->image_op].sets_channels;
 }
 
-/* A sample's calls have a place each, whatever is drawn. */
+/* A sample's list has room for every call that could be drawn. */
 static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
 {
     uint32_t n = 0;
@@ -137,8 +138,8 @@ static mr_status check_calls(const struct mr_plan *plan, mr_error *error)
                  : 0;
     if (n > MR_IMAGE_MAX_CALLS)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the image operations may become %u calls; a transform has at most %d",
-                            n, MR_IMAGE_MAX_CALLS);
+                            "the image operations may make %u calls; the limit is %d", n,
+                            MR_IMAGE_MAX_CALLS);
     return MR_OK;
 }
 
@@ -147,10 +148,10 @@ static mr_status refuse_color(const struct mr_plan *plan, const char *op_name, c
 {
     return mr_error_set(error, MR_ERR_INVALID,
                         "%s cannot be applied: %s has 3 channels, the pictures have 1 %s", op_name,
-                        name, plan->channels == 3 ? "up to the tensor" : "there");
+                        name, plan->channels == 3 ? "before the tensor" : "there");
 }
 
-/* A color of three values needs pictures with three channels where the operation stands. */
+/* A color of three values needs pictures with three channels at that point of the list. */
 static mr_status check_colors(const struct mr_plan *plan, const struct mr_op *op, mr_error *error)
 {
     const struct mr_image_op *image_op = &mr_image_ops[op->image_op];
@@ -170,7 +171,7 @@ static mr_status check_colors(const struct mr_plan *plan, const struct mr_op *op
     return MR_OK;
 }
 
-/* It works on floats: where there are none, 0 would be black and no mean. */
+/* random_erasing works on floats: in u8, 0 would be black, not the mean. */
 static mr_status check_erasing(const struct mr_plan *plan, mr_error *error)
 {
     if (plan->erase.kind != MR_OP_RANDOM_ERASING)
@@ -186,7 +187,7 @@ static mr_status check_erasing(const struct mr_plan *plan, mr_error *error)
     return MR_OK;
 }
 
-/* timm's rule mixes bytes, torchvision's the floats that are fed to the model. */
+/* timm_mixup mixes bytes; torchvision's operations mix the floats that the model gets. */
 static mr_status check_mixing(const struct mr_plan *plan, mr_error *error)
 {
     if (plan->mix.kind == 0 || plan->dtype != MR_U8 ||
@@ -212,10 +213,12 @@ static mr_status compile_picture(const mr_transform *transform, mr_dtype dtype,
     mr_status status = plan->kind.encoded ? MR_OK : check_raw_picture(plan, error);
     if (status != MR_OK)
         return status;
-    for (uint32_t i = 0, behind = 0; transform && i < transform->n_ops && status == MR_OK; i++) {
+    for (uint32_t i = 0, structure_end = 0; transform && i < transform->n_ops && status == MR_OK;
+         i++) {
         const struct mr_op *op = &transform->ops[i];
-        bool inside = i < behind; /* a structure, which keeps the number of channels */
-        behind = inside ? behind : mr_image_params_skip(transform->ops, i);
+        bool inside =
+            i < structure_end; /* inside a structure, where the number of channels stays */
+        structure_end = inside ? structure_end : mr_image_params_skip(transform->ops, i);
         if (op->kind == MR_OP_NORMALIZE)
             normalize = op;
         else if (op->kind == MR_OP_EXIF)

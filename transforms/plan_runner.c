@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes one sample from bytes to tensor: header, geometry, then each stage's rows through its
- * resampling into the next image or the slot.
+ * Takes one sample from bytes to tensor: the header, the geometry, then the rows of each stage,
+ * resampled into the next stage's image or into the slot.
  *
- * Invariant: a codec that was opened is closed on every way out.
+ * Invariant: a codec that was opened is closed on every path.
  */
 #include "transforms/plan_runner.h"
 
@@ -28,24 +28,23 @@ struct mr_plan_runner {
     const struct mr_plan *plan;
     struct mr_codec_limits limits;
     bool with_timing;
-    struct mr_codec *codec; /* only where samples are encoded */
+    struct mr_codec *codec; /* only if samples are encoded */
     struct mr_resample resample;
     struct mr_geometry geometry;
     struct mr_tensor_write_half half;
     struct mr_scratch upright;  /* an image that EXIF turned */
-    struct mr_scratch image[2]; /* between stages, in turns */
+    struct mr_scratch image[2]; /* outputs of inner stages, used alternately */
     struct mr_scratch row;      /* one row for the tensor writer */
-    struct mr_scratch planes;   /* one row for a source of planes */
+    struct mr_scratch planes;   /* one row of a planar source */
     struct mr_packed_copy packed;
 };
 
-/* What a call works on. */
+/* The state of one call. */
 struct run {
     const uint8_t *bytes;
     size_t len;
-    const struct mr_packed_image *packed; /* NULL: bytes are the whole of an image file or of a
-                                             raw sample */
-    uint64_t offset;                      /* of bytes in the packed sample */
+    const struct mr_packed_image *packed; /* NULL: bytes are a whole file or raw sample */
+    uint64_t offset;                      /* where bytes begin in the packed sample */
     struct mr_rng *rng;
     void *out;
     struct mr_plan_runner_report *report;
@@ -54,7 +53,7 @@ struct run {
     uint32_t width; /* of the image as the operations see it */
     uint32_t height;
     uint32_t channels;   /* of the rows so far */
-    uint32_t free_image; /* of image in mr_plan_runner: the next stage's */
+    uint32_t free_image; /* the next stage's output: an index of mr_plan_runner.image */
 };
 
 mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits,
@@ -107,7 +106,7 @@ static uint64_t read_clock(const struct mr_plan_runner *runner)
     return runner->with_timing ? mr_clock_now_ns() : 0;
 }
 
-/* Rows of a box, the time counted as decoding where a codec makes them. */
+/* Start reading the rows of a box. If a codec makes them, the time counts as decoding. */
 static mr_status begin_rows(struct mr_plan_runner *runner, struct run *run,
                             struct mr_row_source *source, struct mr_box box)
 {
@@ -149,7 +148,7 @@ static mr_status run_stage(struct mr_plan_runner *runner, struct run *run,
     return status;
 }
 
-/* The calls on a stage's output. */
+/* Run the calls on a stage's output. */
 static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
                            const struct mr_stage *stage, struct mr_image *image)
 {
@@ -171,8 +170,8 @@ static mr_status run_calls(struct mr_plan_runner *runner, struct run *run,
 }
 
 /*
- * A stage that is not the last one makes an image in memory: just what the next one needs, or all
- * that calls change.
+ * An inner stage makes an image in memory. It holds only what the next stage reads, or the whole
+ * output if calls change it.
  */
 static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run, uint32_t i)
 {
@@ -214,7 +213,7 @@ static mr_status run_inner_stage(struct mr_plan_runner *runner, struct run *run,
     return status;
 }
 
-/* Aligned, since a load that spans two stores just made has to wait for them. */
+/* Aligned, because a load that spans two recent stores waits for both. */
 static mr_status reserve_row(struct mr_plan_runner *runner, mr_error *error)
 {
     size_t len = (size_t)runner->plan->out_width * mr_tensor_write_row_bytes(runner->plan);
@@ -246,7 +245,7 @@ static mr_status run_stages(struct mr_plan_runner *runner, struct run *run)
     return run_stage(runner, run, &runner->geometry.stages[last], &run->source, &writer);
 }
 
-/* Draw, and check the size. */
+/* Draw the geometry, and check the output's size. */
 static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, uint32_t height,
                                struct mr_rng *rng, mr_error *error)
 {
@@ -258,15 +257,14 @@ static mr_status make_geometry(struct mr_plan_runner *runner, uint32_t width, ui
     const struct mr_box *made = &g->stages[g->n_stages - 1].window;
     if (made->width != plan->out_width || made->height != plan->out_height)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "image gives %lldx%lld, the batch has the first image's %ux%u: the "
-                            "transform leaves each "
-                            "its own size, add center_crop(N) or resize(H:W)",
+                            "the output is %lldx%lld, the first image's was %ux%u; "
+                            "add center_crop(N) or resize(H:W) for equal sizes",
                             (long long)made->width, (long long)made->height, plan->out_width,
                             plan->out_height);
     return MR_OK;
 }
 
-/* The draws follow those of the geometry. */
+/* These draws follow those of the geometry. */
 static void erase_boxes(const struct mr_plan *plan, const struct run *run)
 {
     struct mr_erase *erase = &run->report->erase;
@@ -275,7 +273,7 @@ static void erase_boxes(const struct mr_plan *plan, const struct run *run)
         mr_erase_run(plan, erase, run->out);
 }
 
-/* The source is set. */
+/* Make the tensor from run->source, which is set. */
 static mr_status run_image(struct mr_plan_runner *runner, struct run *run)
 {
     mr_status status = make_geometry(runner, run->width, run->height, run->rng, run->error);
@@ -319,7 +317,7 @@ static bool needs_turning(const struct mr_plan *plan, uint32_t orientation)
     return plan->use_exif && orientation >= 2 && orientation <= 8;
 }
 
-/* The source is the image as it is stored. */
+/* The source is the image as stored, before EXIF turns it. */
 static mr_status run_stored(struct mr_plan_runner *runner, struct run *run, uint32_t width,
                             uint32_t height, uint32_t orientation)
 {
@@ -387,7 +385,7 @@ static mr_status run_timed(struct mr_plan_runner *runner, struct run *run,
     return status;
 }
 
-/* encoded: what the sample is; the plan says what the dataset's samples are. */
+/* encoded: the sample is an encoded image. The plan says what the dataset's samples are. */
 static mr_status check_kind(const struct mr_plan_runner *runner, bool encoded, mr_error *error)
 {
     if (encoded == (runner->plan->kind.encoded != 0))
@@ -409,16 +407,16 @@ mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes
 
 /* Samples of packs. */
 
-/* *image becomes a copy, which is what was checked. */
-static mr_status take_packed(struct mr_plan_runner *runner, const struct mr_packed_image **image,
-                             mr_error *error)
+/* *image becomes a copy, so what is checked is what is used. */
+static mr_status check_packed_copy(struct mr_plan_runner *runner,
+                                   const struct mr_packed_image **image, mr_error *error)
 {
     *image = mr_packed_copy(&runner->packed, *image);
     mr_status status = check_kind(runner, true, error);
     return status == MR_OK ? mr_packed_check(*image, &runner->limits, error) : status;
 }
 
-/* The draws that are to come, on copies of what they change. */
+/* Draw on copies of the generators, so the second step makes the same draws. */
 static mr_status draw_ahead(struct mr_plan_runner *runner, const struct mr_packed_image *image,
                             const struct mr_rng *rng, mr_error *error)
 {
@@ -442,7 +440,7 @@ mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_pa
                                const struct mr_rng *rng, uint64_t *offset_out, uint64_t *len_out,
                                mr_error *error)
 {
-    mr_status status = take_packed(runner, &image, error);
+    mr_status status = check_packed_copy(runner, &image, error);
     if (status != MR_OK)
         return status;
     bool whole = needs_whole(runner, image);
@@ -471,7 +469,7 @@ mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
                                     struct mr_plan_runner_report *report_out, mr_error *error)
 {
     memset(report_out, 0, sizeof *report_out);
-    mr_status status = take_packed(runner, &image, error);
+    mr_status status = check_packed_copy(runner, &image, error);
     struct run run = {.bytes = bytes,
                       .len = len,
                       .packed = image,

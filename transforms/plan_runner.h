@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One sample from bytes to its place in the slot: geometry, decoding, resampling, dtype and layout,
- * written once.
+ * Takes one sample from bytes to its place in the slot: geometry, decoding, resampling, dtype and
+ * layout, written once.
  */
 #ifndef TRANSFORMS_PLAN_RUNNER_H
 #define TRANSFORMS_PLAN_RUNNER_H
@@ -12,8 +12,7 @@
 #include "transforms/codec.h"
 #include "transforms/plan.h"
 
-struct mr_plan_runner; /* a worker's scratch: codec, tables, rows; grows to the largest image
-                          seen */
+struct mr_plan_runner; /* a worker's codec, tables and rows; grows to the largest image */
 
 #define MR_GEOMETRY_FIELDS 8
 
@@ -21,45 +20,44 @@ struct mr_plan_runner_report {
     int32_t geometry[MR_GEOMETRY_FIELDS]; /* source width, height, crop x, y, width, height,
                                              hflip, vflip */
     uint32_t n_warnings;
-    struct mr_erase erase; /* the boxes; applied already, or deferred: mr_erase_is_deferred() */
-    uint64_t decode_ns;    /* filled in only when asked for at creation */
+    struct mr_erase erase; /* the boxes; already applied, or deferred: see mr_erase_is_deferred() */
+    uint64_t decode_ns;    /* 0 unless with_timing */
     uint64_t transform_ns;
 };
 
-/* plan must outlive the object and may lie in shared memory (read-only). */
+/* plan must outlive the object; it may be in read-only shared memory. */
 mr_status mr_plan_runner_create(const struct mr_plan *plan, const struct mr_codec_limits *limits,
                                 bool with_timing, struct mr_plan_runner **runner_out,
                                 mr_error *error);
 void mr_plan_runner_destroy(struct mr_plan_runner *runner);
 
-/* Decode JPEGs by libjpeg alone (codec.h). */
+/* Decode JPEGs with libjpeg alone (codec.h). */
 void mr_plan_runner_use_stock_jpeg(struct mr_plan_runner *runner);
 
 /*
- * bytes: an encoded image, or the raw sample of plan->kind. out: plan->out_bytes bytes, unspecified
- * on failure. MR_ERR_DAMAGED with the cause (without the file's name, which the caller adds);
- * MR_ERR_NO_MEMORY.
+ * bytes: an encoded image, or a raw sample of plan->kind. out: plan->out_bytes bytes, unspecified
+ * on failure. MR_ERR_DAMAGED with the cause; the caller adds the file's name. MR_ERR_NO_MEMORY.
  */
 mr_status mr_plan_runner_run(struct mr_plan_runner *runner, const uint8_t *bytes, size_t len,
                              bool encoded, struct mr_rng *rng, void *out,
                              struct mr_plan_runner_report *report_out, mr_error *error);
 
 /*
- * The same for a sample of a pack, in two steps: which bytes of it these draws need, as one range,
- * and after the read the pixels. rng is taken as it stands at the start of the sample's draws, both
- * times; the draws are made twice. MR_ERR_DAMAGED also where the index does not make sense.
+ * The same for a sample of a pack, in two steps. mr_plan_runner_range() says which bytes of it
+ * these draws need, as one range; mr_plan_runner_run_packed() makes the tensor after they are read.
+ * Both take rng as it is at the start of the sample's draws, so the draws are made twice.
+ * MR_ERR_DAMAGED also if the index is inconsistent.
  *
- * MR_PACKED_MARKED: the range is that of a decode by marks, which the image has in the second step
- * (codec.h); they need not be there in the first. Where marks are of no use here the range is the
- * whole file. When the second step says MR_ERR_DAMAGED, the caller reads the whole file and calls
- * it again without marks, with rng as it was before; that verdict counts.
+ * MR_PACKED_MARKED: the range is what a decode by marks needs. image must have its marks in the
+ * second step (codec.h), but need not in the first. If marks cannot be used here, the range is the
+ * whole file. If the second step returns MR_ERR_DAMAGED, the caller reads the whole file and calls
+ * it again, without marks and with rng as it was before; that verdict counts.
  */
 mr_status mr_plan_runner_range(struct mr_plan_runner *runner, const struct mr_packed_image *image,
                                const struct mr_rng *rng, uint64_t *offset_out, uint64_t *len_out,
                                mr_error *error);
 /*
- * bytes: [offset, offset + len) of the sample, with 64 readable bytes behind, holding at least that
- * range.
+ * bytes: [offset, offset + len) of the sample, at least that range, followed by 64 readable bytes.
  */
 mr_status mr_plan_runner_run_packed(struct mr_plan_runner *runner,
                                     const struct mr_packed_image *image, const uint8_t *bytes,

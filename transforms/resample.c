@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes rows through one stage: four input rows become a strip of the ring, output rows are made of
- * strips and go to the tensor writer. Usually rows pass the horizontal pass on their way into the
- * ring. Where the vertical one comes first, they do so on their way out of it, four at a time.
+ * Takes rows through one stage. Four input rows become a strip of the ring. Output rows are made
+ * from strips and go to the tensor writer. Usually rows take the horizontal pass on their way into
+ * the ring. If the vertical pass comes first, they take it on their way out, four at a time.
  *
- * Invariant: the caller's rows are gone after a push, so those that do not fill a strip yet are
+ * Invariant: the caller's rows are gone after a push, so rows that do not fill a strip yet are
  * copied.
  */
 #include "transforms/resample.h"
@@ -28,7 +28,7 @@ void mr_resample_fini(struct mr_resample *resample)
     *resample = (struct mr_resample){0};
 }
 
-/* Room for len bytes at a multiple of MR_KERNELS_ALIGN. */
+/* Make room for n times len bytes at a multiple of MR_KERNELS_ALIGN. */
 static mr_status reserve_aligned(struct mr_scratch *scratch, size_t n, size_t len, uint8_t **at_out,
                                  mr_error *error)
 {
@@ -41,7 +41,7 @@ static mr_status reserve_aligned(struct mr_scratch *scratch, size_t n, size_t le
     return status;
 }
 
-/* Both axes, by the machine's set where they are of a usual size, else in plain C. */
+/* Build both axes, with the machine's set if they are of a usual size, otherwise in plain C. */
 static mr_status build_axes(struct mr_resample *r, mr_error *error)
 {
     const struct mr_stage *s = r->stage;
@@ -59,7 +59,7 @@ static mr_status build_axes(struct mr_resample *r, mr_error *error)
     return status;
 }
 
-/* Pillow 13 filters columns first where that leaves it less to do. One pass alone has no order. */
+/* Pillow 13 filters columns first if that leaves it less to do. A single pass has no order. */
 static bool is_vertical_first(const struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
@@ -69,8 +69,8 @@ static bool is_vertical_first(const struct mr_resample *r)
 }
 
 /*
- * What the two passes read. Slack behind a row of a strip: loops may write up to four values too
- * many.
+ * Prepare what the two passes read. A row of a strip has slack at its end, because loops may write
+ * up to four values too many.
  */
 static mr_status prepare_passes(struct mr_resample *r, mr_error *error)
 {
@@ -94,7 +94,10 @@ static mr_status prepare_passes(struct mr_resample *r, mr_error *error)
     return MR_OK;
 }
 
-/* The ring holds the taps of one output row, wherever they begin in a strip; a power of two. */
+/*
+ * The ring holds the taps of one output row, wherever they begin in a strip. Its size is a power of
+ * two.
+ */
 static mr_status reserve_ring(struct mr_resample *r, mr_error *error)
 {
     uint32_t need = (r->y.max_taps + 2 * (MR_STRIP_ROWS - 1)) / MR_STRIP_ROWS;
@@ -114,7 +117,10 @@ static mr_status reserve_ring(struct mr_resample *r, mr_error *error)
     return status;
 }
 
-/* vertical_first: one strip of the horizontal pass, and the rows that it is made of. */
+/*
+ * vertical_first: make room for one strip of the horizontal pass, and for the rows that it is made
+ * from.
+ */
 static mr_status reserve_late(struct mr_resample *r, mr_error *error)
 {
     size_t strip_bytes = r->horizontal.stride * r->used->strip_bytes;
@@ -133,15 +139,19 @@ static int64_t left_of_live(const struct mr_stage *s)
     return s->hflip ? s->window.width - before - s->live.width : before;
 }
 
-/* Where output rows go. Once for an image: it would be a good part of what a row costs. */
+/*
+ * Find where output rows go. This is done once for an image, because it is a large part of a row's
+ * cost.
+ */
 static void find_output(struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
-    bool any = s->live.width > 0; /* else the whole row is blank: zeros are written to all of it */
+    bool any =
+        s->live.width > 0; /* otherwise the row is blank, and zeros are written to all of it */
     uint8_t *first = mr_tensor_write_target(r->writer, 0);
     r->before = any ? (size_t)left_of_live(s) * r->channels : 0;
     r->live_bytes = (size_t)(any ? s->live.width : s->window.width) * r->channels;
-    r->behind = (size_t)s->window.width * r->channels - r->before - r->live_bytes;
+    r->after = (size_t)s->window.width * r->channels - r->before - r->live_bytes;
     r->in_place = mr_tensor_write_is_in_place(r->writer);
     r->out_step = (size_t)(mr_tensor_write_target(r->writer, 1) - first);
     r->out = first + r->before;
@@ -155,15 +165,15 @@ static uint32_t output_row(const struct mr_resample *r, int64_t y)
 
 /*
  * Start output row y: columns outside the live part become zero. Returns the place of the first
- * live one.
+ * live column.
  */
 static uint8_t *open_row(struct mr_resample *r, uint32_t y)
 {
     uint8_t *row = r->out + y * r->out_step;
     if (r->before)
         memset(row - r->before, 0, r->before);
-    if (r->behind)
-        memset(row + r->live_bytes, 0, r->behind);
+    if (r->after)
+        memset(row + r->live_bytes, 0, r->after);
     return row;
 }
 
@@ -193,12 +203,12 @@ static uint32_t live_row(const struct mr_resample *r, uint32_t i)
     return output_row(r, r->stage->live.y - r->stage->window.y + i);
 }
 
-/* Live row i, which is not resampled. */
+/* Write live row i, which is not resampled. */
 static void put_copied(struct mr_resample *r, uint32_t i, const uint8_t *row)
 {
     uint32_t y = live_row(r, i);
     size_t n = (size_t)r->stage->live.width, channels = r->channels;
-    if (!r->in_place && !r->stage->hflip && r->before + r->behind == 0) {
+    if (!r->in_place && !r->stage->hflip && r->before + r->after == 0) {
         mr_tensor_write_commit_row(r->writer, row, y);
         return;
     }
@@ -236,7 +246,7 @@ static void fill_places(const struct mr_stage *s, uint32_t *columns, uint32_t *f
     }
 }
 
-/* Rows of the constant do not wait for any input. */
+/* Rows of the constant need no input, so they are written at the start. */
 static void write_fill_rows(struct mr_resample *r)
 {
     const struct mr_stage *s = r->stage;
@@ -268,7 +278,7 @@ static mr_status begin_padded(struct mr_resample *r, mr_error *error)
     return MR_OK;
 }
 
-/* Columns [from, to) of a live row, one by one. */
+/* Write columns [from, to) of a live row, one by one. */
 static void pad_columns(struct mr_resample *r, const uint8_t *row, int64_t from, int64_t to)
 {
     size_t n = r->channels;
@@ -284,7 +294,7 @@ static int64_t clamp_place(int64_t i, int64_t hi)
     return i < 0 ? 0 : i > hi ? hi : i;
 }
 
-/* One row to all places that show it. */
+/* Write one row to all places that show it. */
 static void push_padded(struct mr_resample *r, const uint8_t *row)
 {
     const struct mr_stage *s = r->stage;
@@ -335,7 +345,7 @@ mr_status mr_resample_begin(struct mr_resample *resample, const struct mr_stage 
     return MR_OK;
 }
 
-/* One row through the stage where no axis is resampled. */
+/* Take one row through a stage in which no axis is resampled. */
 static void push_copied(struct mr_resample *r, const uint8_t *row)
 {
     if (r->stage->is_padded)
@@ -344,15 +354,13 @@ static void push_copied(struct mr_resample *r, const uint8_t *row)
         put_copied(r, r->n_pushed++, row);
 }
 
-/* Of the ring, the one that has input row `row`. */
-static uint32_t strip_of(const struct mr_resample *r, uint32_t row)
+/* The strip of the ring that has input row `row`. */
+static uint32_t find_strip(const struct mr_resample *r, uint32_t row)
 {
     return row / MR_STRIP_ROWS & (r->n_strips - 1);
 }
 
-/*
- * vertical_first: the rows that wait, of which `last` is the last one, through the horizontal pass.
- */
+/* vertical_first: take the waiting rows, up to `last`, through the horizontal pass. */
 static void finish_rows(struct mr_resample *r, uint32_t last)
 {
     const uint8_t *rows[MR_STRIP_ROWS];
@@ -368,10 +376,10 @@ static void finish_rows(struct mr_resample *r, uint32_t last)
     }
 }
 
-/* Output row i of the live part. */
+/* Make output row i of the live part. */
 static void make_row(struct mr_resample *r, uint32_t i)
 {
-    const uint8_t *const *strips = r->strips + strip_of(r, r->y.start[i]);
+    const uint8_t *const *strips = r->strips + find_strip(r, r->y.start[i]);
     if (r->vertical_first) {
         r->used->vertical(&r->vertical, i, strips, (uint32_t)r->row_bytes,
                           r->late_rows + i % MR_STRIP_ROWS * r->late_bytes);
@@ -384,7 +392,7 @@ static void make_row(struct mr_resample *r, uint32_t i)
     close_row(r, y);
 }
 
-/* Output rows whose last tap is in the ring. */
+/* Make the output rows whose last tap is in the ring. */
 static void emit_rows(struct mr_resample *r)
 {
     for (; r->n_emitted < r->y.n; r->n_emitted++) {
@@ -395,12 +403,12 @@ static void emit_rows(struct mr_resample *r)
     }
 }
 
-/* The rows that wait become a strip; behind the last row of the input it is repeated. */
+/* The waiting rows become a strip. After the last row of the input that row is repeated. */
 static void make_strip(struct mr_resample *r)
 {
     for (uint32_t i = r->n_pushed - r->n_in_ring; i < MR_STRIP_ROWS; i++)
         r->waiting[i] = r->waiting[i - 1];
-    uint8_t *strip = r->first_strip + strip_of(r, r->n_in_ring) * r->strip_bytes;
+    uint8_t *strip = r->first_strip + find_strip(r, r->n_in_ring) * r->strip_bytes;
     if (r->vertical_first)
         r->used->put_rows(r->waiting, (uint32_t)r->row_bytes, r->vertical.stride, strip);
     else
@@ -409,7 +417,7 @@ static void make_strip(struct mr_resample *r)
     emit_rows(r);
 }
 
-/* A copy of one that waits, long enough for the loops. */
+/* Copy a waiting row, with enough bytes for the loops. */
 static void hold_row(struct mr_resample *r, uint32_t i)
 {
     uint8_t *to = (uint8_t *)r->held.memory + (size_t)i * r->held_bytes;

@@ -22,7 +22,7 @@ void mr_row_source_init_part(struct mr_row_source *source, const uint8_t *bytes,
                              uint64_t offset, uint32_t width, uint32_t channels)
 {
     size_t row_step = (size_t)width * channels;
-    /* the end of a row that begins before */
+    /* the end of a row that begins before offset */
     size_t cut = (size_t)(offset % row_step), skip = cut ? row_step - cut : 0;
     *source = (struct mr_row_source){
         .channels = channels, .row_step = row_step, .pixel_step = channels, .channel_step = 1};
@@ -81,8 +81,8 @@ mr_status mr_row_source_rows(struct mr_row_source *source,
 }
 
 /*
- * EXIF's eight orientations: mirrored, upside down, or with rows and columns exchanged, as Pillow's
- * exif_transpose.
+ * EXIF's eight orientations: mirrored, upside down, or with rows and columns exchanged, as in
+ * Pillow's exif_transpose.
  */
 void mr_row_source_turn_row(const uint8_t *row, uint32_t y, uint32_t width, uint32_t height,
                             uint32_t orientation, uint8_t *upright)

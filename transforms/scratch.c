@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is kept from one image to the next.
+ * Memory that is reused from one image to the next.
  *
  * Invariant: n and size come from images, so their product is checked before it is used.
  */

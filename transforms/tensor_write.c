@@ -2,9 +2,9 @@
 /*
  * Writes u8 rows as u8, f32, f16 or bf16, NCHW or NHWC.
  *
- * Invariant: floats are those of fma(x, scale, bias) on every machine. The exception is a plan that
- * asks for torch's order of operations: its floats are those of a table, which plain C looks up and
- * vectors compute if all of it can be.
+ * Invariant: floats are fma(x, scale, bias) on every machine. The exception is a plan that asks for
+ * torch's order of operations. Its floats come from a table: plain C reads it, and vectors compute
+ * the same values if they can compute all of it.
  */
 #include "transforms/tensor_write.h"
 
@@ -28,7 +28,7 @@ static bool same_bits(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* What a vector makes of one byte. */
+/* What a vector computes from one byte. */
 static float divide_twice(const struct mr_quotients *quotients, uint32_t c, float x)
 {
     float near = x * (1.0f / 255.0f);
@@ -38,7 +38,7 @@ static float divide_twice(const struct mr_quotients *quotients, uint32_t c, floa
     return fmaf(fmaf(-value, quotients->std[c], from_mean), quotients->inverse[c], value);
 }
 
-/* A std that is tiny or huge has no inverse of use: then the table stays the only way. */
+/* A std that is tiny or huge has no usable inverse; then only the table is used. */
 static void find_quotients(struct mr_plan *plan, const float *mean, const float *std,
                            enum mr_exact exact)
 {
@@ -105,7 +105,7 @@ void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct m
         }
 }
 
-/* One channel that is spread lies behind the three that are made of it. */
+/* A lone channel that is spread is stored after the three that are made from it. */
 uint32_t mr_tensor_write_row_bytes(const struct mr_plan *plan)
 {
     return plan->channels + (plan->channels != plan->work_channels);
@@ -146,7 +146,7 @@ static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row
         mr_kernels_c.values(writer, row, n, first, channels, out);
 }
 
-/* Three equal channels of one. */
+/* Write three equal channels from one. */
 static void spread_row(const struct mr_tensor_writer *writer, const uint8_t *one, uint32_t y)
 {
     if (is_planar(writer)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finished u8 rows to the tensor: dtype, normalisation and layout in one step, each element written
- * once.
+ * Writes finished u8 rows into the tensor: dtype, normalization and layout in one step, each
+ * element written once.
  */
 #ifndef TRANSFORMS_TENSOR_WRITE_H
 #define TRANSFORMS_TENSOR_WRITE_H
@@ -9,7 +9,7 @@
 #include "transforms/simd/kernels.h"
 #include "transforms/plan.h"
 
-/* The 16-bit values of f16 and bf16, ready to be looked up. */
+/* The 16-bit values of f16 and bf16, for lookup. */
 struct mr_tensor_write_half {
     uint16_t table[4][256];
 };
@@ -24,16 +24,14 @@ struct mr_tensor_writer {
     mr_layout layout;
     const float (*table)[256];   /* f32 */
     const uint16_t (*half)[256]; /* f16, bf16 */
-    const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are
-                                    something else */
+    const float *scale;          /* the tables are fma(x, scale[c], bias[c]); NULL: they are not */
     const float *bias;
-    const float *std; /* not NULL: they are the quotients of scale, the inverse, bias, minus the
-                         mean, std and mend */
+    const float *std; /* not NULL: the tables are the quotients of scale (the inverse), bias (minus
+                         the mean), std and mend */
     float mend;
-    bool spread;  /* rows come with one channel, of which the three equal ones of the output are
-                     made */
-    uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; u8 rows of pixels that
-                     stay so are written in place */
+    bool spread;  /* rows come with one channel, which becomes three equal ones in the output */
+    uint8_t *row; /* scratch, mr_tensor_write_row_bytes() for each pixel; rows that stay u8 pixels
+                     are written in place instead */
 };
 
 /* f32 to f16 and bf16, to nearest, ties to even. */
@@ -41,8 +39,8 @@ uint16_t mr_tensor_write_f16(float value);
 uint16_t mr_tensor_write_bf16(float value);
 
 /*
- * Fill plan->scale, bias and table from mean and deviation (n_channels of them, 1 or 3; n_channels
- * 0: x / 255).
+ * Fill plan->scale, bias and table from mean and deviation, n_channels (1 or 3) of each; n_channels
+ * 0: x / 255.
  */
 void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const double *std,
                             uint32_t n_channels, enum mr_exact exact);
@@ -50,19 +48,19 @@ void mr_tensor_write_tables(struct mr_plan *plan, const double *mean, const doub
 /* The tables of a plan whose dtype is f16 or bf16. */
 void mr_tensor_write_half_init(struct mr_tensor_write_half *half, const struct mr_plan *plan);
 
-/* The rule of a plan's floats, which is how vectors make them. */
+/* Set the rule of a plan's floats, by which vectors compute them. */
 void mr_tensor_write_set_rule(struct mr_tensor_writer *writer, const struct mr_plan *plan);
 
 /* Bytes of scratch for each pixel of a row. */
 uint32_t mr_tensor_write_row_bytes(const struct mr_plan *plan);
 
-/* True: mr_tensor_write_target() is in the output itself, so there is nothing to commit. */
+/* True: mr_tensor_write_target() is in the output itself, so nothing has to be committed. */
 bool mr_tensor_write_is_in_place(const struct mr_tensor_writer *writer);
 /* Where to put output row y, as interleaved pixels ... */
 uint8_t *mr_tensor_write_target(const struct mr_tensor_writer *writer, uint32_t y);
-/* ... and, once it is there, its way into the tensor. */
+/* ... and, after that, write it into the tensor. */
 void mr_tensor_write_commit(const struct mr_tensor_writer *writer, uint32_t y);
-/* Output row y from where it lies, without a copy at the target. Not in place. */
+/* Write output row y from `row`, without a copy at the target. Not if in place. */
 void mr_tensor_write_commit_row(const struct mr_tensor_writer *writer, const uint8_t *row,
                                 uint32_t y);
 

@@ -3,8 +3,8 @@
  * Makes tiles of coefficients, and expands them in plain C, which is the reference for the other
  * sets.
  *
- * Invariant: a tile may hold anything at all. Values and escapes are counted by what the tile
- * claims and read only where they are.
+ * Invariant: a tile may hold anything. Values and escapes are counted by what the tile claims, and
+ * read only where they exist.
  */
 #include "transforms/tile.h"
 
@@ -28,7 +28,10 @@ static void add_patch(struct mr_tile_rest *rest, uint32_t block, uint32_t zigzag
     write_u16(patch + 2, (uint16_t)value);
 }
 
-/* Flags of 0 and 1 to bits. The product moves the lowest bits of eight bytes to its upper byte. */
+/*
+ * Turn flags of 0 and 1 into bits. The product moves the lowest bits of eight bytes to its upper
+ * byte.
+ */
 static uint64_t gather_bits(const uint8_t flags[64])
 {
     uint64_t bits = 0;
@@ -41,8 +44,8 @@ static uint64_t gather_bits(const uint8_t flags[64])
 }
 
 /*
- * The AC coefficients, in zigzag order, that are not 0, and of them those that do not fit into a
- * byte.
+ * The AC coefficients, in zigzag order, that are not 0; *wide_out: those of them that do not fit
+ * into a byte.
  */
 static uint64_t find_values(const int16_t zigzag[64], uint64_t *wide_out)
 {
@@ -55,7 +58,7 @@ static uint64_t find_values(const int16_t zigzag[64], uint64_t *wide_out)
     return gather_bits(nonzero) & ~UINT64_C(1);
 }
 
-/* Its header, and its mask, whose length is returned. */
+/* Add a block: its header and its mask. Returns the mask's length. */
 static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], uint32_t k,
                           uint8_t *header, uint8_t *to)
 {
@@ -70,7 +73,8 @@ static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], ui
     uint64_t wide, mask = find_values(zigzag, &wide);
     for (mask &= ~wide; wide; wide &= wide - 1)
         add_patch(rest, k, (uint32_t)__builtin_ctzll(wide), zigzag[__builtin_ctzll(wide)]);
-    int8_t *values = rest->values + rest->n_values; /* in a register: bytes may be anything's */
+    int8_t *values =
+        rest->values + rest->n_values; /* in a register, because bytes may alias anything */
     for (uint64_t left = mask; left; left &= left - 1)
         *values++ = (int8_t)zigzag[__builtin_ctzll(left)];
     rest->n_values = (uint32_t)(values - rest->values);
@@ -81,7 +85,7 @@ static uint32_t add_block(struct mr_tile_rest *rest, const int16_t block[64], ui
     return n_bytes;
 }
 
-/* Headers and masks; returns the byte behind them. */
+/* Add the blocks' headers and masks; returns the byte after them. */
 static uint8_t *add_blocks(struct mr_tile_rest *rest, const int16_t (*blocks)[64],
                            uint32_t n_blocks, uint8_t *headers)
 {
@@ -94,8 +98,8 @@ static uint8_t *add_blocks(struct mr_tile_rest *rest, const int16_t (*blocks)[64
 }
 
 /*
- * Nibbles, the first value in the lower half, and escapes. An odd last value has a zero beside it.
- * No branch depends on a value, as it would be guessed wrong too often.
+ * Write the nibbles, the first value in the lower half, and the escapes. An odd last value is
+ * followed by a zero. No branch depends on a value, because it would be mispredicted too often.
  */
 static uint8_t *put_values(const struct mr_tile_rest *rest, uint8_t *nibbles, uint8_t **escapes_out)
 {
@@ -103,7 +107,7 @@ static uint8_t *put_values(const struct mr_tile_rest *rest, uint8_t *nibbles, ui
     uint32_t n_escapes = 0, n = rest->n_values;
     for (uint32_t i = 0; i < n; i++) {
         uint8_t code = (uint8_t)(rest->values[i] + 8);
-        codes[i] = code < 16 ? code : MR_TILE_ESCAPE; /* and -8 becomes one by itself */
+        codes[i] = code < 16 ? code : MR_TILE_ESCAPE; /* and -8 becomes an escape by itself */
     }
     for (uint32_t i = 0; i < n; i++) {
         escapes[n_escapes] = (uint8_t)rest->values[i];
@@ -143,8 +147,8 @@ size_t mr_tile_encode_dct(const int16_t (*blocks)[64], uint32_t n_blocks, uint8_
 /* ---- Expanding ---- */
 
 /*
- * All values of the nibbles. Up to two bytes behind the escapes are read before they are found to
- * be too few.
+ * Expand all values of the nibbles. Up to two bytes after the escapes are read before too few
+ * escapes are noticed.
  */
 static bool take_nibbles(const struct parts *parts, uint8_t *values)
 {
@@ -174,8 +178,8 @@ static uint32_t put_block(uint64_t mask, const uint8_t *values, int16_t dc, int1
 }
 
 /*
- * The number of values that all blocks have; where there are fewer, some number above n_values. A
- * block begins within the values, so none is read that lies beyond MR_TILE_SLACK.
+ * Returns the number of values that all blocks have; if there are fewer, some number above
+ * n_values. A block begins within the values, so no read goes beyond MR_TILE_SLACK.
  */
 static size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values,
                          uint32_t n_blocks, uint32_t first, uint32_t last, int16_t (*out)[64])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expanding a tile, for plain C and each set. Before it: take_nibbles(), which writes all values of
- * the nibbles to MR_TILE_VALUES_ROOM bytes, and put_blocks(), which returns how many values all
- * blocks have.
+ * Expands a tile, for plain C and each set. The including file first defines take_nibbles(), which
+ * writes all values of the nibbles to MR_TILE_VALUES_ROOM bytes, and put_blocks(), which returns
+ * how many values all blocks have.
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */

@@ -3,14 +3,14 @@
  * The parts of a tile, found and checked, for the expanders of all sets. A tile is
  *
  *   u16 offset of the escapes, u16 number of patches | headers | masks | nibbles | escapes |
- * patches
+ *   patches
  *
- * and every part ends where the next one begins. All sets must agree on what is a tile and what is
- * not, so everything that decides it is here, except two counts that an expander makes: those of
- * values and of escapes.
+ * and every part ends where the next one begins. All sets must agree on what is a tile, so
+ * everything that decides it is here, except two counts that an expander makes: those of values and
+ * of escapes.
  *
- * Invariant: functions are static, since this is compiled once for each set and the linker could
- * choose one set's function for all.
+ * Invariant: functions are static. This is compiled once for each set, and the linker could choose
+ * one set's function for all.
  */
 #ifndef TRANSFORMS_TILE_PARTS_H
 #define TRANSFORMS_TILE_PARTS_H
@@ -28,9 +28,9 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a tile is little-endian");
 
 #define MR_TILE_MAX_VALUES (MR_TILE_MAX_BLOCKS * 63)
-/* A nibble is a value plus 8; this one says that the value is the next of the escapes. */
+/* A nibble is a value plus 8. This one means that the value is the next of the escapes. */
 #define MR_TILE_ESCAPE 0
-/* Room for the values of a tile's nibbles: the odd last one, and what vectors write beyond. */
+/* Room for the values of a tile's nibbles, an odd last one, and what vectors write after them. */
 #define MR_TILE_VALUES_ROOM (MR_TILE_MAX_VALUES + 80)
 
 struct parts {
@@ -51,8 +51,7 @@ static const uint8_t natural_of[64] = {
 };
 
 /*
- * The bit of a mask by natural order: zigzag order less 1. Bit 63, which is never set, in place of
- * the DC.
+ * The bit of a mask by natural order: zigzag order less 1. The DC has bit 63, which is never set.
  */
 static const uint8_t bit_of[64] = {
     63, 0,  4,  5,  13, 14, 26, 27, 1,  3,  6,  12, 15, 25, 28, 41, 2,  7,  11, 16, 24, 29,
@@ -60,7 +59,7 @@ static const uint8_t bit_of[64] = {
     45, 50, 54, 59, 20, 33, 36, 46, 49, 55, 58, 60, 34, 35, 47, 48, 56, 57, 61, 62,
 };
 
-/* The bits of so many bytes of mask; bit 63 stands for no coefficient and is ignored. */
+/* The bits of a mask of so many bytes. Bit 63 stands for no coefficient and is ignored. */
 static const uint64_t mask_bits[9] = {
     0,
     0xff,
@@ -80,7 +79,7 @@ INLINE uint32_t read_u16(const uint8_t *at)
     return value;
 }
 
-/* Reads 8 bytes, however many are the mask's; n_bytes has been checked. */
+/* Reads 8 bytes, whatever the mask's length. n_bytes has been checked. */
 INLINE uint64_t read_mask(const uint8_t *at, uint32_t n_bytes)
 {
     uint64_t mask;
@@ -101,8 +100,8 @@ INLINE uint32_t count_bits(uint64_t bits)
 }
 
 /*
- * Headers, masks and patches; *values_out is the offset of the byte behind the masks, at most that
- * of the patches. A loop over 16-bit words alone, so that it is vectorised.
+ * Find headers, masks and patches. *values_out is the offset of the byte after the masks, at most
+ * that of the patches. The loop has only 16-bit words, so it is vectorised.
  */
 INLINE bool find_ends(struct parts *parts, const uint8_t *tile, size_t len, size_t at,
                       uint32_t n_patches, uint32_t n_blocks, size_t *values_out)
@@ -144,15 +143,15 @@ INLINE bool find_dct(struct parts *parts, const uint8_t *tile, size_t len, uint3
     return true;
 }
 
-/* Where the walk over a tile's blocks is. */
+/* A position in a walk over a tile's blocks. */
 struct place {
     uint32_t block;
     const uint8_t *masks;
-    size_t value; /* the first one of the block; beyond the last one where masks promise more
-                     than there are */
+    size_t value; /* the first one of the block; after the last one if masks promise more than there
+                     are */
 };
 
-/* Over the blocks up to end. */
+/* Skip the blocks up to end. */
 INLINE void skip_blocks(struct place *place, const struct parts *parts, uint32_t end)
 {
     for (; place->block < end; place->block++) {
@@ -164,7 +163,7 @@ INLINE void skip_blocks(struct place *place, const struct parts *parts, uint32_t
 
 /*
  * A patch is u16 block * 64 + zigzag order, then the coefficient. All are checked, whichever blocks
- * are asked for.
+ * are wanted.
  */
 INLINE bool put_patches(const struct parts *parts, uint32_t n_blocks, uint32_t first, uint32_t last,
                         int16_t (*out)[64])

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public list of operations. What is in a list has been checked; whether it suits a dataset and
- * a dtype is checked when the plan is compiled.
+ * The public list of operations. Each operation in a list has been checked. Whether the list suits
+ * a dataset and a dtype is checked when the plan is compiled.
  *
- * Invariant: a normalise that a short text form implied stays last, but for random_erasing and
- * mixing, and gives way to an explicit one.
+ * Invariant: a normalize that a short text form implied stays last, except for random_erasing and
+ * mixing, and an explicit one replaces it.
  */
 #include "transforms/transform.h"
 
@@ -102,14 +102,13 @@ mr_status mr_transform_append_op(mr_transform *t, const struct mr_op *op, mr_err
     bool is_after = op->kind == MR_OP_RANDOM_ERASING || mixes; /* after normalize */
     at = is_after ? t->n_ops : at;
     if (mr_transform_mixes(t) || (mr_transform_erases(t) && !mixes))
-        return mr_error_set(error, MR_ERR_INVALID, "%s stands after %s, which must come last",
+        return mr_error_set(error, MR_ERR_INVALID, "%s is after %s, which must come last",
                             mr_transform_op_name(op), mr_transform_op_name(&t->ops[t->n_ops - 1]));
     if (at > 0 && t->ops[at - 1].kind == MR_OP_NORMALIZE && !is_after)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "%s stands after normalize, which must come last",
+        return mr_error_set(error, MR_ERR_INVALID, "%s is after normalize, which must come last",
                             mr_transform_op_name(op));
     if (op->kind == MR_OP_EXIF && at > 0)
-        return mr_error_set(error, MR_ERR_INVALID, "exif stands after %s; it must come first",
+        return mr_error_set(error, MR_ERR_INVALID, "exif is after %s; it must come first",
                             mr_transform_op_name(&t->ops[at - 1]));
     if (t->n_ops == MR_PLAN_MAX_OPS && !replaces)
         return mr_error_set(error, MR_ERR_INVALID, "%s is operation %d; a transform has at most %d",
@@ -128,7 +127,7 @@ static mr_status check_handle(const mr_transform *transform, mr_error *error)
     return transform ? MR_OK : mr_error_set(error, MR_ERR_INVALID, "transform is NULL");
 }
 
-/* height and width checked; the handle too, which every function with a size has. */
+/* Checks height and width, and the handle, which every function with a size has. */
 static mr_status check_size(const mr_transform *transform, const struct mr_op *op, mr_error *error)
 {
     mr_status status = check_handle(transform, error);
@@ -313,7 +312,8 @@ mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels
         if (!isfinite((float)std[c]) || !isnormal((float)std[c]) ||
             !isfinite((float)(mean[c] / std[c])) || !isfinite((float)(1.0 / std[c])))
             return mr_error_set(error, MR_ERR_INVALID,
-                                "normalize: std %g of channel %u cannot be divided by", std[c], c);
+                                "normalize: std %g of channel %u is not a usable divisor", std[c],
+                                c);
         op.mean[c] = mean[c];
         op.std[c] = std[c];
     }

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transform behind its public handle: a list of operations. */
+/* A transform: what its public handle points to, a list of operations. */
 #ifndef TRANSFORMS_TRANSFORM_H
 #define TRANSFORMS_TRANSFORM_H
 
 #include "transforms/plan.h"
 
-/* Behind the public handle. */
 struct mr_transform {
     struct mr_op ops[MR_PLAN_MAX_OPS];
     uint32_t n_ops;
 };
 
-/* Name of an operation as the text form has it. */
+/* The name of an operation in the text form. */
 const char *mr_transform_op_name(const struct mr_op *op);
 
-/* How many operations stand before a normalise that was only implied. */
+/* How many operations come before an implied normalize. */
 uint32_t mr_transform_n_before_implied(const mr_transform *transform);
 
 /*
- * True where the list ends with an operation that mixes rows; where random_erasing is last, or last
- * before it. NULL: false.
+ * mixes: the list ends with an operation that mixes rows. erases: random_erasing is last, or last
+ * before such an operation. NULL: false.
  */
 bool mr_transform_mixes(const mr_transform *transform);
 bool mr_transform_erases(const mr_transform *transform);
 
-/* Append an operation that has been checked, before a normalise that was only implied. */
+/* Append an operation that has been checked, before an implied normalize. */
 mr_status mr_transform_append_op(mr_transform *transform, const struct mr_op *op, mr_error *error);
 
-/* Names of enum mr_interpolation as the text form has them. */
+/* Names of enum mr_interpolation in the text form. */
 extern const char *const mr_transform_interpolations[MR_N_INTERPOLATIONS];
 
-/* Names of enum mr_padding_mode as the text form has them, and torchvision. */
+/* Names of enum mr_padding_mode in the text form and in torchvision. */
 extern const char *const mr_transform_padding_modes[MR_N_PADDING_MODES];
 
 /* mr_transform_random_crop() with a padding mode and a fill; n_fill: 1 or 3 values. */
@@ -51,8 +50,8 @@ mr_status mr_transform_resize_as(mr_transform *transform, uint32_t height, uint3
                                  enum mr_interpolation interpolation, mr_error *error);
 
 /*
- * mr_transform_normalize(); implied: it applies only when the dtype is a float, and a later one
- * replaces it.
+ * mr_transform_normalize(), with an order of operations. implied: it applies only if the dtype is a
+ * float, and a later one replaces it.
  */
 mr_status mr_transform_normalize_as(mr_transform *transform, uint32_t n_channels,
                                     const double *mean, const double *std, enum mr_exact exact,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes how a transform runs, for people: the stages of geometry.h as passes over the pixels, and
- * the calls on the images between them. Stages come from a list in which everything that can be
- * drawn is drawn; shares and means come from draws.
+ * Writes how a transform runs, for people: the stages of geometry.c as passes over the pixels, and
+ * the calls on the images between them. The stages come from a list in which everything that can be
+ * drawn is drawn. Shares and means come from draws.
  */
 #include "base/text_writer.h"
 #include "transforms/geometry.h"
@@ -17,12 +17,12 @@
 
 enum { N_DRAWS = 1000 };
 
-/* An operation, or a structure and all in it. */
+/* An operation, or a structure with everything in it. */
 struct item {
     uint32_t at; /* in the plan's list */
     bool is_image;
-    uint32_t stage; /* of which it is a part, or on whose output its calls work */
-    int64_t width;  /* behind it */
+    uint32_t stage; /* the stage that it is part of, or on whose output its calls work */
+    int64_t width;  /* after it */
     int64_t height;
     uint32_t n_drawn[MR_N_CALL_KINDS]; /* samples with such a call */
 };
@@ -30,14 +30,14 @@ struct item {
 struct passes {
     const mr_transform *transform;
     struct mr_plan plan;
-    struct mr_plan full; /* its items, each with a draw that needs most */
+    struct mr_plan full; /* the plan's items, each drawn so that it needs most */
     struct mr_geometry geometry;
     uint32_t width; /* of the image */
     uint32_t height;
     struct item items[MR_PLAN_MAX_OPS];
     uint32_t n_items;
     uint32_t n_stages;
-    double need; /* of the image's pixels, 0 to 1 */
+    double need; /* share of the image's pixels, 0 to 1 */
     struct {
         uint32_t n_samples; /* that have calls */
         uint32_t n_calls;
@@ -46,7 +46,7 @@ struct passes {
     struct mr_text_writer w;
 };
 
-/* An operation that has one call whatever is drawn. Which one does not matter to the geometry. */
+/* An operation with one call in every draw. Which call does not matter to the geometry. */
 static struct mr_op certain_call(void)
 {
     struct mr_op op = {.kind = MR_OP_IMAGE, .args = {1.0}};
@@ -70,7 +70,7 @@ static void list_items(struct passes *p)
     }
 }
 
-/* The list grows by one item after the other, and the last stage is where that one went. */
+/* The list grows by one item at a time. The last stage is where that item went. */
 static mr_status place_items(struct passes *p, mr_error *error)
 {
     struct mr_rng rng;
@@ -92,8 +92,8 @@ static mr_status place_items(struct passes *p, mr_error *error)
     return MR_OK;
 }
 
-/* The next item that is not of the same image's calls as items[i]. */
-static uint32_t end_of_calls(const struct passes *p, uint32_t i)
+/* The first item after items[i] that is not among the calls on the same image. */
+static uint32_t find_end_of_calls(const struct passes *p, uint32_t i)
 {
     uint32_t stage = p->items[i].stage;
     while (i < p->n_items && p->items[i].is_image && p->items[i].stage == stage)
@@ -123,7 +123,7 @@ static void count_sample(struct passes *p, const struct mr_rng *rng)
             i++;
             continue;
         }
-        uint32_t stage = p->items[i].stage, end = end_of_calls(p, i);
+        uint32_t stage = p->items[i].stage, end = find_end_of_calls(p, i);
         calls->n = 0;
         while (i < end)
             count_calls(p, &p->items[i++], rng);
@@ -206,7 +206,7 @@ static const char *describe_cost(const struct mr_image_call_ops *ops)
     return ops->looks ? "table, made from the image's pixels" : "table";
 }
 
-/* One line for each kind of call. Returns how many of them are tables. */
+/* Write one line for each kind of call. Returns how many of them are tables. */
 static uint32_t put_calls(struct passes *p, const struct item *item)
 {
     const char *name = mr_transform_op_name(&p->plan.ops[item->at]);
@@ -226,10 +226,10 @@ static uint32_t put_calls(struct passes *p, const struct item *item)
     return n_tables;
 }
 
-/* The calls on one image, from items[i] on. Returns the item behind them. */
+/* Write the calls on one image, from items[i] on. Returns the item after them. */
 static uint32_t put_image(struct passes *p, uint32_t i)
 {
-    uint32_t stage = p->items[i].stage, end = end_of_calls(p, i), n_tables = 0;
+    uint32_t stage = p->items[i].stage, end = find_end_of_calls(p, i), n_tables = 0;
     double n = p->on_stage[stage].n_samples ? p->on_stage[stage].n_samples : 1.0;
     mr_text_writer_put(
         &p->w,
@@ -239,7 +239,7 @@ static uint32_t put_image(struct passes *p, uint32_t i)
     for (; i < end; i++)
         n_tables += put_calls(p, &p->items[i]);
     if (n_tables > 1)
-        put_row(p, "", "tables one behind the other are folded into one");
+        put_row(p, "", "consecutive tables are folded into one");
     return end;
 }
 
@@ -265,12 +265,12 @@ static void put_store(struct passes *p)
     if (p->plan.erase.kind == MR_OP_RANDOM_ERASING)
         put_row(p, "erase", "boxes of the finished floats are overwritten");
     if (p->plan.mix.kind != 0 && mr_mix_draw_rule(p->plan.mix.kind) == MR_MIX_BYTES)
-        put_row(p, "mix", "the bytes, ahead of this, with those of the batch's row n - 1 - i");
+        put_row(p, "mix", "the bytes, before this, with those of the batch's row n - 1 - i");
     else if (p->plan.mix.kind != 0)
         put_row(p, "mix", "the finished floats with those of the batch's row i - 1");
 }
 
-/* The items of a stage, from items[i] on. Returns the item behind them. */
+/* Write the items of a stage, from items[i] on. Returns the item after them. */
 static uint32_t put_stage(struct passes *p, uint32_t stage, uint32_t i)
 {
     bool is_last = stage + 1 == p->n_stages;

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     const struct mr_corpus corpus = {
         .n_seeds = N_FILES + 2 * FUZZ_MARKS_FILES, .make_seed = make_seed, .run_seed = run_seed};
     if (mr_packed_selftest_check_marks(NULL) != MR_OK) {
-        printf("this libjpeg gives no place to a decoder of scans\n");
+        printf("this libjpeg does not accept a decoder of scans\n");
         return 77;
     }
     int status = mr_corpus_main(&corpus, argc, argv);

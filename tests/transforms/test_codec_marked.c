@@ -291,13 +291,13 @@ static void other_files_have_no_marks(void **state)
         const char *text;
     } others[] = {
         {{.width = 50, .height = 40, .progressive = true},
-         "no marks for a JPEG: it has several scans"},
+         "no index for a JPEG: it has several scans"},
         {{.width = 50, .height = 40, .one_scan_each = true},
-         "no marks for a JPEG: it has several scans"},
+         "no index for a JPEG: it has several scans"},
         {{.width = 50, .height = 40, .arithmetic = true},
-         "no marks for a JPEG: it is not baseline"},
+         "no index for a JPEG: it is not baseline"},
         {{.width = 50, .height = 40, .colour = MR_TEST_GREY, .sampling = {{2, 2}}},
-         "no marks for a JPEG: it is not baseline"},
+         "no index for a JPEG: it is not baseline"},
     };
     (void)state;
     struct mr_codec *codec;
@@ -309,8 +309,8 @@ static void other_files_have_no_marks(void **state)
     }
     struct mr_test_image png =
         mr_test_png(&(struct mr_test_png){.width = 9, .height = 9, .colour_type = 2});
-    expect_none(codec, &png, "no marks: the file is no JPEG");
-    expect_none(codec, &(struct mr_test_image){png.bytes, 0}, "no marks: the file is no JPEG");
+    expect_none(codec, &png, "no index: the file is not a JPEG");
+    expect_none(codec, &(struct mr_test_image){png.bytes, 0}, "no index: the file is not a JPEG");
     mr_test_image_free(&png);
     mr_codec_destroy(codec);
 }
@@ -328,17 +328,17 @@ static void odd_files_have_no_marks(void **state)
     for (size_t cut = 3; cut < image.len - start; cut += 29)
         expect_none(codec, &(struct mr_test_image){image.bytes, image.len - cut},
                     image.len - start - cut >= 6 * 30 * 2 / 8
-                        ? "no marks for a JPEG: its scan is odd"
-                        : "no marks for a JPEG: its scan is too short");
+                        ? "no index for a JPEG: its scan is odd"
+                        : "no index for a JPEG: its scan is too short");
     struct mr_test_image garbage = insert(&image, 20, "\0", 1);
-    expect_none(codec, &garbage, "no marks for a JPEG: libjpeg warns of its header");
+    expect_none(codec, &garbage, "no index for a JPEG: libjpeg warns of its header");
     mr_test_image_free(&garbage);
     garbage = insert(&image, 20, "\xff\xd0", 2);
-    expect_none(codec, &garbage, "no marks for a JPEG: its header is no encoder's");
+    expect_none(codec, &garbage, "no index for a JPEG: its header is unusual");
     mr_test_image_free(&garbage);
     garbage = mr_test_scan(
         &(struct mr_test_scan){.width = 90, .height = 70, .n_components = 3, .dc_grows = true});
-    expect_none(codec, &garbage, "no marks for a JPEG: its scan is odd");
+    expect_none(codec, &garbage, "no index for a JPEG: its scan is odd");
     mr_test_image_free(&garbage);
     for (size_t n = 3; n < start; n += 17)
         assert_int_equal(mark(codec, &(struct mr_test_image){image.bytes, n}, &error),
@@ -347,7 +347,7 @@ static void odd_files_have_no_marks(void **state)
     assert_int_equal(made.encoding, MR_PACKED_MARKED);
     mr_codec_use_stock_jpeg(codec);
     assert_false(mr_codec_reads_marks(codec));
-    expect_none(codec, &image, "no marks: JPEGs are decoded by libjpeg alone");
+    expect_none(codec, &image, "no index: JPEGs are decoded by libjpeg alone");
     mr_test_image_free(&image);
     mr_codec_destroy(codec);
 }
@@ -391,7 +391,7 @@ int main(void)
         cmocka_unit_test(the_same_file_has_the_same_marks),
     };
     if (mr_packed_selftest_check_marks(NULL) != MR_OK) {
-        printf("this libjpeg gives no place to a decoder of scans\n");
+        printf("this libjpeg does not accept a decoder of scans\n");
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,7 +341,7 @@ static void rows_that_were_not_read_are_damage(void **state)
         assert_int_equal(mr_codec_packed.begin(*state, 3, 34, 50, 28, &error), reads[i].status);
         mr_codec_packed.close(*state);
     }
-    assert_string_equal(error.text, "rows 2 to 3 of the pack's sample were not read as a whole");
+    assert_string_equal(error.text, "rows 2 to 3 of the pack's sample were not read completely");
     packed_sample_free(&sample);
     mr_test_image_free(&jpeg);
 }

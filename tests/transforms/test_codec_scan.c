@@ -325,7 +325,7 @@ int main(void)
         cmocka_unit_test(other_files_are_libjpegs),
     };
     if (mr_packed_selftest_decoder() == MR_CODEC_JPEG_STOCK) {
-        printf("this libjpeg gives no place to a decoder of scans\n");
+        printf("this libjpeg does not accept a decoder of scans\n");
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

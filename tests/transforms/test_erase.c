@@ -266,9 +266,9 @@ static void wrong_erasing_is_refused(void **state)
     refuse_text("random_erasing(0.5,random,rand)", "'rand' is unknown or given twice");
     refuse_text("random_erasing(random=1)", "this word takes no value");
     refuse_text("random_erasing(value=1:2)", "a value is one number");
-    refuse_text("random_erasing+hflip", "hflip stands after random_erasing, which must come last");
-    refuse_text("random_erasing+normalize(mean=0,std=1)", "normalize stands after random_erasing");
-    refuse_text("random_erasing+random_erasing", "random_erasing stands after random_erasing");
+    refuse_text("random_erasing+hflip", "hflip is after random_erasing, which must come last");
+    refuse_text("random_erasing+normalize(mean=0,std=1)", "normalize is after random_erasing");
+    refuse_text("random_erasing+random_erasing", "random_erasing is after random_erasing");
     refuse_text("random_apply(random_erasing)", "only image operations and structures");
     struct mr_plan *plan = malloc(sizeof *plan);
     mr_error error;

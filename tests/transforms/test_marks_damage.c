@@ -76,13 +76,13 @@ static void marks_that_are_altered_or_cut_are_refused(void **state)
     size_t len = sample.image.marks_len;
     for (size_t i = 0; i < len; i++) {
         sample.marks[i] ^= (uint8_t)(1u << i % 8);
-        expect_damage(*state, &sample, "the marks of the JPEG are damaged");
+        expect_damage(*state, &sample, "the JPEG's index is damaged");
         sample.marks[i] ^= (uint8_t)(1u << i % 8);
     }
     for (sample.image.marks_len = 0; sample.image.marks_len < len; sample.image.marks_len++) {
         if (sample.image.marks_len > 8)
             seal_marks(sample.marks, sample.image.marks_len);
-        expect_damage(*state, &sample, "the marks of the JPEG are damaged");
+        expect_damage(*state, &sample, "the JPEG's index is damaged");
     }
     packed_sample_free(&sample);
     mr_test_image_free(&image);
@@ -211,8 +211,8 @@ static void marks_must_fit_the_description(void **state)
         mixed.image.marks = other.marks;
         mixed.image.marks_len = other.image.marks_len;
         expect_damage(*state, &mixed,
-                      i < 2 ? "the marks of the JPEG do not fit its size"
-                            : "the marks of the JPEG do not fit its image");
+                      i < 2 ? "the JPEG's index does not fit its size"
+                            : "the JPEG's index does not fit its image");
         packed_sample_free(&other);
         mr_test_image_free(&another);
     }
@@ -238,7 +238,7 @@ static void marks_must_be_as_many_as_the_picture_needs(void **state)
         store_u32(sample.marks + 16, n);
         fewer.image.marks_len = HEAD_AT + marks.head_len + n * (size_t)(4 + 3 * 2);
         seal_marks(sample.marks, fewer.image.marks_len);
-        expect_damage(*state, &fewer, "the marks of the JPEG do not fit its image");
+        expect_damage(*state, &fewer, "the JPEG's index does not fit its image");
     }
     /* And of as many components: 6 * (4 + 3 * 2) bytes are also 5 * (4 + 4 * 2). */
     for (uint32_t n = 0; n < 9; n++) {
@@ -250,8 +250,8 @@ static void marks_must_be_as_many_as_the_picture_needs(void **state)
             continue;
         seal_marks(sample.marks, fewer.image.marks_len);
         expect_damage(*state, &fewer,
-                      n == 0 ? "the marks of the JPEG are damaged"
-                             : "the marks of the JPEG do not fit its image");
+                      n == 0 ? "the JPEG's index is damaged"
+                             : "the JPEG's index does not fit its image");
     }
     packed_sample_free(&sample);
     mr_test_image_free(&image);
@@ -275,7 +275,7 @@ static void bytes_that_are_not_there_are_damage(void **state)
         assert_int_equal(marked_box_decode_part(*state, &sample.image, sample.bytes, first,
                                                 end - first, &box, pixels, &error),
                          MR_ERR_DAMAGED);
-        assert_string_equal(error.text, "the marks of the JPEG do not fit its bytes");
+        assert_string_equal(error.text, "the JPEG's index does not fit its bytes");
     }
     for (uint64_t n = 0; n < len; n += 1 + n / 8) {
         mr_status status = marked_box_decode_part(*state, &sample.image, sample.bytes, offset, n,
@@ -312,7 +312,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_there_are_damage),
     };
     if (mr_packed_selftest_check_marks(NULL) != MR_OK) {
-        printf("this libjpeg gives no place to a decoder of scans\n");
+        printf("this libjpeg does not accept a decoder of scans\n");
         return 77;
     }
     return cmocka_run_group_tests(tests, make_state, destroy_state);

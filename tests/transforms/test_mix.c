@@ -492,9 +492,9 @@ static void what_does_not_fit_is_refused(void **state)
     refuse("timm_mixup(mixup=0)", "mixup and cutmix are both 0; one alpha must be above 0");
     refuse("timm_mixup(mode=pair)", "mode: only batch is available");
     refuse("timm_mixup(prob=1.5)", "a number from 0 to 1 is expected");
-    refuse("mixup+hflip", "hflip stands after mixup, which must come last");
-    refuse("mixup+random_erasing", "random_erasing stands after mixup, which must come last");
-    refuse("cutmix+mixup", "mixup stands after cutmix, which must come last");
+    refuse("mixup+hflip", "hflip is after mixup, which must come last");
+    refuse("mixup+random_erasing", "random_erasing is after mixup, which must come last");
+    refuse("cutmix+mixup", "mixup is after cutmix, which must come last");
     refuse("random_apply(mixup)", "only image operations and structures");
     assert_error(compile("mixup", 4, 4, MR_U8, MR_NCHW, plan, &error), MR_ERR_INVALID, &error,
                  "mixup cannot be applied: dtype is u8, and it mixes floats");

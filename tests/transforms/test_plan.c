@@ -136,7 +136,7 @@ static void a_color_needs_three_channels(void **state)
                    "rotation cannot be applied: fill has 3 channels, the pictures have 1 there");
     expect_refused(
         "rgb+rotation(5,fill=1:2:3)", &gray, MR_U8,
-        "rotation cannot be applied: fill has 3 channels, the pictures have 1 up to the tensor");
+        "rotation cannot be applied: fill has 3 channels, the pictures have 1 before the tensor");
     expect_refused("affine(0,fill=1:1:3)", &gray, MR_U8,
                    "affine cannot be applied: fill has 3 channels, the pictures have 1 there");
 }

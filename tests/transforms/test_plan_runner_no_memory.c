@@ -243,7 +243,7 @@ static void each_allocation_that_fails_as_marks_are_made_has_words(void **state)
     mr_status status = MR_ERR_NO_MEMORY;
     assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
     if (!mr_codec_reads_marks(codec)) {
-        print_message("this libjpeg gives no place to a decoder of scans\n");
+        print_message("this libjpeg does not accept a decoder of scans\n");
         status = MR_OK;
         n = 9;
     }

@@ -350,7 +350,7 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     s->image.n_rows++;
     assert_error(
         mr_plan_runner_run_packed(runner, &s->image, s->bytes, 0, 0, &rng, out, &report, &error),
-        MR_ERR_DAMAGED, &error, "of the pack's sample were not read as a whole");
+        MR_ERR_DAMAGED, &error, "of the pack's sample were not read completely");
     check_same(runner, &plan,
                &(struct picture){
                    .file = p.file,
@@ -400,7 +400,7 @@ static void without_its_marks_a_marked_sample_is_a_file(void **state)
         assert_int_equal(mr_plan_runner_run_packed(runner, &sample.image, sample.bytes + 1,
                                                    p.file.len - 1, 1, &rng, out, &report, &error),
                          MR_ERR_DAMAGED);
-        assert_string_equal(error.text, "the JPEG was not read as a whole, and it has no marks");
+        assert_string_equal(error.text, "the JPEG was not read completely and has no index");
         free(want.out);
         free(got.out);
         mr_plan_runner_destroy(runner);

@@ -95,7 +95,7 @@ static void calls_are_counted_with_their_walks(void **state)
         "  equalize              equalize           100.0 %  table, made from the image's pixels\n"
         "  invert                invert             100.0 %  table\n"
         "  grayscale             rgb_to_grayscale   100.0 %  in place\n"
-        "                        tables one behind the other are folded into one\n"
+        "                        consecutive tables are folded into one\n"
         "\n"
         "pass 2: that image -> image of 256x256 in memory\n"
         "  resize                resampled to 256x256, bilinear\n"
