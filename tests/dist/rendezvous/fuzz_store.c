@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Feeds any bytes to the store: as frames, whole and in pieces, which must give the same; and to a
- * running server, instead of a greeting and after a good one. The server must still answer
- * afterwards. A sanitizer sees reads past the end.
+ * Feeds arbitrary bytes to the store: to the frame parser, whole and in pieces, which must give the
+ * same result; and to a running server, in place of a greeting and after a good one. The server
+ * must still answer afterwards. A sanitizer detects reads past the end.
  */
 #include "tests/dist/rendezvous/fuzz_store.h"
 
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "tests/dist/rendezvous/store_rig.h"
 
-#define N_PER_SERVER 200 /* inputs; then a new one, since values stay and ranks break */
+#define N_PER_SERVER 200 /* inputs per server, because values stay and ranks break */
 
 static void require(bool holds, const char *what)
 {
@@ -33,8 +33,8 @@ static uint64_t mix(uint64_t sum, const void *bytes, size_t len)
     return sum;
 }
 
-/* All frames of the bytes, which come step at a time, as one number. */
-static uint64_t frames_of(const uint8_t *bytes, size_t len, size_t step)
+/* A hash of all frames in the bytes, which arrive step bytes at a time. */
+static uint64_t hash_frames(const uint8_t *bytes, size_t len, size_t step)
 {
     struct mr_store_bytes in = {0};
     struct mr_store_frame frame;
@@ -61,12 +61,12 @@ static uint64_t frames_of(const uint8_t *bytes, size_t len, size_t step)
 
 static void try_frames(const uint8_t *bytes, size_t len)
 {
-    uint64_t whole = frames_of(bytes, len, len > 0 ? len : 1);
-    require(whole == frames_of(bytes, len, 1) && whole == frames_of(bytes, len, 7),
+    uint64_t whole = hash_frames(bytes, len, len > 0 ? len : 1);
+    require(whole == hash_frames(bytes, len, 1) && whole == hash_frames(bytes, len, 7),
             "pieces make other frames");
 }
 
-/* What a stranger or a rank may do; then the end. */
+/* Sends the bytes as a stranger and as a rank, then closes the connection. */
 static void try_server(uint16_t port, const uint8_t *bytes, size_t len,
                        const struct mr_store_identity *identity, uint32_t rank)
 {

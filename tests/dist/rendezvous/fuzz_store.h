@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * One input through the parser of frames, and to a server as a stranger and as a rank; aborts where
- * they misbehave.
+ * Feeds one input to the frame parser, and to a server as a stranger and as a rank. Aborts if they
+ * misbehave.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

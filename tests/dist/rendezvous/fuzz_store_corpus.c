@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A corpus of what ranks send, each cut at every length and with every byte changed in a few ways.
+ * Makes a corpus from frames that ranks send: each cut at every length, and with every byte changed
+ * in a few ways.
  */
 #include <stdio.h>
 #include <string.h>

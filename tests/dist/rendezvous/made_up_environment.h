@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An environment of a test's own: "NAME=value" strings, the last one NULL. */
+/* A test's environment: "NAME=value" strings, the last one NULL. */
 #ifndef TESTS_DIST_RENDEZVOUS_MADE_UP_ENVIRONMENT_H
 #define TESTS_DIST_RENDEZVOUS_MADE_UP_ENVIRONMENT_H
 

@@ -74,8 +74,7 @@ int mr_test_listen(uint16_t port)
 uint16_t mr_test_free_ports(uint32_t n)
 {
     /*
-     * From 10000 to 19999, begun anywhere, so that programs that run at once look in different
-     * places.
+     * From 10000 to 19999. Starts at a different place in each process, because tests run at once.
      */
     static uint32_t offset;
     if (offset == 0)
@@ -104,7 +103,7 @@ uint16_t mr_test_ranks_address(struct mr_test_rank *ranks, uint32_t n)
     return port;
 }
 
-static void *join(void *arg)
+static void *join_rank(void *arg)
 {
     struct mr_test_rank *rank = arg;
     if (rank->delay_ms)
@@ -118,7 +117,7 @@ void mr_test_ranks_start(struct mr_test_rank *ranks, uint32_t n)
 {
     for (uint32_t r = 0; r < n; r++)
         if (!ranks[r].is_absent)
-            assert_int_equal(pthread_create(&ranks[r].thread, NULL, join, &ranks[r]), 0);
+            assert_int_equal(pthread_create(&ranks[r].thread, NULL, join_rank, &ranks[r]), 0);
 }
 
 void mr_test_ranks_wait(struct mr_test_rank *ranks, uint32_t n)

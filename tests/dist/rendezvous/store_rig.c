@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of the store have in common. Children are forked before there are threads, which they
- * would not have.
+ * Helpers for tests of the store. Children are forked before there are threads, because a fork
+ * copies only its own thread.
  */
 #include "tests/dist/rendezvous/store_rig.h"
 
@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 
-static void end(const char *what, const char *why)
+static void fail(const char *what, const char *why)
 {
     fprintf(stderr, "store_rig: %s: %s\n", what, why);
     exit(1);
@@ -36,7 +36,7 @@ struct mr_store *rig_start(const struct mr_store_identity *identity)
     struct mr_store *store;
     mr_error error;
     if (mr_store_start("127.0.0.1", 0, identity, &store, &error) != MR_OK)
-        end("start", error.text);
+        fail("start", error.text);
     return store;
 }
 
@@ -62,7 +62,7 @@ struct mr_store_client *rig_client(uint16_t port, uint32_t rank,
     struct mr_store_client *client;
     mr_error error;
     if (mr_store_connect(&connect, &client, &error) != MR_OK)
-        end("connect", error.text);
+        fail("connect", error.text);
     return client;
 }
 
@@ -84,7 +84,7 @@ int rig_socket_from(uint32_t source, uint16_t port)
         setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one) != 0 ||
         bind(fd, (struct sockaddr *)&own, sizeof own) != 0 ||
         connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
-        end("socket", strerror(errno));
+        fail("socket", strerror(errno));
     return fd;
 }
 
@@ -149,14 +149,14 @@ int rig_greet(int fd, uint32_t rank, const struct mr_store_identity *identity)
     return verdict[4] == MR_STORE_VERDICT ? verdict[5] : -1;
 }
 
-static void be_a_rank(uint16_t port, uint32_t rank, const struct mr_store_identity *identity)
+static void run_rank(uint16_t port, uint32_t rank, const struct mr_store_identity *identity)
 {
     char key[32];
     mr_error error;
     struct mr_store_client *client = rig_client(port, rank, identity);
     snprintf(key, sizeof key, "here%u", rank);
     if (mr_store_set(client, key, "x", 1, &error) != MR_OK)
-        end("set", error.text);
+        fail("set", error.text);
     for (;;)
         pause();
 }
@@ -164,24 +164,24 @@ static void be_a_rank(uint16_t port, uint32_t rank, const struct mr_store_identi
 struct orders {
     uint16_t port;
     uint32_t rank;
-    struct mr_store_identity identity; /* without a token */
+    struct mr_store_identity identity; /* its token is NULL */
 };
 
 struct rig_process rig_fork(void)
 {
     int ends[2];
     if (pipe2(ends, 0) != 0)
-        end("pipe", strerror(errno));
+        fail("pipe", strerror(errno));
     pid_t child = fork();
     if (child < 0)
-        end("fork", strerror(errno));
+        fail("fork", strerror(errno));
     if (child == 0) {
         struct orders orders;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(50);
         close(ends[1]);
         if (read(ends[0], &orders, sizeof orders) == sizeof orders)
-            be_a_rank(orders.port, orders.rank, &orders.identity);
+            run_rank(orders.port, orders.rank, &orders.identity);
         _exit(1);
     }
     close(ends[0]);
@@ -194,7 +194,7 @@ void rig_go(struct rig_process *process, uint16_t port, uint32_t rank,
     struct orders orders = {.port = port, .rank = rank, .identity = *identity};
     orders.identity.token = NULL;
     if (write(process->go, &orders, sizeof orders) != sizeof orders)
-        end("go", strerror(errno));
+        fail("go", strerror(errno));
     close(process->go);
 }
 
@@ -203,7 +203,7 @@ void rig_stop_process(pid_t child)
     int status;
     kill(child, SIGSTOP);
     if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
-        end("stop", "the child has ended");
+        fail("stop", "the child has ended");
 }
 
 void rig_end_process(pid_t child)
@@ -217,7 +217,7 @@ uint32_t rig_n_open(const char *folder)
     DIR *dir = opendir(folder);
     uint32_t n = 0;
     if (!dir)
-        end(folder, strerror(errno));
+        fail(folder, strerror(errno));
     while (readdir(dir))
         n++;
     closedir(dir);

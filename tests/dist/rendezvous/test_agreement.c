@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks are, by the boot ids of their machines, and how lists of them read. */
+/* The places of ranks, by the boot ids of their machines, and how lists of ranks are written. */
 #include "dist/rendezvous/agreement.h"
 #include "dist/rendezvous/rank_list.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* One letter for each rank: its machine. */
+/* machines: one letter for each rank, its machine. */
 static void make_facts(const char *machines, struct mr_agreement_fact *facts)
 {
     for (uint32_t r = 0; machines[r]; r++) {
@@ -55,13 +55,13 @@ static void machines_and_places_are_counted_in_the_order_of_ranks(void **state)
     expect_places("abbca", "00101", "22212", "01120");
 }
 
-static void a_machine_that_hides_its_boot_id_is_one_of_its_own(void **state)
+static void a_rank_without_a_boot_id_counts_as_a_separate_machine(void **state)
 {
     (void)state;
     expect_places("a??a", "0001", "2112", "0120");
 }
 
-static void what_the_launcher_gave_stays(void **state)
+static void values_from_the_launcher_are_kept(void **state)
 {
     (void)state;
     struct mr_agreement_fact facts[4];
@@ -78,12 +78,12 @@ static void what_the_launcher_gave_stays(void **state)
     assert_int_equal(places[2].local_rank, 0);
     assert_int_equal(places[2].local_world_size, 2);
     assert_int_equal(places[2].node, 1);
-    /* A local rank is below the local world size, whoever said it. */
+    /* A local rank is below the local world size, whichever of them was given. */
     assert_int_equal(places[3].local_rank, 5);
     assert_int_equal(places[3].local_world_size, 6);
 }
 
-static void this_machine_has_a_boot_id_that_stays(void **state)
+static void the_boot_id_of_this_machine_is_constant(void **state)
 {
     (void)state;
     char a[40], b[40];
@@ -98,7 +98,7 @@ static void this_machine_has_a_boot_id_that_stays(void **state)
         assert_int_equal(strlen(a), 36);
 }
 
-static void what_a_launcher_does_not_say_is_no_fact(void **state)
+static void values_that_a_launcher_did_not_set_are_unknown(void **state)
 {
     (void)state;
     struct mr_agreement_fact fact;
@@ -137,7 +137,7 @@ static void the_first_rank_that_differs_is_named(void **state)
     assert_string_equal(error.text, "rank 1 runs millrace 0.2.0, rank 0 " MR_VERSION);
 }
 
-static void lists_of_ranks_are_short(void **state)
+static void adjacent_ranks_are_written_as_a_range(void **state)
 {
     (void)state;
     char text[64];
@@ -150,7 +150,7 @@ static void lists_of_ranks_are_short(void **state)
     assert_string_equal(text, "");
 }
 
-static void a_list_that_is_too_long_is_cut_between_ranks(void **state)
+static void a_long_list_is_cut_between_two_ranks(void **state)
 {
     (void)state;
     uint8_t bits[128];
@@ -164,13 +164,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_and_places_are_counted_in_the_order_of_ranks),
-        cmocka_unit_test(a_machine_that_hides_its_boot_id_is_one_of_its_own),
-        cmocka_unit_test(what_the_launcher_gave_stays),
-        cmocka_unit_test(this_machine_has_a_boot_id_that_stays),
-        cmocka_unit_test(what_a_launcher_does_not_say_is_no_fact),
+        cmocka_unit_test(a_rank_without_a_boot_id_counts_as_a_separate_machine),
+        cmocka_unit_test(values_from_the_launcher_are_kept),
+        cmocka_unit_test(the_boot_id_of_this_machine_is_constant),
+        cmocka_unit_test(values_that_a_launcher_did_not_set_are_unknown),
         cmocka_unit_test(the_first_rank_that_differs_is_named),
-        cmocka_unit_test(lists_of_ranks_are_short),
-        cmocka_unit_test(a_list_that_is_too_long_is_cut_between_ranks),
+        cmocka_unit_test(adjacent_ranks_are_written_as_a_range),
+        cmocka_unit_test(a_long_list_is_cut_between_two_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void the_first_host_is_spelled_out(void **state)
+static void the_first_host_is_expanded(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -36,7 +36,7 @@ static void the_first_host_is_spelled_out(void **state)
     }
 }
 
-static void what_is_no_list_is_refused_with_its_place(void **state)
+static void a_malformed_list_is_refused_with_the_position(void **state)
 {
     (void)state;
     static const struct {
@@ -64,7 +64,7 @@ static void what_is_no_list_is_refused_with_its_place(void **state)
     }
 }
 
-static void a_host_that_is_too_long_is_refused(void **state)
+static void a_long_host_is_refused(void **state)
 {
     (void)state;
     char list[400], host[MR_HOSTLIST_HOST];
@@ -100,7 +100,7 @@ static void random_bytes_neither_crash_nor_hang(void **state)
     }
 }
 
-static void counts_of_tasks_repeat(void **state)
+static void task_counts_repeat(void **state)
 {
     (void)state;
     static const uint32_t tasks[] = {2, 2, 2, 1};
@@ -119,7 +119,7 @@ static void counts_of_tasks_repeat(void **state)
     assert_int_equal(found, 9);
 }
 
-static void what_is_no_count_is_refused(void **state)
+static void a_malformed_count_is_refused(void **state)
 {
     (void)state;
     static const char *const cases[] = {"",           "x",      "2(",   "2(3)",   "2(x)",
@@ -138,12 +138,12 @@ static void what_is_no_count_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_host_is_spelled_out),
-        cmocka_unit_test(what_is_no_list_is_refused_with_its_place),
-        cmocka_unit_test(a_host_that_is_too_long_is_refused),
+        cmocka_unit_test(the_first_host_is_expanded),
+        cmocka_unit_test(a_malformed_list_is_refused_with_the_position),
+        cmocka_unit_test(a_long_host_is_refused),
         cmocka_unit_test(random_bytes_neither_crash_nor_hang),
-        cmocka_unit_test(counts_of_tasks_repeat),
-        cmocka_unit_test(what_is_no_count_is_refused),
+        cmocka_unit_test(task_counts_repeat),
+        cmocka_unit_test(a_malformed_count_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who a rank is, in the environments that launchers set. */
+/* The identity of a rank, in the environments that launchers set. */
 #include "dist/rendezvous/rank_identity.h"
 
 #include "base/cpu_share.h"
@@ -73,7 +73,7 @@ static void variables_set_by_hand_are_read(void **state)
     assert_int_equal(who.restart, 0);
 }
 
-static void what_is_not_said_is_not_known(void **state)
+static void values_that_are_not_set_are_unknown(void **state)
 {
     (void)state;
     struct mr_rank_identity who = READ("RANK=0", "WORLD_SIZE=2");
@@ -83,7 +83,7 @@ static void what_is_not_said_is_not_known(void **state)
     assert_int_equal(who.master_port, 0);
 }
 
-static void torchrun_has_the_port_and_counts_restarts(void **state)
+static void torchrun_owns_the_port_and_counts_restarts(void **state)
 {
     (void)state;
     struct mr_rank_identity who =
@@ -99,7 +99,7 @@ static void torchrun_has_the_port_and_counts_restarts(void **state)
     assert_true(who.run != other.run);
 }
 
-static void open_mpi_s_node_rank_is_no_number_of_a_node(void **state)
+static void the_node_rank_of_open_mpi_is_not_used_as_the_node(void **state)
 {
     (void)state;
     struct mr_rank_identity who =
@@ -119,7 +119,7 @@ static void open_mpi_s_node_rank_is_no_number_of_a_node(void **state)
     assert_string_equal(who.master_addr, "");
 }
 
-static void mpich_sets_pmi_s_variables(void **state)
+static void mpich_sets_the_variables_of_pmi(void **state)
 {
     (void)state;
     struct mr_rank_identity who =
@@ -137,7 +137,7 @@ static void mpich_sets_pmi_s_variables(void **state)
         "SLURM_LOCALID=1", "SLURM_NODEID=2", "SLURM_STEP_TASKS_PER_NODE=2(x3),1",                  \
         "SLURM_STEP_NODELIST=n[01-03,7]", "SLURM_NTASKS=9"
 
-static void a_step_of_slurm_says_all(void **state)
+static void a_slurm_step_sets_every_value(void **state)
 {
     (void)state;
     struct mr_rank_identity who = READ(STEP);
@@ -164,7 +164,7 @@ static void another_step_has_another_port_and_run(void **state)
     assert_true(a.run != b.run);
 }
 
-static void a_given_address_goes_before_slurm_s(void **state)
+static void a_given_address_wins_over_that_of_slurm(void **state)
 {
     (void)state;
     struct mr_rank_identity who = READ("MASTER_ADDR=10.0.0.7", "MASTER_PORT=1234", STEP);
@@ -173,7 +173,7 @@ static void a_given_address_goes_before_slurm_s(void **state)
     assert_false(who.port_is_derived);
 }
 
-static void a_batch_script_without_a_step_is_alone(void **state)
+static void a_batch_script_without_a_step_is_a_world_of_one(void **state)
 {
     (void)state;
     struct mr_rank_identity who =
@@ -191,14 +191,15 @@ static void srun_with_pmi_is_not_mpirun(void **state)
     assert_string_equal(who.source, "slurm");
     assert_false(who.is_mpi);
     assert_int_equal(who.local_world_size, 2);
-    /* mpirun within an allocation starts ranks of its own below one task on each node. */
+    /* In an allocation, mpirun starts its ranks below one Slurm task on each node. */
     who = READ("PMI_RANK=11", "PMI_SIZE=14", STEP);
     assert_string_equal(who.source, "mpich");
     assert_int_equal(who.rank, 11);
 }
 
 /*
- * The loader's default workers come from a reader of its own, which must know the same variables.
+ * The loader's default number of workers comes from another reader, which must know the same
+ * variables.
  */
 static void a_loader_counts_the_same_ranks(void **state)
 {
@@ -235,14 +236,14 @@ static void the_first_launcher_wins(void **state)
         READ("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "PMI_RANK=1", "PMI_SIZE=2", STEP)
             .source,
         "openmpi");
-    /* Half of the first is not a hit where another is whole. */
+    /* An incomplete set of variables does not win over a complete one. */
     struct mr_rank_identity who =
         READ("WORLD_SIZE=16", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4");
     assert_string_equal(who.source, "openmpi");
     assert_int_equal(who.world_size, 4);
 }
 
-static void a_run_id_is_of_those_who_share_the_launcher(void **state)
+static void a_run_id_is_shared_by_the_ranks_of_one_launcher(void **state)
 {
     (void)state;
     assert_true(READ("RANK=0", "WORLD_SIZE=2", "SLURM_JOB_ID=1", "SLURM_STEP_ID=2").run == 0);
@@ -253,7 +254,7 @@ static void a_run_id_is_of_those_who_share_the_launcher(void **state)
     assert_true(READ("RANK=1", "WORLD_SIZE=2", "MR_RUN_ID=").run == 0);
 }
 
-static void half_of_a_pair_names_the_other(void **state)
+static void a_missing_half_of_a_pair_is_named(void **state)
 {
     (void)state;
     EXPECT_ERROR("RANK=\"3\" is set, but WORLD_SIZE is not", "RANK=3");
@@ -265,7 +266,7 @@ static void half_of_a_pair_names_the_other(void **state)
                  "SLURM_STEP_NUM_TASKS=2");
 }
 
-static void a_value_that_is_no_number_is_named(void **state)
+static void a_value_that_is_not_a_number_is_named(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"",
@@ -316,7 +317,7 @@ static void a_value_out_of_its_range_is_named(void **state)
                  "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=x", "TORCHELASTIC_RESTART_COUNT=-1");
 }
 
-static void slurm_s_lists_are_checked(void **state)
+static void the_lists_of_slurm_are_checked(void **state)
 {
     (void)state;
     EXPECT_ERROR("SLURM_STEP_TASKS_PER_NODE: \"7\" has 1 nodes, but no node 2",
@@ -332,7 +333,7 @@ static void slurm_s_lists_are_checked(void **state)
                  STEP);
 }
 
-static void a_master_address_that_is_too_long_is_refused(void **state)
+static void a_long_master_address_is_refused(void **state)
 {
     (void)state;
     char line[400] = "MASTER_ADDR=";
@@ -347,7 +348,7 @@ static void a_master_address_that_is_too_long_is_refused(void **state)
     assert_non_null(strstr(error.text, "256 bytes"));
 }
 
-static void rank_and_size_of_the_program_are_not_the_environment_s(void **state)
+static void rank_and_size_given_by_the_program_win_over_the_environment(void **state)
 {
     (void)state;
     struct mr_rank_identity who;
@@ -372,24 +373,24 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_launcher_it_is_a_world_of_one),
         cmocka_unit_test(variables_set_by_hand_are_read),
-        cmocka_unit_test(what_is_not_said_is_not_known),
-        cmocka_unit_test(torchrun_has_the_port_and_counts_restarts),
-        cmocka_unit_test(open_mpi_s_node_rank_is_no_number_of_a_node),
-        cmocka_unit_test(mpich_sets_pmi_s_variables),
-        cmocka_unit_test(a_step_of_slurm_says_all),
+        cmocka_unit_test(values_that_are_not_set_are_unknown),
+        cmocka_unit_test(torchrun_owns_the_port_and_counts_restarts),
+        cmocka_unit_test(the_node_rank_of_open_mpi_is_not_used_as_the_node),
+        cmocka_unit_test(mpich_sets_the_variables_of_pmi),
+        cmocka_unit_test(a_slurm_step_sets_every_value),
         cmocka_unit_test(another_step_has_another_port_and_run),
-        cmocka_unit_test(a_given_address_goes_before_slurm_s),
-        cmocka_unit_test(a_batch_script_without_a_step_is_alone),
+        cmocka_unit_test(a_given_address_wins_over_that_of_slurm),
+        cmocka_unit_test(a_batch_script_without_a_step_is_a_world_of_one),
         cmocka_unit_test(srun_with_pmi_is_not_mpirun),
         cmocka_unit_test(a_loader_counts_the_same_ranks),
         cmocka_unit_test(the_first_launcher_wins),
-        cmocka_unit_test(a_run_id_is_of_those_who_share_the_launcher),
-        cmocka_unit_test(half_of_a_pair_names_the_other),
-        cmocka_unit_test(a_value_that_is_no_number_is_named),
+        cmocka_unit_test(a_run_id_is_shared_by_the_ranks_of_one_launcher),
+        cmocka_unit_test(a_missing_half_of_a_pair_is_named),
+        cmocka_unit_test(a_value_that_is_not_a_number_is_named),
         cmocka_unit_test(a_value_out_of_its_range_is_named),
-        cmocka_unit_test(slurm_s_lists_are_checked),
-        cmocka_unit_test(a_master_address_that_is_too_long_is_refused),
-        cmocka_unit_test(rank_and_size_of_the_program_are_not_the_environment_s),
+        cmocka_unit_test(the_lists_of_slurm_are_checked),
+        cmocka_unit_test(a_long_master_address_is_refused),
+        cmocka_unit_test(rank_and_size_given_by_the_program_win_over_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that find each other: by the environment, by an address, by a file. */
+/* Ranks that find each other by the environment, by an address, or by a file. */
 #include "tests/dist/rendezvous/rank_threads.h"
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@
 
 #define ENOUGH_MS 20000
 
-static void a_world_of_one_needs_nobody(void **state)
+static void a_world_of_one_needs_no_other_rank(void **state)
 {
     (void)state;
     struct mr_test_rank one[1];
@@ -33,7 +33,7 @@ static void a_world_of_one_needs_nobody(void **state)
     mr_test_ranks_leave(one, 1);
 }
 
-static void the_process_s_environment_is_read(void **state)
+static void the_environment_of_the_process_is_read(void **state)
 {
     (void)state;
     struct mr_rendezvous alone;
@@ -48,7 +48,7 @@ static void the_process_s_environment_is_read(void **state)
     assert_non_null(strstr(error.text, "WORLD_SIZE is not"));
 }
 
-static void worlds_of_two_and_eight_meet_by_the_environment(void **state)
+static void two_and_eight_ranks_meet_by_the_environment(void **state)
 {
     (void)state;
     for (uint32_t n = 2; n <= 8; n += 6) {
@@ -57,7 +57,7 @@ static void worlds_of_two_and_eight_meet_by_the_environment(void **state)
         mr_test_ranks_address(ranks, n);
         mr_test_ranks_join(ranks, n);
         mr_test_ranks_expect_all(ranks, n, "gloo");
-        /* And they have one store in common. */
+        /* They share one store. */
         char text[8] = "";
         uint32_t len = 0;
         assert_int_equal(mr_store_set(ranks[1].rendezvous.client, "k", "abc", 4, NULL), MR_OK);
@@ -69,7 +69,7 @@ static void worlds_of_two_and_eight_meet_by_the_environment(void **state)
     }
 }
 
-static void the_deadline_is_the_timeout_s(void **state)
+static void the_deadline_follows_from_the_timeout(void **state)
 {
     (void)state;
     struct mr_test_rank one[1];
@@ -111,7 +111,7 @@ static void meet_by_tcp(const char *host)
     mr_test_ranks_leave(ranks, 3);
 }
 
-static void an_address_may_be_given(void **state)
+static void ranks_meet_at_a_given_address(void **state)
 {
     (void)state;
     meet_by_tcp("127.0.0.1");
@@ -130,7 +130,7 @@ static bool has_ipv6(void)
     return found;
 }
 
-static void an_ipv6_address_stands_in_brackets(void **state)
+static void an_ipv6_address_is_in_brackets(void **state)
 {
     (void)state;
     if (!has_ipv6()) {
@@ -140,7 +140,7 @@ static void an_ipv6_address_stands_in_brackets(void **state)
     meet_by_tcp("[::1]");
 }
 
-static void an_address_with_the_environment_s_ranks(void **state)
+static void a_given_address_works_with_ranks_from_the_environment(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -153,7 +153,7 @@ static void an_address_with_the_environment_s_ranks(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
-/* A folder of the test's own with a file:// in it. */
+/* A temporary folder, and a file:// path in it. */
 static void make_path(char folder[64], char init[96], const char **path_out)
 {
     strcpy(folder, "/tmp/mr_rendezvous_XXXXXX");
@@ -168,13 +168,13 @@ static void meet_by_file(const char *init)
     mr_test_ranks_init(ranks, 3, ENOUGH_MS);
     for (uint32_t r = 0; r < 3; r++)
         ranks[r].options.init = init;
-    ranks[0].delay_ms = 150; /* so that what lies there is seen */
+    ranks[0].delay_ms = 150; /* so that the old file is read first */
     mr_test_ranks_join(ranks, 3);
     mr_test_ranks_expect_all(ranks, 3, "gloo");
     mr_test_ranks_leave(ranks, 3);
 }
 
-static void a_file_carries_the_address_and_is_gone_afterwards(void **state)
+static void a_file_holds_the_address_and_is_removed_afterwards(void **state)
 {
     (void)state;
     char folder[64], init[96];
@@ -182,7 +182,7 @@ static void a_file_carries_the_address_and_is_gone_afterwards(void **state)
     make_path(folder, init, &path);
     meet_by_file(init);
     assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(rmdir(folder), 0); /* nothing was left aside either */
+    assert_int_equal(rmdir(folder), 0); /* no temporary file was left */
 }
 
 static void write_stale(const char *path, uint16_t port)
@@ -192,8 +192,8 @@ static void write_stale(const char *path, uint16_t port)
     assert_int_equal(mr_address_file_write(path, &stale, NULL), MR_OK);
 }
 
-/* With a run and a process of the same ids, as in a container that is started again. */
-static void what_a_crash_left_aside_is_written_over(void **state)
+/* As in a restarted container, where run id and process id repeat. */
+static void a_temporary_file_of_a_crashed_run_is_overwritten(void **state)
 {
     (void)state;
     char folder[64], init[96], aside[160];
@@ -211,7 +211,7 @@ static void what_a_crash_left_aside_is_written_over(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_stale_file_that_leads_nowhere_is_waited_over(void **state)
+static void a_stale_file_without_a_server_is_retried(void **state)
 {
     (void)state;
     char folder[64], init[96];
@@ -222,7 +222,7 @@ static void a_stale_file_that_leads_nowhere_is_waited_over(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_stale_file_that_leads_to_a_silent_program_is_waited_over(void **state)
+static void a_stale_file_of_a_silent_program_is_retried(void **state)
 {
     (void)state;
     char folder[64], init[96];
@@ -236,7 +236,7 @@ static void a_stale_file_that_leads_to_a_silent_program_is_waited_over(void **st
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_stale_file_that_leads_to_another_run_s_store_is_waited_over(void **state)
+static void a_stale_file_of_another_run_is_retried(void **state)
 {
     (void)state;
     char folder[64], init[96];
@@ -253,7 +253,7 @@ static void a_stale_file_that_leads_to_another_run_s_store_is_waited_over(void *
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_file_that_is_no_address_stays_as_it_is(void **state)
+static void a_file_without_an_address_is_not_changed(void **state)
 {
     (void)state;
     char folder[64], init[96], text[32] = "";
@@ -278,7 +278,7 @@ static void a_file_that_is_no_address_stays_as_it_is(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_device_of_cuda_makes_auto_nccl(void **state)
+static void auto_is_nccl_for_a_cuda_device(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -292,7 +292,7 @@ static void a_device_of_cuda_makes_auto_nccl(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
-static void what_auto_is(mr_group_options options, uint32_t n, const char *backend)
+static void expect_backend(mr_group_options options, uint32_t n, const char *backend)
 {
     struct mr_test_rank ranks[2];
     mr_test_ranks_init(ranks, n, ENOUGH_MS);
@@ -310,17 +310,17 @@ static void what_auto_is(mr_group_options options, uint32_t n, const char *backe
     mr_test_ranks_leave(ranks, n);
 }
 
-static void auto_goes_by_what_is_given(void **state)
+static void auto_depends_on_the_given_communicator(void **state)
 {
     (void)state;
     int comm;
-    what_auto_is((mr_group_options){.nccl_comm = &comm}, 2, "nccl");
-    what_auto_is((mr_group_options){.nccl_comm = &comm, .device = "cuda:0"}, 1, "nccl");
-    what_auto_is((mr_group_options){.device = "cuda:0"}, 1, "nccl");
-    what_auto_is((mr_group_options){.device = "host:0"}, 2, "gloo");
-    what_auto_is((mr_group_options){.device = "cuda:0", .backend = "gloo"}, 2, "gloo");
-    what_auto_is((mr_group_options){.mpi_comm = &comm, .device = "cuda:0"}, 2, "mpi");
-    what_auto_is((mr_group_options){.backend = "auto"}, 1, "none");
+    expect_backend((mr_group_options){.nccl_comm = &comm}, 2, "nccl");
+    expect_backend((mr_group_options){.nccl_comm = &comm, .device = "cuda:0"}, 1, "nccl");
+    expect_backend((mr_group_options){.device = "cuda:0"}, 1, "nccl");
+    expect_backend((mr_group_options){.device = "host:0"}, 2, "gloo");
+    expect_backend((mr_group_options){.device = "cuda:0", .backend = "gloo"}, 2, "gloo");
+    expect_backend((mr_group_options){.mpi_comm = &comm, .device = "cuda:0"}, 2, "mpi");
+    expect_backend((mr_group_options){.backend = "auto"}, 1, "none");
 }
 
 static void two_groups_at_once_do_not_meet(void **state)
@@ -343,7 +343,7 @@ static void two_groups_at_once_do_not_meet(void **state)
     mr_test_ranks_leave(b, 4);
 }
 
-static void *come_and_go(void *arg)
+static void *join_and_leave(void *arg)
 {
     struct mr_test_rank *rank = arg;
     for (uint32_t i = 0; i < 20 && rank->status == MR_OK; i++) {
@@ -354,21 +354,21 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-static void group_after_group_meets_at_one_address(void **state)
+static void group_after_group_meets_at_the_same_address(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[4];
     mr_test_ranks_init(ranks, 4, ENOUGH_MS);
     mr_test_ranks_address(ranks, 4);
     for (uint32_t r = 0; r < 4; r++)
-        assert_int_equal(pthread_create(&ranks[r].thread, NULL, come_and_go, &ranks[r]), 0);
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, join_and_leave, &ranks[r]), 0);
     mr_test_ranks_wait(ranks, 4);
     for (uint32_t r = 0; r < 4; r++)
         if (ranks[r].status != MR_OK)
             fail_msg("rank %u: %s", r, ranks[r].error.text);
 }
 
-static void rank_0_leaves_in_a_bounded_time_before_the_others(void **state)
+static void rank_0_leaves_within_a_bounded_time(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -380,31 +380,32 @@ static void rank_0_leaves_in_a_bounded_time_before_the_others(void **state)
     mr_rendezvous_leave(&ranks[0].rendezvous);
     assert_in_range((mr_clock_now_ns() - before) / 1000000, 0, 10000);
     mr_rendezvous_leave(&ranks[1].rendezvous);
-    mr_rendezvous_leave(&ranks[1].rendezvous); /* twice does nothing */
+    mr_rendezvous_leave(&ranks[1].rendezvous); /* the second call does nothing */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_world_of_one_needs_nobody),
-        cmocka_unit_test(worlds_of_two_and_eight_meet_by_the_environment),
-        cmocka_unit_test(the_deadline_is_the_timeout_s),
+        cmocka_unit_test(a_world_of_one_needs_no_other_rank),
+        cmocka_unit_test(two_and_eight_ranks_meet_by_the_environment),
+        cmocka_unit_test(the_deadline_follows_from_the_timeout),
         cmocka_unit_test(a_late_rank_is_waited_for),
-        cmocka_unit_test(an_address_may_be_given),
-        cmocka_unit_test(an_ipv6_address_stands_in_brackets),
-        cmocka_unit_test(an_address_with_the_environment_s_ranks),
-        cmocka_unit_test(a_file_carries_the_address_and_is_gone_afterwards),
-        cmocka_unit_test(what_a_crash_left_aside_is_written_over),
-        cmocka_unit_test(a_stale_file_that_leads_nowhere_is_waited_over),
-        cmocka_unit_test(a_stale_file_that_leads_to_a_silent_program_is_waited_over),
-        cmocka_unit_test(a_stale_file_that_leads_to_another_run_s_store_is_waited_over),
-        cmocka_unit_test(a_file_that_is_no_address_stays_as_it_is),
-        cmocka_unit_test(a_device_of_cuda_makes_auto_nccl),
-        cmocka_unit_test(auto_goes_by_what_is_given),
+        cmocka_unit_test(ranks_meet_at_a_given_address),
+        cmocka_unit_test(an_ipv6_address_is_in_brackets),
+        cmocka_unit_test(a_given_address_works_with_ranks_from_the_environment),
+        cmocka_unit_test(a_file_holds_the_address_and_is_removed_afterwards),
+        cmocka_unit_test(a_temporary_file_of_a_crashed_run_is_overwritten),
+        cmocka_unit_test(a_stale_file_without_a_server_is_retried),
+        cmocka_unit_test(a_stale_file_of_a_silent_program_is_retried),
+        cmocka_unit_test(a_stale_file_of_another_run_is_retried),
+        cmocka_unit_test(a_file_without_an_address_is_not_changed),
+        cmocka_unit_test(auto_is_nccl_for_a_cuda_device),
+        cmocka_unit_test(auto_depends_on_the_given_communicator),
         cmocka_unit_test(two_groups_at_once_do_not_meet),
-        cmocka_unit_test(group_after_group_meets_at_one_address),
-        cmocka_unit_test(rank_0_leaves_in_a_bounded_time_before_the_others),
-        cmocka_unit_test(the_process_s_environment_is_read), /* the last one: it empties it */
+        cmocka_unit_test(group_after_group_meets_at_the_same_address),
+        cmocka_unit_test(rank_0_leaves_within_a_bounded_time),
+        cmocka_unit_test(
+            the_environment_of_the_process_is_read), /* last, because it clears the environment */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ranks that find what is still running or gone: the previous group, an earlier restart, a rank 0
- * that dies.
- */
+/* Ranks that meet leftovers: the previous group, an earlier restart, a rank 0 that dies. */
 #include "tests/dist/rendezvous/rank_threads.h"
 
 #include "base/clock.h"
@@ -24,8 +21,8 @@
 static atomic_bool is_answering;
 static atomic_uint n_asked, n_answered;
 
-/* Until the test has seen what it wanted to see. */
-static int stand_still(const char *host, struct addrinfo **list_out)
+/* Blocks until the test has seen the timeout. */
+static int block_resolver(const char *host, struct addrinfo **list_out)
 {
     (void)host;
     *list_out = NULL;
@@ -37,16 +34,16 @@ static int stand_still(const char *host, struct addrinfo **list_out)
 }
 
 /*
- * Rank 0 looks for its own address, the others for rank 0's; the resolver keeps nobody past the
- * timeout.
+ * Rank 0 resolves its own address, the other ranks rank 0's. A slow resolver delays no rank past
+ * the timeout.
  */
-static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
+static void a_blocked_resolver_ends_at_the_timeout(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
     mr_test_ranks_init(ranks, 2, 600);
     for (uint32_t r = 0; r < 2; r++)
-        ranks[r].means.resolver = stand_still;
+        ranks[r].means.resolver = block_resolver;
     mr_test_ranks_set(ranks, 2, "MASTER_ADDR", "some-host");
     mr_test_ranks_set(ranks, 2, "MASTER_PORT", "29500");
     uint64_t begun = mr_clock_now_ns();
@@ -59,14 +56,14 @@ static void a_resolver_that_does_not_answer_ends_with_the_timeout(void **state)
     atomic_store(&is_answering, true);
     while (atomic_load(&n_answered) < atomic_load(&n_asked))
         mr_clock_sleep_ms(5);
-    mr_clock_sleep_ms(100); /* the threads that were left behind end */
+    mr_clock_sleep_ms(100); /* the resolver threads that are still running end */
 }
 
 /*
- * The error of a second group of the same ranks; the first goes on. under: a launcher whose port is
- * not its own.
+ * The error of a second group of the same ranks; the first group works on. variable: makes it a
+ * launcher that owns the port.
  */
-static void second_group(const char *variable, const char *value)
+static void expect_second_group_refused(const char *variable, const char *value)
 {
     struct mr_test_rank first[2], second[2];
     char number[16], words[128];
@@ -97,15 +94,15 @@ static void second_group(const char *variable, const char *value)
     mr_test_ranks_leave(first, 2);
 }
 
-static void a_second_group_of_the_same_ranks_is_told_what_to_do(void **state)
+static void a_second_group_of_the_same_ranks_is_pointed_to_split(void **state)
 {
     (void)state;
-    second_group("MR_RUN_ID", "one");
-    second_group("TORCHELASTIC_RUN_ID", "one");
+    expect_second_group_refused("MR_RUN_ID", "one");
+    expect_second_group_refused("TORCHELASTIC_RUN_ID", "one");
 }
 
-/* Ports that are next to each other: neither takes the other's store for its own. */
-static void two_jobs_under_torchrun_share_a_port_range(void **state)
+/* The ports are adjacent. Neither job may take the other's store for its own. */
+static void two_torchrun_jobs_can_share_a_port_range(void **state)
 {
     (void)state;
     struct mr_test_rank a[2], b[2];
@@ -139,9 +136,10 @@ static void set_restart(struct mr_test_rank *ranks, uint32_t n, uint16_t port, c
 }
 
 /*
- * The store of the attempt before is still there when the next one comes, as after --max-restarts.
+ * The previous attempt's store is still there when the next attempt begins, as after
+ * --max-restarts.
  */
-static void a_restart_passes_over_the_store_of_the_attempt_before(void **state)
+static void a_restart_skips_the_store_of_the_previous_attempt(void **state)
 {
     (void)state;
     struct mr_test_rank before[2], after[2];
@@ -159,7 +157,7 @@ static void a_restart_passes_over_the_store_of_the_attempt_before(void **state)
     mr_test_ranks_leave(before, 2);
 }
 
-/* Rank 0 of three in a child, which is killed while it waits for rank 2. */
+/* Rank 0 of three, in a child that is killed while it waits for rank 2. */
 static pid_t fork_rank_0(const struct mr_test_rank *template)
 {
     pid_t child = fork();
@@ -175,7 +173,7 @@ static pid_t fork_rank_0(const struct mr_test_rank *template)
     _exit(1);
 }
 
-static void a_rank_0_that_dies_before_all_are_there_is_named(void **state)
+static void a_rank_0_that_dies_before_all_have_joined_is_named(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[3];
@@ -190,19 +188,19 @@ static void a_rank_0_that_dies_before_all_are_there_is_named(void **state)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     mr_test_ranks_wait(ranks, 3);
-    assert_true(mr_clock_now_ns() - begun < UINT64_C(15000000000)); /* not the timeout */
+    assert_true(mr_clock_now_ns() - begun < UINT64_C(15000000000)); /* long before the timeout */
     mr_test_ranks_expect_error(&ranks[1], 1, MR_ERR_PEER, "rank 0 disconnected");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* forks: before there are threads */
-        cmocka_unit_test(a_rank_0_that_dies_before_all_are_there_is_named),
-        cmocka_unit_test(a_resolver_that_does_not_answer_ends_with_the_timeout),
-        cmocka_unit_test(a_second_group_of_the_same_ranks_is_told_what_to_do),
-        cmocka_unit_test(two_jobs_under_torchrun_share_a_port_range),
-        cmocka_unit_test(a_restart_passes_over_the_store_of_the_attempt_before),
+        /* it forks, so it runs before there are threads */
+        cmocka_unit_test(a_rank_0_that_dies_before_all_have_joined_is_named),
+        cmocka_unit_test(a_blocked_resolver_ends_at_the_timeout),
+        cmocka_unit_test(a_second_group_of_the_same_ranks_is_pointed_to_split),
+        cmocka_unit_test(two_torchrun_jobs_can_share_a_port_range),
+        cmocka_unit_test(a_restart_skips_the_store_of_the_previous_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void expect_words(const struct mr_test_rank *rank, mr_status status, cons
     mr_test_ranks_expect_error(rank, 1, status, words);
 }
 
-static void missing_ranks_are_named_to_all(void **state)
+static void all_ranks_name_the_missing_ones(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[8];
@@ -36,7 +36,7 @@ static void missing_ranks_are_named_to_all(void **state)
     mr_test_ranks_expect_error(ranks, 8, MR_ERR_TIMEOUT, words);
 }
 
-static void without_rank_0_the_others_say_whom_they_tried(void **state)
+static void without_rank_0_the_address_is_named(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[3];
@@ -74,7 +74,7 @@ static void a_file_that_cannot_be_written_is_named(void **state)
     expect_words(&ranks[0], MR_ERR_IO, "cannot create /nonexistent-folder/store.");
 }
 
-static void a_rank_with_another_backend_is_named_to_all(void **state)
+static void all_ranks_name_one_with_another_backend(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[5];
@@ -114,7 +114,7 @@ static void a_wrong_token_is_refused(void **state)
     assert_null(strstr(ranks[1].error.text, "ecret"));
 }
 
-static void a_token_goes_by_the_options_before_the_environment(void **state)
+static void a_token_in_the_options_wins_over_the_environment(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -128,8 +128,8 @@ static void a_token_goes_by_the_options_before_the_environment(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
-/* Rank 1 of two, by hand: it leaves these bytes as its facts. */
-static struct mr_store_client *come_by_hand(uint16_t port, const void *fact, uint32_t len)
+/* Rank 1 of two without a group: writes these bytes as its facts. */
+static struct mr_store_client *connect_by_hand(uint16_t port, const void *fact, uint32_t len)
 {
     mr_error error = {0};
     struct mr_store_client *client = NULL;
@@ -152,13 +152,13 @@ static void expect_of_facts(const void *fact, uint32_t len, const char *words)
     uint16_t port = mr_test_ranks_address(ranks, 2);
     ranks[1].is_absent = true;
     mr_test_ranks_start(ranks, 2);
-    struct mr_store_client *client = come_by_hand(port, fact, len);
+    struct mr_store_client *client = connect_by_hand(port, fact, len);
     mr_store_close(client);
     mr_test_ranks_wait(ranks, 2);
     expect_words(&ranks[0], MR_ERR_PEER, words);
 }
 
-static void a_rank_of_another_version_is_named_whatever_else_it_says(void **state)
+static void a_rank_of_another_version_is_named_whatever_its_facts_are(void **state)
 {
     (void)state;
     struct mr_agreement_fact fact = {.version = "9.9.9", .backend = "gloo", .world_size = 2};
@@ -184,7 +184,7 @@ static void hostile_facts_are_an_error(void **state)
     expect_of_facts(&fact, sizeof fact, "rank 1 has world size 3, rank 0 2");
 }
 
-static void a_port_that_is_taken_is_named(void **state)
+static void a_taken_port_is_named(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -201,12 +201,13 @@ static void a_port_that_is_taken_is_named(void **state)
     close(fd);
 }
 
-static void rank_0_must_be_where_its_address_is(void **state)
+static void rank_0_refuses_an_address_of_another_machine(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
     mr_test_ranks_init(ranks, 2, SHORT_MS);
-    mr_test_ranks_set(ranks, 2, "MASTER_ADDR", "192.0.2.77"); /* of TEST-NET-1, nobody's */
+    mr_test_ranks_set(ranks, 2, "MASTER_ADDR",
+                      "192.0.2.77"); /* from TEST-NET-1, reserved for documentation */
     mr_test_ranks_set(ranks, 2, "MASTER_PORT", "29500");
     ranks[1].is_absent = true;
     mr_test_ranks_join(ranks, 2);
@@ -248,7 +249,7 @@ static void expect_of_options(mr_group_options options, const char *words)
     expect_words(one, MR_ERR_INVALID, words);
 }
 
-static void options_that_make_no_sense_are_named(void **state)
+static void contradictory_options_are_named(void **state)
 {
     (void)state;
     static const char *const inits[] = {"",
@@ -296,7 +297,7 @@ static void options_that_make_no_sense_are_named(void **state)
                       "nccl_comm is given, but backend is mpi");
 }
 
-/* A child greets as rank 1 and is killed before it says anything. */
+/* A child that greets as rank 1 and is killed before it writes its facts. */
 static pid_t fork_rank_1(uint16_t port)
 {
     pid_t child = fork();
@@ -314,7 +315,7 @@ static pid_t fork_rank_1(uint16_t port)
     _exit(status == MR_OK ? 0 : 1);
 }
 
-static void a_rank_that_breaks_off_before_it_has_said_anything_is_named(void **state)
+static void a_rank_that_dies_before_it_writes_facts_is_named(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -333,21 +334,21 @@ static void a_rank_that_breaks_off_before_it_has_said_anything_is_named(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing_ranks_are_named_to_all),
-        cmocka_unit_test(without_rank_0_the_others_say_whom_they_tried),
+        cmocka_unit_test(all_ranks_name_the_missing_ones),
+        cmocka_unit_test(without_rank_0_the_address_is_named),
         cmocka_unit_test(without_rank_0_the_file_is_named),
         cmocka_unit_test(a_file_that_cannot_be_written_is_named),
-        cmocka_unit_test(a_rank_with_another_backend_is_named_to_all),
+        cmocka_unit_test(all_ranks_name_one_with_another_backend),
         cmocka_unit_test(a_rank_with_another_world_size_is_named),
         cmocka_unit_test(a_wrong_token_is_refused),
-        cmocka_unit_test(a_token_goes_by_the_options_before_the_environment),
-        cmocka_unit_test(a_rank_of_another_version_is_named_whatever_else_it_says),
+        cmocka_unit_test(a_token_in_the_options_wins_over_the_environment),
+        cmocka_unit_test(a_rank_of_another_version_is_named_whatever_its_facts_are),
         cmocka_unit_test(hostile_facts_are_an_error),
-        cmocka_unit_test(a_port_that_is_taken_is_named),
-        cmocka_unit_test(rank_0_must_be_where_its_address_is),
+        cmocka_unit_test(a_taken_port_is_named),
+        cmocka_unit_test(rank_0_refuses_an_address_of_another_machine),
         cmocka_unit_test(missing_variables_are_named),
-        cmocka_unit_test(options_that_make_no_sense_are_named),
-        cmocka_unit_test(a_rank_that_breaks_off_before_it_has_said_anything_is_named),
+        cmocka_unit_test(contradictory_options_are_named),
+        cmocka_unit_test(a_rank_that_dies_before_it_writes_facts_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that find each other under torchrun, srun and mpirun, whose variables are made up. */
+/* Ranks that find each other under torchrun, srun and mpirun, with made-up variables. */
 #include "tests/dist/rendezvous/rank_threads.h"
 
 #include "base/error.h"
@@ -16,8 +16,8 @@
 #define ENOUGH_MS 20000
 
 /*
- * torchrun's agent: whoever listens on MASTER_PORT, and perhaps others above it, says nothing or
- * nonsense.
+ * Plays torchrun's agent: listens on MASTER_PORT, and perhaps on ports above it, and sends nothing
+ * or nonsense.
  */
 struct talker {
     int fd;
@@ -39,7 +39,7 @@ static void *talk_nonsense(void *arg)
     }
 }
 
-static void under_torchrun_the_store_takes_a_free_port_above_the_agent_s(void **state)
+static void under_torchrun_the_store_takes_a_free_port_above_the_agent(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[4];
@@ -68,7 +68,7 @@ static void under_torchrun_the_store_takes_a_free_port_above_the_agent_s(void **
     close(agent);
 }
 
-static void another_run_s_store_in_the_way_is_passed_over(void **state)
+static void a_store_of_another_run_is_skipped(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[3];
@@ -104,7 +104,7 @@ static void set_slurm(struct mr_test_rank *rank, uint32_t r, const char *job)
     mr_test_rank_set(rank, "SLURM_STEP_ID", "0");
 }
 
-static void under_srun_a_derived_port_that_is_taken_is_passed_over(void **state)
+static void under_srun_a_taken_derived_port_is_skipped(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[3];
@@ -129,7 +129,7 @@ static void under_srun_a_derived_port_that_is_taken_is_passed_over(void **state)
     close(fd);
 }
 
-/* What MPI_Bcast would do. */
+/* Does what MPI_Bcast would do. */
 struct carrier {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -137,8 +137,8 @@ struct carrier {
     char address[MR_RENDEZVOUS_ADDRESS];
 };
 
-static mr_status carry(void *user, const struct mr_rank_identity *who, char *address,
-                       mr_error *error)
+static mr_status broadcast(void *user, const struct mr_rank_identity *who, char *address,
+                           mr_error *error)
 {
     struct carrier *carrier = user;
     (void)error;
@@ -170,7 +170,7 @@ static void make_mpi_ranks(struct mr_test_rank *ranks, uint32_t n, uint32_t time
     }
 }
 
-static void under_mpirun_mpi_may_carry_the_address(void **state)
+static void under_mpirun_mpi_can_broadcast_the_address(void **state)
 {
     (void)state;
     struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -178,7 +178,7 @@ static void under_mpirun_mpi_may_carry_the_address(void **state)
     struct mr_test_rank ranks[4];
     make_mpi_ranks(ranks, 4, ENOUGH_MS);
     for (uint32_t r = 0; r < 4; r++) {
-        ranks[r].means.bootstrap = carry;
+        ranks[r].means.bootstrap = broadcast;
         ranks[r].means.bootstrap_user = &carrier;
     }
     mr_test_ranks_join(ranks, 4);
@@ -186,8 +186,8 @@ static void under_mpirun_mpi_may_carry_the_address(void **state)
     mr_test_ranks_leave(ranks, 4);
 }
 
-/* Not all ranks are said to be here, so the address is one that other machines reach. */
-static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
+/* Not all ranks are on this machine, so the address must be one that other machines can reach. */
+static void over_machines_mpi_broadcasts_an_address_that_others_can_reach(void **state)
 {
     (void)state;
     struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -197,7 +197,7 @@ static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
     bool has_way_out = mr_local_address_of_route(own);
     make_mpi_ranks(ranks, 2, 3000);
     for (uint32_t r = 0; r < 2; r++) {
-        ranks[r].means.bootstrap = carry;
+        ranks[r].means.bootstrap = broadcast;
         ranks[r].means.bootstrap_user = &carrier;
         snprintf(ranks[r].lines[2], sizeof ranks[r].lines[2], "OMPI_COMM_WORLD_LOCAL_RANK=0");
         snprintf(ranks[r].lines[3], sizeof ranks[r].lines[3], "OMPI_COMM_WORLD_LOCAL_SIZE=1");
@@ -216,7 +216,7 @@ static void over_machines_mpi_carries_an_address_that_others_reach(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
-static void an_interface_may_be_named(void **state)
+static void an_interface_can_be_named(void **state)
 {
     (void)state;
     struct carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -224,7 +224,7 @@ static void an_interface_may_be_named(void **state)
     struct mr_test_rank ranks[2];
     make_mpi_ranks(ranks, 2, ENOUGH_MS);
     for (uint32_t r = 0; r < 2; r++) {
-        ranks[r].means.bootstrap = carry;
+        ranks[r].means.bootstrap = broadcast;
         ranks[r].means.bootstrap_user = &carrier;
         mr_test_rank_set(&ranks[r], "MR_SOCKET_IFNAME", "lo");
     }
@@ -242,7 +242,7 @@ static void an_interface_may_be_named(void **state)
     mr_test_ranks_leave(ranks, 2);
 }
 
-static void under_mpirun_without_it_the_variable_is_named(void **state)
+static void under_mpirun_without_mpi_the_missing_variable_is_named(void **state)
 {
     (void)state;
     struct mr_test_rank ranks[2];
@@ -266,7 +266,7 @@ static void under_mpirun_with_an_address_auto_is_gloo(void **state)
 
 /* ---- mpirun on one machine, which gives the job an id ---- */
 
-/* The program's log lines, for the threads that are ranks. */
+/* Collects the program's log lines; the threads that are ranks write them. */
 static struct {
     pthread_mutex_t lock;
     uint32_t n_lines;
@@ -283,19 +283,19 @@ static void log_line(void *user, mr_log_level level, const char *line)
     pthread_mutex_unlock(&logged.lock);
 }
 
-static mr_status no_module(const char *backend, mr_error *error)
+static mr_status find_no_module(const char *backend, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_UNSUPPORTED, "there is no module of %s", backend);
 }
 
-static mr_status a_module(const char *backend, mr_error *error)
+static mr_status find_module(const char *backend, mr_error *error)
 {
     (void)backend;
     (void)error;
     return MR_OK;
 }
 
-static mr_status must_not_carry(void *user, const struct mr_rank_identity *who, char *address,
+static mr_status fail_broadcast(void *user, const struct mr_rank_identity *who, char *address,
                                 mr_error *error)
 {
     (void)user;
@@ -308,14 +308,14 @@ static void make_local_job(struct mr_test_rank *ranks, uint32_t n, const char *j
     make_mpi_ranks(ranks, n, ENOUGH_MS);
     mr_test_ranks_set(ranks, n, "PMIX_NAMESPACE", job);
     for (uint32_t r = 0; r < n; r++) {
-        ranks[r].means.bootstrap = must_not_carry;
-        ranks[r].means.find_module = a_module;
+        ranks[r].means.bootstrap = fail_broadcast;
+        ranks[r].means.find_module = find_module;
     }
     logged.n_lines = 0;
 }
 
-/* This process's, so that tests which run at once have other ports. */
-static const char *own_job(char text[32])
+/* A job id of this process, so that tests that run at once have different ports. */
+static const char *make_job_id(char text[32])
 {
     snprintf(text, 32, "job-%u", (unsigned)getpid());
     return text;
@@ -326,22 +326,22 @@ static void ranks_of_one_mpirun_on_one_machine_meet_without_mpi(void **state)
     (void)state;
     char job[32];
     struct mr_test_rank ranks[4];
-    make_local_job(ranks, 4, own_job(job));
+    make_local_job(ranks, 4, make_job_id(job));
     mr_test_ranks_join(ranks, 4);
     mr_test_ranks_expect_all(ranks, 4, "mpi");
     assert_int_equal(logged.n_lines, 0);
     mr_test_ranks_leave(ranks, 4);
 }
 
-static void without_mpi_s_module_they_use_gloo_and_one_says_so(void **state)
+static void without_the_mpi_module_ranks_use_gloo_and_one_logs_it(void **state)
 {
     (void)state;
     char job[32];
     struct mr_test_rank ranks[4];
-    make_local_job(ranks, 4, own_job(job));
+    make_local_job(ranks, 4, make_job_id(job));
     for (uint32_t r = 0; r < 4; r++)
-        ranks[r].means.find_module = no_module;
-    ranks[2].options.backend = "gloo"; /* which is what the others come to */
+        ranks[r].means.find_module = find_no_module;
+    ranks[2].options.backend = "gloo"; /* the other ranks arrive at the same backend */
     mr_test_ranks_join(ranks, 4);
     mr_test_ranks_expect_all(ranks, 4, "gloo");
     assert_int_equal(logged.n_lines, 1);
@@ -349,37 +349,37 @@ static void without_mpi_s_module_they_use_gloo_and_one_says_so(void **state)
     mr_test_ranks_leave(ranks, 4);
 }
 
-/* Nobody waits for MPI: the first verdict says it, long before the deadline. */
-static void a_rank_that_alone_lacks_mpi_s_module_is_named(void **state)
+/* No rank waits in MPI: the error arrives long before the deadline. */
+static void the_only_rank_without_the_mpi_module_is_named(void **state)
 {
     (void)state;
     char job[32];
     struct mr_test_rank ranks[4];
     for (uint32_t lacking = 0; lacking < 4; lacking += 2) {
-        make_local_job(ranks, 4, own_job(job));
-        ranks[lacking].means.find_module = no_module;
+        make_local_job(ranks, 4, make_job_id(job));
+        ranks[lacking].means.find_module = find_no_module;
         mr_test_ranks_join(ranks, 4);
         mr_test_ranks_expect_error(
             ranks, 4, MR_ERR_PEER,
             lacking ? "rank 2 wants backend gloo (it cannot open the module of mpi), rank 0 mpi"
                     : "rank 1 wants backend mpi, rank 0 gloo (it cannot open the module of mpi)");
-        assert_int_equal(logged.n_lines, 1); /* of the rank that lacks it: why */
+        assert_int_equal(logged.n_lines, 1); /* from the rank that lacks it, with the reason */
         mr_test_ranks_leave(ranks, 4);
     }
 }
 
-static void a_backend_that_is_named_is_taken_or_refused(void **state)
+static void a_given_backend_is_used_or_refused(void **state)
 {
     (void)state;
     char job[32];
     struct mr_test_rank ranks[2];
-    make_local_job(ranks, 2, own_job(job));
+    make_local_job(ranks, 2, make_job_id(job));
     for (uint32_t r = 0; r < 2; r++) {
-        ranks[r].means.find_module = no_module;
+        ranks[r].means.find_module = find_no_module;
         ranks[r].options.backend = "mpi";
     }
     mr_test_ranks_join(ranks, 2);
-    /* opening it is what fails, with the way to a remedy */
+    /* opening the module fails later, with a hint */
     mr_test_ranks_expect_all(ranks, 2, "mpi");
     mr_test_ranks_leave(ranks, 2);
     ranks[1].options.backend = "gloo";
@@ -389,11 +389,8 @@ static void a_backend_that_is_named_is_taken_or_refused(void **state)
     assert_int_equal(logged.n_lines, 0);
 }
 
-/*
- * A port that the job's id leads to may be another's: a program's that is silent, or another job's
- * store.
- */
-static void strangers_on_the_job_s_ports_are_passed_over(void **state)
+/* A port derived from the job's id may be taken: by a silent program, or by another job's store. */
+static void strangers_on_the_ports_of_a_job_are_skipped(void **state)
 {
     (void)state;
     char job[32];
@@ -423,12 +420,12 @@ static void strangers_on_the_job_s_ports_are_passed_over(void **state)
 }
 
 /* Not all ranks are here, or the job has no id: MPI carries the address. */
-static void without_an_id_or_over_machines_mpi_is_asked(void **state)
+static void without_an_id_or_over_machines_mpi_is_used(void **state)
 {
     (void)state;
     char job[32];
     struct mr_test_rank ranks[2];
-    make_local_job(ranks, 2, own_job(job));
+    make_local_job(ranks, 2, make_job_id(job));
     for (uint32_t r = 0; r < 2; r++)
         strcpy(ranks[r].lines[3], "OMPI_COMM_WORLD_LOCAL_SIZE=1");
     strcpy(ranks[1].lines[2], "OMPI_COMM_WORLD_LOCAL_RANK=0");
@@ -445,20 +442,20 @@ int main(void)
 {
     mr_log_set(log_line, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(under_torchrun_the_store_takes_a_free_port_above_the_agent_s),
-        cmocka_unit_test(another_run_s_store_in_the_way_is_passed_over),
-        cmocka_unit_test(under_srun_a_derived_port_that_is_taken_is_passed_over),
-        cmocka_unit_test(under_mpirun_mpi_may_carry_the_address),
-        cmocka_unit_test(over_machines_mpi_carries_an_address_that_others_reach),
-        cmocka_unit_test(an_interface_may_be_named),
-        cmocka_unit_test(under_mpirun_without_it_the_variable_is_named),
+        cmocka_unit_test(under_torchrun_the_store_takes_a_free_port_above_the_agent),
+        cmocka_unit_test(a_store_of_another_run_is_skipped),
+        cmocka_unit_test(under_srun_a_taken_derived_port_is_skipped),
+        cmocka_unit_test(under_mpirun_mpi_can_broadcast_the_address),
+        cmocka_unit_test(over_machines_mpi_broadcasts_an_address_that_others_can_reach),
+        cmocka_unit_test(an_interface_can_be_named),
+        cmocka_unit_test(under_mpirun_without_mpi_the_missing_variable_is_named),
         cmocka_unit_test(under_mpirun_with_an_address_auto_is_gloo),
         cmocka_unit_test(ranks_of_one_mpirun_on_one_machine_meet_without_mpi),
-        cmocka_unit_test(without_mpi_s_module_they_use_gloo_and_one_says_so),
-        cmocka_unit_test(a_rank_that_alone_lacks_mpi_s_module_is_named),
-        cmocka_unit_test(a_backend_that_is_named_is_taken_or_refused),
-        cmocka_unit_test(strangers_on_the_job_s_ports_are_passed_over),
-        cmocka_unit_test(without_an_id_or_over_machines_mpi_is_asked),
+        cmocka_unit_test(without_the_mpi_module_ranks_use_gloo_and_one_logs_it),
+        cmocka_unit_test(the_only_rank_without_the_mpi_module_is_named),
+        cmocka_unit_test(a_given_backend_is_used_or_refused),
+        cmocka_unit_test(strangers_on_the_ports_of_a_job_are_skipped),
+        cmocka_unit_test(without_an_id_or_over_machines_mpi_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of hosts: resolvers that answer, refuse, or never come back; sockets that listen. */
+/* Host names: resolvers that answer, refuse, or never return; sockets that listen. */
 #include "dist/rendezvous/store_address.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 static mr_error error;
 
-static void a_host_is_found_or_named(void **state)
+static void a_host_is_resolved_or_named(void **state)
 {
     (void)state;
     struct mr_store_addresses addresses;
@@ -45,8 +45,8 @@ static void a_host_is_found_or_named(void **state)
                      MR_ERR_INVALID);
 }
 
-/* As one whose servers are down: it comes back long after the deadline. */
-static int stand_still(const char *host, struct addrinfo **list_out)
+/* A resolver whose servers are down: it returns long after the deadline. */
+static int block_resolver(const char *host, struct addrinfo **list_out)
 {
     (void)host;
     *list_out = NULL;
@@ -54,15 +54,15 @@ static int stand_still(const char *host, struct addrinfo **list_out)
     return getaddrinfo("127.0.0.1", NULL, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, list_out);
 }
 
-static int know_nobody(const char *host, struct addrinfo **list_out)
+static int resolve_nothing(const char *host, struct addrinfo **list_out)
 {
     (void)host;
     (void)list_out;
     return EAI_NONAME;
 }
 
-/* One of another machine first, then two of this one. */
-static int know_three(const char *host, struct addrinfo **list_out)
+/* An address of another machine first, then two of this one. */
+static int resolve_three(const char *host, struct addrinfo **list_out)
 {
     static const char *const names[] = {"192.0.2.77", "127.0.0.1", "127.0.0.2"};
     struct addrinfo **at = list_out;
@@ -73,65 +73,73 @@ static int know_three(const char *host, struct addrinfo **list_out)
     return 0;
 }
 
-static uint64_t in_ms(uint64_t ms)
+static uint64_t get_time_in_ms(uint64_t ms)
 {
     return mr_clock_now_ns() + ms * MS;
 }
 
-static void a_resolver_that_stands_still_is_left_at_the_deadline(void **state)
+static void a_blocked_resolver_is_abandoned_at_the_deadline(void **state)
 {
     (void)state;
     struct mr_store_addresses addresses;
     char own[MR_LOCAL_ADDRESS];
     uint64_t begun = mr_clock_now_ns();
-    assert_int_equal(mr_store_address_resolve("host", stand_still, in_ms(100), &addresses, &error),
-                     MR_ERR_TIMEOUT);
+    assert_int_equal(
+        mr_store_address_resolve("host", block_resolver, get_time_in_ms(100), &addresses, &error),
+        MR_ERR_TIMEOUT);
     assert_string_equal(error.text, "host 'host' is still being looked up");
-    assert_int_equal(mr_local_address_of_host("host", stand_still, in_ms(100), own, &error),
-                     MR_ERR_TIMEOUT);
+    assert_int_equal(
+        mr_local_address_of_host("host", block_resolver, get_time_in_ms(100), own, &error),
+        MR_ERR_TIMEOUT);
     assert_string_equal(error.text, "rank 0's host 'host' is still being looked up");
     uint64_t ms = (mr_clock_now_ns() - begun) / MS;
     assert_in_range(ms, 200, 650);
-    /* One that is only slow is heard. */
+    /* A resolver that is only slow is used. */
     assert_int_equal(
-        mr_store_address_resolve("host", stand_still, in_ms(20000), &addresses, &error), MR_OK);
+        mr_store_address_resolve("host", block_resolver, get_time_in_ms(20000), &addresses, &error),
+        MR_OK);
     assert_int_equal(addresses.n, 1);
-    mr_clock_sleep_ms(100); /* the two that were left have ended */
+    mr_clock_sleep_ms(100); /* the two resolver threads that were still running have ended */
 }
 
-static void a_host_that_nobody_knows_is_named(void **state)
+static void an_unknown_host_is_named(void **state)
 {
     (void)state;
     struct mr_store_addresses addresses;
     char own[MR_LOCAL_ADDRESS];
-    assert_int_equal(mr_store_address_resolve("host", know_nobody, in_ms(5000), &addresses, &error),
-                     MR_ERR_IO);
+    assert_int_equal(
+        mr_store_address_resolve("host", resolve_nothing, get_time_in_ms(5000), &addresses, &error),
+        MR_ERR_IO);
     assert_non_null(strstr(error.text, "host 'host': "));
-    assert_int_equal(mr_local_address_of_host("host", know_nobody, in_ms(5000), own, &error),
-                     MR_ERR_INVALID);
+    assert_int_equal(
+        mr_local_address_of_host("host", resolve_nothing, get_time_in_ms(5000), own, &error),
+        MR_ERR_INVALID);
     assert_non_null(strstr(error.text, "rank 0's host 'host': "));
 }
 
-static void of_several_addresses_one_of_this_machine_is_bound(void **state)
+static void one_of_several_addresses_of_this_machine_is_bound(void **state)
 {
     (void)state;
     struct mr_store_addresses addresses;
     char own[MR_LOCAL_ADDRESS];
-    assert_int_equal(mr_store_address_resolve("host", know_three, in_ms(5000), &addresses, &error),
-                     MR_OK);
+    assert_int_equal(
+        mr_store_address_resolve("host", resolve_three, get_time_in_ms(5000), &addresses, &error),
+        MR_OK);
     assert_int_equal(addresses.n, 3);
-    assert_int_equal(mr_local_address_of_host("host", know_three, in_ms(5000), own, &error), MR_OK);
+    assert_int_equal(
+        mr_local_address_of_host("host", resolve_three, get_time_in_ms(5000), own, &error), MR_OK);
     assert_string_equal(own, "127.0.0.1");
-    assert_int_equal(mr_local_address_of_host("192.0.2.77", NULL, in_ms(5000), own, &error),
-                     MR_ERR_INVALID);
+    assert_int_equal(
+        mr_local_address_of_host("192.0.2.77", NULL, get_time_in_ms(5000), own, &error),
+        MR_ERR_INVALID);
     assert_string_equal(error.text,
                         "this is rank 0, and 192.0.2.77 is not an address of this machine");
-    assert_int_equal(mr_local_address_of_host("0.0.0.0", NULL, in_ms(5000), own, &error),
+    assert_int_equal(mr_local_address_of_host("0.0.0.0", NULL, get_time_in_ms(5000), own, &error),
                      MR_ERR_INVALID);
 }
 
-/* "fe80::1%lo": the number of the interface must come through. */
-static void an_address_may_name_its_interface(void **state)
+/* "fe80::1%lo": the interface's number must be kept. */
+static void an_address_can_name_its_interface(void **state)
 {
     (void)state;
     struct mr_store_addresses addresses;
@@ -141,7 +149,7 @@ static void an_address_may_name_its_interface(void **state)
     assert_string_equal(name, "fe80::1%lo");
 }
 
-static void a_port_can_be_had_again_at_once_and_not_twice(void **state)
+static void a_port_is_free_again_at_once_but_not_twice(void **state)
 {
     (void)state;
     int listening, second;
@@ -170,12 +178,12 @@ static void a_port_can_be_had_again_at_once_and_not_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_is_found_or_named),
-        cmocka_unit_test(a_resolver_that_stands_still_is_left_at_the_deadline),
-        cmocka_unit_test(a_host_that_nobody_knows_is_named),
-        cmocka_unit_test(of_several_addresses_one_of_this_machine_is_bound),
-        cmocka_unit_test(an_address_may_name_its_interface),
-        cmocka_unit_test(a_port_can_be_had_again_at_once_and_not_twice),
+        cmocka_unit_test(a_host_is_resolved_or_named),
+        cmocka_unit_test(a_blocked_resolver_is_abandoned_at_the_deadline),
+        cmocka_unit_test(an_unknown_host_is_named),
+        cmocka_unit_test(one_of_several_addresses_of_this_machine_is_bound),
+        cmocka_unit_test(an_address_can_name_its_interface),
+        cmocka_unit_test(a_port_is_free_again_at_once_but_not_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that are killed, stand still, leave, or lose their server: who is named, how soon, and
- * which waits then end.
+ * Ranks that are killed, are stopped, leave, or lose their server: which rank is named, how soon,
+ * and which waits end.
  */
 #include "dist/rendezvous/store_client.h"
 #include "dist/rendezvous/store_server.h"
@@ -22,9 +22,9 @@
 
 static mr_error error;
 
-/* How long until a rank is named; more than limit_ms: none was. */
-static uint64_t ms_until_broken(struct mr_store_client *client, uint64_t limit_ms,
-                                uint32_t *rank_out)
+/* The time until a rank is named; above limit_ms: none was. */
+static uint64_t measure_ms_until_broken(struct mr_store_client *client, uint64_t limit_ms,
+                                        uint32_t *rank_out)
 {
     uint64_t begun = mr_clock_now_ns();
     for (;;) {
@@ -45,7 +45,7 @@ static void wait_for_rank(struct mr_store_client *client, uint32_t rank)
                      MR_OK);
 }
 
-static void *wait_for_nothing(void *arg)
+static void *wait_for_missing_key(void *arg)
 {
     static mr_error why;
     char value[8];
@@ -67,12 +67,12 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     wait_for_rank(client, 1);
     wait_for_rank(client, 2);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_nothing, client), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_missing_key, client), 0);
     mr_clock_sleep_ms(20);
     assert_false(mr_store_broken(client, NULL, NULL));
     rig_end_process(killed.pid);
     uint32_t rank = 99;
-    uint64_t ms = ms_until_broken(client, 5000, &rank);
+    uint64_t ms = measure_ms_until_broken(client, 5000, &rank);
     assert_true(ms < 1000);
     assert_int_equal(rank, 2);
     assert_int_equal(error.status, MR_ERR_PEER);
@@ -81,8 +81,8 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     pthread_join(thread, &why);
     assert_non_null(strstr(why, "key 'never': rank 2 disconnected"));
     /*
-     * What is there can still be read, what is not fails at once, and a rank that comes later
-     * learns of it.
+     * A present key can still be read, a missing one fails at once, and a rank that connects later
+     * learns of the lost one.
      */
     wait_for_rank(client, 1);
     char value[8];
@@ -91,9 +91,9 @@ static void a_killed_rank_is_named_within_a_second(void **state)
                      MR_ERR_PEER);
     assert_true(mr_clock_now_ns() - begun < UINT64_C(5000000000));
     struct mr_store_client *late = rig_client(mr_store_port(store), 3, &identity);
-    assert_true(ms_until_broken(late, 5000, &rank) <= 5000);
+    assert_true(measure_ms_until_broken(late, 5000, &rank) <= 5000);
     assert_int_equal(rank, 2);
-    /* The first stays the first. */
+    /* The first lost rank stays the first. */
     rig_end_process(well.pid);
     mr_clock_sleep_ms(50);
     assert_true(mr_store_broken(client, &rank, NULL));
@@ -103,7 +103,7 @@ static void a_killed_rank_is_named_within_a_second(void **state)
     mr_store_stop(store);
 }
 
-/* Until n of them are known. */
+/* Waits until n of them are known. */
 static void wait_for_lost(struct mr_store_client *client, const uint32_t *ranks, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static void wait_for_lost(struct mr_store_client *client, const uint32_t *ranks,
     }
 }
 
-static void all_that_are_lost_are_known_and_the_first_says_how(void **state)
+static void all_lost_ranks_are_known_and_the_first_has_the_reason(void **state)
 {
     (void)state;
     struct rig_process processes[6];
@@ -145,7 +145,7 @@ static void all_that_are_lost_are_known_and_the_first_says_how(void **state)
     assert_string_equal(error.text, "rank 4 disconnected without a goodbye");
     assert_false(mr_store_broken_of(client, well, 3, NULL, NULL));
     assert_false(mr_store_broken_of(client, killed, 0, NULL, NULL));
-    /* A rank that is counted as lost learns it when it greets. */
+    /* A rank that counts as lost is refused when it greets again. */
     int fd = rig_socket(mr_store_port(store));
     assert_int_equal(rig_greet(fd, 4, &identity), MR_STORE_RANK_BROKE);
     close(fd);
@@ -166,9 +166,9 @@ static void a_stopped_rank_is_named_as_silent(void **state)
     rig_go(&stopped, mr_store_port(store), 1, &identity);
     uint32_t rank = 99;
     wait_for_rank(client, 1);
-    assert_true(ms_until_broken(client, 1600, &rank) > 1600); /* beats keep it alive */
+    assert_true(measure_ms_until_broken(client, 1600, &rank) > 1600); /* beats keep it alive */
     rig_stop_process(stopped.pid);
-    assert_true(ms_until_broken(client, 10000, &rank) <= 10000);
+    assert_true(measure_ms_until_broken(client, 10000, &rank) <= 10000);
     assert_int_equal(rank, 1);
     assert_non_null(strstr(error.text, "rank 1 fell silent: nothing received from it for 0.8 s"));
     rig_end_process(stopped.pid);
@@ -176,7 +176,7 @@ static void a_stopped_rank_is_named_as_silent(void **state)
     mr_store_stop(store);
 }
 
-static void who_says_goodbye_is_not_broken(void **state)
+static void a_rank_that_says_goodbye_is_not_lost(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(51);
@@ -192,9 +192,9 @@ static void who_says_goodbye_is_not_broken(void **state)
     assert_int_equal(mr_store_get(client, "a", value, sizeof value, NULL, rig_in_ms(5000), &error),
                      MR_OK);
     assert_false(mr_store_broken(client, NULL, NULL));
-    /* Nor is rank 0 when its server ends well; a get that waits then ends. */
+    /* Rank 0 is not lost either if its server stops properly; a waiting get then ends. */
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_nothing, client), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_missing_key, client), 0);
     mr_clock_sleep_ms(50);
     mr_store_stop(store);
     void *why;
@@ -206,7 +206,7 @@ static void who_says_goodbye_is_not_broken(void **state)
     mr_store_close(client);
 }
 
-/* A process with the server in it; its port comes through a pipe. */
+/* A process with a server; its port arrives through a pipe. */
 static pid_t start_server_process(const struct mr_store_identity *identity, uint16_t *port_out)
 {
     int ends[2];
@@ -228,7 +228,7 @@ static pid_t start_server_process(const struct mr_store_identity *identity, uint
     return child;
 }
 
-static void a_dead_server_is_rank_0(void **state)
+static void a_dead_server_counts_as_rank_0_lost(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -236,11 +236,11 @@ static void a_dead_server_is_rank_0(void **state)
     pid_t server = start_server_process(&identity, &port);
     struct mr_store_client *client = rig_client(port, 1, &identity);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_nothing, client), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_missing_key, client), 0);
     mr_clock_sleep_ms(20);
     rig_end_process(server);
     uint32_t rank = 99;
-    assert_true(ms_until_broken(client, 5000, &rank) < 1000);
+    assert_true(measure_ms_until_broken(client, 5000, &rank) < 1000);
     assert_int_equal(rank, 0);
     assert_non_null(strstr(error.text, "rank 0 disconnected"));
     void *why;
@@ -250,7 +250,7 @@ static void a_dead_server_is_rank_0(void **state)
     mr_store_close(client);
 }
 
-static void a_server_that_stands_still_is_rank_0_silent(void **state)
+static void a_stopped_server_counts_as_rank_0_silent(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -260,7 +260,7 @@ static void a_server_that_stands_still_is_rank_0_silent(void **state)
     struct mr_store_client *client = rig_client(port, 1, &identity);
     uint32_t rank = 99;
     rig_stop_process(server);
-    /* A set has no deadline of its own: it ends with the silence. */
+    /* A set has no deadline: it ends when the server counts as silent. */
     assert_int_equal(mr_store_set(client, "a", "b", 1, &error), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "rank 0 fell silent"));
     assert_true(mr_store_broken(client, &rank, &error));
@@ -271,7 +271,7 @@ static void a_server_that_stands_still_is_rank_0_silent(void **state)
     rig_end_process(server);
 }
 
-static void a_server_that_stood_still_calls_nobody_silent(void **state)
+static void a_server_that_was_stopped_reports_no_rank_as_silent(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2), patient = identity;
@@ -296,12 +296,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_rank_is_named_within_a_second),
-        cmocka_unit_test(all_that_are_lost_are_known_and_the_first_says_how),
+        cmocka_unit_test(all_lost_ranks_are_known_and_the_first_has_the_reason),
         cmocka_unit_test(a_stopped_rank_is_named_as_silent),
-        cmocka_unit_test(who_says_goodbye_is_not_broken),
-        cmocka_unit_test(a_dead_server_is_rank_0),
-        cmocka_unit_test(a_server_that_stands_still_is_rank_0_silent),
-        cmocka_unit_test(a_server_that_stood_still_calls_nobody_silent),
+        cmocka_unit_test(a_rank_that_says_goodbye_is_not_lost),
+        cmocka_unit_test(a_dead_server_counts_as_rank_0_lost),
+        cmocka_unit_test(a_stopped_server_counts_as_rank_0_silent),
+        cmocka_unit_test(a_server_that_was_stopped_reports_no_rank_as_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

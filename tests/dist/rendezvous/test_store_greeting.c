@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Greetings byte by byte, tokens, and the words of a refusal. */
+/* Greetings byte by byte, tokens, and the text of a refusal. */
 #include "dist/rendezvous/store_greeting.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 static mr_error error;
 
-static void a_difference_anywhere_is_seen(void **state)
+static void a_difference_in_any_byte_is_found(void **state)
 {
     (void)state;
     uint8_t a[MR_STORE_TOKEN] = {0}, b[MR_STORE_TOKEN] = {0};
@@ -22,7 +22,7 @@ static void a_difference_anywhere_is_seen(void **state)
     }
 }
 
-static void a_token_fills_its_place_and_no_more(void **state)
+static void a_token_fills_its_field_and_no_more(void **state)
 {
     (void)state;
     char text[MR_STORE_TOKEN + 2];
@@ -42,7 +42,7 @@ static void a_token_fills_its_place_and_no_more(void **state)
     assert_string_equal(error.text, "the token has 129 bytes, the limit is 128");
 }
 
-static void greetings_come_back_as_they_were_written(void **state)
+static void a_greeting_is_read_as_it_was_written(void **state)
 {
     (void)state;
     const struct mr_store_greeting greeting = {.version = 0x01020304,
@@ -76,7 +76,7 @@ static void expect_words(uint8_t code, const char *words)
     assert_string_equal(error.text, words);
 }
 
-static void a_refusal_says_why(void **state)
+static void a_refusal_has_a_reason(void **state)
 {
     (void)state;
     expect_words(MR_STORE_OTHER_VERSION, "rank 5 was refused: its store has version 1, not 3");
@@ -95,10 +95,10 @@ static void a_refusal_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_difference_anywhere_is_seen),
-        cmocka_unit_test(a_token_fills_its_place_and_no_more),
-        cmocka_unit_test(greetings_come_back_as_they_were_written),
-        cmocka_unit_test(a_refusal_says_why),
+        cmocka_unit_test(a_difference_in_any_byte_is_found),
+        cmocka_unit_test(a_token_fills_its_field_and_no_more),
+        cmocka_unit_test(a_greeting_is_read_as_it_was_written),
+        cmocka_unit_test(a_refusal_has_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

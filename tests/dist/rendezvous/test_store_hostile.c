@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers and ranks that misbehave: the server lives, is not slowed down, and forgets them. */
+/*
+ * Strangers and ranks that misbehave: the server survives, is not slowed down, and frees what they
+ * used.
+ */
 #include "dist/rendezvous/store_client.h"
 #include "dist/rendezvous/store_server.h"
 
@@ -23,7 +26,7 @@
 
 static mr_error error;
 
-/* The store answers a well-behaved rank, soon. */
+/* The store answers a well-behaved rank quickly. */
 static void assert_serves(struct mr_store_client *client)
 {
     int64_t value;
@@ -33,7 +36,7 @@ static void assert_serves(struct mr_store_client *client)
     assert_false(mr_store_broken(client, NULL, NULL));
 }
 
-static void who_does_not_greet_is_dropped_in_time(void **state)
+static void a_connection_without_a_greeting_is_dropped_in_time(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -60,7 +63,7 @@ static void who_does_not_greet_is_dropped_in_time(void **state)
     mr_store_stop(store);
 }
 
-static void strangers_learn_nothing(void **state)
+static void strangers_get_no_answers(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -83,8 +86,8 @@ static void strangers_learn_nothing(void **state)
 }
 
 /*
- * What another version sends may be shorter or longer: its first bytes are enough to refuse it by
- * name.
+ * The greeting of another version may be shorter or longer. Its first bytes are enough to refuse it
+ * with a reason.
  */
 static void another_version_is_refused_by_its_first_bytes(void **state)
 {
@@ -107,7 +110,7 @@ static void another_version_is_refused_by_its_first_bytes(void **state)
     mr_store_stop(store);
 }
 
-static void a_flood_of_connections_keeps_nobody_out(void **state)
+static void a_flood_of_connections_keeps_no_rank_out(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -129,7 +132,7 @@ static void a_flood_of_connections_keeps_nobody_out(void **state)
     mr_store_stop(store);
 }
 
-static void without_descriptors_it_goes_on_when_there_are_some(void **state)
+static void a_server_without_descriptors_accepts_again_when_there_are_some(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -177,7 +180,7 @@ static void without_descriptors_it_goes_on_when_there_are_some(void **state)
     mr_store_stop(store);
 }
 
-/* A rank that sends these bytes after a good greeting. */
+/* A rank sends these bytes after a good greeting and is disconnected. */
 static void assert_breaks(const void *bytes, size_t len, const char *words)
 {
     struct mr_store_identity identity = rig_identity(2);
@@ -214,7 +217,7 @@ static void a_rank_that_sends_nonsense_is_named(void **state)
     assert_breaks(short_add, sizeof short_add, "not the store's protocol");
 }
 
-static void half_a_frame_holds_nobody_up(void **state)
+static void half_a_frame_delays_no_other_rank(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -238,8 +241,8 @@ static void half_a_frame_holds_nobody_up(void **state)
 }
 
 /*
- * Asks for a megabyte a thousand times and reads nothing of it, but beats: memory stays bounded,
- * and the rank goes.
+ * Requests a megabyte a thousand times and never reads, but sends beats. Memory stays bounded, and
+ * the rank is disconnected.
  */
 static void a_rank_that_never_reads_is_dropped(void **state)
 {
@@ -279,8 +282,8 @@ static void a_rank_that_never_reads_is_dropped(void **state)
     mr_store_stop(store);
 }
 
-/* A slow reader with many gets gets all of them in the end. */
-static void answers_held_back_come_when_there_is_room(void **state)
+/* A slow reader with many gets receives all answers in the end. */
+static void held_back_answers_are_sent_when_there_is_room(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -297,7 +300,7 @@ static void answers_held_back_come_when_there_is_room(void **state)
         assert_true(rig_write(fd, get, sizeof get));
         if (i != 19)
             continue;
-        mr_clock_sleep_ms(100); /* half of the gets wait for the key, half come after it */
+        mr_clock_sleep_ms(100); /* half of the gets wait for the key, half arrive after it is set */
         assert_int_equal(mr_store_set(client, "big", value, MR_STORE_VALUE, &error), MR_OK);
     }
     mr_clock_sleep_ms(200);
@@ -315,7 +318,7 @@ static void answers_held_back_come_when_there_is_room(void **state)
     mr_store_stop(store);
 }
 
-static void random_bytes_of_many_strangers_do_no_harm(void **state)
+static void random_bytes_of_many_strangers_are_harmless(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -341,17 +344,17 @@ static void random_bytes_of_many_strangers_do_no_harm(void **state)
     mr_store_stop(store);
 }
 
-#define N_LOUD 80 /* more than the server looks at in one turn */
+#define N_LOUD 80 /* more than the server handles in one turn */
 #define N_WAITS 100
 
 struct loud {
     int fds[N_LOUD];
-    size_t sent[N_LOUD]; /* of the round that is under way */
+    size_t sent[N_LOUD]; /* bytes of the current round */
     _Atomic bool stop;
 };
 
-/* Keeps all sockets full of requests that are long to do and have no answer. */
-static void *be_loud(void *arg)
+/* Keeps all sockets full of requests that take long and have no answer. */
+static void *send_long_requests(void *arg)
 {
     struct loud *loud = arg;
     static uint8_t cancels[64 << 10];
@@ -367,7 +370,7 @@ static void *be_loud(void *arg)
     return NULL;
 }
 
-static void loud_ranks_do_not_hide_a_silent_one(void **state)
+static void busy_ranks_do_not_hide_a_silent_one(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(N_LOUD + 2);
@@ -388,7 +391,7 @@ static void loud_ranks_do_not_hide_a_silent_one(void **state)
     }
     int silent = rig_socket(mr_store_port(store));
     assert_int_equal(rig_greet(silent, 1, &identity), MR_STORE_FINE);
-    assert_int_equal(pthread_create(&thread, NULL, be_loud, &loud), 0);
+    assert_int_equal(pthread_create(&thread, NULL, send_long_requests, &loud), 0);
     uint64_t until = rig_in_ms(10000);
     while (!mr_store_broken(client, &rank, &error) && mr_clock_now_ns() < until)
         mr_clock_sleep_ms(20);
@@ -406,17 +409,17 @@ static void loud_ranks_do_not_hide_a_silent_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_does_not_greet_is_dropped_in_time),
-        cmocka_unit_test(strangers_learn_nothing),
+        cmocka_unit_test(a_connection_without_a_greeting_is_dropped_in_time),
+        cmocka_unit_test(strangers_get_no_answers),
         cmocka_unit_test(another_version_is_refused_by_its_first_bytes),
-        cmocka_unit_test(a_flood_of_connections_keeps_nobody_out),
-        cmocka_unit_test(without_descriptors_it_goes_on_when_there_are_some),
+        cmocka_unit_test(a_flood_of_connections_keeps_no_rank_out),
+        cmocka_unit_test(a_server_without_descriptors_accepts_again_when_there_are_some),
         cmocka_unit_test(a_rank_that_sends_nonsense_is_named),
-        cmocka_unit_test(half_a_frame_holds_nobody_up),
-        cmocka_unit_test(loud_ranks_do_not_hide_a_silent_one),
+        cmocka_unit_test(half_a_frame_delays_no_other_rank),
+        cmocka_unit_test(busy_ranks_do_not_hide_a_silent_one),
         cmocka_unit_test(a_rank_that_never_reads_is_dropped),
-        cmocka_unit_test(answers_held_back_come_when_there_is_room),
-        cmocka_unit_test(random_bytes_of_many_strangers_do_no_harm),
+        cmocka_unit_test(held_back_answers_are_sent_when_there_is_room),
+        cmocka_unit_test(random_bytes_of_many_strangers_are_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

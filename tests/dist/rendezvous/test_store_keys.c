@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store as its callers see it: keys, waits, who may come in, and what is left behind. */
+/* The store as its callers see it: keys, waits, which ranks may connect, and leftovers. */
 #include "dist/rendezvous/store_client.h"
 #include "dist/rendezvous/store_server.h"
 
@@ -19,7 +19,7 @@
 
 static mr_error error;
 
-static void a_value_comes_back_and_can_be_replaced(void **state)
+static void a_value_can_be_read_and_replaced(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -84,7 +84,7 @@ static void limits_are_refused_with_their_numbers(void **state)
     mr_store_stop(store);
 }
 
-static void all_values_together_have_a_limit(void **state)
+static void the_sum_of_all_values_has_a_limit(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(1);
@@ -101,7 +101,7 @@ static void all_values_together_have_a_limit(void **state)
     }
     assert_int_equal(status, MR_ERR_NO_MEMORY);
     assert_int_equal(n, MR_STORE_TOTAL / MR_STORE_VALUE);
-    /* What is there can still be replaced and removed, and then there is room. */
+    /* A present key can still be replaced and removed, and then there is room. */
     assert_int_equal(mr_store_set(client, "key 0", value, MR_STORE_VALUE, &error), MR_OK);
     assert_int_equal(mr_store_remove(client, "key 1", &error), MR_OK);
     assert_int_equal(mr_store_set(client, key, value, MR_STORE_VALUE, &error), MR_OK);
@@ -110,7 +110,7 @@ static void all_values_together_have_a_limit(void **state)
     mr_store_stop(store);
 }
 
-static void adding_counts_and_refuses_what_is_no_number(void **state)
+static void add_sums_up_and_refuses_values_that_are_not_numbers(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(1);
@@ -146,7 +146,7 @@ static void *wait_for_key(void *arg)
     return NULL;
 }
 
-static void a_waiting_get_lets_others_through(void **state)
+static void a_waiting_get_does_not_delay_other_requests(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(1);
@@ -172,7 +172,7 @@ static void a_waiting_get_lets_others_through(void **state)
     mr_store_stop(store);
 }
 
-static void gets_given_up_make_room_for_others(void **state)
+static void timed_out_gets_make_room_for_others(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(1);
@@ -200,8 +200,8 @@ struct rank {
     char local[40];
 };
 
-/* Connect, tell, read what each other rank tells, count together. */
-static void *be_one_of_many(void *arg)
+/* Connects, writes a key, reads the key of each other rank, adds to one counter. */
+static void *run_one_of_many(void *arg)
 {
     struct rank *rank = arg;
     struct mr_store_client *client = rig_client(rank->port, rank->rank, &rank->identity);
@@ -230,7 +230,7 @@ static void *be_one_of_many(void *arg)
     return NULL;
 }
 
-static void many_clients_read_all_that_the_others_told(void **state)
+static void many_clients_read_the_keys_of_all_others(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(N_MANY);
@@ -240,7 +240,7 @@ static void many_clients_read_all_that_the_others_told(void **state)
     pthread_t threads[N_MANY];
     for (uint32_t r = 0; r < N_MANY; r++) {
         ranks[r] = (struct rank){.port = mr_store_port(store), .rank = r, .identity = identity};
-        assert_int_equal(pthread_create(&threads[r], NULL, be_one_of_many, &ranks[r]), 0);
+        assert_int_equal(pthread_create(&threads[r], NULL, run_one_of_many, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < N_MANY; r++) {
         pthread_join(threads[r], NULL);
@@ -254,7 +254,7 @@ static void many_clients_read_all_that_the_others_told(void **state)
     mr_store_stop(store);
 }
 
-static void those_who_are_missing_can_be_told(void **state)
+static void missing_ranks_are_known(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(10);
@@ -280,7 +280,7 @@ static mr_status try_as(uint16_t port, uint32_t rank, struct mr_store_identity i
     return status;
 }
 
-static void who_differs_is_refused_with_a_reason_on_both_sides(void **state)
+static void a_rank_that_differs_is_refused_with_a_reason_on_both_sides(void **state)
 {
     (void)state;
     struct mr_store_identity ours = rig_identity(4), theirs;
@@ -320,7 +320,7 @@ static void who_differs_is_refused_with_a_reason_on_both_sides(void **state)
     struct mr_store_client *client = rig_client(port, 1, &ours);
     assert_int_equal(try_as(port, 1, ours), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "already joined"));
-    /* None of that has harmed the one who is there. */
+    /* The connected rank is not affected. */
     assert_int_equal(mr_store_set(client, "a", "b", 1, &error), MR_OK);
     assert_false(mr_store_broken(client, NULL, NULL));
     mr_store_close(client);
@@ -392,15 +392,15 @@ static void hundreds_of_stores_leave_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_value_comes_back_and_can_be_replaced),
+        cmocka_unit_test(a_value_can_be_read_and_replaced),
         cmocka_unit_test(limits_are_refused_with_their_numbers),
-        cmocka_unit_test(all_values_together_have_a_limit),
-        cmocka_unit_test(adding_counts_and_refuses_what_is_no_number),
-        cmocka_unit_test(a_waiting_get_lets_others_through),
-        cmocka_unit_test(gets_given_up_make_room_for_others),
-        cmocka_unit_test(many_clients_read_all_that_the_others_told),
-        cmocka_unit_test(those_who_are_missing_can_be_told),
-        cmocka_unit_test(who_differs_is_refused_with_a_reason_on_both_sides),
+        cmocka_unit_test(the_sum_of_all_values_has_a_limit),
+        cmocka_unit_test(add_sums_up_and_refuses_values_that_are_not_numbers),
+        cmocka_unit_test(a_waiting_get_does_not_delay_other_requests),
+        cmocka_unit_test(timed_out_gets_make_room_for_others),
+        cmocka_unit_test(many_clients_read_the_keys_of_all_others),
+        cmocka_unit_test(missing_ranks_are_known),
+        cmocka_unit_test(a_rank_that_differs_is_refused_with_a_reason_on_both_sides),
         cmocka_unit_test(a_taken_port_is_named),
         cmocka_unit_test(a_port_is_free_again_at_once),
         cmocka_unit_test(hundreds_of_stores_leave_nothing_behind),

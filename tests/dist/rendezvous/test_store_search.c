@@ -19,7 +19,7 @@
 
 static mr_error error;
 
-/* A socket that listens at port (0: any), and never accepts. Returns -1 when the port is taken. */
+/* A socket that listens on port (0: any) and never accepts. Returns -1 if the port is taken. */
 static int listen_at(uint16_t port, uint16_t *port_out)
 {
     struct sockaddr_in address = {
@@ -45,7 +45,7 @@ static uint16_t free_port(void)
     return port;
 }
 
-static void who_finds_nobody_says_whom_it_tried(void **state)
+static void a_failed_search_names_the_address(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(2);
@@ -96,7 +96,7 @@ static void a_late_server_is_found(void **state)
     assert_int_equal(pthread_create(&thread, NULL, start_late, &late), 0);
     mr_status status = mr_store_connect(&connect, &client, &error);
     pthread_join(thread, NULL);
-    if (!late.store) /* somebody else took the port meanwhile */
+    if (!late.store) /* another program took the port meanwhile */
         skip();
     assert_int_equal(status, MR_OK);
     mr_store_close(client);
@@ -104,10 +104,10 @@ static void a_late_server_is_found(void **state)
 }
 
 /*
- * Three ports in a row: somebody silent, a store of another run, ours; the first is all that the
- * client knows.
+ * Three adjacent ports: a silent program, a store of another run, ours. The client knows only the
+ * first.
  */
-static void our_store_is_found_behind_foreign_ones(void **state)
+static void our_store_is_found_after_foreign_ones(void **state)
 {
     (void)state;
     struct mr_store_identity ours = rig_identity(2), other = ours;
@@ -137,7 +137,10 @@ static void our_store_is_found_behind_foreign_ones(void **state)
     assert_int_equal(mr_store_present(store, present), 1);
     assert_int_equal(mr_store_present(foreign, present), 0);
     mr_store_stop(store);
-    /* Ours may still come, so a foreign one is no reason to give up; it is named at the end. */
+    /*
+     * Our store may still appear, so the search goes on past a foreign one, and names it at the
+     * end.
+     */
     connect.n_ports = 1;
     connect.deadline_ns = rig_in_ms(400);
     assert_int_equal(mr_store_connect(&connect, &client, &error), MR_ERR_TIMEOUT);
@@ -146,7 +149,7 @@ static void our_store_is_found_behind_foreign_ones(void **state)
     close(silent);
 }
 
-static void the_store_of_the_restart_before_is_waited_out(void **state)
+static void the_store_of_the_previous_restart_is_waited_out(void **state)
 {
     (void)state;
     struct mr_store_identity before = rig_identity(2), now = before;
@@ -168,7 +171,7 @@ struct foreign {
     size_t len;
 };
 
-static void *be_foreign(void *arg)
+static void *run_foreign_server(void *arg)
 {
     const struct foreign *foreign = arg;
     for (;;) {
@@ -181,7 +184,7 @@ static void *be_foreign(void *arg)
     }
 }
 
-static mr_status meet(const void *says, size_t len, uint64_t within_ms)
+static mr_status expect_not_a_store(const void *says, size_t len, uint64_t within_ms)
 {
     struct mr_store_identity identity = rig_identity(2);
     struct foreign foreign = {.says = says, .len = len};
@@ -189,7 +192,7 @@ static mr_status meet(const void *says, size_t len, uint64_t within_ms)
     pthread_t thread;
     foreign.fd = listen_at(0, &port);
     assert_true(foreign.fd >= 0);
-    assert_int_equal(pthread_create(&thread, NULL, be_foreign, &foreign), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_foreign_server, &foreign), 0);
     struct mr_store_connect connect = rig_connect(port, 1, &identity);
     struct mr_store_client *client;
     connect.deadline_ns = rig_in_ms(within_ms);
@@ -200,28 +203,28 @@ static mr_status meet(const void *says, size_t len, uint64_t within_ms)
     return status;
 }
 
-static void servers_that_are_no_store_are_not_taken_for_one(void **state)
+static void servers_that_are_not_a_store_are_refused(void **state)
 {
     (void)state;
     uint8_t bytes[MR_STORE_HELLO + MR_STORE_HEAD] = {0};
     struct mr_store_greeting hello = {
         .version = MR_STORE_VERSION, .world_size = 2, .run = RIG_RUN, .restart = 3};
-    assert_int_equal(meet("SSH-2.0-OpenSSH_9.6\r\n", 21, 300), MR_ERR_TIMEOUT);
+    assert_int_equal(expect_not_a_store("SSH-2.0-OpenSSH_9.6\r\n", 21, 300), MR_ERR_TIMEOUT);
     assert_non_null(strstr(error.text, "Protocol error"));
-    assert_int_equal(meet("", 0, 300), MR_ERR_TIMEOUT);
-    /* One that copies a hello, and then says something else than a verdict. */
+    assert_int_equal(expect_not_a_store("", 0, 300), MR_ERR_TIMEOUT);
+    /* A server that copies a hello, and then sends something other than a verdict. */
     mr_store_greeting_write(&hello, bytes);
     bytes[MR_STORE_HELLO + 4] = 77;
-    assert_int_equal(meet(bytes, sizeof bytes, 10000), MR_ERR_PEER);
+    assert_int_equal(expect_not_a_store(bytes, sizeof bytes, 10000), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "not a store"));
     hello.version++;
     mr_store_greeting_write(&hello, bytes);
-    assert_int_equal(meet(bytes, MR_STORE_HELLO, 10000), MR_ERR_PEER);
+    assert_int_equal(expect_not_a_store(bytes, MR_STORE_HELLO, 10000), MR_ERR_PEER);
     assert_non_null(strstr(error.text, "has version 4, this program's has 3"));
 }
 
-/* Takes one connection, says hello, and later a verdict and what the test wants. */
-static void *be_hostile(void *arg)
+/* Accepts one connection, sends a hello, later a verdict and the test's bytes. */
+static void *run_hostile_server(void *arg)
 {
     const struct foreign *hostile = arg;
     uint8_t greeting[MR_STORE_GREETING];
@@ -235,8 +238,8 @@ static void *be_hostile(void *arg)
     return NULL;
 }
 
-/* A server reports to rank 1 of two that so many ranks from first on are lost. */
-static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank_out)
+/* A server reports to rank 1 of two that n ranks, from first on in steps of step, are lost. */
+static void report_lost(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank_out)
 {
     struct mr_store_identity identity = rig_identity(2);
     struct mr_store_bytes bytes = {0};
@@ -258,7 +261,7 @@ static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank
     }
     struct foreign hostile = {.says = bytes.at, .len = bytes.len};
     hostile.fd = listen_at(0, &port);
-    assert_int_equal(pthread_create(&thread, NULL, be_hostile, &hostile), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_hostile_server, &hostile), 0);
     struct mr_store_client *client = rig_client(port, 1, &identity);
     uint64_t until = rig_in_ms(5000);
     while (!mr_store_broken(client, rank_out, &error) && mr_clock_now_ns() < until)
@@ -271,20 +274,20 @@ static void be_told_of(uint32_t first, uint32_t step, uint32_t n, uint32_t *rank
     mr_store_wire_free(&bytes);
 }
 
-static void a_server_that_tells_of_too_many_ranks_is_no_store(void **state)
+static void a_server_that_reports_too_many_ranks_is_not_a_store(void **state)
 {
     (void)state;
     uint32_t rank = 99;
-    be_told_of(1, 0, 10000, &rank);
+    report_lost(1, 0, 10000, &rank);
     assert_int_equal(rank, 1);
     assert_string_equal(error.text, "rank 1 disconnected without a goodbye");
-    be_told_of(2, 1000000007, 10, &rank);
+    report_lost(2, 1000000007, 10, &rank);
     assert_int_equal(rank, 0);
     assert_string_equal(error.text,
                         "rank 0 disconnected: it sent bytes that are not the store's protocol");
 }
 
-static void a_name_with_two_families_is_reached_by_both(void **state)
+static void a_name_with_two_address_families_is_reached_by_both(void **state)
 {
     (void)state;
     struct mr_store_identity identity = rig_identity(3);
@@ -301,13 +304,13 @@ static void a_name_with_two_families_is_reached_by_both(void **state)
     }
     mr_store_stop(store);
     if (mr_store_start("::1", 0, &identity, &store, &error) != MR_OK)
-        skip(); /* no IPv6 here */
+        skip(); /* this machine has no IPv6 */
     connect = rig_connect(mr_store_port(store), 1, &identity);
     connect.host = "::1";
     assert_int_equal(mr_store_connect(&connect, &client, &error), MR_OK);
     assert_string_equal(mr_store_local_address(client), "::1");
     mr_store_close(client);
-    /* It is bound to that address alone. */
+    /* The store is bound to that address only. */
     connect.host = "127.0.0.1";
     connect.deadline_ns = rig_in_ms(150);
     assert_int_equal(mr_store_connect(&connect, &client, &error), MR_ERR_TIMEOUT);
@@ -317,13 +320,13 @@ static void a_name_with_two_families_is_reached_by_both(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_finds_nobody_says_whom_it_tried),
+        cmocka_unit_test(a_failed_search_names_the_address),
         cmocka_unit_test(a_late_server_is_found),
-        cmocka_unit_test(our_store_is_found_behind_foreign_ones),
-        cmocka_unit_test(the_store_of_the_restart_before_is_waited_out),
-        cmocka_unit_test(servers_that_are_no_store_are_not_taken_for_one),
-        cmocka_unit_test(a_server_that_tells_of_too_many_ranks_is_no_store),
-        cmocka_unit_test(a_name_with_two_families_is_reached_by_both),
+        cmocka_unit_test(our_store_is_found_after_foreign_ones),
+        cmocka_unit_test(the_store_of_the_previous_restart_is_waited_out),
+        cmocka_unit_test(servers_that_are_not_a_store_are_refused),
+        cmocka_unit_test(a_server_that_reports_too_many_ranks_is_not_a_store),
+        cmocka_unit_test(a_name_with_two_address_families_is_reached_by_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

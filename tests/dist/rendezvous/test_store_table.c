@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's keys and waits without a server: peers are only queues of answers. */
+/* The server's keys and waiting gets, without a server: peers are only queues of answers. */
 #include "dist/rendezvous/store_table.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* What the table answers to a request that is answered at once. */
+/* The table's answer to a request that is answered at once. */
 static uint8_t ask(struct mr_store_table *table, struct mr_store_peer *peer, uint8_t kind,
                    const char *key, const void *value, uint32_t len)
 {
@@ -27,7 +27,7 @@ static uint8_t ask(struct mr_store_table *table, struct mr_store_peer *peer, uin
     return answer.code;
 }
 
-static const char *name_of(uint32_t i)
+static const char *format_name(uint32_t i)
 {
     static char name[16];
     snprintf(name, sizeof name, "key %u", i);
@@ -40,19 +40,21 @@ static void the_number_of_keys_has_a_limit(void **state)
     struct mr_store_table table = {0};
     struct mr_store_peer peer = {.fd = -1};
     for (uint32_t i = 0; i < MR_STORE_KEYS; i++)
-        assert_int_equal(ask(&table, &peer, MR_STORE_SET, name_of(i), "v", 1), MR_STORE_FINE);
+        assert_int_equal(ask(&table, &peer, MR_STORE_SET, format_name(i), "v", 1), MR_STORE_FINE);
     assert_int_equal(ask(&table, &peer, MR_STORE_SET, "more", "v", 1), MR_STORE_FULL);
     assert_int_equal(ask(&table, &peer, MR_STORE_ADD, "more", "\1\0\0\0\0\0\0\0", 8),
                      MR_STORE_FULL);
-    /* Those that are there are replaced; one that goes makes room for one. */
+    /* Present keys can be replaced. Removing one makes room for one. */
     for (uint32_t i = 0; i < MR_STORE_KEYS; i += 7)
-        assert_int_equal(ask(&table, &peer, MR_STORE_SET, name_of(i), "value", 5), MR_STORE_FINE);
-    assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, name_of(5), NULL, 0), MR_STORE_FINE);
-    assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, name_of(5), NULL, 0), MR_STORE_FINE);
+        assert_int_equal(ask(&table, &peer, MR_STORE_SET, format_name(i), "value", 5),
+                         MR_STORE_FINE);
+    assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, format_name(5), NULL, 0), MR_STORE_FINE);
+    assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, format_name(5), NULL, 0), MR_STORE_FINE);
     assert_int_equal(ask(&table, &peer, MR_STORE_SET, "more", "v", 1), MR_STORE_FINE);
     assert_int_equal(ask(&table, &peer, MR_STORE_SET, "even more", "v", 1), MR_STORE_FULL);
     for (uint32_t i = 0; i < MR_STORE_KEYS; i++)
-        assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, name_of(i), NULL, 0), MR_STORE_FINE);
+        assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, format_name(i), NULL, 0),
+                         MR_STORE_FINE);
     assert_int_equal(table.n_keys, 1);
     assert_int_equal(ask(&table, &peer, MR_STORE_REMOVE, "more", NULL, 0), MR_STORE_FINE);
     assert_int_equal(table.n_keys, 0);
@@ -62,7 +64,7 @@ static void the_number_of_keys_has_a_limit(void **state)
     mr_store_table_fini(&table);
 }
 
-static void keys_that_begin_alike_are_not_the_same(void **state)
+static void keys_with_a_common_prefix_differ(void **state)
 {
     (void)state;
     struct mr_store_table table = {0};
@@ -86,7 +88,7 @@ static void keys_that_begin_alike_are_not_the_same(void **state)
     mr_store_table_fini(&table);
 }
 
-static uint32_t n_answers(struct mr_store_peer *peer, uint8_t code)
+static uint32_t count_answers(struct mr_store_peer *peer, uint8_t code)
 {
     struct mr_store_frame answer;
     uint32_t n = 0;
@@ -98,7 +100,7 @@ static uint32_t n_answers(struct mr_store_peer *peer, uint8_t code)
     return n;
 }
 
-static void waits_have_a_limit_and_end_with_their_peer(void **state)
+static void waiting_gets_have_a_limit_and_end_with_their_peer(void **state)
 {
     (void)state;
     struct mr_store_table table = {0};
@@ -110,7 +112,7 @@ static void waits_have_a_limit_and_end_with_their_peer(void **state)
     }
     assert_int_equal(one.out.len + other.out.len, 0);
     mr_store_table_request(&table, &one, &get);
-    assert_int_equal(n_answers(&one, MR_STORE_TOO_MANY), 1);
+    assert_int_equal(count_answers(&one, MR_STORE_TOO_MANY), 1);
     struct mr_store_frame cancel = {.kind = MR_STORE_CANCEL, .id = 7};
     mr_store_table_request(&table, &one, &cancel);
     mr_store_table_request(&table, &one, &cancel);
@@ -119,13 +121,13 @@ static void waits_have_a_limit_and_end_with_their_peer(void **state)
     mr_store_table_forget(&table, &other);
     assert_int_equal(other.n_waits, 0);
     assert_int_equal(ask(&table, &other, MR_STORE_SET, "q", "v", 1), MR_STORE_FINE);
-    assert_int_equal(n_answers(&one, MR_STORE_FINE), MR_STORE_WAITS - 1);
+    assert_int_equal(count_answers(&one, MR_STORE_FINE), MR_STORE_WAITS - 1);
     assert_null(table.waits);
     get.key = (const uint8_t *)"r";
     mr_store_table_request(&table, &one, &get);
     mr_store_table_break(&table);
     mr_store_table_request(&table, &one, &get);
-    assert_int_equal(n_answers(&one, MR_STORE_PEER_BROKEN), 2);
+    assert_int_equal(count_answers(&one, MR_STORE_PEER_BROKEN), 2);
     mr_store_wire_free(&one.out);
     mr_store_wire_free(&other.out);
     mr_store_table_fini(&table);
@@ -135,8 +137,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_number_of_keys_has_a_limit),
-        cmocka_unit_test(keys_that_begin_alike_are_not_the_same),
-        cmocka_unit_test(waits_have_a_limit_and_end_with_their_peer),
+        cmocka_unit_test(keys_with_a_common_prefix_differ),
+        cmocka_unit_test(waiting_gets_have_a_limit_and_end_with_their_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

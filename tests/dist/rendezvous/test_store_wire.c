@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames against what they should be, byte by byte. */
+/* Frames are compared byte by byte with the expected bytes. */
 #include "dist/rendezvous/store_wire.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void frames_come_back_however_they_are_cut(void **state)
+static void frames_are_read_however_they_are_cut(void **state)
 {
     (void)state;
     struct mr_store_bytes out = {0}, in = {0};
@@ -54,7 +54,7 @@ static void frames_come_back_however_they_are_cut(void **state)
     mr_store_wire_free(&out);
 }
 
-static int next_of(uint32_t len, uint8_t kind, uint16_t key_len)
+static int read_next(uint32_t len, uint8_t kind, uint16_t key_len)
 {
     uint8_t head[MR_STORE_HEAD] = {0};
     struct mr_store_bytes bytes = {.at = head, .len = sizeof head, .size = sizeof head};
@@ -66,27 +66,27 @@ static int next_of(uint32_t len, uint8_t kind, uint16_t key_len)
     return mr_store_wire_next(&bytes, &frame);
 }
 
-static void lengths_past_the_limits_are_nonsense_at_once(void **state)
+static void lengths_above_the_limits_are_refused_at_once(void **state)
 {
     (void)state;
-    assert_int_equal(next_of(0, MR_STORE_BEAT, 0), 1);
-    assert_int_equal(next_of(MR_STORE_VALUE, MR_STORE_SET, 0), 0);
-    assert_int_equal(next_of(MR_STORE_VALUE + 1, MR_STORE_SET, 0), -1);
-    assert_int_equal(next_of(MR_STORE_VALUE + MR_STORE_KEY, MR_STORE_SET, MR_STORE_KEY), 0);
-    assert_int_equal(next_of(MR_STORE_VALUE + MR_STORE_KEY + 1, MR_STORE_SET, MR_STORE_KEY), -1);
-    assert_int_equal(next_of(1000, MR_STORE_SET, MR_STORE_KEY + 1), -1);
-    assert_int_equal(next_of(2, MR_STORE_SET, 3), -1);
-    assert_int_equal(next_of(UINT32_MAX, MR_STORE_SET, 1), -1);
-    assert_int_equal(next_of(1000, MR_STORE_SET, UINT16_MAX), -1);
-    assert_int_equal(next_of(0, 0, 0), -1);
-    assert_int_equal(next_of(0, MR_STORE_BROKEN + 1, 0), -1);
+    assert_int_equal(read_next(0, MR_STORE_BEAT, 0), 1);
+    assert_int_equal(read_next(MR_STORE_VALUE, MR_STORE_SET, 0), 0);
+    assert_int_equal(read_next(MR_STORE_VALUE + 1, MR_STORE_SET, 0), -1);
+    assert_int_equal(read_next(MR_STORE_VALUE + MR_STORE_KEY, MR_STORE_SET, MR_STORE_KEY), 0);
+    assert_int_equal(read_next(MR_STORE_VALUE + MR_STORE_KEY + 1, MR_STORE_SET, MR_STORE_KEY), -1);
+    assert_int_equal(read_next(1000, MR_STORE_SET, MR_STORE_KEY + 1), -1);
+    assert_int_equal(read_next(2, MR_STORE_SET, 3), -1);
+    assert_int_equal(read_next(UINT32_MAX, MR_STORE_SET, 1), -1);
+    assert_int_equal(read_next(1000, MR_STORE_SET, UINT16_MAX), -1);
+    assert_int_equal(read_next(0, 0, 0), -1);
+    assert_int_equal(read_next(0, MR_STORE_BROKEN + 1, 0), -1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_come_back_however_they_are_cut),
-        cmocka_unit_test(lengths_past_the_limits_are_nonsense_at_once),
+        cmocka_unit_test(frames_are_read_however_they_are_cut),
+        cmocka_unit_test(lengths_above_the_limits_are_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
