@@ -2,9 +2,9 @@
 /*
  * The suite of all collectives.
  *
- * Invariant: every rank makes the same calls whatever it finds, or one wrong result becomes a
- * hanging test. So a failure is counted, its words are kept, and the suite goes on. Only a call
- * that fails ends it.
+ * Invariant: every rank makes the same calls whatever it finds; otherwise one wrong result becomes
+ * a hanging test. So a wrong result is counted, its text is kept, and the suite continues. Only a
+ * failed call ends it.
  */
 #include "tests/dist/group/contract_collectives.h"
 
@@ -15,7 +15,7 @@
 
 #include "tests/dist/group/contract_oracle.h"
 
-#define GUARD 64 /* bytes behind every buffer that must stay */
+#define GUARD 64 /* bytes after every buffer, which must not change */
 #define GUARD_BYTE 0x5a
 
 static const mr_dtype dtypes[] = {MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64};
@@ -27,15 +27,15 @@ struct suite {
     const struct contract_subject *subject;
     char *words;
     uint32_t n_wrong;
-    bool ended; /* a call failed: the ranks no longer go together */
+    bool ended; /* a call failed: the ranks may no longer make the same calls */
 };
 
-/* A buffer of the backend's memory and its image on the host. */
+/* A buffer in the backend's memory, and a copy of it on the host. */
 struct area {
     const struct contract_memory *memory;
     uint8_t *host;
     void *own;
-    size_t n_bytes; /* without the guard */
+    size_t n_bytes; /* not counting the guard */
 };
 
 static void *host_take(void *user, size_t n_bytes)
@@ -124,7 +124,7 @@ static void check_guard(struct suite *s, const struct mr_collective *c, const st
     }
 }
 
-/* n elements at at: those of the reduction from element from on. */
+/* Checks n elements at `at` against the elements of the reduction that begin at from. */
 static void check_reduced(struct suite *s, const struct mr_collective *c, const struct area *area,
                           uint64_t n, uint64_t from)
 {
@@ -154,7 +154,7 @@ static void check_same(struct suite *s, const struct mr_collective *c, const str
     }
 }
 
-/* False: the suite is at its end. */
+/* False: the suite ends. */
 static bool call(struct suite *s, const struct mr_collective *c)
 {
     mr_status status = s->subject->call(s->subject->user, c);
@@ -228,7 +228,7 @@ static void try_reduce_scatter(struct suite *s, struct mr_collective c)
     area_fini(&out);
 }
 
-/* One message from one rank to another; the rest look on. */
+/* One message from one rank to another; the other ranks do nothing. */
 static void try_pair(struct suite *s, struct mr_collective c, uint32_t from, uint32_t to)
 {
     if (s->subject->rank != from && s->subject->rank != to)
@@ -300,10 +300,7 @@ uint32_t contract_collectives_run(const struct contract_subject *subject,
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         for (size_t n = 0; n < sizeof counts / sizeof *counts && !s.ended; n++) {
             struct mr_collective c = {.dtype = dtypes[d], .count = counts[n]};
-            /*
-             * The long ones with one root only: they are there for what is cut into pieces on the
-             * way.
-             */
+            /* Long ones use one root only: they test the division into pieces. */
             uint32_t first_root = counts[n] > 1000 ? subject->world_size - 1 : 0;
             try_reductions(&s, c, first_root);
             try_copies(&s, c, first_root);

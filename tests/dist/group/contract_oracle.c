@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The oracle in double, element by element. Sums of whole numbers must be exact in every dtype,
- * also in bf16 with its 8 bits, so they stay below 256 up to 32 ranks; sums of fractions may lose
- * half a unit in the last place with each addition, and no more.
+ * even in bf16 with 8 bits, so they stay below 256 for up to 32 ranks. Sums of fractions may lose
+ * half a unit in the last place with each addition, not more.
  */
 #include "tests/dist/group/contract_oracle.h"
 
@@ -32,7 +32,7 @@ static double read_f16(uint16_t bits)
     return bits & 0x8000 ? -size : size;
 }
 
-/* value is a multiple of 2^-10 between 2^-10 and 2^15 in size, or 0, of at most 11 bits. */
+/* value is 0, or a multiple of 2^-10 from 2^-10 to 2^15 in size, with at most 11 bits. */
 static uint16_t write_f16(double value)
 {
     if (value == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank that joins and leaves groups, one after the other: cycles_rank BACKEND N, with the
- * launcher's variables. Descriptors, threads and memory at the end must be those after the first
- * few. Exit status: 0; 1 with the reason.
+ * launcher's variables. At the end the numbers of descriptors and threads and the memory must be
+ * those after the first few groups. Exit status: 0; 1 with the reason.
  */
 #include <millrace/group.h>
 #include <millrace/loader.h>
@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* So many groups first: what an engine or the allocator keeps for good it has by then. */
+/* WARM groups are made first, so that an engine or the allocator has what it keeps forever. */
 enum { WARM = 20, KEPT_BYTES = 40000 };
 
 struct held {
@@ -38,7 +38,7 @@ static unsigned count_entries(const char *path)
     return n;
 }
 
-static struct held look(void)
+static struct held count_resources(void)
 {
     return (struct held){.n_fds = count_entries("/proc/self/fd"),
                          .n_threads = count_entries("/proc/self/task"),
@@ -83,10 +83,10 @@ int main(int argc, char **argv)
         if (!cycle(argv[1], i))
             return 1;
         if (i == WARM - 1)
-            before = look();
+            before = count_resources();
     }
-    /* A thread that was joined may still be in the list for a moment. */
-    for (int i = 0; i < 2000 && (after = look()).n_threads > before.n_threads; i++)
+    /* A joined thread may stay in the list for a moment. */
+    for (int i = 0; i < 2000 && (after = count_resources()).n_threads > before.n_threads; i++)
         usleep(10000);
     printf("%ld groups: %u and %u descriptors, %u and %u threads, %zu and %zu bytes\n", n,
            before.n_fds, after.n_fds, before.n_threads, after.n_threads, before.n_bytes,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of an engine of a device's memory: ranks are threads of one process, the device's memory
- * is the process's, and a collective happens when its last rank has issued it. A test gives its
- * orders by device_engine_double.h.
+ * A double of a device engine. Ranks are threads of one process, device memory is the process's
+ * memory, and a collective is done when its last rank has issued it. A test controls it by
+ * device_engine_double.h.
  *
- * Invariant: buffers of a rank that has aborted or left may be gone, so a board that a rank broke
- * off from does no collective any more.
+ * Invariant: the buffers of a rank that has aborted or left may be gone, so once a rank has
+ * disconnected from a board, no more collectives are done there.
  */
 #include "tests/dist/group/device_engine_double.h"
 
@@ -18,13 +18,13 @@
 #include <time.h>
 
 enum { N_NUMBERS = 64 }; /* collectives under way at most */
-enum { N_KEPT = 1024 };  /* allocations that live at once */
+enum { N_KEPT = 1024 };  /* allocations at a time */
 
 struct ticket {
     struct mr_collective collective;
     struct engine *engine;
     bool has_happened;
-    unsigned char *staged; /* of the host's: the input, then the result */
+    unsigned char *staged; /* a copy of host memory: the input, then the result */
     size_t len;
 };
 
@@ -44,7 +44,7 @@ struct engine {
     uint32_t n_ranks;
     int32_t ordinal;
     struct device_double_rank *told;
-    atomic_uint n_inside; /* calls of the caller's thread that are under way */
+    atomic_uint n_inside; /* calls of the caller's thread in progress */
     atomic_bool is_aborted;
     int32_t (*fail)(mr_error *error, int32_t status, const char *format, ...);
 };
@@ -59,8 +59,8 @@ struct device_double *device_double_get(void)
 }
 
 /*
- * An engine that was given up is never destroyed, nor are its tickets dropped: that is no leak, so
- * they stay where a leak checker finds them.
+ * An engine that was given up is never destroyed, nor are its tickets dropped. That is not a leak,
+ * so they stay reachable for a leak checker.
  */
 static void *_Atomic kept[N_KEPT];
 
@@ -179,7 +179,7 @@ static void reduce(const struct board *board, struct ticket *const *tickets)
     free(values);
 }
 
-/* All inputs are read before one output is written, for they may lie in it. */
+/* All inputs are read before an output is written, because they may be inside it. */
 static void gather(const struct board *board, struct ticket *const *tickets)
 {
     size_t len = tickets[0]->collective.count * size_of(tickets[0]->collective.dtype);
@@ -239,7 +239,7 @@ static void arrive(struct board *board, struct ticket *ticket)
     }
 }
 
-/* Of the host's memory: room for input and result, and the sums of the device are taken. */
+/* For host memory: allocates input and result, and takes the device's sums. */
 static void stage(struct engine *engine, struct ticket *ticket)
 {
     const struct mr_collective *c = &ticket->collective;
@@ -254,7 +254,7 @@ static void stage(struct engine *engine, struct ticket *ticket)
     atomic_fetch_add(&engine->told->n_on_host, 1);
 }
 
-/* As an engine that is still connecting. */
+/* Acts as an engine that is still connecting. */
 static int32_t connect(const struct engine *engine, uint64_t deadline_ns,
                        const volatile uint32_t *stop, mr_error *error)
 {
@@ -454,7 +454,7 @@ static void leave_board(struct board *board)
         let_go(board);
 }
 
-/* Rank 0 makes the board; its address is good in the whole process. */
+/* Rank 0 makes the board. Its address is valid in the whole process. */
 static int32_t find_board(struct engine *engine, const struct mr_engine_setup *setup,
                           mr_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a test tells the double of a device's engine, and what it has seen. One of the process, for
- * all its groups.
+ * The settings that a test gives the double of a device engine, and the calls that it has counted.
+ * One per process, for all its groups.
  */
 #ifndef TESTS_DIST_GROUP_DEVICE_ENGINE_DOUBLE_H
 #define TESTS_DIST_GROUP_DEVICE_ENGINE_DOUBLE_H
@@ -11,18 +11,18 @@
 
 enum { DEVICE_DOUBLE_RANKS = 8 };
 
-/* Of a rank of a group. Numbers of collectives count from 1; 0 is none. Statuses: 0 is none. */
+/* For one rank of a group. Collectives are numbered from 1; 0 is none. Status 0 is none. */
 struct device_double_rank {
     atomic_bool is_held;      /* its tickets do not end */
-    atomic_ullong held_above; /* with is_held: those above this number */
-    atomic_ullong fails_at;   /* this collective's issue answers... */
+    atomic_ullong held_above; /* with is_held: only those above this number */
+    atomic_ullong fails_at;   /* issuing this collective returns... */
     atomic_int issue_status;  /* ...once */
-    atomic_ullong breaks_at;  /* this collective's test answers... */
+    atomic_ullong breaks_at;  /* testing this collective returns... */
     atomic_int test_status;   /* ...always */
     atomic_int health_status;
-    atomic_bool is_connecting; /* issue waits until it is not, or for its deadline or stop */
-    atomic_bool ignores_stop;  /* it does not look at those two, but at abort */
-    atomic_uint abort_ms;      /* how long abort takes */
+    atomic_bool is_connecting; /* issue waits until it is false, the deadline, or stop */
+    atomic_bool ignores_stop;  /* issue ignores deadline and stop, but not abort */
+    atomic_uint abort_ms;      /* duration of abort */
     atomic_uint n_issues;
     atomic_uint n_on_host; /* of these */
     atomic_uint n_waits;
@@ -36,15 +36,15 @@ struct device_double_rank {
 
 struct device_double {
     struct device_double_rank ranks[DEVICE_DOUBLE_RANKS];
-    atomic_bool is_apart;  /* ranks are processes: nothing passes between them, and no collective
-                              of two ends */
+    atomic_bool
+        is_apart; /* ranks are processes and exchange nothing, so no collective of two ranks ends */
     atomic_bool shows_one; /* "cuda:local" is cuda:0 on each rank */
-    atomic_bool is_strict; /* what a rank has not seen the end of fails when another one breaks
-                              off */
+    atomic_bool
+        is_strict; /* if a rank disconnects, collectives whose end a rank has not tested fail */
     atomic_uint n_misuses; /* calls that the table forbids; each is printed */
 };
 
-/* The symbol of the module that gives it. */
+/* The module's symbol that returns it. */
 #define DEVICE_DOUBLE_SYMBOL "device_double_get"
 
 #endif

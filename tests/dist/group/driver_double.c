@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The double of the driver: a list of ranges. It does not know a pointer outside all of them, and
- * answers with zeros.
- */
+/* The double of the driver: a list of ranges. For a pointer outside all of them it writes zeros. */
 #include "tests/dist/group/driver_double.h"
 
 #include <stdint.h>

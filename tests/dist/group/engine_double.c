@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A double of an engine: ranks are threads or processes of one machine, and a board in shared
- * memory is what they pass on. It does what a real engine does, slowly and without cleverness, and
- * what MR_ENGINE_DOUBLE tells it:
+ * A double of an engine: ranks are threads or processes of one machine, and exchange data by a
+ * board in shared memory. It does what a real engine does, slowly and simply, and follows the
+ * orders in MR_ENGINE_DOUBLE:
  *
  *   MR_ENGINE_DOUBLE=rank=1,at=3,do=error,ms=200     rank 1's third call
  *
- * do: error (fails), stall (waits for its deadline or stop), hang (minds neither, for ms), vanish
+ * do: error (fails), stall (waits for its deadline or stop), hang (ignores both, for ms), vanish
  * (the process kills itself), delay (waits for ms first; at=0: before every call), linger (has its
- * result only after ms, and none if a rank ends unhealthily meanwhile). create=error makes rank's
- * creation fail. of=2: only in groups of two ranks.
+ * result only after ms, and none if a rank is destroyed unhealthy meanwhile). create=error makes
+ * the rank's creation fail. of=2: only in groups of two ranks.
  *
- * Invariant: nothing here waits without a look at stop and the deadline, since ranks of the board
- * may be gone.
+ * Invariant: every wait here checks stop and the deadline, because ranks of the board may be gone.
  */
 #include "dist/group/engine_table.h"
 
@@ -30,12 +29,12 @@
 #include "base/half.h"
 
 #define MAX_RANKS 8
-#define CHUNK 16384 /* bytes of a rank at a time */
-#define MAIL 4096   /* bytes between two ranks at a time */
+#define CHUNK 16384 /* bytes per rank and step */
+#define MAIL 4096   /* bytes of a message per step */
 #define FIRST_BAD_ADDRESS 4096
 
 struct place {
-    _Atomic uint64_t arrived; /* steps that this rank has done */
+    _Atomic uint64_t arrived; /* steps that this rank has completed */
     uint64_t number;
     uint32_t kind;
     unsigned char data[CHUNK];
@@ -49,7 +48,7 @@ struct mail {
 
 struct board {
     _Atomic uint32_t n_joined;
-    _Atomic uint32_t n_broken; /* engines that ended without healthy */
+    _Atomic uint32_t n_broken; /* engines that were destroyed unhealthy */
     struct place places[MAX_RANKS];
     struct mail mails[MAX_RANKS][MAX_RANKS]; /* from, to */
 };
@@ -73,10 +72,10 @@ struct engine {
     int32_t (*fail)(mr_error *error, int32_t status, const char *format, ...);
 };
 
-/* How long a wait may last. */
+/* The limits of a wait. */
 struct limit {
     uint64_t deadline_ns;
-    const volatile uint32_t *stop; /* NULL: nothing stops it */
+    const volatile uint32_t *stop; /* NULL: it cannot be stopped */
     mr_error *error;
 };
 
@@ -118,8 +117,8 @@ static void read_order(uint32_t n_ranks, struct order *order)
         *order = (struct order){.rank = (int)n_ranks};
 }
 
-/* One look at a wait: MR_OK to go on waiting. */
-static int32_t look(const struct engine *engine, const struct limit *limit)
+/* One check during a wait; MR_OK: wait on. */
+static int32_t check_wait(const struct engine *engine, const struct limit *limit)
 {
     if (limit->stop && __atomic_load_n(limit->stop, __ATOMIC_ACQUIRE))
         return engine->fail(limit->error, MR_ERR_CANCELED, "the double was stopped");
@@ -136,11 +135,11 @@ static int32_t wait_for(const struct engine *engine, _Atomic uint64_t *word, uin
     for (uint32_t spin = 0; !status && atomic_load_explicit(word, memory_order_acquire) < value;
          spin++)
         if (spin > 50)
-            status = look(engine, limit);
+            status = check_wait(engine, limit);
     return status;
 }
 
-/* All ranks have come this far. */
+/* Waits until all ranks have completed this step. */
 static int32_t meet(struct engine *engine, const struct limit *limit)
 {
     int32_t status = MR_OK;
@@ -213,7 +212,7 @@ static size_t size_of(uint32_t dtype)
     return dtype == MR_F64 || dtype == MR_I64 ? 8 : dtype == MR_F32 || dtype == MR_I32 ? 4 : 2;
 }
 
-/* One element of all ranks, in their order. */
+/* Combines one element of all ranks, in their order. */
 static void combine(const struct engine *engine, const struct mr_collective *c, size_t at,
                     unsigned char *out)
 {
@@ -242,8 +241,8 @@ static void combine(const struct engine *engine, const struct mr_collective *c, 
 }
 
 /*
- * What a rank does with a chunk that all have put on the board: len bytes, `at` bytes from the
- * buffer's beginning.
+ * Takes a chunk that all ranks have put on the board: len bytes, `at` bytes from the buffer's
+ * beginning.
  */
 static void take_chunk(const struct engine *engine, const struct mr_collective *c, uint64_t at,
                        uint64_t len)
@@ -316,7 +315,8 @@ static int32_t run_pair(struct engine *engine, const struct mr_collective *c,
     int32_t status = MR_OK;
     for (uint64_t at = 0; at < total && !status; at += MAIL) {
         uint64_t len = total - at < MAIL ? total - at : MAIL;
-        uint64_t n = atomic_load(sends ? &mail->n_written : &mail->n_read); /* this side's own */
+        uint64_t n =
+            atomic_load(sends ? &mail->n_written : &mail->n_read); /* this side's counter */
         status =
             wait_for(engine, sends ? &mail->n_read : &mail->n_written, sends ? n : n + 1, limit);
         if (status)
@@ -331,21 +331,21 @@ static int32_t run_pair(struct engine *engine, const struct mr_collective *c,
     return status;
 }
 
-/* Is this the call? */
-static bool is_told(const struct engine *engine)
+/* Does the order apply to this call? */
+static bool has_order(const struct engine *engine)
 {
     const struct order *order = &engine->order;
     return (order->rank < 0 || (uint32_t)order->rank == engine->rank) &&
            (!order->at || order->at == engine->n_runs);
 }
 
-/* What it was told for this call; MR_OK to go on with the collective. */
+/* Does what the order says for this call; MR_OK: go on with the collective. */
 static int32_t obey(struct engine *engine, const struct limit *limit)
 {
     const struct order *order = &engine->order;
     int32_t status = MR_OK;
     engine->n_runs++;
-    if (!is_told(engine))
+    if (!has_order(engine))
         return MR_OK;
     if (strcmp(order->what, "delay") == 0 || strcmp(order->what, "hang") == 0)
         for (uint64_t until = now_ns() + order->ms * UINT64_C(1000000); now_ns() < until;)
@@ -355,13 +355,13 @@ static int32_t obey(struct engine *engine, const struct limit *limit)
     if (strcmp(order->what, "error") == 0)
         return engine->fail(limit->error, MR_ERR_IO, "the double was told to fail");
     while (strcmp(order->what, "stall") == 0 && !status)
-        status = look(engine, limit);
+        status = check_wait(engine, limit);
     return status;
 }
 
 static int32_t linger(const struct engine *engine, mr_error *error)
 {
-    if (!is_told(engine) || strcmp(engine->order.what, "linger") != 0)
+    if (!has_order(engine) || strcmp(engine->order.what, "linger") != 0)
         return MR_OK;
     for (uint64_t until = now_ns() + engine->order.ms * UINT64_C(1000000); now_ns() < until;)
         sleep_us(1000);
@@ -393,7 +393,7 @@ static int32_t map(struct engine *engine, int fd, mr_error *error)
     return MR_OK;
 }
 
-/* Rank 0 makes the board, the others open it by its descriptor in rank 0's process. */
+/* Rank 0 makes the board; the other ranks open it by its descriptor in rank 0's process. */
 static int32_t find_board(struct engine *engine, const struct mr_engine_setup *setup, int *fd_out,
                           mr_error *error)
 {
@@ -422,7 +422,7 @@ static int32_t join(struct engine *engine, uint64_t deadline_ns, mr_error *error
     int32_t status = MR_OK;
     atomic_fetch_add(&engine->board->n_joined, 1);
     while (atomic_load(&engine->board->n_joined) < engine->n_ranks && !status)
-        status = look(engine, &limit);
+        status = check_wait(engine, &limit);
     return status;
 }
 
@@ -466,7 +466,7 @@ static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr
     return status;
 }
 
-/* The first page stands for memory of a device. */
+/* The first page represents device memory. */
 static int32_t check(void *user, const void *buffer, mr_error *error)
 {
     const struct engine *engine = user;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each rank has a thread that takes its collectives in the order in which they were called; the
- * rank that comes last to a collective does it for all, under the lock. Works lie in a ring of the
- * rank's, so that nothing is allocated.
+ * Each rank has a thread that takes its collectives in the order of the calls. The last rank to
+ * join a collective does it for all, under the lock. Works are in a ring per rank, so nothing is
+ * allocated.
  */
 #include "tests/dist/group/group_double.h"
 
@@ -51,7 +51,7 @@ struct double_rank {
     struct world *world;
     uint32_t rank;
     struct double_work works[MAX_WORKS];
-    uint64_t n_called; /* the work of call i lies at i % MAX_WORKS */
+    uint64_t n_called; /* the work of call i is at i % MAX_WORKS */
     uint64_t n_done;
     bool is_held;
     bool is_closing;
@@ -72,18 +72,18 @@ struct world {
     struct call calls[GROUP_DOUBLE_RANKS];
     uint32_t n_arrived;
     uint64_t n_collectives;
-    mr_status outcome; /* of the last one */
+    mr_status outcome; /* of the last collective */
     void (*f)(mr_group *group, void *arg);
     void *arg;
 };
 
-/* The library never looks into a group, so its handle may be anything. */
-static struct double_rank *rank_of(const mr_group *group)
+/* The library never reads a group here, so its handle may be any pointer. */
+static struct double_rank *get_rank(const mr_group *group)
 {
     return (struct double_rank *)(uintptr_t)group;
 }
 
-static struct double_work *work_of(mr_group_work *work)
+static struct double_work *get_work(mr_group_work *work)
 {
     return (struct double_work *)(void *)work;
 }
@@ -104,7 +104,7 @@ static void reduce_i64(int64_t *a, int64_t b, mr_reduction op)
         *a = b;
 }
 
-/* Into rank 0's buffer, in the order of ranks; then to all. */
+/* Reduces into rank 0's buffer, in the order of ranks, and copies it to all. */
 static void all_reduce(struct world *world)
 {
     const struct call *first = &world->calls[0];
@@ -162,7 +162,7 @@ static mr_status do_collective(struct world *world)
     return MR_OK;
 }
 
-/* With the lock held: returns when all ranks have come. */
+/* With the lock held. Returns when all ranks have joined. */
 static mr_status arrive(struct double_rank *rank, const struct call *call)
 {
     struct world *world = rank->world;
@@ -175,7 +175,7 @@ static mr_status arrive(struct double_rank *rank, const struct call *call)
     }
     for (uint64_t before = world->n_collectives; before == world->n_collectives;)
         pthread_cond_wait(&world->changed, &world->lock);
-    return world->outcome; /* the next one cannot end without this rank */
+    return world->outcome; /* the next collective cannot end without this rank */
 }
 
 static void *run_collectives(void *arg)
@@ -213,11 +213,11 @@ static void note(struct double_rank *rank, const struct call *call)
 
 static mr_status begin(mr_group *group, const struct call *call, mr_group_work **work_out)
 {
-    struct double_rank *rank = rank_of(group);
+    struct double_rank *rank = get_rank(group);
     pthread_mutex_lock(&rank->world->lock);
     struct double_work *work = &rank->works[rank->n_called % MAX_WORKS];
     if (work->is_used)
-        abort(); /* somebody forgot mr_group_work_free() */
+        abort(); /* a missing mr_group_work_free() */
     *work = (struct double_work){.rank = rank, .call = *call, .is_used = true};
     rank->n_called++;
     note(rank, call);
@@ -271,7 +271,7 @@ mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64
     return mr_group_all_reduce(group, buffer, count, dtype, op);
 }
 
-/* The device's sums are added to the host's before the ranks meet, as an engine does it. */
+/* As in an engine, the device's sums are added to the host's before the ranks meet. */
 mr_status mr_collectives_all_reduce_async(struct mr_group *group, void *buffer, uint64_t count,
                                           mr_dtype dtype, mr_reduction op, void *sums,
                                           mr_group_work **work_out)
@@ -292,15 +292,15 @@ mr_status mr_collectives_all_gather(struct mr_group *group, const void *in, void
 
 bool mr_group_on_device(const mr_group *group)
 {
-    return group && rank_of(group)->world->run->has_device;
+    return group && get_rank(group)->world->run->has_device;
 }
 
 mr_status mr_device_sums_create(struct mr_group *group, uint32_t n, void **sums_out)
 {
     (void)n;
-    rank_of(group)->n_sums++;
-    memset(&rank_of(group)->sums, 0, sizeof rank_of(group)->sums);
-    *sums_out = &rank_of(group)->sums;
+    get_rank(group)->n_sums++;
+    memset(&get_rank(group)->sums, 0, sizeof get_rank(group)->sums);
+    *sums_out = &get_rank(group)->sums;
     return MR_OK;
 }
 
@@ -310,7 +310,7 @@ mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, co
     struct device_sums *of = sums;
     (void)stream;
     if (dtype != MR_F32)
-        return mr_error_set(&rank_of(group)->error, MR_ERR_DEVICE, "the double adds f32 alone");
+        return mr_error_set(&get_rank(group)->error, MR_ERR_DEVICE, "the double adds f32 alone");
     of->values[at] += (double)*(const float *)value;
     of->values[at + 1] += count;
     return MR_OK;
@@ -319,7 +319,7 @@ mr_status mr_device_sums_add(struct mr_group *group, void *sums, uint32_t at, co
 void mr_device_sums_destroy(struct mr_group *group, void *sums)
 {
     (void)sums;
-    rank_of(group)->n_sums--;
+    get_rank(group)->n_sums--;
 }
 
 const char *mr_group_backend(const mr_group *group)
@@ -329,7 +329,7 @@ const char *mr_group_backend(const mr_group *group)
 
 mr_status mr_group_work_sync(mr_group_work *handle, uint32_t timeout_ms)
 {
-    struct double_work *work = work_of(handle);
+    struct double_work *work = get_work(handle);
     struct double_rank *rank = work->rank;
     (void)timeout_ms;
     pthread_mutex_lock(&rank->world->lock);
@@ -346,7 +346,7 @@ void mr_group_work_free(mr_group_work *handle)
     if (!handle)
         return;
     mr_group_work_sync(handle, UINT32_MAX);
-    struct double_work *work = work_of(handle);
+    struct double_work *work = get_work(handle);
     pthread_mutex_lock(&work->rank->world->lock);
     work->is_used = false;
     pthread_mutex_unlock(&work->rank->world->lock);
@@ -354,33 +354,33 @@ void mr_group_work_free(mr_group_work *handle)
 
 uint32_t mr_group_rank(const mr_group *group)
 {
-    return group ? rank_of(group)->rank : 0;
+    return group ? get_rank(group)->rank : 0;
 }
 
 uint32_t mr_group_world_size(const mr_group *group)
 {
-    return group ? rank_of(group)->world->run->n_ranks : 1;
+    return group ? get_rank(group)->world->run->n_ranks : 1;
 }
 
 static uint32_t ranks_per_node(const mr_group *group)
 {
-    const struct group_double_run *run = rank_of(group)->world->run;
+    const struct group_double_run *run = get_rank(group)->world->run;
     return run->n_ranks / (run->n_nodes ? run->n_nodes : 1);
 }
 
 uint32_t mr_group_local_rank(const mr_group *group)
 {
-    return group ? rank_of(group)->rank % ranks_per_node(group) : 0;
+    return group ? get_rank(group)->rank % ranks_per_node(group) : 0;
 }
 
 const mr_error *mr_group_error(const mr_group *group)
 {
-    return &rank_of(group)->error;
+    return &get_rank(group)->error;
 }
 
 mr_status mr_work_end_group(mr_group *group, const mr_error *error)
 {
-    mr_error_copy(&rank_of(group)->error, error);
+    mr_error_copy(&get_rank(group)->error, error);
     return (mr_status)error->status;
 }
 
@@ -391,7 +391,7 @@ mr_status mr_work_fail_group(mr_group *group, const mr_error *error)
 
 void group_double_hold(mr_group *group, bool held)
 {
-    struct double_rank *rank = rank_of(group);
+    struct double_rank *rank = get_rank(group);
     pthread_mutex_lock(&rank->world->lock);
     rank->is_held = held;
     pthread_cond_broadcast(&rank->world->changed);
@@ -400,12 +400,12 @@ void group_double_hold(mr_group *group, bool held)
 
 struct group_double_log group_double_log_of(mr_group *group)
 {
-    return rank_of(group)->log;
+    return get_rank(group)->log;
 }
 
 void group_double_check(mr_group *group, bool holds, const char *file, int line, const char *text)
 {
-    struct double_rank *rank = rank_of(group);
+    struct double_rank *rank = get_rank(group);
     if (holds)
         return;
     pthread_mutex_lock(&rank->world->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks as threads or children of a test. A rank that hangs must neither hang the test nor outlive
+ * Ranks as threads or children of a test. A hanging rank must neither block the test nor outlive
  * it.
  */
 #include "tests/dist/group/group_rig.h"
@@ -99,7 +99,7 @@ void rig_says(const mr_group *group, const char *words, const char *file, int li
         rig_check(false, group, file, line, words);
 }
 
-static mr_status be(struct rank *rank)
+static mr_status run_rank(struct rank *rank)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
     mr_group *group = NULL;
@@ -120,17 +120,17 @@ static mr_status be(struct rank *rank)
     return status;
 }
 
-static void *be_thread(void *arg)
+static void *run_thread(void *arg)
 {
     struct rank *rank = arg;
-    rank->error.status = be(rank);
+    rank->error.status = run_rank(rank);
     return NULL;
 }
 
 enum { MEETING = 600 };
 
-/* A file in a folder of its own for the ranks to meet. */
-static char *make_meeting(char init_out[MEETING])
+/* A file in a new folder, by which the ranks meet. */
+static char *make_address_file(char init_out[MEETING])
 {
     char *folder = mr_test_folder_create();
     assert_true((size_t)snprintf(init_out, MEETING, "file://%s/store", folder) < MEETING);
@@ -142,7 +142,7 @@ void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
 {
     char init[MEETING];
     struct rank ranks[RIG_RANKS];
-    char *folder = make_meeting(init);
+    char *folder = make_address_file(init);
     atomic_store(&n_failed, 0);
     for (uint32_t r = 0; r < n_ranks; r++) {
         ranks[r] = (struct rank){.rank = r,
@@ -151,7 +151,7 @@ void rig_create(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
                                  .init = init,
                                  .f = f,
                                  .arg = arg};
-        assert_int_equal(pthread_create(&ranks[r].thread, NULL, be_thread, &ranks[r]), 0);
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, run_thread, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
         pthread_join(ranks[r].thread, NULL);
@@ -170,12 +170,12 @@ void rig_run(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg)
             fail_msg("rank %u: %s", r, results[r].text);
 }
 
-/* Ends with the test program, and by itself. */
-static int be_child(struct rank *rank)
+/* Dies with the test program; also ends after a time limit. */
+static int run_child(struct rank *rank)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(CHILD_S);
-    if (be(rank)) {
+    if (run_rank(rank)) {
         fprintf(stderr, "rank %u: %s\n", rank->rank, rank->error.text);
         return 2;
     }
@@ -187,7 +187,7 @@ void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
 {
     char init[MEETING];
     pid_t pids[RIG_RANKS];
-    char *folder = make_meeting(init);
+    char *folder = make_address_file(init);
     atomic_store(&n_failed, 0);
     for (uint32_t r = 0; r < n_ranks; r++) {
         struct rank rank = {.rank = r,
@@ -199,7 +199,7 @@ void rig_fork(uint32_t n_ranks, uint32_t timeout_ms, rig_main f, void *arg,
         pids[r] = fork();
         assert_true(pids[r] >= 0);
         if (pids[r] == 0)
-            _exit(be_child(&rank));
+            _exit(run_child(&rank));
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
         int how = 0;

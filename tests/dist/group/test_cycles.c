@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thousand groups one after the other, in the same processes, at the same address: nothing is
- * kept. test_cycles [BACKEND]: over another engine than gloo and mpi, by what MR_MODULE_PATH leads
- * to.
+ * left. test_cycles [BACKEND]: over another engine than gloo and mpi, which MR_MODULE_PATH
+ * contains.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -45,8 +45,8 @@ static void finish(struct mr_rank_program *programs, uint32_t n)
     assert_int_equal(mr_rank_program_leftovers(5000), 0);
 }
 
-/* Not a file is left where programs put what they need for a while. */
-static char *make_place(void)
+/* No temporary file is left. */
+static char *make_temporary_folder(void)
 {
     char *folder = mr_test_folder_create();
     setenv("TMPDIR", folder, 1);
@@ -72,7 +72,7 @@ static void expect_empty(char *folder)
 static void run_by_hand(const char *backend)
 {
     struct mr_rank_program programs[MAX_RANKS];
-    char *folder = make_place();
+    char *folder = make_temporary_folder();
     uint16_t port = mr_rank_program_port();
     for (uint32_t r = 0; r < MAX_RANKS; r++) {
         struct mr_rank_words argv = {0}, settings = {0};
@@ -102,12 +102,12 @@ static void groups_of_gloo_leave_nothing(void **state)
 }
 
 #ifdef MR_TEST_MPIRUN
-/* MPI keeps what it has allocated until the process ends. */
+/* MPI keeps its allocations until the process ends. */
 static void run_under_mpirun(int n_ranks)
 {
     struct mr_rank_program program;
     struct mr_rank_words argv = {0}, settings = {0};
-    char *folder = make_place();
+    char *folder = make_temporary_folder();
     mr_rank_words_add(&settings, "ASAN_OPTIONS=detect_leaks=0");
     setenv("MR_MODULE_PATH", MR_TEST_MPI_FOLDER, 1);
     mr_rank_words_add(&argv, "%s", MR_TEST_MPIRUN);
@@ -120,7 +120,7 @@ static void run_under_mpirun(int n_ranks)
 }
 #endif
 
-/* MPI is begun once per process, and ended at its end. */
+/* MPI is initialised once per process and finalised at its end. */
 static void groups_of_mpi_leave_nothing(void **state)
 {
     (void)state;

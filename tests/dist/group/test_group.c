@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group that is well: every collective over 2 and 4 ranks, in order, in the background, and with
- * wrong arguments.
+ * A healthy group: every collective over 2 and 4 ranks, in order, in the background, and with wrong
+ * arguments.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -15,7 +15,7 @@
 
 #define MANY 9000 /* elements: several chunks of the double */
 
-static void who_is_who(mr_group *group, void *arg)
+static void check_rank_and_size(mr_group *group, void *arg)
 {
     uint32_t n = *(uint32_t *)arg;
     RIG_CHECK(group, mr_group_world_size(group) == n);
@@ -50,7 +50,7 @@ static void all_reduces(mr_group *group, void *arg)
     RIG_CHECK(group, f32 == 0.5f);
 }
 
-/* 1 / 3 + 2 / 3 and so on: the sum, and one division. */
+/* 1 / 3 + 2 / 3 and so on: one sum and one division. */
 static void means(mr_group *group, void *arg)
 {
     uint32_t n = mr_group_world_size(group);
@@ -76,7 +76,7 @@ static void means(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_reduce(group, half, 2, MR_F16, MR_MEAN) == MR_OK);
     RIG_CHECK(group, half[0] == mr_half_f16((float)(n - 1) / 2) &&
                          half[1] == mr_half_f16(-6.103515625e-05f));
-    uint16_t large = mr_half_f16(60000); /* whose sum is none of f16 */
+    uint16_t large = mr_half_f16(60000); /* whose sum does not fit into f16 */
     RIG_CHECK(group, mr_group_all_reduce(group, &large, 1, MR_F16, MR_MEAN) == MR_OK &&
                          large == mr_half_f16(60000));
     RIG_CHECK(group, mr_group_all_reduce(group, &brain, 1, MR_BF16, MR_MEAN) == MR_OK);
@@ -88,7 +88,7 @@ static void means(mr_group *group, void *arg)
     RIG_CHECK(group, scattered == expected / n);
 }
 
-static void others(mr_group *group, void *arg)
+static void other_collectives(mr_group *group, void *arg)
 {
     uint32_t n = mr_group_world_size(group);
     uint32_t rank = mr_group_rank(group);
@@ -111,7 +111,7 @@ static void others(mr_group *group, void *arg)
     RIG_CHECK(group, rank != 1 || reduced == (int32_t)(n * (n + 1) / 2));
 }
 
-/* A ring: numbers of pairs and of collectives do not disturb each other. */
+/* A ring: messages and collectives are numbered separately. */
 static void messages(mr_group *group, void *arg)
 {
     uint32_t n = mr_group_world_size(group);
@@ -136,8 +136,8 @@ static void messages(mr_group *group, void *arg)
 }
 
 /*
- * The double refuses collectives whose numbers differ, so this fails unless the order is the
- * program's.
+ * The double refuses collectives whose numbers differ, so this fails unless they run in program
+ * order.
  */
 static void in_the_background(mr_group *group, void *arg)
 {
@@ -154,7 +154,7 @@ static void in_the_background(mr_group *group, void *arg)
             double y = 1;
             RIG_CHECK(group, mr_group_all_reduce(group, &y, 1, MR_F64, MR_SUM) == MR_OK);
             RIG_CHECK(group, y == mr_group_world_size(group));
-            RIG_CHECK(group, mr_group_work_test(works[i]) == MR_OK); /* came before */
+            RIG_CHECK(group, mr_group_work_test(works[i]) == MR_OK); /* ended before */
         }
     }
     RIG_CHECK(group, mr_group_work_sync(works[N - 1], MR_FOREVER) == MR_OK);
@@ -166,7 +166,7 @@ static void in_the_background(mr_group *group, void *arg)
     }
 }
 
-/* Every one of the asynchronous forms, none of them waited for but by freeing. */
+/* Every asynchronous collective; only freeing waits for them. */
 static void all_in_the_background(mr_group *group, void *arg)
 {
     mr_group_work *works[6];
@@ -196,7 +196,7 @@ static void all_in_the_background(mr_group *group, void *arg)
                          gathered[n - 1] == 1);
 }
 
-/* Rank 1 comes 1 s late to its first call: the others go on meanwhile. */
+/* Rank 1 is 1 s late in its first call. The other ranks continue meanwhile. */
 static void while_another_is_late(mr_group *group, void *arg)
 {
     mr_group_work *work;
@@ -210,8 +210,8 @@ static void while_another_is_late(mr_group *group, void *arg)
     mr_group_work_free(work);
 }
 
-/* What is given lies in its own place of what is got, and the other way round. */
-static void in_its_place(mr_group *group, void *arg)
+/* The input is inside the output, and the other way round. */
+static void in_place(mr_group *group, void *arg)
 {
     enum { N = 3000 };
     uint32_t rank = mr_group_rank(group);
@@ -268,7 +268,7 @@ static void wrong_arguments(mr_group *group, void *arg)
     RIG_CHECK(group, work == NULL);
     RIG_CHECK(group, mr_group_barrier_async(group, NULL, NULL) == MR_ERR_INVALID);
     RIG_SAYS(group, "work_out is NULL");
-    /* and the group goes on, with the same numbers on all ranks */
+    /* the group still works, with equal numbers on all ranks */
     x[0] = 1;
     RIG_CHECK(group, mr_group_all_reduce(group, x, 1, MR_F32, MR_SUM) == MR_OK);
     RIG_CHECK(group, x[0] == (float)mr_group_world_size(group));
@@ -299,18 +299,18 @@ static void run_with_2_and_4(rig_main f)
         (void)state;                                                                               \
         run_with_2_and_4(f);                                                                       \
     }
-OVER_RANKS(ranks_know_who_they_are, who_is_who)
+OVER_RANKS(ranks_know_who_they_are, check_rank_and_size)
 OVER_RANKS(all_reduce_adds_and_compares, all_reduces)
 OVER_RANKS(a_mean_is_the_sum_divided_once, means)
-OVER_RANKS(a_part_may_lie_in_its_place_of_the_whole, in_its_place)
-OVER_RANKS(the_other_collectives_place_what_they_should, others)
+OVER_RANKS(a_part_may_lie_in_its_place_of_the_whole, in_place)
+OVER_RANKS(the_other_collectives_place_what_they_should, other_collectives)
 OVER_RANKS(messages_pass_between_two_ranks, messages)
 OVER_RANKS(works_end_in_the_order_of_the_program, in_the_background)
 OVER_RANKS(every_form_runs_in_the_background, all_in_the_background)
 OVER_RANKS(wrong_arguments_leave_the_group_usable, wrong_arguments)
 OVER_RANKS(a_count_of_zero_is_legal, nothing)
 
-static void a_work_goes_on_while_its_rank_does(void **state)
+static void a_work_makes_progress_while_its_rank_computes(void **state)
 {
     (void)state;
     rig_tell("rank=1,at=1,do=delay,ms=1000");
@@ -329,7 +329,7 @@ int main(void)
         cmocka_unit_test(messages_pass_between_two_ranks),
         cmocka_unit_test(works_end_in_the_order_of_the_program),
         cmocka_unit_test(every_form_runs_in_the_background),
-        cmocka_unit_test(a_work_goes_on_while_its_rank_does),
+        cmocka_unit_test(a_work_makes_progress_while_its_rank_computes),
         cmocka_unit_test(wrong_arguments_leave_the_group_usable),
         cmocka_unit_test(a_count_of_zero_is_legal),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A world of one: no engine, no thread, and every collective is a copy or nothing. And a forked
+ * A world of one has no engine and no thread, and every collective is a copy or nothing. A forked
  * child is refused.
  */
 #include "tests/dist/group/group_rig.h"
@@ -73,7 +73,7 @@ static void no_group_is_a_world_of_one(void **state)
     mr_group_destroy(NULL);
 }
 
-static void collectives_alone_are_copies(void **state)
+static void collectives_of_one_rank_are_copies(void **state)
 {
     (void)state;
     mr_group *group = join_alone();
@@ -97,7 +97,7 @@ static void collectives_alone_are_copies(void **state)
     mr_group_destroy(group);
 }
 
-static void works_alone_have_ended_at_once(void **state)
+static void works_of_one_rank_have_ended_at_once(void **state)
 {
     (void)state;
     mr_group *group = join_alone();
@@ -127,7 +127,7 @@ static void a_world_of_one_splits_into_one(void **state)
     mr_group_destroy(part);
 }
 
-/* In the child: refused, and neither destroy nor free touches what is the parent's. */
+/* In the child: calls are refused, and destroy and free touch nothing of the parent. */
 static int use_in_child(mr_group *group, mr_group_work *work)
 {
     mr_group *part = NULL;
@@ -174,8 +174,8 @@ static void options_are_checked(void **state)
                  "carrier-pigeon");
 }
 
-/* Said before anybody else is waited for. */
-static void a_device_of_cuda_is_for_nccl_alone(void **state)
+/* The error comes before this rank waits for any other. */
+static void a_cuda_device_is_only_for_nccl(void **state)
 {
     (void)state;
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
@@ -212,12 +212,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_without_a_launcher_is_a_world_of_one),
         cmocka_unit_test(no_group_is_a_world_of_one),
-        cmocka_unit_test(collectives_alone_are_copies),
-        cmocka_unit_test(works_alone_have_ended_at_once),
+        cmocka_unit_test(collectives_of_one_rank_are_copies),
+        cmocka_unit_test(works_of_one_rank_have_ended_at_once),
         cmocka_unit_test(a_world_of_one_splits_into_one),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(a_device_of_cuda_is_for_nccl_alone),
+        cmocka_unit_test(a_cuda_device_is_only_for_nccl),
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         unsetenv(launchers[i]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MR_COMM_CHECK=1: who differs and who is missing is named, on all ranks alike; what is alike goes
- * on.
+ * MR_COMM_CHECK=1: ranks that differ or are missing are named, in the same way on all ranks. Equal
+ * calls work.
  */
 #include "tests/dist/group/group_rig.h"
 
 #include <signal.h>
 #include <stdlib.h>
 
-static void all_alike(mr_group *group, void *arg)
+static void call_the_same(mr_group *group, void *arg)
 {
     uint32_t n = mr_group_world_size(group);
     float x[4] = {1, 1, 1, 1};
@@ -25,11 +25,11 @@ static void all_alike(mr_group *group, void *arg)
     RIG_CHECK(group, x[0] == (float)n);
 }
 
-static void what_is_alike_goes_on(void **state)
+static void equal_calls_work(void **state)
 {
     (void)state;
-    rig_run(2, 20000, all_alike, NULL);
-    rig_run(4, 20000, all_alike, NULL);
+    rig_run(2, 20000, call_the_same, NULL);
+    rig_run(4, 20000, call_the_same, NULL);
 }
 
 static void one_differs(mr_group *group, void *arg)
@@ -51,7 +51,7 @@ static void a_rank_that_differs_is_named(void **state)
     rig_run(3, 20000, one_differs, NULL);
 }
 
-/* Count, dtype and operation count as well. */
+/* Count, dtype and operation are compared too. */
 static void counts_differ(mr_group *group, void *arg)
 {
     double x[4] = {0};
@@ -94,7 +94,7 @@ static void one_is_missing(mr_group *group, void *arg)
     uint32_t missing = *(uint32_t *)arg;
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
     if (mr_group_rank(group) == missing) {
-        uint64_t until = rig_now_ms() + 1800; /* it is somewhere else, but there */
+        uint64_t until = rig_now_ms() + 1800; /* it is busy elsewhere, but connected */
         while (rig_now_ms() < until)
             ;
         return;
@@ -104,14 +104,14 @@ static void one_is_missing(mr_group *group, void *arg)
                             : "barrier 2 timed out after 1 s: rank 0 did not join");
 }
 
-static void a_rank_that_does_not_come_is_named(void **state)
+static void a_rank_that_does_not_join_is_named(void **state)
 {
     (void)state;
     for (uint32_t missing = 0; missing < 3; missing += 2)
         rig_run(3, 1000, one_is_missing, &missing);
 }
 
-static void leaves_while_checked(mr_group *group, void *arg)
+static void leaves_during_check(mr_group *group, void *arg)
 {
     mr_group_work **work = arg;
     if (mr_group_rank(group) == 0)
@@ -123,7 +123,7 @@ static void destroy_ends_a_check(void **state)
     (void)state;
     mr_group_work *work = NULL;
     uint64_t start = rig_now_ms();
-    rig_run(2, 60000, leaves_while_checked, &work);
+    rig_run(2, 60000, leaves_during_check, &work);
     assert_true(rig_now_ms() - start < 20000);
     assert_int_equal(mr_group_work_test(work), MR_ERR_STATE);
     mr_group_work_free(work);
@@ -132,11 +132,11 @@ static void destroy_ends_a_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_alike_goes_on),
+        cmocka_unit_test(equal_calls_work),
         cmocka_unit_test(a_rank_that_differs_is_named),
         cmocka_unit_test(count_dtype_and_operation_are_compared),
         cmocka_unit_test(both_ends_of_a_message_are_compared),
-        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(a_rank_that_does_not_join_is_named),
         cmocka_unit_test(destroy_ends_a_check),
     };
     rig_init();

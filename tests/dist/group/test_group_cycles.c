@@ -38,7 +38,7 @@ static void cycle(int n)
         rig_run(2, 20000, once, NULL);
 }
 
-static void a_hundred_groups_leave_nothing(void **state)
+static void a_hundred_groups_leave_nothing_allocated(void **state)
 {
     (void)state;
     cycle(5);
@@ -49,7 +49,7 @@ static void a_hundred_groups_leave_nothing(void **state)
     size_t now = mallinfo2().uordblks;
     assert_int_equal(count_entries("/proc/self/fd"), n_fds);
     for (int i = 0; i < 2000 && count_entries("/proc/self/task") > n_threads; i++)
-        mr_clock_sleep_ms(10); /* a thread that was joined may still be in the list for a moment */
+        mr_clock_sleep_ms(10); /* a joined thread may stay in the list for a moment */
     assert_int_equal(count_entries("/proc/self/task"), n_threads);
     if (now > used + 20000)
         fail_msg("%zu bytes before, %zu after", used, now);
@@ -58,7 +58,7 @@ static void a_hundred_groups_leave_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hundred_groups_leave_nothing),
+        cmocka_unit_test(a_hundred_groups_leave_nothing_allocated),
     };
     rig_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

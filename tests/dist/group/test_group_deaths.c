@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks as processes, one of which is killed in the middle: the others end soon, with a line that
- * names it.
+ * Ranks as processes, one of which is killed in the middle. The other ranks end soon, with an error
+ * that names it.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -16,10 +16,7 @@ struct death {
     bool is_async;
 };
 
-/*
- * The fifth all_reduce is the last for one of them; the others have a minute, and need about a
- * second.
- */
+/* One rank dies in the fifth all_reduce. The other ranks have a minute, and need about a second. */
 static void reduces_until_a_death(mr_group *group, void *arg)
 {
     const struct death *death = arg;
@@ -68,14 +65,14 @@ static void a_death_is_named_in_the_background(void **state)
     survive(3, (struct death){.dead = 1, .is_async = true});
 }
 
-/* With rank 0 the store goes too. */
+/* With rank 0 the store is lost too. */
 static void the_death_of_rank_0_is_named(void **state)
 {
     (void)state;
     survive(3, (struct death){.dead = 0});
 }
 
-/* The word of it comes while nothing is under way: the next call returns it at once. */
+/* The report arrives while no collective is under way: the next call returns it at once. */
 static void calls_after_a_death(mr_group *group, void *arg)
 {
     (void)arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group over an engine of a device's memory when all is well: which calls wait, which do not, and
- * what the library itself does with numbers of the host.
+ * A group on a device without failures: which calls wait, which do not, and how the library reduces
+ * its own host numbers.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -24,7 +24,7 @@ static struct device_double_rank *told_of(const mr_group *group)
     return &told->ranks[mr_group_rank(group)];
 }
 
-/* Of ranks 0 to n - 1: nothing is left in the engine, and nobody did with it what is forbidden. */
+/* For ranks 0 to n - 1: nothing is left in the engine, and no forbidden call was made. */
 static void expect_clean(uint32_t n, bool healthy)
 {
     assert_int_equal(atomic_load(&told->n_misuses), 0);
@@ -98,7 +98,7 @@ static void asynchronous(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_work_sync(works[0], MR_FOREVER) == MR_OK);
     RIG_CHECK(group, x[0] == mr_group_world_size(group));
     RIG_CHECK(group, mr_group_work_test(works[1]) == MR_PENDING);
-    /* ended: no stream needs to wait */
+    /* it has ended: no stream needs to wait */
     RIG_CHECK(group, mr_group_work_wait(works[0], &a_stream) == MR_OK);
     RIG_CHECK(group, atomic_load(&own->n_waits) == 1);
     atomic_store(&own->is_held, false);
@@ -108,7 +108,7 @@ static void asynchronous(mr_group *group, void *arg)
     mr_group_work_free(works[1]);
 }
 
-static void works_are_under_way_until_the_device_is_done(void **state)
+static void works_are_pending_until_the_device_is_done(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -133,7 +133,7 @@ static void frees_early(mr_group *group, void *arg)
     RIG_CHECK(group, atomic_load(&own->n_tickets) == 20);
     atomic_store(&own->is_held, false);
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
-    uint64_t until = rig_now_ms() + 150; /* the watch has seen that they have ended */
+    uint64_t until = rig_now_ms() + 150; /* by then the watch has seen their end */
     while (rig_now_ms() < until)
         usleep(1000);
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
@@ -149,10 +149,7 @@ static void a_work_is_freed_without_waiting_for_it(void **state)
     expect_clean(2, true);
 }
 
-/*
- * The first has not ended for 1.5 s, and the second for another 1.5: each is within the 2.5 s that
- * it has.
- */
+/* The first takes 1.5 s, and the second another 1.5 s. Each is within its 2.5 s. */
 static void waits_in_turn(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
@@ -172,7 +169,7 @@ static void waits_in_turn(mr_group *group, void *arg)
     mr_group_work_free(works[1]);
 }
 
-static void the_time_of_a_work_begins_when_those_before_have_ended(void **state)
+static void the_time_limit_of_a_work_begins_when_earlier_works_have_ended(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -180,7 +177,7 @@ static void the_time_of_a_work_begins_when_those_before_have_ended(void **state)
     expect_clean(2, true);
 }
 
-/* Numbers of the library's own are the host's, and what the user gives is the device's. */
+/* The library's own numbers are in host memory, the user's in device memory. */
 static void own_numbers(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
@@ -195,18 +192,18 @@ static void own_numbers(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
 }
 
-static void numbers_of_the_library_are_the_hosts(void **state)
+static void numbers_of_the_library_are_in_host_memory(void **state)
 {
     (void)state;
     told = rig_use_device();
     rig_run(2, 10000, own_numbers, NULL);
     assert_int_equal(atomic_load(&told->n_misuses), 0);
-    expect_clean(2, true); /* all ranks end the group: nobody needs an abort */
+    expect_clean(2, true); /* all ranks end the group: no abort is needed */
 }
 
 /*
- * Host's and device's additions to one name add up; what is added after the beginning is the next
- * one's.
+ * Additions from host and device to one name are summed. What is added after the start belongs to
+ * the next reduction.
  */
 static void metrics_of_both(mr_group *group, void *arg)
 {
@@ -258,7 +255,7 @@ static void splits(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_reduce(part, &x, 1, MR_F32, MR_SUM) == MR_OK &&
                          x == (float)(2 * (rank % 2) + 2));
     RIG_CHECK(group, mr_group_split(group, rank == 1 ? MR_NO_COLOR : rank, 0, &none) == MR_OK);
-    /* of one, with an engine */
+    /* a group of one, with an engine */
     RIG_CHECK(group, rank == 1 ? !none : mr_group_barrier(none) == MR_OK);
     mr_group_destroy(none);
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F32, MR_SUM) == MR_OK && x == 12);
@@ -273,11 +270,8 @@ static void a_group_of_devices_splits(void **state)
     expect_clean(4, true);
 }
 
-/*
- * A communicator that was adopted knows its device, and so do the groups that are split from its
- * group.
- */
-static void splits_what_was_adopted(mr_group *group, void *arg)
+/* An adopted communicator knows its device, and so do the groups that are split from its group. */
+static void splits_adopted(mr_group *group, void *arg)
 {
     mr_group *both = NULL;
     float x = 1;
@@ -294,15 +288,12 @@ static void a_group_of_an_adopted_communicator_splits(void **state)
     told = rig_use_device();
     rig_use("nccl", NULL);
     rig_adopt(&comm);
-    rig_run(2, 10000, splits_what_was_adopted, NULL);
+    rig_run(2, 10000, splits_adopted, NULL);
     rig_adopt(NULL);
     expect_clean(2, true);
 }
 
-/*
- * An issue that is refused has not happened: the group goes on, and its numbers are those of the
- * other rank.
- */
+/* A refused issue has no effect: the group still works, and its numbers equal the other rank's. */
 static void is_refused(mr_group *group, void *arg)
 {
     struct device_double_rank *own = told_of(group);
@@ -324,7 +315,7 @@ static void is_refused(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
 }
 
-static void what_the_engine_refuses_leaves_the_group_as_it_was(void **state)
+static void a_refused_issue_does_not_change_the_group(void **state)
 {
     (void)state;
     int32_t statuses[] = {MR_ERR_STATE, MR_ERR_INVALID};
@@ -335,7 +326,7 @@ static void what_the_engine_refuses_leaves_the_group_as_it_was(void **state)
     }
 }
 
-/* What is under way when the group is destroyed ends by itself within its grace. */
+/* Works under way when the group is destroyed end within the grace time. */
 static void leaves_works(mr_group *group, void *arg)
 {
     mr_group_work **works = arg;
@@ -347,7 +338,7 @@ static void leaves_works(mr_group *group, void *arg)
                                         &works[mr_group_rank(group)]) == MR_OK);
 }
 
-static void a_work_that_ends_soon_is_waited_for_by_destroy(void **state)
+static void destroy_waits_for_a_work_that_ends_soon(void **state)
 {
     (void)state;
     mr_group_work *works[2];
@@ -374,30 +365,30 @@ static void differs(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
 }
 
-static void a_check_names_who_differs(void **state)
+static void a_check_names_the_rank_that_differs(void **state)
 {
     (void)state;
     told = rig_use_device();
     setenv("MR_COMM_CHECK", "1", 1);
     rig_run(3, 20000, differs, NULL);
     unsetenv("MR_COMM_CHECK");
-    expect_clean(3, true); /* nothing had begun */
+    expect_clean(3, true); /* no collective had begun */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(collectives_work_over_a_device),
-        cmocka_unit_test(works_are_under_way_until_the_device_is_done),
+        cmocka_unit_test(works_are_pending_until_the_device_is_done),
         cmocka_unit_test(a_work_is_freed_without_waiting_for_it),
-        cmocka_unit_test(the_time_of_a_work_begins_when_those_before_have_ended),
-        cmocka_unit_test(numbers_of_the_library_are_the_hosts),
+        cmocka_unit_test(the_time_limit_of_a_work_begins_when_earlier_works_have_ended),
+        cmocka_unit_test(numbers_of_the_library_are_in_host_memory),
         cmocka_unit_test(metrics_add_sums_of_the_device),
         cmocka_unit_test(a_group_of_devices_splits),
         cmocka_unit_test(a_group_of_an_adopted_communicator_splits),
-        cmocka_unit_test(what_the_engine_refuses_leaves_the_group_as_it_was),
-        cmocka_unit_test(a_work_that_ends_soon_is_waited_for_by_destroy),
-        cmocka_unit_test(a_check_names_who_differs),
+        cmocka_unit_test(a_refused_issue_does_not_change_the_group),
+        cmocka_unit_test(destroy_waits_for_a_work_that_ends_soon),
+        cmocka_unit_test(a_check_names_the_rank_that_differs),
     };
     rig_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

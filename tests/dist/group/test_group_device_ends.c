@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What does not end on a device: destroy does not wait for it for long, and an engine that hangs is
- * given up. Waiting for that takes seconds, so it has a program of its own.
+ * Collectives that do not end on a device: destroy waits for them only for a limited time, and a
+ * hanging engine is given up. This takes seconds, so it is a separate program.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -18,7 +18,7 @@ static struct device_double *told;
 
 static float buffers[RIG_RANKS];
 
-/* Never ends on either rank; the handles live on. */
+/* They never end on either rank; the handles stay valid. */
 static void leaves_works(mr_group *group, void *arg)
 {
     mr_group_work **works = arg;
@@ -49,7 +49,7 @@ static void works_outlive_their_group(void **state)
     assert_int_equal(atomic_load(&told->n_misuses), 0);
 }
 
-/* Rank 1 and rank 2 know at once, and rank 1 leaves; rank 0's device is slow. */
+/* Ranks 1 and 2 know at once, and rank 1 leaves; rank 0's device is slow. */
 static void ends_by_agreement(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -65,7 +65,7 @@ static void ends_by_agreement(mr_group *group, void *arg)
     }
 }
 
-static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **state)
+static void a_rank_that_ends_by_agreement_does_not_disturb_a_slower_rank(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -79,8 +79,8 @@ static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **
     }
 }
 
-/* What is under way when all ranks end the group still ends, or its time does. */
-static void leaves_works_behind(mr_group *group, void *arg)
+/* Works under way when all ranks end the group still end, or time out. */
+static void leaves_pending_works(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
     mr_group_work *work = NULL;
@@ -100,13 +100,13 @@ static void leaves_works_behind(mr_group *group, void *arg)
     RIG_SAYS(group, "as agreed");
 }
 
-static void works_under_way_go_on_when_all_ranks_end_the_group(void **state)
+static void pending_works_still_end_when_all_ranks_end_the_group(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
         bool ends = i == 0;
         told = rig_use_device();
-        rig_run(2, 1000, leaves_works_behind, &ends);
+        rig_run(2, 1000, leaves_pending_works, &ends);
         assert_int_equal(atomic_load(&told->n_misuses), 0);
         for (int r = 0; r < 2; r++) {
             assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
@@ -117,10 +117,10 @@ static void works_under_way_go_on_when_all_ranks_end_the_group(void **state)
 }
 
 /*
- * Rank 1 has no memory for what it is asked for: it alone ends, and rank 0 need not wait for its
+ * Rank 1 has no memory for its collective. Only rank 1 fails, and rank 0 need not wait for its
  * deadline.
  */
-static void cannot_go_on(mr_group *group, void *arg)
+static void fails_alone(mr_group *group, void *arg)
 {
     mr_error error = {.status = MR_ERR_NO_MEMORY, .text = "no memory"};
     mr_group_work *work = NULL;
@@ -141,13 +141,13 @@ static void cannot_go_on(mr_group *group, void *arg)
     mr_group_work_free(work);
 }
 
-static void a_rank_that_cannot_go_on_breaks_off(void **state)
+static void a_rank_that_fails_alone_disconnects(void **state)
 {
     (void)state;
     told = rig_use_device();
     atomic_store(&told->is_strict, true);
     atomic_store(&told->ranks[0].is_held, true);
-    rig_run(2, 20000, cannot_go_on, NULL);
+    rig_run(2, 20000, fails_alone, NULL);
     assert_int_equal(atomic_load(&told->n_misuses), 0);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
@@ -155,18 +155,18 @@ static void a_rank_that_cannot_go_on_breaks_off(void **state)
     }
 }
 
-/* From a millisecond to ever. */
+/* From a millisecond to forever. */
 static void waits_for_300_ms(mr_group *group, void *arg)
 {
     uint32_t timeout_ms = *(uint32_t *)arg;
     uint32_t rank = mr_group_rank(group);
     bool is_short = timeout_ms < 300;
     mr_group_work *work = NULL;
-    group->timeout_ms = timeout_ms; /* not of the meeting */
+    group->timeout_ms = timeout_ms; /* only after the rendezvous */
     atomic_store(&told->ranks[rank].is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
                                                &work) == MR_OK);
-    /* the store is asked who is late */
+    /* the store is queried for late ranks */
     mr_status status = mr_group_work_sync(work, is_short ? 10000 : 300);
     RIG_CHECK(group, status == (is_short ? MR_ERR_TIMEOUT : MR_PENDING));
     if (is_short)
@@ -176,7 +176,7 @@ static void waits_for_300_ms(mr_group *group, void *arg)
     mr_group_work_free(work);
 }
 
-static void times_may_be_short_and_long(void **state)
+static void timeouts_can_be_short_and_long(void **state)
 {
     (void)state;
     uint32_t times_ms[] = {1, 24 * 3600 * 1000, MR_FOREVER - 1, MR_FOREVER};
@@ -187,7 +187,7 @@ static void times_may_be_short_and_long(void **state)
     }
 }
 
-/* The abort that the deadline calls for does not return: the waiter returns all the same. */
+/* The abort after the deadline does not return, but the waiter does. */
 static void abort_hangs(mr_group *group, void *arg)
 {
     mr_group_work *work = NULL;
@@ -214,18 +214,18 @@ static void an_engine_whose_abort_hangs_is_given_up(void **state)
     rig_run(2, 300, abort_hangs, NULL);
     assert_true(rig_now_ms() - start < 5900);
     for (int r = 0; r < 2; r++)
-        /* nobody touches it again */
+        /* the engine is not touched again */
         assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
     while (atomic_load(&told->ranks[0].n_aborts) + atomic_load(&told->ranks[1].n_aborts) < 2)
         usleep(10000);
-    usleep(200000); /* the watches leave */
+    usleep(200000); /* the watches end */
     assert_int_equal(atomic_load(&told->n_misuses), 0);
     for (int r = 0; r < 2; r++)
         assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
 }
 
-/* An issue that minds neither deadline nor stop, but abort. */
-static void connects_deaf(mr_group *group, void *arg)
+/* An issue that ignores deadline and stop, but not abort. */
+static void connects_without_end(mr_group *group, void *arg)
 {
     uint64_t start = rig_now_ms();
     (void)arg;
@@ -234,7 +234,7 @@ static void connects_deaf(mr_group *group, void *arg)
     RIG_SAYS(group, "barrier 1 timed out after 300 ms");
 }
 
-static void an_issue_that_does_not_come_back_is_aborted(void **state)
+static void an_issue_that_does_not_return_is_aborted(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -242,7 +242,7 @@ static void an_issue_that_does_not_come_back_is_aborted(void **state)
         atomic_store(&told->ranks[r].is_connecting, true);
         atomic_store(&told->ranks[r].ignores_stop, true);
     }
-    rig_run(2, 300, connects_deaf, NULL);
+    rig_run(2, 300, connects_without_end, NULL);
     assert_int_equal(atomic_load(&told->n_misuses), 0);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
@@ -254,11 +254,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(works_outlive_their_group),
-        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
-        cmocka_unit_test(works_under_way_go_on_when_all_ranks_end_the_group),
-        cmocka_unit_test(a_rank_that_cannot_go_on_breaks_off),
-        cmocka_unit_test(times_may_be_short_and_long),
-        cmocka_unit_test(an_issue_that_does_not_come_back_is_aborted),
+        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_a_slower_rank),
+        cmocka_unit_test(pending_works_still_end_when_all_ranks_end_the_group),
+        cmocka_unit_test(a_rank_that_fails_alone_disconnects),
+        cmocka_unit_test(timeouts_can_be_short_and_long),
+        cmocka_unit_test(an_issue_that_does_not_return_is_aborted),
         cmocka_unit_test(an_engine_whose_abort_hangs_is_given_up),
     };
     rig_init();

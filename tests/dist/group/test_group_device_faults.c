@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group over an engine of a device's memory when something fails: the engine is aborted once,
- * every work ends with words that name the collective, and later calls return the same words.
+ * A group on a device when something fails: the engine is aborted once, every work ends with an
+ * error that names the collective, and later calls return the same error.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -49,7 +49,7 @@ static void stays_dead(mr_group *group, mr_status status)
     RIG_CHECK(group, strcmp(mr_group_error(group)->text, first) == 0);
 }
 
-/* Rank 1's third issue fails; the other waits in vain. */
+/* Rank 1's third issue fails; the other rank waits in vain. */
 static void fails_at_three(mr_group *group, void *arg)
 {
     float x[10] = {0};
@@ -79,8 +79,8 @@ static void an_issue_that_fails_ends_the_group(void **state)
 }
 
 /*
- * The second of three works fails on the device: it and the one behind end with its words, the
- * first is well.
+ * The second of three works fails on the device. It and the third end with its error; the first
+ * succeeds.
  */
 static void fails_on_the_device(mr_group *group, void *arg)
 {
@@ -90,11 +90,11 @@ static void fails_on_the_device(mr_group *group, void *arg)
     for (int i = 0; i < 3; i++)
         RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL,
                                                    &works[i]) == MR_OK);
-    /* not before all three are under way */
+    /* only after all three are under way */
     atomic_store(&told->ranks[mr_group_rank(group)].breaks_at, 2);
     mr_status status = MR_PENDING;
     uint64_t until = rig_now_ms() + 5000;
-    if (by_test) /* both ranks have come to it */
+    if (by_test) /* both ranks have reached it */
         RIG_CHECK(group, mr_group_work_sync(works[0], MR_FOREVER) == MR_OK);
     while (by_test && status == MR_PENDING && rig_now_ms() < until)
         status = mr_group_work_test(works[1]);
@@ -110,7 +110,7 @@ static void fails_on_the_device(mr_group *group, void *arg)
         mr_group_work_free(works[i]);
 }
 
-static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state)
+static void a_failed_work_is_named_and_later_works_end_with_its_error(void **state)
 {
     (void)state;
     for (int by_test = 0; by_test < 2; by_test++) {
@@ -119,7 +119,7 @@ static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state
         for (int r = 0; r < 2; r++) {
             atomic_store(&told->ranks[r].test_status, MR_ERR_DEVICE);
             atomic_store(&told->ranks[r].held_above, 1);
-            /* what is behind it does not end by itself */
+            /* later works do not end by themselves */
             atomic_store(&told->ranks[r].is_held, true);
         }
         rig_run(2, 60000, fails_on_the_device, &how);
@@ -127,8 +127,10 @@ static void a_work_that_fails_is_named_and_those_behind_end_with_it(void **state
     }
 }
 
-/* Nobody asks for the work, whose handle is free: the watch finds it, and the next call tells. */
-static void is_not_well(mr_group *group, void *arg)
+/*
+ * The work was freed and is not polled. The watch finds the failure, and the next call reports it.
+ */
+static void is_unhealthy(mr_group *group, void *arg)
 {
     mr_group_work *work = NULL;
     static float x[RIG_RANKS];
@@ -143,16 +145,16 @@ static void is_not_well(mr_group *group, void *arg)
         usleep(1000);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
-    /* and that rank 1 has left, where it was the first */
+    /* it may also say that rank 1 has left, if rank 1 was first */
     RIG_SAYS(group, "the double is not well");
     stays_dead(group, MR_ERR_PEER);
 }
 
-static void the_watch_asks_for_the_engines_health(void **state)
+static void the_watch_checks_the_health_of_the_engine(void **state)
 {
     (void)state;
     told = rig_use_device();
-    rig_run(2, 60000, is_not_well, NULL);
+    rig_run(2, 60000, is_unhealthy, NULL);
     expect_aborted(2);
 }
 
@@ -162,15 +164,16 @@ static void times_out(mr_group *group, void *arg)
     uint64_t start = rig_now_ms();
     (void)arg;
     if (mr_group_rank(group) == 2) {
-        /* it is somewhere else, but there, until the others have given up */
+        /* it is busy elsewhere, but connected, until the other ranks have given up */
         uint64_t until = start + 10000;
         while (rig_now_ms() < until &&
                (!atomic_load(&told->ranks[0].n_aborts) || !atomic_load(&told->ranks[1].n_aborts)))
             usleep(1000);
-        usleep(100000); /* they look at what is told */
+        usleep(100000); /* they still read the settings */
         return;
     }
-    group->timeout_ms = mr_group_rank(group) == 0 ? 1000 : 3000; /* rank 1 waits on after rank 0 */
+    group->timeout_ms =
+        mr_group_rank(group) == 0 ? 1000 : 3000; /* rank 1 waits longer than rank 0 */
     RIG_CHECK(group, mr_group_all_reduce(group, &x, 1, MR_F64, MR_MAX) == MR_ERR_TIMEOUT);
     RIG_CHECK(group, rig_now_ms() - start >= 990 && rig_now_ms() - start < 9000);
     RIG_SAYS(group, mr_group_rank(group) == 0
@@ -179,7 +182,7 @@ static void times_out(mr_group *group, void *arg)
     stays_dead(group, MR_ERR_TIMEOUT);
 }
 
-static void a_rank_that_does_not_come_is_not_waited_for_beyond_the_time(void **state)
+static void a_missing_rank_is_waited_for_until_the_timeout(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -191,7 +194,7 @@ static void a_rank_that_does_not_come_is_not_waited_for_beyond_the_time(void **s
     }
 }
 
-/* An engine that is still connecting when the time is over. */
+/* An engine that is still connecting at the deadline. */
 static void never_connects(mr_group *group, void *arg)
 {
     (void)arg;
@@ -202,7 +205,7 @@ static void never_connects(mr_group *group, void *arg)
     stays_dead(group, MR_ERR_TIMEOUT);
 }
 
-static void an_engine_that_never_connects_ends_by_the_deadline(void **state)
+static void an_engine_that_never_connects_ends_at_the_deadline(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -229,7 +232,7 @@ static void metrics_fail(mr_group *group, void *arg)
     mr_metrics_destroy(metrics);
 }
 
-static void metrics_tell_the_failure_and_give_all_back(void **state)
+static void metrics_report_the_failure_and_free_everything(void **state)
 {
     (void)state;
     told = rig_use_device();
@@ -242,8 +245,8 @@ static void metrics_tell_the_failure_and_give_all_back(void **state)
 }
 
 /*
- * What was adopted is its owner's to abort: works end all the same. With numbers of the host under
- * way the engine stays.
+ * Only its owner may abort an adopted communicator. Works end all the same. If host numbers are
+ * under way, the engine is never destroyed.
  */
 static void adopted_times_out(mr_group *group, void *arg)
 {
@@ -278,7 +281,7 @@ static void an_adopted_communicator_is_not_aborted(void **state)
     }
 }
 
-/* Ranks as processes; one is killed while the others wait on their devices for nothing. */
+/* Ranks as processes. One is killed while the other ranks wait on their devices in vain. */
 static void waits_for_the_dead(mr_group *group, void *arg)
 {
     float x = 0;
@@ -299,7 +302,7 @@ static void waits_for_the_dead(mr_group *group, void *arg)
     stays_dead(group, MR_ERR_PEER);
 }
 
-static void a_dead_rank_is_named_though_the_engine_says_nothing(void **state)
+static void a_dead_rank_is_named_even_if_the_engine_reports_nothing(void **state)
 {
     (void)state;
     int results[RIG_RANKS];
@@ -311,7 +314,7 @@ static void a_dead_rank_is_named_though_the_engine_says_nothing(void **state)
     assert_int_equal(results[2], 0);
 }
 
-/* The same between two collectives: the next call tells, at once. */
+/* The same between two collectives: the next call reports it at once. */
 static void calls_after_a_death(mr_group *group, void *arg)
 {
     (void)arg;
@@ -326,7 +329,7 @@ static void calls_after_a_death(mr_group *group, void *arg)
     RIG_CHECK(group, atomic_load(&told_of(group)->n_issues) == 0);
 }
 
-static void a_death_between_collectives_is_told_by_the_next(void **state)
+static void a_death_between_collectives_is_reported_by_the_next(void **state)
 {
     (void)state;
     int results[RIG_RANKS];
@@ -339,15 +342,15 @@ static void a_death_between_collectives_is_told_by_the_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* before there are threads */
-        cmocka_unit_test(a_dead_rank_is_named_though_the_engine_says_nothing),
-        cmocka_unit_test(a_death_between_collectives_is_told_by_the_next),
+        /* they fork, so they run before there are threads */
+        cmocka_unit_test(a_dead_rank_is_named_even_if_the_engine_reports_nothing),
+        cmocka_unit_test(a_death_between_collectives_is_reported_by_the_next),
         cmocka_unit_test(an_issue_that_fails_ends_the_group),
-        cmocka_unit_test(a_work_that_fails_is_named_and_those_behind_end_with_it),
-        cmocka_unit_test(the_watch_asks_for_the_engines_health),
-        cmocka_unit_test(a_rank_that_does_not_come_is_not_waited_for_beyond_the_time),
-        cmocka_unit_test(an_engine_that_never_connects_ends_by_the_deadline),
-        cmocka_unit_test(metrics_tell_the_failure_and_give_all_back),
+        cmocka_unit_test(a_failed_work_is_named_and_later_works_end_with_its_error),
+        cmocka_unit_test(the_watch_checks_the_health_of_the_engine),
+        cmocka_unit_test(a_missing_rank_is_waited_for_until_the_timeout),
+        cmocka_unit_test(an_engine_that_never_connects_ends_at_the_deadline),
+        cmocka_unit_test(metrics_report_the_failure_and_free_everything),
         cmocka_unit_test(an_adopted_communicator_is_not_aborted),
     };
     rig_init();

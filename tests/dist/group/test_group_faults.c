@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Failures of an engine: errors stay, time ends, and no call and no destroy waits for an engine
- * that does not come back.
+ * Failures of an engine: errors stay, timeouts hold, and no call and no destroy waits for an engine
+ * that does not return.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Every call returns the first error, word by word. */
+/* Every call returns the first error, with the same text. */
 static void stays_dead(mr_group *group, mr_status status)
 {
     float x = 0;
@@ -58,7 +58,7 @@ static void an_error_stays(void **state)
     rig_run(2, 1500, fails_at_three, NULL);
 }
 
-/* Works behind the one that failed end with its words. */
+/* Works after the failed one end with its error. */
 static void fails_in_the_background(mr_group *group, void *arg)
 {
     mr_group_work *works[3];
@@ -78,14 +78,14 @@ static void fails_in_the_background(mr_group *group, void *arg)
     stays_dead(group, status);
 }
 
-static void works_behind_a_failure_end_with_it(void **state)
+static void works_after_a_failure_end_with_its_error(void **state)
 {
     (void)state;
     rig_tell("rank=0,at=2,do=error");
     rig_run(2, 1000, fails_in_the_background, NULL);
 }
 
-/* Rank 1 knows and leaves; rank 0 is still in the collective that tells. */
+/* Rank 1 knows and leaves; rank 0 is still in the collective that reports it. */
 static void ends_by_agreement(mr_group *group, void *arg)
 {
     (void)arg;
@@ -95,7 +95,7 @@ static void ends_by_agreement(mr_group *group, void *arg)
     stays_dead(group, MR_ERR_PEER);
 }
 
-static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **state)
+static void a_rank_that_ends_by_agreement_does_not_disturb_a_slower_rank(void **state)
 {
     (void)state;
     rig_tell("rank=0,at=2,do=linger,ms=300");
@@ -114,7 +114,7 @@ static void times_out(mr_group *group, void *arg)
     stays_dead(group, MR_ERR_TIMEOUT);
 }
 
-static void a_rank_that_stalls_is_not_waited_for_beyond_the_time(void **state)
+static void a_stalled_rank_is_waited_for_until_the_timeout(void **state)
 {
     (void)state;
     rig_tell("rank=2,at=1,do=stall");
@@ -122,8 +122,8 @@ static void a_rank_that_stalls_is_not_waited_for_beyond_the_time(void **state)
 }
 
 /*
- * Ranks 1 and 3 do not come to the second collective until the others have given up. Rank 2 waits
- * on after rank 0.
+ * Ranks 1 and 3 do not join the second collective until the other ranks have given up. Rank 2 waits
+ * longer than rank 0.
  */
 static void stays_away(mr_group *group, void *arg)
 {
@@ -144,7 +144,7 @@ static void stays_away(mr_group *group, void *arg)
         usleep(1000);
 }
 
-static void ranks_that_did_not_come_are_named(void **state)
+static void ranks_that_did_not_join_are_named(void **state)
 {
     (void)state;
     atomic_uint n_told = 0;
@@ -152,7 +152,7 @@ static void ranks_that_did_not_come_are_named(void **state)
     rig_run(4, 20000, stays_away, &n_told);
 }
 
-/* Two of three are not there any more, and were not lost: the third says who. */
+/* Two of three ranks have left, and were not lost. The third names them. */
 static void is_left_alone(mr_group *group, void *arg)
 {
     (void)arg;
@@ -169,10 +169,7 @@ static void ranks_that_have_left_are_named(void **state)
     rig_run(3, 500, is_left_alone, NULL);
 }
 
-/*
- * Destroy ends works that are under way, and those that wait, and is not long about it. Their
- * handles live on.
- */
+/* Destroy quickly ends works that are under way or queued. Their handles stay valid. */
 struct outliving {
     mr_group_work *running;
     mr_group_work *waiting;
@@ -208,7 +205,7 @@ static void never(mr_group *group, void *arg)
     RIG_CHECK(group, !"created");
 }
 
-static void a_creation_that_fails_leaves_nothing(void **state)
+static void a_failed_creation_leaves_nothing_behind(void **state)
 {
     (void)state;
     mr_error results[RIG_RANKS];
@@ -223,13 +220,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_stays),
-        cmocka_unit_test(works_behind_a_failure_end_with_it),
-        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
-        cmocka_unit_test(a_rank_that_stalls_is_not_waited_for_beyond_the_time),
-        cmocka_unit_test(ranks_that_did_not_come_are_named),
+        cmocka_unit_test(works_after_a_failure_end_with_its_error),
+        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_a_slower_rank),
+        cmocka_unit_test(a_stalled_rank_is_waited_for_until_the_timeout),
+        cmocka_unit_test(ranks_that_did_not_join_are_named),
         cmocka_unit_test(ranks_that_have_left_are_named),
         cmocka_unit_test(works_outlive_their_group),
-        cmocka_unit_test(a_creation_that_fails_leaves_nothing),
+        cmocka_unit_test(a_failed_creation_leaves_nothing_behind),
     };
     rig_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine that minds neither deadline nor stop. Waiting for it takes seconds, so it has a program
- * of its own.
+ * An engine that ignores deadline and stop. Waiting for it takes seconds, so it is a separate
+ * program.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -11,7 +11,7 @@ struct hanging {
     mr_group_work *work; /* rank 0's */
 };
 
-/* Rank 1 waits until the watch gives the engine up; rank 0 is destroyed at once. */
+/* Rank 1 waits until the watch gives the engine up; rank 0's group is destroyed at once. */
 static void hang(mr_group *group, void *arg)
 {
     struct hanging *hanging = arg;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose memory a buffer is: a buffer that an engine cannot reach is refused by name, and the group
- * goes on. The program is linked with a double of CUDA's driver, which the library asks.
+ * The memory of a buffer: a buffer that an engine cannot use is refused with its name, and the
+ * group still works. The program is linked with a double of CUDA's driver, which the library
+ * queries.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -15,14 +16,14 @@
 #include "tests/dist/group/device_engine_double.h"
 #include "tests/dist/group/driver_double.h"
 
-/* Of the process, whatever the driver says of it. */
+/* In host memory, whatever the driver reports. */
 static float on_first[16];
 static float on_second[16];
 static float managed[16];
 static float pinned[16];
 static float usual[RIG_RANKS];
 
-static void say_all(void)
+static void declare_all(void)
 {
     driver_double_say(on_first, sizeof on_first, true, false, 0);
     driver_double_say(on_second, sizeof on_second, true, false, 1);
@@ -30,7 +31,7 @@ static void say_all(void)
     driver_double_say(pinned, sizeof pinned, false, false, 0);
 }
 
-static void the_driver_tells_of_each_kind(void **state)
+static void the_driver_reports_each_kind_of_memory(void **state)
 {
     struct mr_device_pointer is;
     (void)state;
@@ -64,7 +65,7 @@ static void on_the_host(mr_group *group, void *arg)
     RIG_SAYS(group, "out is memory of cuda:0");
     RIG_CHECK(group, mr_group_all_gather(group, on_second, on_first, 1, MR_F32) == MR_ERR_INVALID);
     RIG_SAYS(group, "in is memory of cuda:1");
-    /* nothing is looked at */
+    /* count 0: the buffer is not checked */
     RIG_CHECK(group, mr_group_all_reduce(group, on_second, 0, MR_F32, MR_SUM) == MR_OK);
     *own = 1;
     pinned[rank] = 2;
@@ -76,14 +77,14 @@ static void on_the_host(mr_group *group, void *arg)
                          managed[rank] == 6);
 }
 
-static void an_engine_of_the_host_refuses_memory_of_a_device(void **state)
+static void a_host_engine_refuses_device_memory(void **state)
 {
     (void)state;
     rig_run(2, 10000, on_the_host, "double");
 }
 
 #ifdef MR_TEST_GLOO
-static void gloo_refuses_memory_of_a_device(void **state)
+static void gloo_refuses_device_memory(void **state)
 {
     (void)state;
     setenv("MR_MODULE_PATH", MR_TEST_GLOO, 1);
@@ -92,7 +93,7 @@ static void gloo_refuses_memory_of_a_device(void **state)
 }
 #endif
 
-static void a_world_of_one_refuses_memory_of_a_device(void **state)
+static void a_world_of_one_refuses_device_memory(void **state)
 {
     (void)state;
     mr_group *group = NULL;
@@ -107,7 +108,7 @@ static void a_world_of_one_refuses_memory_of_a_device(void **state)
     mr_group_destroy(group);
 }
 
-/* The group's device is cuda:1 on each rank: "cuda:local" would be another on each. */
+/* The group's device is cuda:1 on each rank; "cuda:local" would differ between them. */
 static void on_the_device(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -137,7 +138,7 @@ static void on_the_device(mr_group *group, void *arg)
     mr_metrics_destroy(metrics);
 }
 
-static void an_engine_of_a_device_refuses_the_hosts_memory(void **state)
+static void a_device_engine_refuses_host_memory(void **state)
 {
     (void)state;
     struct device_double *told = rig_use_device();
@@ -146,7 +147,7 @@ static void an_engine_of_a_device_refuses_the_hosts_memory(void **state)
     assert_int_equal(atomic_load(&told->n_misuses), 0);
 }
 
-/* "cuda:local" is the one of the local rank. */
+/* "cuda:local" is the device of the local rank. */
 static void on_local(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -158,14 +159,14 @@ static void on_local(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_reduce(group, own, 1, MR_F32, MR_SUM) == MR_OK && *own == 2);
 }
 
-static void the_local_device_is_the_local_ranks(void **state)
+static void the_local_device_is_that_of_the_local_rank(void **state)
 {
     (void)state;
     (void)rig_use_device();
     rig_run(2, 10000, on_local, NULL);
 }
 
-/* Launchers that show each rank its own GPU alone: it is the first one on all of them. */
+/* Launchers that show each rank only its own GPU: it is cuda:0 on all of them. */
 static void on_the_only_one(mr_group *group, void *arg)
 {
     float *own = &on_first[mr_group_rank(group)];
@@ -179,7 +180,7 @@ static void on_the_only_one(mr_group *group, void *arg)
     mr_group_destroy(both);
 }
 
-static void which_device_it_is_the_engine_tells(void **state)
+static void the_engine_reports_its_device(void **state)
 {
     (void)state;
     struct device_double *told = rig_use_device();
@@ -190,17 +191,17 @@ static void which_device_it_is_the_engine_tells(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_driver_tells_of_each_kind),
-        cmocka_unit_test(an_engine_of_the_host_refuses_memory_of_a_device),
+        cmocka_unit_test(the_driver_reports_each_kind_of_memory),
+        cmocka_unit_test(a_host_engine_refuses_device_memory),
 #ifdef MR_TEST_GLOO
-        cmocka_unit_test(gloo_refuses_memory_of_a_device),
+        cmocka_unit_test(gloo_refuses_device_memory),
 #endif
-        cmocka_unit_test(a_world_of_one_refuses_memory_of_a_device),
-        cmocka_unit_test(an_engine_of_a_device_refuses_the_hosts_memory),
-        cmocka_unit_test(the_local_device_is_the_local_ranks),
-        cmocka_unit_test(which_device_it_is_the_engine_tells),
+        cmocka_unit_test(a_world_of_one_refuses_device_memory),
+        cmocka_unit_test(a_device_engine_refuses_host_memory),
+        cmocka_unit_test(the_local_device_is_that_of_the_local_rank),
+        cmocka_unit_test(the_engine_reports_its_device),
     };
     rig_init();
-    say_all();
+    declare_all();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

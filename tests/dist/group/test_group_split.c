@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups split from a group: who is in them, in which order, and that each lives by itself. */
+/* Groups split from a group: their ranks, the order of ranks, and that each works on its own. */
 #include "tests/dist/group/group_rig.h"
 
 #include <string.h>
 
-/* Of four: even and odd ranks, in reverse. */
+/* Of four ranks: even and odd ones, in reverse order. */
 static void evens_and_odds(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -31,7 +31,9 @@ static void ranks_are_ordered_by_key(void **state)
     rig_run(4, 10000, evens_and_odds, NULL);
 }
 
-/* Equal keys leave the order; a rank without a color is in none; a part of one needs no engine. */
+/*
+ * Equal keys keep the order. A rank without a color is in no group. A group of one needs no engine.
+ */
 static void some_are_in_none(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -59,7 +61,7 @@ static void a_rank_without_a_color_is_in_none(void **state)
     rig_run(4, 10000, some_are_in_none, NULL);
 }
 
-/* Parts of parts, again and again, out of a work that is still under way. */
+/* Splits parts repeatedly, while a work is under way. */
 static void splits_deep(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -82,13 +84,13 @@ static void splits_deep(mr_group *group, void *arg)
     }
 }
 
-static void parts_split_further_and_live_by_themselves(void **state)
+static void parts_split_further_and_work_on_their_own(void **state)
 {
     (void)state;
     rig_run(4, 10000, splits_deep, NULL);
 }
 
-/* The part outlives the group that it came from. */
+/* The part outlives its parent. */
 static void outlives(mr_group *group, void *arg)
 {
     mr_group **parts = arg;
@@ -114,7 +116,7 @@ static void a_part_outlives_its_parent(void **state)
     mr_group_destroy(parts[0]);
 }
 
-/* Rank 1 cannot make its part: all others hear of it, those of other parts included. */
+/* Rank 1 cannot make its part: all other ranks are told, even those of other parts. */
 static void cannot_split(mr_group *group, void *arg)
 {
     uint32_t rank = mr_group_rank(group);
@@ -141,7 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_ordered_by_key),
         cmocka_unit_test(a_rank_without_a_color_is_in_none),
-        cmocka_unit_test(parts_split_further_and_live_by_themselves),
+        cmocka_unit_test(parts_split_further_and_work_on_their_own),
         cmocka_unit_test(a_part_outlives_its_parent),
         cmocka_unit_test(a_split_that_fails_ends_the_group),
     };

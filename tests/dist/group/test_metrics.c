@@ -38,7 +38,7 @@ static void a_world_of_one_needs_no_group(void **state)
     assert_int_equal(mr_metrics_add(metrics, "correct", 3, 6), MR_OK);
     assert_int_equal(mr_metrics_min(metrics, "loss", 1.25), MR_OK);
     assert_int_equal(mr_metrics_max(metrics, "loss", 1.75), MR_OK);
-    assert_true(isnan(mr_metrics_sum(metrics, "loss"))); /* nothing was reduced yet */
+    assert_true(isnan(mr_metrics_sum(metrics, "loss"))); /* no reduction yet */
     assert_int_equal(mr_metrics_reduce(metrics), MR_OK);
     assert_true(mr_metrics_mean(metrics, "loss") == 1.5);
     assert_true(mr_metrics_sum(metrics, "loss") == 9);
@@ -65,7 +65,7 @@ static void each_reduction_begins_anew(void **state)
         assert_true(mr_metrics_count(metrics, "loss") == 1);
         assert_true(mr_metrics_maximum(metrics, "loss") == -step);
     }
-    assert_int_equal(mr_metrics_add(metrics, "loss", 1, 0), MR_OK); /* of no sample */
+    assert_int_equal(mr_metrics_add(metrics, "loss", 1, 0), MR_OK); /* for no sample */
     assert_int_equal(mr_metrics_reduce(metrics), MR_OK);
     assert_true(isnan(mr_metrics_mean(metrics, "loss")));
     assert_true(mr_metrics_count(metrics, "loss") == 0);
@@ -79,7 +79,7 @@ static void each_reduction_begins_anew(void **state)
  */
 enum { N_SAMPLES = 1003, BATCH = 16 };
 
-static double value_of(uint64_t epoch, uint64_t index)
+static double get_sample(uint64_t epoch, uint64_t index)
 {
     struct mr_rng rng;
     mr_rng_init(&rng, 5, epoch, index);
@@ -87,8 +87,8 @@ static double value_of(uint64_t epoch, uint64_t index)
 }
 
 /*
- * Rank r has the samples that are r modulo the number of ranks, in batches; with "idle" the last
- * rank has none.
+ * Rank r has the samples whose index is r modulo the number of ranks, in batches. With "idle" the
+ * last rank has none.
  */
 static void average_epochs(mr_group *group, void *idle)
 {
@@ -100,7 +100,7 @@ static void average_epochs(mr_group *group, void *idle)
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         double sum = 0, lowest = INFINITY, highest = -INFINITY;
         for (uint64_t i = 0; i < N_SAMPLES; i++) {
-            double value = value_of(epoch, i);
+            double value = get_sample(epoch, i);
             sum += value;
             lowest = fmin(lowest, value);
             highest = fmax(highest, value);
@@ -109,9 +109,9 @@ static void average_epochs(mr_group *group, void *idle)
             double batch_sum = 0, rows = 0;
             for (uint64_t i = first; i < N_SAMPLES && i < first + BATCH * n_busy;
                  i += n_busy, rows++) {
-                batch_sum += value_of(epoch, i);
-                RANK_CHECK(group, mr_metrics_min(metrics, "loss", value_of(epoch, i)) == MR_OK);
-                RANK_CHECK(group, mr_metrics_max(metrics, "loss", value_of(epoch, i)) == MR_OK);
+                batch_sum += get_sample(epoch, i);
+                RANK_CHECK(group, mr_metrics_min(metrics, "loss", get_sample(epoch, i)) == MR_OK);
+                RANK_CHECK(group, mr_metrics_max(metrics, "loss", get_sample(epoch, i)) == MR_OK);
             }
             RANK_CHECK(group, mr_metrics_add(metrics, "loss", batch_sum, rows) == MR_OK);
             RANK_CHECK(group, mr_metrics_add(metrics, "one", rows, rows) == MR_OK);
@@ -200,7 +200,7 @@ static void differ(mr_group *group, void *arg)
     mr_metrics_destroy(metrics);
 }
 
-static void ranks_with_different_names_are_told_so(void **state)
+static void ranks_with_different_names_get_an_error(void **state)
 {
     (void)state;
     for (enum difference difference = 0; difference < N_DIFFERENCES; difference++)
@@ -250,7 +250,7 @@ static void bad_names_are_refused(void **state)
     }
     assert_int_equal(mr_metrics_declare(metrics, "one more"), MR_ERR_INVALID);
     assert_words(mr_metrics_error(metrics)->text, "limit of 256");
-    assert_int_equal(mr_metrics_declare(metrics, "loss"), MR_OK); /* it is there */
+    assert_int_equal(mr_metrics_declare(metrics, "loss"), MR_OK); /* it is already declared */
     assert_int_equal(mr_metrics_reduce(metrics), MR_OK);
     assert_int_equal(mr_metrics_reduce(NULL), MR_ERR_INVALID);
     assert_int_equal(mr_metrics_create(NULL, NULL, NULL), MR_ERR_INVALID);
@@ -320,13 +320,13 @@ static void reduce_in_background(mr_group *group, void *arg)
         double before = mr_metrics_sum(metrics, "loss");
         mr_metrics_add(metrics, "loss", step, 1);
         group_double_hold(group, true);
-        /* returns though nothing moves */
+        /* returns although no collective makes progress */
         RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
-        mr_metrics_add(metrics, "loss", 1000, 1); /* of the next one */
+        mr_metrics_add(metrics, "loss", 1000, 1); /* belongs to the next reduction */
         RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == before);
         group_double_hold(group, false);
         RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
-        RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK); /* nothing is under way */
+        RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK); /* no reduction is under way */
         RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == n * (step + (step > 1 ? 1000 : 0)));
         RANK_CHECK(group, mr_metrics_count(metrics, "loss") == n * (step > 1 ? 2 : 1));
     }
@@ -348,11 +348,12 @@ static void chain(mr_group *group, void *arg)
     mr_metrics_declare(metrics, "loss");
     for (int step = 0; step < 100; step++) {
         mr_metrics_add(metrics, "loss", step, 1);
-        RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK); /* waits for the one before */
+        RANK_CHECK(group,
+                   mr_metrics_reduce_async(metrics) == MR_OK); /* waits for the previous one */
         if (step > 0)
             RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == n * (step - 1));
     }
-    mr_metrics_destroy(metrics); /* with one under way */
+    mr_metrics_destroy(metrics); /* while one is under way */
 }
 
 static void a_second_reduction_waits_for_the_first(void **state)
@@ -389,7 +390,7 @@ static void nothing_is_allocated_after_the_first_reduction(void **state)
     group_double_run_well(2, steps_without_allocation, NULL);
     allocations.n_own = 0;
     mr_metrics_destroy(make(NULL));
-    assert_int_equal(allocations.n_own, 1); /* they are counted */
+    assert_int_equal(allocations.n_own, 1); /* the counter works */
 }
 
 static void meet_a_failure(mr_group *group, void *arg)
@@ -421,7 +422,7 @@ static void an_error_of_the_group_is_passed_on(void **state)
     }
 }
 
-/* What lies on the device and what the host adds are one sum; only f32 is known to the double. */
+/* Sums from device and host are added up; the double knows only f32. */
 static void add_both_ways(mr_group *group, void *arg)
 {
     float loss = 0.25F;
@@ -433,7 +434,7 @@ static void add_both_ways(mr_group *group, void *arg)
         mr_metrics_add(metrics, "loss", 1, 1);
         RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 3, NULL) == MR_OK);
         RANK_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
-        /* the next one's */
+        /* belongs to the next reduction */
         RANK_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK);
         RANK_CHECK(group, mr_metrics_sync(metrics) == MR_OK);
         RANK_CHECK(group, mr_metrics_sum(metrics, "loss") == (step ? 1.5 : 1.25) * n);
@@ -446,7 +447,7 @@ static void add_both_ways(mr_group *group, void *arg)
     mr_metrics_destroy(metrics);
 }
 
-static void sums_of_a_device_are_added_to_the_hosts(void **state)
+static void sums_of_a_device_are_added_to_those_of_the_host(void **state)
 {
     (void)state;
     struct group_double_run run = {.n_ranks = 3, .has_device = true};
@@ -474,7 +475,7 @@ static void add_wrongly(mr_group *group, void *arg)
     mr_metrics_destroy(metrics);
 }
 
-static void sums_of_a_device_need_a_group_of_devices(void **state)
+static void sums_of_a_device_need_a_group_on_a_device(void **state)
 {
     (void)state;
     float loss = 1;
@@ -493,7 +494,7 @@ int main(void)
         cmocka_unit_test(each_reduction_begins_anew),
         cmocka_unit_test(averages_are_exact_with_uneven_ranks),
         cmocka_unit_test(all_names_take_one_all_reduce_and_extremes_a_second),
-        cmocka_unit_test(ranks_with_different_names_are_told_so),
+        cmocka_unit_test(ranks_with_different_names_get_an_error),
         cmocka_unit_test(many_names_that_differ_fit_the_message),
         cmocka_unit_test(bad_names_are_refused),
         cmocka_unit_test(names_are_fixed_by_the_first_reduction),
@@ -502,8 +503,8 @@ int main(void)
         cmocka_unit_test(a_second_reduction_waits_for_the_first),
         cmocka_unit_test(nothing_is_allocated_after_the_first_reduction),
         cmocka_unit_test(an_error_of_the_group_is_passed_on),
-        cmocka_unit_test(sums_of_a_device_are_added_to_the_hosts),
-        cmocka_unit_test(sums_of_a_device_need_a_group_of_devices),
+        cmocka_unit_test(sums_of_a_device_are_added_to_those_of_the_host),
+        cmocka_unit_test(sums_of_a_device_need_a_group_on_a_device),
     };
     alarm(60);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where modules are looked for, and the message when there is none or a wrong one. */
+/* Where modules are searched, and the error if there is none or a wrong one. */
 #include "dist/group/module.h"
 #include "tests/support/assert_words.h"
 
@@ -24,7 +24,7 @@ static void a_module_is_found_by_the_path(void **state)
     assert_int_equal(table->abi, MR_ENGINE_ABI);
 }
 
-static void a_module_that_is_not_there_is_named_with_where_it_was_looked_for(void **state)
+static void a_missing_module_is_named_with_the_searched_folders(void **state)
 {
     (void)state;
     const struct mr_engine_table *table = (const struct mr_engine_table *)state;
@@ -36,7 +36,7 @@ static void a_module_that_is_not_there_is_named_with_where_it_was_looked_for(voi
     assert_words(error.text, "/nowhere");
 }
 
-static void names_that_are_none_are_refused(void **state)
+static void malformed_names_are_refused(void **state)
 {
     (void)state;
     static const char *const names[] = {"", "../gloo", "Gloo", "gloo/..", "averyveryverylongname"};
@@ -48,8 +48,8 @@ static void names_that_are_none_are_refused(void **state)
     }
 }
 
-/* It is there and cannot be used: it is not looked for elsewhere. */
-static void a_file_that_is_no_module_is_named(void **state)
+/* It exists but cannot be used: no other folder is searched. */
+static void a_file_that_is_not_a_module_is_named(void **state)
 {
     (void)state;
     const struct mr_engine_table *table;
@@ -72,9 +72,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_module_is_found_by_the_path),
-        cmocka_unit_test(a_module_that_is_not_there_is_named_with_where_it_was_looked_for),
-        cmocka_unit_test(names_that_are_none_are_refused),
-        cmocka_unit_test(a_file_that_is_no_module_is_named),
+        cmocka_unit_test(a_missing_module_is_named_with_the_searched_folders),
+        cmocka_unit_test(malformed_names_are_refused),
+        cmocka_unit_test(a_file_that_is_not_a_module_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void capture_end(const struct capture *capture)
     close(capture->stdout_before);
 }
 
-/* The next write, "" after the last. */
+/* The next write; "" after the last. */
 static const char *next_write(const struct capture *capture)
 {
     static char text[20000];
@@ -67,7 +67,7 @@ static void each_call_is_one_write_with_the_rank_before_each_line(void **state)
     close(capture.reader);
 }
 
-static void what_stdio_holds_comes_first(void **state)
+static void buffered_stdio_output_comes_first(void **state)
 {
     (void)state;
     struct capture capture = capture_begin();
@@ -125,8 +125,7 @@ static void rank_0_prints_once_and_ranks_print_each(void **state)
 }
 
 struct sections {
-    _Atomic unsigned n_first[2]; /* those that have left the section as the first of all, of each
-                                    machine */
+    _Atomic unsigned n_first[2]; /* ranks that left the section first, per machine */
     _Atomic unsigned n_later;
 };
 
@@ -135,7 +134,7 @@ static void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-static void go_through_section(mr_group *group, void *arg)
+static void run_section(mr_group *group, void *arg)
 {
     struct sections *sections = arg;
     RANK_CHECK(group, mr_group_rank0_first_begin(group) == MR_OK);
@@ -150,7 +149,7 @@ static void go_through_section(mr_group *group, void *arg)
     RANK_CHECK(group, mr_group_rank0_first_end(group) == MR_OK);
 }
 
-static void go_through_local_section(mr_group *group, void *arg)
+static void run_local_section(mr_group *group, void *arg)
 {
     struct sections *sections = arg;
     uint32_t node = mr_group_rank(group) / 3;
@@ -169,7 +168,7 @@ static void rank_0_goes_first(void **state)
 {
     (void)state;
     struct sections sections = {0};
-    group_double_run_well(4, go_through_section, &sections);
+    group_double_run_well(4, run_section, &sections);
     assert_int_equal(sections.n_later, 3);
 }
 
@@ -178,7 +177,7 @@ static void rank_0_of_each_machine_goes_first(void **state)
     (void)state;
     struct sections sections = {0};
     struct group_double_run run = {.n_ranks = 6, .n_nodes = 2};
-    group_double_run(&run, go_through_local_section, &sections);
+    group_double_run(&run, run_local_section, &sections);
     assert_int_equal(run.n_failures, 0);
     assert_false(run.differs_by_op);
     assert_int_equal(sections.n_first[0], 1);
@@ -194,7 +193,7 @@ static void fail_in_section(mr_group *group, void *arg)
     RANK_CHECK(group, (first ? end : begin) == MR_ERR_PEER && (first ? begin : end) == MR_OK);
 }
 
-static void sections_of_one_need_no_group_and_failures_are_told(void **state)
+static void sections_of_one_rank_need_no_group_and_failures_are_reported(void **state)
 {
     (void)state;
     assert_int_equal(mr_group_rank0_first_begin(NULL), MR_OK);
@@ -206,8 +205,10 @@ static void sections_of_one_need_no_group_and_failures_are_told(void **state)
     assert_int_equal(run.n_failures, 0);
 }
 
-/* By another program's Philox4x64-10; these may never change, or runs could not be repeated. */
-static void seeds_are_what_they_always_were(void **state)
+/*
+ * Values from another Philox4x64-10 program. They must never change, or runs could not be repeated.
+ */
+static void seeds_never_change(void **state)
 {
     (void)state;
     assert_true(mr_seed(0, "") == UINT64_C(0x16554d9eca36314c)); /* Random123's answer to zeros */
@@ -250,7 +251,7 @@ static void take_seed(mr_group *group, void *arg)
     seeds[mr_group_rank(group)] = mr_group_seed(group, 42, "init");
 }
 
-static void each_rank_has_a_seed_of_its_own(void **state)
+static void each_rank_has_a_different_seed(void **state)
 {
     (void)state;
     uint64_t seeds[5];
@@ -326,7 +327,7 @@ static void time_runs_from_the_start_of_each_process(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        /* younger than its parent by all that the parent did */
+        /* started later than its parent by what the parent did before */
         _exit(print_elapsed(0, after - 0.2));
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -336,7 +337,7 @@ static void time_runs_from_the_start_of_each_process(void **state)
 
 struct compared {
     uint64_t values[4];
-    const char *words; /* of the error; NULL: there is none */
+    const char *words; /* text of the error; NULL: there is none */
 };
 
 static void compare_values(mr_group *group, void *arg)
@@ -372,15 +373,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_is_one_write_with_the_rank_before_each_line),
-        cmocka_unit_test(what_stdio_holds_comes_first),
+        cmocka_unit_test(buffered_stdio_output_comes_first),
         cmocka_unit_test(long_lines_are_whole),
         cmocka_unit_test(rank_0_prints_once_and_ranks_print_each),
         cmocka_unit_test(rank_0_goes_first),
         cmocka_unit_test(rank_0_of_each_machine_goes_first),
-        cmocka_unit_test(sections_of_one_need_no_group_and_failures_are_told),
-        cmocka_unit_test(seeds_are_what_they_always_were),
+        cmocka_unit_test(sections_of_one_rank_need_no_group_and_failures_are_reported),
+        cmocka_unit_test(seeds_never_change),
         cmocka_unit_test(seeds_of_seeds_and_purposes_are_distinct),
-        cmocka_unit_test(each_rank_has_a_seed_of_its_own),
+        cmocka_unit_test(each_rank_has_a_different_seed),
         cmocka_unit_test(a_digest_does_not_depend_on_its_pieces),
         cmocka_unit_test(a_digest_sees_each_byte_and_the_length),
         cmocka_unit_test(time_runs_from_the_start_of_each_process),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics and helpers over the library's own group, in a world of one: what a program without a
- * launcher has.
+ * Metrics and helpers over the library's own group in a world of one, as in a program without a
+ * launcher.
  */
 #include <stdarg.h>
 #include <stddef.h>

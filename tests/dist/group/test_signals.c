@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signals on which all ranks agree. Signals belong to a process, so ranks are processes here, and
- * the only collective that is needed is doubled over memory that they share. Each test runs in
- * children, because signals are watched once per process.
+ * the only collective needed is a double over shared memory. Each test runs in children, because
+ * signals are watched once per process.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
 
 enum { MAX_RANKS = 4, STEPS = 40, MAX_TOLD = 16 };
 
-/* In memory that all ranks share. */
+/* In shared memory of all ranks. */
 struct shared {
     pthread_barrier_t barrier;
     int32_t values[MAX_RANKS];
@@ -36,7 +36,7 @@ struct shared {
         int step[MAX_TOLD];
         int signal[MAX_TOLD];
         int n;
-    } told[MAX_RANKS]; /* what each rank was told, by step */
+    } told[MAX_RANKS]; /* the signal reported to each rank, by step */
 };
 
 /* The double's group. */
@@ -44,11 +44,11 @@ struct mr_group {
     uint32_t rank;
     uint32_t n_ranks;
     struct shared *shared;
-    int raise_within; /* a signal that comes while the collective runs; 0: none */
-    int n_failures;   /* calls that will fail */
+    int raise_within; /* a signal that arrives during the collective; 0: none */
+    int n_failures;   /* number of calls that will fail */
 };
 
-/* As dist/group/collectives.h declares it, whose group is another. */
+/* Declared as in dist/group/collectives.h, for this double's group. */
 mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64_t count,
                                     mr_dtype dtype, mr_reduction op);
 
@@ -62,7 +62,7 @@ mr_status mr_collectives_all_reduce(struct mr_group *group, void *buffer, uint64
         raise(group->raise_within);
     if (group->n_failures > 0) {
         group->n_failures--;
-        *value = 77; /* undefined, says the interface */
+        *value = 77; /* undefined by the interface */
         return MR_ERR_TIMEOUT;
     }
     if (!group->shared)
@@ -133,13 +133,13 @@ static int see_own(void *arg)
     raise(SIGUSR1);
     raise(SIGTERM);
     CHECK(agree(NULL) == SIGTERM);
-    CHECK(agree(NULL) == SIGUSR1); /* kept */
+    CHECK(agree(NULL) == SIGUSR1); /* kept for this call */
     CHECK(agree(NULL) == 0);
     CHECK(mr_signals_agree(NULL, NULL) == MR_ERR_INVALID);
     return failed;
 }
 
-static void a_signal_is_told_once_and_sigterm_first(void **state)
+static void a_signal_is_reported_once_and_sigterm_first(void **state)
 {
     (void)state;
     run_in_child(see_own);
@@ -167,7 +167,7 @@ static int chain_handlers(void *arg)
     struct sigaction with_info = {.sa_sigaction = info_handler, .sa_flags = SA_SIGINFO};
     CHECK(sigaction(SIGUSR1, &plain, NULL) == 0 && sigaction(SIGTERM, &with_info, NULL) == 0);
     CHECK(mr_signals_watch(NULL) == MR_OK);
-    CHECK(mr_signals_watch(NULL) == MR_OK); /* does not chain to itself */
+    CHECK(mr_signals_watch(NULL) == MR_OK); /* the handler is not chained to itself */
     errno = EXDEV;
     kill(getpid(), SIGUSR1);
     kill(getpid(), SIGTERM);
@@ -180,7 +180,7 @@ static int chain_handlers(void *arg)
     return failed;
 }
 
-static void handlers_that_were_there_are_called_too(void **state)
+static void previous_handlers_are_called_too(void **state)
 {
     (void)state;
     run_in_child(chain_handlers);
@@ -197,7 +197,7 @@ static int ignore_before(void *arg)
     return failed;
 }
 
-static void an_ignored_signal_is_watched_all_the_same(void **state)
+static void an_ignored_signal_is_watched_too(void **state)
 {
     (void)state;
     run_in_child(ignore_before);
@@ -210,7 +210,7 @@ static int lose_nothing(void *arg)
     mr_group group = {.n_ranks = 1};
     CHECK(mr_signals_watch(NULL) == MR_OK);
     group.raise_within = SIGTERM;
-    CHECK(agree(&group) == 0); /* it came after this rank had looked */
+    CHECK(agree(&group) == 0); /* it arrived after this rank had read */
     group.raise_within = 0;
     CHECK(agree(&group) == SIGTERM);
     CHECK(agree(&group) == 0);
@@ -218,7 +218,7 @@ static int lose_nothing(void *arg)
     group.raise_within = SIGTERM;
     CHECK(agree(&group) == SIGTERM);
     group.raise_within = 0;
-    CHECK(agree(&group) == SIGTERM); /* a second one */
+    CHECK(agree(&group) == SIGTERM); /* a second signal */
     CHECK(agree(&group) == 0);
     raise(SIGUSR1);
     group.n_failures = 1;
@@ -245,7 +245,7 @@ static int read_through_signals(void *arg)
     return failed;
 }
 
-static void a_read_goes_on_after_a_signal(void **state)
+static void a_read_is_restarted_after_a_signal(void **state)
 {
     (void)state;
     int there[2], back[2];
@@ -255,7 +255,7 @@ static void a_read_goes_on_after_a_signal(void **state)
     int fds[2] = {there[0], back[1]};
     pid_t pid = start(read_through_signals, fds);
     assert_int_equal(read(back[0], &byte, 1), 1);
-    /* it sits in read() by now, most likely */
+    /* by now it is very likely in read() */
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     kill(pid, SIGUSR1);
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
@@ -267,7 +267,7 @@ static void a_read_goes_on_after_a_signal(void **state)
     }
 }
 
-/* One training loop per rank; signals come from the rank itself, or from outside at any time. */
+/* One training loop per rank. Signals come from the rank itself, or from outside at any time. */
 struct job {
     mr_group group;
     int raises_at; /* step; -1: never */
@@ -323,7 +323,7 @@ static void expect_agreement(const struct shared *shared)
     }
 }
 
-static void a_signal_to_any_rank_is_seen_by_all_at_one_step(void **state)
+static void a_signal_to_any_rank_is_seen_by_all_at_the_same_step(void **state)
 {
     (void)state;
     for (uint32_t target = 0; target < MAX_RANKS; target++) {
@@ -344,7 +344,7 @@ static void a_signal_to_any_rank_is_seen_by_all_at_one_step(void **state)
     }
 }
 
-static void signals_from_outside_are_seen_by_all_at_one_step(void **state)
+static void signals_from_outside_are_seen_by_all_at_the_same_step(void **state)
 {
     (void)state;
     struct shared *shared = share(MAX_RANKS);
@@ -376,13 +376,13 @@ static void signals_from_outside_are_seen_by_all_at_one_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_signal_is_told_once_and_sigterm_first),
-        cmocka_unit_test(handlers_that_were_there_are_called_too),
-        cmocka_unit_test(an_ignored_signal_is_watched_all_the_same),
+        cmocka_unit_test(a_signal_is_reported_once_and_sigterm_first),
+        cmocka_unit_test(previous_handlers_are_called_too),
+        cmocka_unit_test(an_ignored_signal_is_watched_too),
         cmocka_unit_test(no_signal_is_lost_around_a_call),
-        cmocka_unit_test(a_read_goes_on_after_a_signal),
-        cmocka_unit_test(a_signal_to_any_rank_is_seen_by_all_at_one_step),
-        cmocka_unit_test(signals_from_outside_are_seen_by_all_at_one_step),
+        cmocka_unit_test(a_read_is_restarted_after_a_signal),
+        cmocka_unit_test(a_signal_to_any_rank_is_seen_by_all_at_the_same_step),
+        cmocka_unit_test(signals_from_outside_are_seen_by_all_at_the_same_step),
     };
     alarm(60);
     return cmocka_run_group_tests(tests, NULL, NULL);
