@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launcher under test. That nothing is left behind is not read from ps: it is known when nobody
- * holds the write end of a pipe that everything under the launcher has inherited.
+ * A launcher under test. Every process below it inherits the write end of a pipe. End of file on
+ * that pipe proves that no process is left, which ps could not.
  */
 #include "tests/dist/launch/launch_rig.h"
 
@@ -41,10 +41,7 @@ unsigned long long mr_launched_now_ms(void)
 static int open_file(const char *name)
 {
     int fd = memfd_create(name, MFD_CLOEXEC);
-    /*
-     * Appending: stdout and stderr are written by several processes, and read by us at the same
-     * time.
-     */
+    /* Opened for appending: several processes write stdout and stderr while this one reads them. */
     if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) != 0)
         mr_test_die("memfd_create");
     return fd;
@@ -106,8 +103,8 @@ static char *read_all(int fd, size_t *len_out)
 }
 
 /*
- * Everything under the launcher has the pipe: what it waits for, in the kernel's words, and what
- * its files are.
+ * Finds all processes that have the pipe, and shows what each waits for, in the kernel's words, and
+ * its files.
  */
 static _Noreturn void show_and_die(const struct mr_launched *l)
 {
@@ -145,7 +142,7 @@ static bool is_readable_within(int fd, int limit_ms)
     return ready == 1;
 }
 
-static void await_nobody(const struct mr_launched *l)
+static void await_no_process(const struct mr_launched *l)
 {
     if (is_readable_within(l->life_fd, GONE_MS))
         return;
@@ -176,7 +173,7 @@ void mr_launched_wait(struct mr_launched *l)
         if (errno != EINTR)
             mr_test_die("waitpid");
     l->took_ms = (unsigned)(mr_launched_now_ms() - l->began_ms);
-    await_nobody(l);
+    await_no_process(l);
     l->end = WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end);
     if (pread(l->told_fd, &told, sizeof told, 0) == (ssize_t)sizeof told) {
         l->status = told.status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launcher in a process of its own, with what it and its ranks write in memory. What fails here
+ * A launcher in a separate process, with its output and that of its ranks in memory. A failure here
  * ends the program.
  */
 #ifndef TESTS_DIST_LAUNCH_LAUNCH_RIG_H
@@ -16,8 +16,8 @@ struct mr_launched {
     pid_t pid;  /* the launcher's */
     int out_fd; /* files without names */
     int err_fd;
-    int life_fd; /* end of file when neither it nor anything that it started is left */
-    int told_fd; /* where the outcome is written */
+    int life_fd; /* end of file once neither it nor any process that it started is left */
+    int told_fd; /* receives the outcome */
     /* After mr_launched_wait(): */
     mr_status status;
     mr_launch_result result;
@@ -31,8 +31,8 @@ struct mr_launched {
 };
 
 /*
- * What the launcher does; its standard streams are set already. stdin_fd of launched_start: -1 for
- * /dev/null.
+ * The function of the launcher; its standard streams are already set. stdin_fd of launched_start:
+ * -1 for /dev/null.
  */
 typedef mr_status (*mr_launched_fn)(const void *arg, mr_launch_result *result_out, mr_error *error);
 
@@ -46,16 +46,16 @@ struct mr_launch_case {
 };
 mr_status mr_launched_run_case(const void *launch_case, mr_launch_result *result_out,
                                mr_error *error);
-/* launch_case is the caller's until the start returns. */
+/* launch_case is only read until this returns. */
 void mr_launched_case(struct mr_launched *launched, const struct mr_launch_case *launch_case);
 void mr_launched_script(struct mr_launched *launched, uint32_t nproc, const char *script);
 /*
- * Wait for its end, a minute at most, and fail unless everything is gone 5 s later. A failure shows
- * what each process that is left waits for.
+ * Wait for its end, for a minute at most. Fails unless all its processes are gone 5 s later, and
+ * then shows what each remaining process waits for.
  */
 void mr_launched_wait(struct mr_launched *launched);
 void mr_launched_free(struct mr_launched *launched);
-/* Wait, 30 s at most, until text is in what was written to stdout (or stderr). */
+/* Wait until text is in stdout (or stderr), for 30 s at most. */
 void mr_launched_expect(const struct mr_launched *launched, bool on_stderr, const char *text);
 unsigned long long mr_launched_now_ms(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_launch(): environments, lines, exit statuses. Its ends by signal are in test_launch_ends.c. */
+/* mr_launch(): environments, lines, exit statuses. Ends by signal are in test_launch_ends.c. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "tests/dist/launch/launch_rig.h"
 #include "tests/support/assert_words.h"
 
-/* A program that writes one line of n bytes 'x', as a shell has no short way to do it. */
+/* A program that writes one line of n bytes 'x', because a shell has no short way. */
 #define LINE_OF(n) "head -c " #n " /dev/zero | tr '\\0' x; echo"
 
 static unsigned count(const char *text, const char *part)
@@ -28,7 +28,7 @@ static unsigned count(const char *text, const char *part)
     return n;
 }
 
-static void ranks_find_who_they_are(void **state)
+static void ranks_get_their_identity(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -63,8 +63,8 @@ static void ranks_find_who_they_are(void **state)
     mr_launched_free(&l);
 }
 
-/* Whoever binds it as rank 0's store does gets it. */
-static void parent_of_the_ranks_is_found_by_its_name(void **state)
+/* A socket that binds it as rank 0's store does gets it. */
+static void monitor_is_found_by_its_process_name(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -92,7 +92,7 @@ static void port_is_free_for_rank_0(void **state)
     mr_launched_free(&l);
 }
 
-static void ranks_of_several_nodes_count_on(void **state)
+static void ranks_of_several_nodes_are_numbered_consecutively(void **state)
 {
     static const char script[] =
         "echo $RANK $WORLD_SIZE $LOCAL_RANK $GROUP_RANK $MASTER_ADDR $MASTER_PORT; "
@@ -109,7 +109,7 @@ static void ranks_of_several_nodes_count_on(void **state)
     assert_words(a.out, "4: 4 6 0 2 fd00::1 2568\n");
     assert_words(a.out, "5: 5 6 1 2 fd00::1 2568\n");
 
-    c.options.node_rank = 0; /* another machine: the id of the run is the same */
+    c.options.node_rank = 0; /* another machine has the same run id */
     mr_launched_case(&b, &c);
     mr_launched_wait(&b);
     assert_words(b.out, "1: 1 6 1 0 fd00::1 2568\n");
@@ -126,7 +126,7 @@ static void ranks_of_several_nodes_count_on(void **state)
     mr_launched_free(&theirs);
 }
 
-static void lines_come_whole_with_their_rank(void **state)
+static void lines_are_whole_and_have_their_rank(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -153,7 +153,7 @@ static void lines_come_whole_with_their_rank(void **state)
     mr_launched_free(&l);
 }
 
-static void long_line_comes_in_pieces(void **state)
+static void long_line_is_split_into_pieces(void **state)
 {
     struct mr_launched l;
     size_t at = 0, lens[8], n = 0;
@@ -172,7 +172,7 @@ static void long_line_comes_in_pieces(void **state)
     mr_launched_free(&l);
 }
 
-/* 12,500 lines of each rank, on both streams in turn, each complete and in its order. */
+/* 12,500 lines of each rank, alternately on both streams, each complete and in order. */
 static void hundred_thousand_lines_of_8_ranks_arrive(void **state)
 {
     enum { RANKS = 8, LINES = 12500 };
@@ -205,7 +205,7 @@ static void hundred_thousand_lines_of_8_ranks_arrive(void **state)
     mr_launched_free(&l);
 }
 
-static void no_prefix_leaves_lines_as_they_are(void **state)
+static void no_prefix_leaves_lines_unchanged(void **state)
 {
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
                                .script = "printf $RANK.; printf e >&2"};
@@ -234,7 +234,7 @@ static void each_rank_has_a_log(void **state)
     c.options.node_rank = 1;
     c.options.rendezvous = "host:1";
     c.options.log_dir = path;
-    for (int again = 0; again < 2; again++) { /* the folder may be there; logs begin anew */
+    for (int again = 0; again < 2; again++) { /* the folder may exist; logs are truncated */
         mr_launched_case(&l, &c);
         mr_launched_wait(&l);
         assert_int_equal(l.end, 0);
@@ -271,7 +271,7 @@ static void each_rank_has_a_log(void **state)
     rmdir(folder);
 }
 
-static void only_rank_0_has_the_input(void **state)
+static void only_rank_0_has_stdin(void **state)
 {
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
                                .script = "read x; echo \"got $x.\""};
@@ -319,7 +319,7 @@ static void program_that_cannot_be_run_is_named(void **state)
     }
 }
 
-/* In this process, so that a leak is seen at its end. */
+/* In this process, so that a leak is found at its end. */
 static void wrong_options_are_refused_by_name(void **state)
 {
     static const struct {
@@ -379,7 +379,7 @@ static unsigned count_descriptors(void)
     return n;
 }
 
-static void caller_is_left_as_he_was(void **state)
+static void caller_is_unchanged_afterwards(void **state)
 {
     char *const argv[] = {(char[]){"true"}, NULL};
     mr_launch_options o = MR_LAUNCH_OPTIONS_INIT;
@@ -403,19 +403,19 @@ static void caller_is_left_as_he_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_find_who_they_are),
-        cmocka_unit_test(parent_of_the_ranks_is_found_by_its_name),
+        cmocka_unit_test(ranks_get_their_identity),
+        cmocka_unit_test(monitor_is_found_by_its_process_name),
         cmocka_unit_test(port_is_free_for_rank_0),
-        cmocka_unit_test(ranks_of_several_nodes_count_on),
-        cmocka_unit_test(lines_come_whole_with_their_rank),
-        cmocka_unit_test(long_line_comes_in_pieces),
+        cmocka_unit_test(ranks_of_several_nodes_are_numbered_consecutively),
+        cmocka_unit_test(lines_are_whole_and_have_their_rank),
+        cmocka_unit_test(long_line_is_split_into_pieces),
         cmocka_unit_test(hundred_thousand_lines_of_8_ranks_arrive),
-        cmocka_unit_test(no_prefix_leaves_lines_as_they_are),
+        cmocka_unit_test(no_prefix_leaves_lines_unchanged),
         cmocka_unit_test(each_rank_has_a_log),
-        cmocka_unit_test(only_rank_0_has_the_input),
+        cmocka_unit_test(only_rank_0_has_stdin),
         cmocka_unit_test(program_that_cannot_be_run_is_named),
         cmocka_unit_test(wrong_options_are_refused_by_name),
-        cmocka_unit_test(caller_is_left_as_he_was),
+        cmocka_unit_test(caller_is_unchanged_afterwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How launches end: failing ranks, signals, killed launchers, and that nothing is left behind. */
+/* How launches end: failing ranks, signals, killed launchers; and that no process is left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,10 +20,10 @@
 #include "tests/support/processes.h"
 #include "tests/support/assert_words.h"
 
-/* What a launch takes beside what is measured, on a machine that has other work too. */
+/* Time that a launch takes beside what is measured, on a busy machine. */
 enum { SLACK_MS = 4000 };
 
-/* Waits for a trap; `wait` returns when a signal comes, `sleep` does not. */
+/* Waits for a trap: a signal interrupts `wait`, but not `sleep`. */
 #define WAIT "sleep 60 & wait"
 
 static unsigned count(const char *text, const char *part)
@@ -102,7 +102,7 @@ static void ranks_that_ignore_sigterm_are_killed_within_a_second(void **state)
     mr_launched_free(&l);
 }
 
-static void stopped_rank_is_ended_too(void **state)
+static void stopped_rank_is_ended(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -159,7 +159,7 @@ static void signals_are_passed_on(void **state)
     }
 }
 
-static void rank_killed_by_a_passed_signal_is_the_status(void **state)
+static void rank_killed_by_a_passed_signal_gives_the_status(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -172,7 +172,7 @@ static void rank_killed_by_a_passed_signal_is_the_status(void **state)
     mr_launched_free(&l);
 }
 
-static void second_request_to_end_kills(void **state)
+static void second_request_kills(void **state)
 {
     static const int signals[][2] = {
         {SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
@@ -186,21 +186,21 @@ static void second_request_to_end_kills(void **state)
         mr_launched_expect(&l, false, "0: no\n");
         mr_launched_expect(&l, false, "1: no\n");
         assert_int_equal(waitpid(l.pid, NULL, WNOHANG), 0);
-        mr_test_sleep_ms(300); /* what comes within a moment of the first is no second one */
+        mr_test_sleep_ms(300); /* a signal within a moment of the first is not a second request */
         unsigned long long began_ms = mr_launched_now_ms();
         kill(l.pid, signals[i][1]);
         mr_launched_wait(&l);
         assert_true(mr_launched_now_ms() - began_ms < 1000 + SLACK_MS);
-        assert_int_equal(l.result.exit_status, 128 + SIGKILL); /* the ranks', not the launcher's */
+        assert_int_equal(l.result.exit_status,
+                         128 + SIGKILL); /* of the ranks, not of the launcher */
         mr_launched_free(&l);
     }
 }
 
 /*
- * As timeout(1) does it. Where this process was kept from sending the second one soon enough, it is
- * tried again.
+ * As timeout(1) does. If this process could not send the second signal soon enough, it tries again.
  */
-static void signal_that_comes_twice_at_once_is_one(void **state)
+static void signal_that_arrives_twice_at_once_counts_once(void **state)
 {
     int end = -1;
     (void)state;
@@ -211,7 +211,7 @@ static void signal_that_comes_twice_at_once_is_one(void **state)
                            "while true; do sleep 0.01; done");
         await_ready(&l, 1);
         kill(l.pid, SIGTERM);
-        mr_launched_expect(&l, false, "0: got\n"); /* so the two are not one to the kernel */
+        mr_launched_expect(&l, false, "0: got\n"); /* so that the kernel does not merge the two */
         kill(l.pid, SIGTERM);
         mr_launched_wait(&l);
         end = l.end;
@@ -237,7 +237,7 @@ static void ignored_signals_stay_ignored(void **state)
     mr_launched_start(&l, launch_under_nohup, &c, -1);
     await_ready(&l, 2);
     kill(l.pid, SIGHUP);
-    for (int i = 0; i < 3; i++) { /* where it counts, the second SIGINT kills */
+    for (int i = 0; i < 3; i++) { /* if the signal were counted, the second SIGINT would kill */
         kill(l.pid, SIGINT);
         mr_test_sleep_ms(20);
     }
@@ -247,7 +247,7 @@ static void ignored_signals_stay_ignored(void **state)
     mr_launched_free(&l);
 }
 
-/* With a terminal as the controlling one, whose foreground group is the launcher's. */
+/* With a controlling terminal, whose foreground group is the launcher's. */
 static mr_status launch_on_terminal(const void *arg, mr_launch_result *result_out, mr_error *error)
 {
     setsid();
@@ -257,7 +257,7 @@ static mr_status launch_on_terminal(const void *arg, mr_launch_result *result_ou
     return mr_launched_run_case(arg, result_out, error);
 }
 
-static void interrupt_of_a_terminal_comes_once(void **state)
+static void terminal_interrupt_arrives_once(void **state)
 {
     struct mr_launch_case c = {
         .options = MR_LAUNCH_OPTIONS_INIT,
@@ -273,7 +273,7 @@ static void interrupt_of_a_terminal_comes_once(void **state)
     setenv("MR_TEST_TERMINAL", ptsname(terminal), 1);
     c.options.nproc = 2;
     mr_launched_start(&l, launch_on_terminal, &c, -1);
-    /* the terminal is nobody's stdin: reading from it would have stopped rank 0 */
+    /* the terminal is not a rank's stdin: reading from it would have stopped rank 0 */
     await_ready(&l, 2);
     assert_int_equal(write(terminal, "\003", 1), 1);
     mr_launched_wait(&l);
@@ -285,11 +285,8 @@ static void interrupt_of_a_terminal_comes_once(void **state)
 
 /* ---- nothing is left ---- */
 
-/*
- * Ranks with children in their group, in a session of their own, and with a launch of their own
- * below them.
- */
-static void no_survivor_of_20_killed_launchers(void **state)
+/* Ranks with children in their group, in a new session, and in a launch of their own. */
+static void no_process_survives_20_killed_launchers(void **state)
 {
     static const char script[] = "trap '' TERM HUP INT; sleep 60 & setsid sleep 60 & "
                                  "(setsid sh -c 'sleep 60 & sleep 60' &) ; sleep 60 & wait";
@@ -304,13 +301,13 @@ static void no_survivor_of_20_killed_launchers(void **state)
         seed = seed * 1103515245u + 12345u;
         usleep(seed / 65536 % 30000);
         kill(l.pid, SIGKILL);
-        mr_launched_wait(&l); /* fails while anything lives */
+        mr_launched_wait(&l); /* fails while a process is left */
         assert_int_equal(l.end, 128 + SIGKILL);
         mr_launched_free(&l);
     }
 }
 
-static void what_a_good_rank_leaves_is_ended(void **state)
+static void processes_left_by_a_successful_rank_are_ended(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -322,7 +319,7 @@ static void what_a_good_rank_leaves_is_ended(void **state)
     mr_launched_free(&l);
 }
 
-static void what_a_good_rank_leaves_may_end_its_lines(void **state)
+static void processes_left_by_a_successful_rank_can_finish_their_lines(void **state)
 {
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
                                .script = "(sleep 0.1; echo late) & echo early"};
@@ -338,8 +335,8 @@ static void what_a_good_rank_leaves_may_end_its_lines(void **state)
     mr_launched_free(&l);
 }
 
-/* The write end of a rank's pipe, held by a process that is none of its descendants: us. */
-static void stranger_who_holds_a_pipe_delays_no_end(void **state)
+/* This process holds the write end of a rank's pipe, and it is not a descendant of the rank. */
+static void foreign_holder_of_a_pipe_does_not_delay_the_end(void **state)
 {
     struct mr_launched l;
     char text[64] = "", path[64];
@@ -384,7 +381,7 @@ static mr_status launch_without_streams(const void *arg, mr_launch_result *resul
                                                                                    : MR_ERR_STATE;
 }
 
-static void caller_may_have_closed_his_streams(void **state)
+static void caller_can_have_closed_streams(void **state)
 {
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
                                .script = "read x; echo a; echo b >&2 && exit 6"};
@@ -426,7 +423,7 @@ static mr_status launch_ignoring_children(const void *arg, mr_launch_result *res
     return mr_launched_run_case(arg, result_out, error);
 }
 
-static void caller_may_ignore_sigchld(void **state)
+static void caller_can_ignore_sigchld(void **state)
 {
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT, .script = "exit 6"};
     struct mr_launched l;
@@ -448,7 +445,7 @@ static mr_status launch_into_pipe(const void *arg, mr_launch_result *result_out,
     return mr_launched_run_case(arg, result_out, error);
 }
 
-static void ranks_learn_that_stdout_is_closed(void **state)
+static void ranks_notice_that_stdout_is_closed(void **state)
 {
     struct mr_launch_case c = {.options = MR_LAUNCH_OPTIONS_INIT,
                                .script = "while true; do echo x; done"};
@@ -464,8 +461,8 @@ static void ranks_learn_that_stdout_is_closed(void **state)
     mr_launched_free(&l);
 }
 
-/* Nobody reads stdout: a failing rank is seen and the others are ended all the same. */
-static void full_stdout_delays_no_end(void **state)
+/* Stdout is not read: a failing rank is still noticed, and the other ranks are ended. */
+static void full_stdout_does_not_delay_the_end(void **state)
 {
     struct mr_launch_case c = {
         .options = MR_LAUNCH_OPTIONS_INIT,
@@ -496,10 +493,10 @@ static void full_stdout_delays_no_end(void **state)
 }
 
 /*
- * The monitor may have fewer files than it has open: poll() then refuses them all, and each is
- * looked at alone.
+ * The monitor may have fewer files than it has open. poll() then refuses them all, and the monitor
+ * polls each one alone.
  */
-static void lines_come_where_poll_fails(void **state)
+static void lines_arrive_even_if_poll_fails(void **state)
 {
     static const struct rlimit few = {4, 4};
     struct mr_launched l;
@@ -526,25 +523,25 @@ int main(void)
         cmocka_unit_test(failing_rank_ends_the_others),
         cmocka_unit_test(rank_that_failed_first_is_named),
         cmocka_unit_test(ranks_that_ignore_sigterm_are_killed_within_a_second),
-        cmocka_unit_test(stopped_rank_is_ended_too),
+        cmocka_unit_test(stopped_rank_is_ended),
         cmocka_unit_test(ended_ranks_have_the_grace_time),
         cmocka_unit_test(signals_are_passed_on),
-        cmocka_unit_test(rank_killed_by_a_passed_signal_is_the_status),
-        cmocka_unit_test(second_request_to_end_kills),
-        cmocka_unit_test(signal_that_comes_twice_at_once_is_one),
+        cmocka_unit_test(rank_killed_by_a_passed_signal_gives_the_status),
+        cmocka_unit_test(second_request_kills),
+        cmocka_unit_test(signal_that_arrives_twice_at_once_counts_once),
         cmocka_unit_test(ignored_signals_stay_ignored),
-        cmocka_unit_test(interrupt_of_a_terminal_comes_once),
-        cmocka_unit_test(no_survivor_of_20_killed_launchers),
-        cmocka_unit_test(what_a_good_rank_leaves_is_ended),
-        cmocka_unit_test(what_a_good_rank_leaves_may_end_its_lines),
-        cmocka_unit_test(stranger_who_holds_a_pipe_delays_no_end),
+        cmocka_unit_test(terminal_interrupt_arrives_once),
+        cmocka_unit_test(no_process_survives_20_killed_launchers),
+        cmocka_unit_test(processes_left_by_a_successful_rank_are_ended),
+        cmocka_unit_test(processes_left_by_a_successful_rank_can_finish_their_lines),
+        cmocka_unit_test(foreign_holder_of_a_pipe_does_not_delay_the_end),
         cmocka_unit_test(ranks_die_with_their_monitor),
-        cmocka_unit_test(caller_may_have_closed_his_streams),
+        cmocka_unit_test(caller_can_have_closed_streams),
         cmocka_unit_test(rank_that_cannot_be_started_ends_the_others),
-        cmocka_unit_test(caller_may_ignore_sigchld),
-        cmocka_unit_test(ranks_learn_that_stdout_is_closed),
-        cmocka_unit_test(full_stdout_delays_no_end),
-        cmocka_unit_test(lines_come_where_poll_fails),
+        cmocka_unit_test(caller_can_ignore_sigchld),
+        cmocka_unit_test(ranks_notice_that_stdout_is_closed),
+        cmocka_unit_test(full_stdout_does_not_delay_the_end),
+        cmocka_unit_test(lines_arrive_even_if_poll_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

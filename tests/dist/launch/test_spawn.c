@@ -29,7 +29,7 @@ static unsigned count(const char *text, const char *part)
     return n;
 }
 
-/* A launcher that spawns n times fn. */
+/* A launcher that spawns fn n times. */
 struct spawn_case {
     int (*fn)(uint32_t local_rank, void *arg);
     uint32_t n;
@@ -48,11 +48,11 @@ static void spawn(struct mr_launched *l, const struct spawn_case *c)
     mr_launched_wait(l);
 }
 
-static int say_who(uint32_t local_rank, void *arg)
+static int print_identity(uint32_t local_rank, void *arg)
 {
     printf("%s %u: %s of %s, %s %s %s\n", (const char *)arg, local_rank, getenv("RANK"),
            getenv("WORLD_SIZE"), getenv("LOCAL_RANK"), getenv("MASTER_ADDR"), getenv("OTHER"));
-    setenv("MORE", "x", 1); /* the environment is the rank's to change */
+    setenv("MORE", "x", 1); /* a rank may change its environment */
     return strcmp(getenv("MORE"), "x") == 0 ? 0 : 1;
 }
 
@@ -61,7 +61,7 @@ static void function_gets_its_rank_and_argument(void **state)
     struct mr_launched l;
     (void)state;
     setenv("OTHER", "kept", 1);
-    spawn(&l, &(struct spawn_case){say_who, 3, (char[]){"word"}});
+    spawn(&l, &(struct spawn_case){print_identity, 3, (char[]){"word"}});
     assert_int_equal(l.status, MR_OK);
     assert_int_equal(l.end, 0);
     assert_int_equal(l.result.rank, -1);
@@ -70,7 +70,7 @@ static void function_gets_its_rank_and_argument(void **state)
     mr_launched_free(&l);
 }
 
-/* 0: the port is bound, and this socket listens. */
+/* 0: the port is bound and this socket listens. */
 static int listen_at_master(bool reuses)
 {
     int one = 1;
@@ -86,19 +86,19 @@ static int listen_at_master(bool reuses)
     return failed;
 }
 
-static int look_at_port(uint32_t local_rank, void *arg)
+static int check_port(uint32_t local_rank, void *arg)
 {
     (void)local_rank;
     (void)arg;
     return listen_at_master(false) == EADDRINUSE && listen_at_master(true) == 0 ? 0 : 1;
 }
 
-/* Else the kernel may give it to any other program before rank 0's store is there. */
+/* Otherwise the kernel may give it to another program before rank 0's store binds it. */
 static void the_port_is_held_for_the_store(void **state)
 {
     struct mr_launched l;
     (void)state;
-    spawn(&l, &(struct spawn_case){look_at_port, 1, NULL});
+    spawn(&l, &(struct spawn_case){check_port, 1, NULL});
     assert_int_equal(l.status, MR_OK);
     assert_int_equal(l.end, 0);
     mr_launched_free(&l);
@@ -113,7 +113,7 @@ static int return_7_from_rank_1(uint32_t local_rank, void *arg)
     return 0;
 }
 
-static void return_is_the_exit_status(void **state)
+static void return_value_is_the_exit_status(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -168,7 +168,7 @@ static mr_status spawn_with_text_in_stdio(const void *arg, mr_launch_result *res
     return run_spawn(arg, result_out, error);
 }
 
-static void exit_handlers_run_and_nothing_is_written_twice(void **state)
+static void exit_handlers_run_and_no_output_is_written_twice(void **state)
 {
     struct spawn_case c = {leave_with_handler, 3, NULL};
     struct mr_launched l;
@@ -203,7 +203,7 @@ static int check_inheritance(uint32_t local_rank, void *arg)
         return 4;
     if (getpgrp() != getpid())
         return 5;
-    /* the socket of its notes to the launcher */
+    /* the socket for its notes to the launcher */
     return count_descriptors() == *n_before + 1 ? 0 : 6;
 }
 
@@ -221,7 +221,7 @@ static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result
     return count_descriptors() == n ? status : MR_ERR_STATE;
 }
 
-static void ranks_inherit_what_a_fork_would_and_no_more(void **state)
+static void ranks_inherit_what_fork_gives_and_no_more(void **state)
 {
     struct mr_launched l;
     (void)state;
@@ -264,17 +264,21 @@ static void wrong_arguments_are_refused(void **state)
     mr_error error;
     (void)state;
     assert_int_equal(mr_launch_spawn(NULL, 1, NULL, NULL, &result, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_launch_spawn(say_who, 1, NULL, NULL, NULL, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_launch_spawn(say_who, 0, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(print_identity, 1, NULL, NULL, NULL, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(print_identity, 0, NULL, NULL, &result, &error),
+                     MR_ERR_INVALID);
     assert_words(error.text, "nproc 0");
-    assert_int_equal(mr_launch_spawn(say_who, 257, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(print_identity, 257, NULL, NULL, &result, &error),
+                     MR_ERR_INVALID);
     options.nnodes = 2;
-    assert_int_equal(mr_launch_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(print_identity, 1, NULL, &options, &result, &error),
+                     MR_ERR_INVALID);
     options.struct_size = 3;
-    assert_int_equal(mr_launch_spawn(say_who, 1, NULL, &options, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(print_identity, 1, NULL, &options, &result, &error),
+                     MR_ERR_INVALID);
 }
 
-/* Joins the group of all ranks; 9 where that fails. */
+/* Joins the group of all ranks; returns 9 if that fails. */
 static int join_all(void)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
@@ -288,7 +292,7 @@ static int join_all(void)
     return 0;
 }
 
-/* Rank 1 never joins; with arg the others wait before it ends, otherwise after. */
+/* Rank 1 never joins. With arg the other ranks wait before it ends, otherwise after. */
 static int join_but_rank_1(uint32_t local_rank, void *arg)
 {
     bool is_first = (local_rank == 1) == (arg == NULL);
@@ -296,7 +300,7 @@ static int join_but_rank_1(uint32_t local_rank, void *arg)
     return local_rank == 1 ? 0 : join_all();
 }
 
-static void rank_that_ends_well_without_joining_is_reported_at_once(void **state)
+static void rank_that_exits_with_0_without_joining_is_reported_at_once(void **state)
 {
     static char waits_first[] = "x";
     void *const orders[] = {NULL, waits_first};
@@ -316,7 +320,7 @@ static void rank_that_ends_well_without_joining_is_reported_at_once(void **state
     }
 }
 
-/* Rank 1 joins when it is told to; the others do not mind the signal. */
+/* Rank 1 joins after a signal; the other ranks ignore it. */
 static int join_late(uint32_t local_rank, void *arg)
 {
     sigset_t usr1;
@@ -330,7 +334,7 @@ static int join_late(uint32_t local_rank, void *arg)
     return join_all();
 }
 
-static void rank_that_runs_and_does_not_join_is_named_and_may_still_come(void **state)
+static void rank_that_runs_without_joining_is_named_and_can_still_join(void **state)
 {
     struct spawn_case c = {join_late, 3, NULL};
     struct mr_launched l;
@@ -358,7 +362,7 @@ static int join_or_not(uint32_t local_rank, void *arg)
     return joining[local_rank] == 'j' ? join_all() : 0;
 }
 
-/* Ranks 0 and 1 are a world of their own; rank 2 is in none. */
+/* Ranks 0 and 1 form a separate world; rank 2 is in none. */
 static int join_a_world_of_two(uint32_t local_rank, void *arg)
 {
     mr_group_options options = MR_GROUP_OPTIONS_INIT;
@@ -374,7 +378,7 @@ static int join_a_world_of_two(uint32_t local_rank, void *arg)
     options.rank = local_rank;
     options.backend = "gloo";
     options.timeout_ms = 30000;
-    mr_test_sleep_ms(local_rank == 1 ? 300 : 0); /* rank 0 waits while rank 2 is gone */
+    mr_test_sleep_ms(local_rank == 1 ? 300 : 0); /* rank 0 waits after rank 2 has ended */
     if (mr_rendezvous_join(&options, &rendezvous, &error) != MR_OK)
         return 9;
     mr_rendezvous_leave(&rendezvous);
@@ -398,9 +402,9 @@ static void ranks_that_need_not_join_are_not_reported(void **state)
 }
 
 /*
- * Rank 1 is like a wrapper that closes descriptors and whose program, a child, joins after the
- * wrapper's end. It shuts its end of the socket down, which the monitor sees as a close, and waits
- * until the monitor has seen it.
+ * Rank 1 acts like a wrapper that closes descriptors and whose child joins after the wrapper's end.
+ * It shuts down its end of the socket, which the monitor sees as a close, and waits until the
+ * monitor has seen it.
  */
 static int join_below_a_wrapper(uint32_t local_rank, void *arg)
 {
@@ -419,7 +423,7 @@ static int join_below_a_wrapper(uint32_t local_rank, void *arg)
         return child < 0 ? 7 : 0;
     while (getppid() == wrapper)
         mr_test_sleep_ms(10);
-    mr_test_sleep_ms(1500); /* the others wait, and rank 1 has ended with 0 */
+    mr_test_sleep_ms(1500); /* the other ranks wait, and rank 1 has exited with 0 */
     return join_all();
 }
 
@@ -445,7 +449,7 @@ static int launch_below(uint32_t local_rank, void *arg)
     return mr_launch(&options, argv, &result, NULL) == MR_OK ? result.exit_status : 99;
 }
 
-static void rank_may_launch_and_nothing_outlives_the_first_launcher(void **state)
+static void rank_can_launch_and_nothing_outlives_the_first_launcher(void **state)
 {
     struct spawn_case c = {launch_below, 2, (char[]){"echo below $RANK of $WORLD_SIZE"}};
     struct mr_launched l;
@@ -469,17 +473,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(function_gets_its_rank_and_argument),
         cmocka_unit_test(the_port_is_held_for_the_store),
-        cmocka_unit_test(return_is_the_exit_status),
+        cmocka_unit_test(return_value_is_the_exit_status),
         cmocka_unit_test(killed_rank_is_named),
-        cmocka_unit_test(exit_handlers_run_and_nothing_is_written_twice),
-        cmocka_unit_test(ranks_inherit_what_a_fork_would_and_no_more),
+        cmocka_unit_test(exit_handlers_run_and_no_output_is_written_twice),
+        cmocka_unit_test(ranks_inherit_what_fork_gives_and_no_more),
         cmocka_unit_test(process_with_a_second_thread_is_refused),
         cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(rank_that_ends_well_without_joining_is_reported_at_once),
-        cmocka_unit_test(rank_that_runs_and_does_not_join_is_named_and_may_still_come),
+        cmocka_unit_test(rank_that_exits_with_0_without_joining_is_reported_at_once),
+        cmocka_unit_test(rank_that_runs_without_joining_is_named_and_can_still_join),
         cmocka_unit_test(ranks_that_need_not_join_are_not_reported),
         cmocka_unit_test(rank_that_cannot_write_notes_is_not_reported),
-        cmocka_unit_test(rank_may_launch_and_nothing_outlives_the_first_launcher),
+        cmocka_unit_test(rank_can_launch_and_nothing_outlives_the_first_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
