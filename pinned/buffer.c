@@ -2,8 +2,8 @@
 /*
  * The memory, the events and the consumer's streams of device buffers.
  *
- * Invariant: streams and events of one kind of device mean nothing to another kind. Where the host
- * and a GPU share a part, the host's memory is not overwritten before the GPU's streams have ended.
+ * Invariant: streams and events of one kind of device mean nothing to another kind. If the host and
+ * a GPU share a part, the host's memory is not overwritten before the GPU's streams have ended.
  */
 #include "pinned/buffer.h"
 
@@ -111,7 +111,7 @@ mr_status mr_buffer_init(const struct mr_buffer_shape *shape, struct mr_buffer *
     return status;
 }
 
-/* All events of one part that were recorded at release. */
+/* Wait for all events of one part that were recorded at release. */
 static void settle_part(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part)
 {
     for (uint32_t k = 0; k < part->n_streams; k++) {
@@ -181,9 +181,9 @@ bool mr_buffer_has(const struct mr_buffer *buffer, uint32_t device)
 }
 
 /*
- * A copy stream and one stream of the consumer. The host copies at once, so before it overwrites
- * what a GPU's stream may still read that stream must have ended; what the host has released is
- * released.
+ * Make a copy stream wait for one stream of the consumer. The host copies at once, so it first
+ * sleeps until a GPU's stream that may still read this memory has ended. Work of the host that was
+ * released has already ended.
  */
 static mr_status wait_for_stream(struct mr_device_handle *copier, struct mr_device_handle *consumer,
                                  void *event, mr_error *error)
@@ -218,8 +218,9 @@ void mr_buffer_forget(struct mr_buffer *buffer)
 }
 
 /*
- * Whose stream can this be? A default stream is that of `end`, any other can be of both. Where one
- * of the two is the host, whose streams are nothing, it is the other's.
+ * Which ends can this stream belong to? A default stream belongs to `end`; any other may belong to
+ * both. If one of the two devices is the host, which has no streams, the stream belongs to the
+ * other.
  */
 static void find_ends(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part,
                       uint32_t end, const void *stream, bool may[MR_BUFFER_ENDS])
@@ -232,7 +233,10 @@ static void find_ends(const struct mr_buffer_shape *shape, const struct mr_buffe
             may[end] = handle_of(shape, part, end)->device.kind != MR_DEVICE_HOST;
 }
 
-/* Recording an event tells whose stream it is: only its own device can. */
+/*
+ * Find the stream's device by recording an event on it: that works only with the stream's own
+ * device.
+ */
 static mr_status identify_stream(const struct mr_buffer_shape *shape,
                                  const struct mr_buffer_part *part, const bool may[MR_BUFFER_ENDS],
                                  struct mr_buffer_stream *candidate, mr_error *error)
@@ -249,9 +253,9 @@ static mr_status identify_stream(const struct mr_buffer_shape *shape,
 }
 
 /*
- * The stream's place among those of the part: the one it has, or the next free one, which n_streams
- * does not count yet. A default stream of the images' device and one of the labels' have the same
- * handle.
+ * The stream's index among those of the part: its own if it is remembered, else the next free one,
+ * which n_streams does not count yet. A default stream of the images' device and one of the labels'
+ * device have the same handle.
  */
 static mr_status find_stream(const struct mr_buffer_shape *shape, struct mr_buffer_part *part,
                              uint32_t end, void *stream, uint32_t *at_out, mr_error *error)
@@ -284,8 +288,8 @@ static void keep_stream(struct mr_buffer_part *part, uint32_t at)
 }
 
 /*
- * Between host and GPU there is nothing to wait for: the host's copies have ended, and its streams
- * are no queues.
+ * Between host and GPU there is nothing to wait for: the host's copies have ended, and the host has
+ * no streams.
  */
 static mr_status wait_for_share(struct mr_device_handle *consumer, void *stream,
                                 struct mr_device_handle *copier, void *filled, mr_error *error)
@@ -344,7 +348,7 @@ mr_status mr_buffer_remember(const struct mr_buffer_shape *shape, struct mr_buff
     return status;
 }
 
-/* Is a stream of this part in a capture? The first failure's status stays in *first. */
+/* Is a stream of this part in a capture? *first keeps the status of the first failure. */
 static bool is_captured(const struct mr_buffer_shape *shape, const struct mr_buffer_part *part,
                         mr_status *first, mr_error *error)
 {
@@ -362,7 +366,7 @@ static bool is_captured(const struct mr_buffer_shape *shape, const struct mr_buf
     return false;
 }
 
-/* The first failure's words stay in the buffer. */
+/* The buffer keeps the text of the first failure. */
 static void release_stream(const struct mr_buffer_shape *shape, struct mr_buffer *buffer,
                            const struct mr_buffer_part *part, struct mr_buffer_stream *s)
 {

@@ -4,8 +4,8 @@
  * Everything that a batch needs is taken at creation. After that nothing is allocated, and only
  * await sleeps.
  *
- * Invariant: a copy stream goes on after the call that failed, so destroy waits until it is empty
- * before it frees memory.
+ * Invariant: a copy stream keeps running after a call that failed, so destroy waits until the
+ * stream is empty before it frees memory.
  */
 #include "pinned/copier.h"
 
@@ -19,8 +19,8 @@
 struct mr_copier {
     struct mr_buffer_shape shape;
     uint8_t *slab;
-    uint32_t order[MR_PLACEMENT_DEVICES]; /* of issuing: hosts last, whose copies take this
-                                             thread's time */
+    /* Order of issuing: host devices last, because their copies run in this thread. */
+    uint32_t order[MR_PLACEMENT_DEVICES];
     uint32_t n_buffers;
     struct mr_buffer *buffers;
 };
@@ -30,7 +30,7 @@ static struct mr_device_handle *first_device(const struct mr_copier *copier)
     return copier->shape.devices[copier->shape.placement.image[0]].handle;
 }
 
-/* What lies on each device, and in which order they are served. */
+/* Decide what each device holds, and in which order copies are issued to them. */
 static void place_parts(struct mr_copier *copier)
 {
     struct mr_buffer_shape *shape = &copier->shape;
@@ -72,7 +72,7 @@ static mr_status drain_stream(const struct mr_buffer_device *device, void *strea
     return status ? status : handle->ops->sync(handle, device->drained, error);
 }
 
-/* Wait until its streams are empty; each is tried. */
+/* Wait until its streams are empty. The second is waited for even if the first fails. */
 static mr_status drain_device(const struct mr_buffer_device *device, mr_error *error)
 {
     mr_status status = drain_stream(device, device->handle->copy_stream, error);
@@ -224,7 +224,8 @@ void mr_copier_enter(struct mr_copier *copier)
 {
     for (uint32_t d = 0; d < copier->shape.placement.n_devices; d++) {
         struct mr_device_handle *handle = copier->shape.devices[d].handle;
-        (void)handle->ops->enter(handle, NULL); /* of a failed device: what follows fails too */
+        (void)handle->ops->enter(
+            handle, NULL); /* ignored: if the device has failed, later calls report it */
     }
 }
 
@@ -253,7 +254,7 @@ mr_status mr_copier_pin(struct mr_copier *copier, mr_error *error)
     return status;
 }
 
-/* At most two copies: the rows of this device's part, and the small block. */
+/* Issue at most two copies: the rows of this device's part, and the small block. */
 static mr_status copy_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d,
                             mr_error *error)
 {
@@ -322,8 +323,8 @@ static mr_status finish_share(struct mr_copier *copier, struct mr_buffer *buffer
 }
 
 /*
- * Where the finish has a stream of its own: this batch's copy waits for the finish of the batch
- * before the last one.
+ * If the finish has its own stream, this batch's copy waits for the finish of the batch before the
+ * last one.
  */
 static mr_status take_turn(struct mr_buffer_device *device, mr_error *error)
 {
@@ -338,8 +339,8 @@ static mr_status take_turn(struct mr_buffer_device *device, mr_error *error)
 }
 
 /*
- * All that one device does for a batch, in the order of its copy stream, and from the copy's end on
- * of the finish's.
+ * Issue all that one device does for a batch: on its copy stream, and after the copy on its
+ * finishing stream.
  */
 static mr_status fill_share(struct mr_copier *copier, struct mr_buffer *buffer, uint32_t d,
                             mr_error *error)
@@ -395,8 +396,7 @@ mr_status mr_copier_issue(struct mr_copier *copier, uint32_t buffer,
 }
 
 /*
- * Every device is waited for, also when another one has failed: then nothing reads the slot any
- * more.
+ * Wait for every device, even after another has failed: afterwards nothing reads the slot any more.
  */
 static mr_status await_shares(struct mr_copier *copier, const struct mr_buffer *b, mr_error *error)
 {
@@ -412,7 +412,10 @@ static mr_status await_shares(struct mr_copier *copier, const struct mr_buffer *
     return first;
 }
 
-/* Of the batch before, whose events have ended: this batch's copy has waited for its release. */
+/*
+ * Find out whether the consumer's stream waited for the previous batch in this buffer. Its events
+ * have ended: this batch's copy has waited for its release.
+ */
 static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffer *b,
                                  struct mr_copy_report *report, mr_error *error)
 {
@@ -426,7 +429,10 @@ static mr_status compare_arrival(struct mr_copier *copier, const struct mr_buffe
         return MR_OK;
     mr_status status =
         handle->ops->elapsed(handle, share->filled[before], b->arrives[before], &early_ns, error);
-    /* nobody has promised that a time that runs backwards is negative */
+    /*
+     * CUDA does not promise that a reversed interval is negative, so 0 is measured the other way
+     * round too.
+     */
     if (!status && early_ns == 0)
         status = handle->ops->elapsed(handle, b->arrives[before], share->filled[before], &late_ns,
                                       error);
@@ -458,8 +464,8 @@ static mr_status measure_copies(struct mr_copier *copier, const struct mr_buffer
 static const char *finished_words(uint32_t word)
 {
     switch (word) {
-    case MR_FINISHED_BAD_ENCODING: return "is in no encoding that can be finished";
-    case MR_FINISHED_BAD_RANGE: return "lies where no sample of this size can lie";
+    case MR_FINISHED_BAD_ENCODING: return "has an unknown encoding";
+    case MR_FINISHED_BAD_RANGE: return "is outside its place in the slot";
     default: return "could not be finished";
     }
 }

@@ -2,13 +2,13 @@
 /*
  * What surrounds each call of the CUDA runtime.
  *
- * Invariant: after a fault on the device every call fails with that fault, the calls in here too.
- * What begin changed is undone all the same.
+ * Invariant: after a fault on the device every call fails with that fault, including the calls in
+ * this file. What begin changed is undone all the same.
  *
- * Nearly every call of the runtime makes a context where the thread has none, on the thread's
- * device, which is 0 if it never chose: hundreds of MB of another rank's GPU. Whether it has one
- * only the driver says. Its context is borrowed by the driver too, because the runtime would
- * remember a cudaSetDevice() as the thread's choice.
+ * Nearly every call of the runtime makes a context if the thread has none. It makes it on the
+ * thread's device, which is 0 if the thread never chose one: hundreds of MB on another rank's GPU.
+ * Only the driver can say whether a thread has a context. The context is also borrowed through the
+ * driver, because the runtime would remember a cudaSetDevice() as the thread's choice.
  */
 #include "pinned/cuda_call.h"
 
@@ -27,8 +27,8 @@ static bool keep_result(struct mr_cuda_call *call, cudaError_t code, const char 
 }
 
 /*
- * Functions of the driver, which is there when a device is, with the types of cuda.h that the
- * runtime's header lacks. /
+ * Functions of the driver, which exists if a device does. Their types are those of cuda.h where the
+ * runtime's header lacks them.
  */
 static struct {
     int (*get_current)(void **context);
@@ -59,7 +59,7 @@ static bool find_driver(void)
     if (driver.found)
         return true;
     pthread_mutex_lock(&driver.lock);
-    if (!driver.found) /* else another thread has just found them, and uses them already */
+    if (!driver.found) /* another thread may have found them meanwhile and be using them */
         driver.found = find_function("cuCtxGetCurrent", &driver.get_current) &&
                        find_function("cuCtxSetCurrent", &driver.set_current) &&
                        find_function("cuDeviceGet", &driver.get_device) &&
@@ -70,8 +70,8 @@ static bool find_driver(void)
 }
 
 /*
- * A thread without a context is in no capture, so nothing here can be forbidden. False: it has one,
- * or gets none.
+ * True if the thread now has the device's context. False: it has one already, or could not get one.
+ * A thread without a context is in no capture, so these calls cannot be forbidden.
  */
 static bool borrow_context(int32_t ordinal)
 {
@@ -94,7 +94,10 @@ static void return_context(int32_t ordinal)
         (void)driver.release(device);
 }
 
-/* Relaxed before the device is touched: what sets it up may itself be forbidden in a capture. */
+/*
+ * The capture mode is relaxed before the device is set: making a context may itself be forbidden in
+ * a capture.
+ */
 static struct mr_cuda_call begin(int32_t device, bool needs_it)
 {
     struct mr_cuda_call call = {.pending = cudaPeekAtLastError(),
@@ -129,7 +132,7 @@ struct mr_cuda_call mr_cuda_call_begin_on(const void *stream, int32_t device)
     return begin(device, mr_stream_is_default(stream));
 }
 
-/* Each is tried twice: a call that failed for once must not leave the caller on another device. */
+/* Each is tried twice: a single failure must not leave the caller on another device. */
 static void undo_changes(const struct mr_cuda_call *call)
 {
     if (call->previous != MR_CUDA_ANY_DEVICE && cudaSetDevice(call->previous) != cudaSuccess)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the GPUs. Without a driver nearly every function of the runtime fails, so until a driver is
- * found only the two functions that work without one are called.
+ * Finds the GPUs. Without a driver nearly every function of the runtime fails. So until a driver is
+ * found, only the two functions that work without one are called.
  */
 #include "pinned/cuda_find.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 
 /*
- * The runtime says the same of no driver and of one that is too old. Drivers serve every runtime of
- * their major version.
+ * The runtime gives the same error for no driver and for one that is too old. A driver serves every
+ * runtime of its major version.
  */
 static mr_status driver_error(mr_error *error)
 {
@@ -57,8 +57,8 @@ mr_status mr_cuda_find_count(uint32_t *n_out, mr_error *error)
     return status;
 }
 
-/* What launchers number the processes of a machine by. */
-static mr_status local_rank(uint32_t n, int32_t *ordinal_out, mr_error *error)
+/* Read LOCAL_RANK, with which launchers number the processes of a machine. */
+static mr_status find_local(uint32_t n, int32_t *ordinal_out, mr_error *error)
 {
     const char *text = getenv("LOCAL_RANK");
     if (!text)
@@ -86,7 +86,7 @@ mr_status mr_cuda_find_ordinal(int32_t id, int32_t *ordinal_out, mr_error *error
     if (status != MR_OK)
         return status;
     if (id == MR_DEVICE_LOCAL && n > 1)
-        return local_rank(n, ordinal_out, error);
+        return find_local(n, ordinal_out, error);
     if (id == MR_DEVICE_LOCAL)
         id = 0;
     if (id < 0 || (uint32_t)id >= n)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locks the slots. Some machines refuse one registration of many gigabytes and accept it in
+ * Page-locks the slots. Some machines refuse one registration of many gigabytes but accept it in
  * pieces.
  *
- * Invariant: a copy across two registrations fails, so a piece ends where a slot ends.
+ * Invariant: a copy across two registrations fails, so every piece ends where a slot ends.
  */
 #include "pinned/cuda_pin.h"
 
@@ -20,7 +20,7 @@ struct pin_job {
     mr_error *error;
 };
 
-/* Is this an answer about the memory, and not of a device or system that has failed? */
+/* True if the failure is about this memory, not about a device or system that has failed. */
 static bool is_refusal(const struct mr_cuda_call *call)
 {
     return !call->failed &&
@@ -52,8 +52,8 @@ static mr_status pin_piece(const struct pin_job *job, uint32_t first, uint32_t n
 }
 
 /*
- * At most log2(n_slots) deep. The left half first: where single slots are refused it ends after as
- * many calls.
+ * At most log2(n_slots) deep. The left half goes first: if single slots are refused, it ends after
+ * that many calls.
  */
 static mr_status pin_range(const struct pin_job *job, uint32_t first, uint32_t n)
 {

@@ -6,14 +6,14 @@
 #include "base/error.h"
 
 struct mr_cuda_pins {
-    void **pieces; /* beginning of each piece that is registered */
+    void **pieces; /* start of each registered piece */
     uint32_t n;
 };
 
 /*
- * Register n_slots x slot_bytes from base for all devices, with the ordinal's context. Whole, or
- * else in pieces of whole slots. MR_ERR_UNSUPPORTED names the size and place of the smallest piece
- * that was refused; after any failure nothing is registered.
+ * Register n_slots x slot_bytes from base for all devices, with the ordinal's context: as a whole,
+ * or else in pieces of whole slots. MR_ERR_UNSUPPORTED names the size and place of the smallest
+ * piece that was refused. After any failure nothing is registered.
  */
 mr_status mr_cuda_pin_slots(struct mr_cuda_pins *pins, int32_t ordinal, void *base,
                             uint64_t slot_bytes, uint32_t n_slots, mr_error *error);

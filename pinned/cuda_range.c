@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Named ranges with NVTX, which consists of headers only and finds the profiler by itself. Those
- * headers define functions in every file that includes them, so this file alone includes them. The
- * double of the runtime has no NVTX.
+ * headers define functions in every file that includes them, so only this file does. The double of
+ * the runtime has no NVTX.
  */
 #include "pinned/cuda_range.h"
 

@@ -2,7 +2,7 @@
 /*
  * Describes one sample in a slot, so that a device can finish it. The worker that made the sample
  * writes it; it is copied with the batch's small block. Pixels are the first encoding. Another
- * encoding is one more number here and one more case in the finishing functions.
+ * encoding would be one more number here and one more case in the finishing functions.
  */
 #ifndef PINNED_DESCRIPTOR_H
 #define PINNED_DESCRIPTOR_H
@@ -11,29 +11,32 @@
 #include <stdint.h>
 
 enum mr_encoding {
-    MR_ENCODING_NONE = 0, /* a hole: zeros come out */
+    MR_ENCODING_NONE = 0, /* a hole: the output is zeros */
     MR_ENCODING_U8 = 1    /* interleaved pixels, height x width x channels bytes */
 };
 
 struct mr_descriptor {
     uint32_t encoding;
-    uint32_t flip;   /* mirror on the way out: 1 horizontally, 2 vertically, 3 both; workers have
-                        flipped pixels already */
-    uint64_t offset; /* of the sample's bytes from the start of the slot's data */
+    /*
+     * To do while finishing: 1 mirrors horizontally, 2 vertically, 3 both. Workers have already
+     * flipped pixels.
+     */
+    uint32_t flip;
+    uint64_t offset; /* of the sample's bytes, from the start of the slot's data */
     uint64_t len;
-    uint32_t place; /* row of the batch that it becomes */
+    uint32_t place; /* its row in the batch */
     uint32_t spare;
-    int32_t box[4]; /* x, y, width, height of the output within what is encoded; of pixels: all
-                       of them */
+    /* x, y, width, height of the output within the encoded image; for pixels, all of it. */
+    int32_t box[4];
 };
 static_assert(sizeof(struct mr_descriptor) == 48,
               "descriptors are shared between workers, host and devices");
 
-/* What comes back for each row. */
+/* The finishing status of each row. */
 enum mr_finished {
     MR_FINISHED_OK = 0,
     MR_FINISHED_BAD_ENCODING = 1,
-    MR_FINISHED_BAD_RANGE = 2 /* its bytes are not where a sample of this size can lie */
+    MR_FINISHED_BAD_RANGE = 2 /* its bytes are outside the room for a sample of this size */
 };
 
 #endif

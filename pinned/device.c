@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds of devices that this program was linked with. */
+/* Finds a kind of device among those that this program was linked with. */
 #include "pinned/device.h"
 
 const struct mr_device_ops *mr_device_find(mr_device_kind kind)

@@ -4,7 +4,7 @@
  * comes through a pipe.
  *
  * Invariant: the child is watched and killed through a pidfd, which never means another process.
- * The program may ignore SIGCHLD or reap children that are not its own.
+ * The program may ignore SIGCHLD or reap every child.
  */
 #include "pinned/device_count.h"
 
@@ -22,7 +22,7 @@
 
 enum { TIMEOUT_MS = 30000, REAP_MS = 2000 };
 
-/* Below PIPE_BUF, so that it comes whole or not at all. */
+/* Shorter than PIPE_BUF, so that one write() is atomic. */
 struct answer {
     uint32_t n;
     int32_t status;
@@ -31,7 +31,7 @@ struct answer {
 
 struct child {
     pid_t pid;
-    int pidfd; /* -1 where there is none */
+    int pidfd; /* -1 if the kernel has none */
     int pipe;
 };
 
@@ -51,7 +51,7 @@ static _Noreturn void run_child(const struct mr_device_ops *ops, int pipe)
 }
 
 /*
- * With all signals blocked, so that no handler of the host's runs in the child; a SIGKILL and a
+ * All signals are blocked, so that no handler of the program's runs in the child; SIGKILL and a
  * crash still end it.
  */
 static pid_t fork_quietly(void)
@@ -94,8 +94,8 @@ static void end_child(struct child *child)
     else
         kill(child->pid, SIGKILL);
     /*
-     * ECHILD: the host has taken it, or ignores SIGCHLD. A child that hangs in its driver is left
-     * unreaped.
+     * ECHILD: the program has reaped it, or ignores SIGCHLD. A child that hangs in its driver is
+     * not reaped.
      */
     for (uint32_t waited_ms = 0; waited_ms < REAP_MS; waited_ms += 5) {
         pid_t reaped = waitpid(child->pid, NULL, WNOHANG);
@@ -108,7 +108,7 @@ static void end_child(struct child *child)
     close(child->pipe);
 }
 
-/* Until there is an answer or the child is gone; false when the time runs out. */
+/* Sleep until there is an answer or the child has ended; false if the time runs out. */
 static bool wait_for(const struct child *child, uint64_t until_ns)
 {
     struct pollfd polls[2] = {{.fd = child->pipe, .events = POLLIN},
@@ -123,8 +123,8 @@ static bool wait_for(const struct child *child, uint64_t until_ns)
 }
 
 /*
- * A write end may live on in a process that another thread has forked: the read must not wait for
- * it.
+ * A process that another thread has forked may still hold a write end, so the read must not wait
+ * for its end.
  */
 static bool read_answer(const struct child *child, struct answer *answer_out)
 {
@@ -145,17 +145,17 @@ static bool ask_child(const struct child *child, uint32_t timeout_ms, struct ans
     answer_out->n = 0;
     answer_out->status =
         in_time ? mr_error_set(&answer_out->error, MR_ERR_DEVICE,
-                               "the process that was to count the devices died")
+                               "the process that counted the devices died")
                 : mr_error_set(&answer_out->error, MR_ERR_DEVICE,
                                "counting devices took more than %u ms", (unsigned)timeout_ms);
     return false;
 }
 
 /*
- * What CUDA says in the child of a process that uses it already: then there is nothing to keep
- * uninitialised here.
+ * CUDA's answer in the child of a process that already uses CUDA. Then nothing here needs to stay
+ * uninitialised.
  */
-static bool is_of_a_fork(const struct answer *answer)
+static bool says_forked(const struct answer *answer)
 {
     return answer->status != MR_OK && (strstr(answer->error.text, "cudaErrorInitializationError") ||
                                        strstr(answer->error.text, "initialization error"));
@@ -170,7 +170,7 @@ uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout
     struct answer answer;
     bool answered = ask_child(&child, timeout_ms, &answer);
     end_child(&child);
-    if (answered && is_of_a_fork(&answer))
+    if (answered && says_forked(&answer))
         ask_ops(ops, &answer);
     if (answer.status != MR_OK)
         mr_error_copy(error, &answer.error);

@@ -6,8 +6,8 @@
 #include "pinned/device.h"
 
 /*
- * Call a table's count in a child process, for at most timeout_ms. Returns 0, with an error, if it
- * fails or its time runs out.
+ * Call a table's count in a child process, for at most timeout_ms. Returns 0, with an error, if the
+ * call fails or the time runs out.
  */
 uint32_t mr_device_count_apart(const struct mr_device_ops *ops, uint32_t timeout_ms,
                                mr_error *error);

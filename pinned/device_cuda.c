@@ -3,9 +3,9 @@
  * GPUs with the CUDA runtime: the table "cuda". Each function makes its calls between
  * mr_cuda_call_begin() and mr_cuda_call_end().
  *
- * Invariant: functions that give something back are also called on failed devices, and try
- * everything once. A stream of the caller's may belong to another device; that is the caller's
- * mistake and no failure of the device.
+ * Invariant: functions that free something are also called on failed devices, and try everything
+ * once. If a stream of the caller's belongs to another device, that is the caller's mistake and not
+ * a failure of the device.
  */
 #include "pinned/device.h"
 
@@ -29,8 +29,8 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
     int32_t id = handle->device.id;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     /*
-     * In this order: to exchange the mode makes a context on the current device, which is 0 in a
-     * new thread.
+     * In this order: exchanging the mode makes a context on the current device, which is 0 in a new
+     * thread.
      */
     struct mr_cuda_call call = {.code = cudaSetDevice(id),
                                 .failed = "cudaSetDevice",
@@ -44,9 +44,9 @@ static mr_status enter_device(struct mr_device_handle *handle, mr_error *error)
 }
 
 /*
- * The finishing kernel goes ahead of the consumer's where the GPU offers that; to copies it makes
- * no difference. MR_CUDA_PRIORITY=default leaves that out, to measure what it does to the
- * consumer's.
+ * If the GPU has priorities, the finishing kernel runs before the consumer's kernels; for copies it
+ * makes no difference. MR_CUDA_PRIORITY=default turns this off, to measure what it costs the
+ * consumer.
  */
 static mr_status make_stream(struct mr_device_handle *handle, void **stream_out, mr_error *error)
 {
@@ -127,13 +127,13 @@ static void *set_up_main(void *arg)
     struct opening *opening = arg;
     opening->status = set_up(opening->id, opening->handle, opening->error);
     if (opening->status != MR_OK)
-        close_handle(opening->handle); /* here, where the device is chosen */
+        close_handle(opening->handle); /* in this thread, which has chosen the device */
     return NULL;
 }
 
 /*
- * In a thread of its own, because the caller's may never have chosen a device: it could not be set
- * back without a context of its own on device 0.
+ * Runs in a separate thread, because the caller's may never have chosen a device: setting it back
+ * would make a context on device 0.
  */
 static mr_status open_handle(int32_t id, struct mr_device_handle **handle_out, mr_error *error)
 {
@@ -244,7 +244,7 @@ static void event_destroy(struct mr_device_handle *handle, void *event)
     (void)mr_cuda_call_end(&call, handle->device.id, NULL, "cudaEventDestroy");
 }
 
-/* As mr_cuda_call_end(), but a stream that is not of this device is the caller's mistake. */
+/* Like mr_cuda_call_end(), but a stream of another device is the caller's mistake. */
 static mr_status end_of_stream(const struct mr_cuda_call *call, struct mr_device_handle *handle,
                                const void *stream, const char *name, mr_error *error)
 {
@@ -298,8 +298,8 @@ static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void 
 }
 
 /*
- * cudaErrorStreamCaptureImplicit: asked about the default stream while a blocking stream is in a
- * capture.
+ * cudaErrorStreamCaptureImplicit: the query was about the default stream, while a blocking stream
+ * is in a capture.
  */
 static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
 {
@@ -320,8 +320,8 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
 }
 
 /*
- * CUDA can say so since 12.8. Before, and with an older driver, the stream is taken for one of the
- * current device; recording an event on it finds out whether it is.
+ * CUDA can tell since 12.8. Before that, or with an older driver, the stream is assumed to be the
+ * current device's; recording an event on it later shows whether it is.
  */
 static mr_status find_stream_device(const struct mr_device_handle *near, const void *stream,
                                     int32_t *id_out, mr_error *error)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host as a device: host:N has its own memory and no streams, and everything has ended when its
- * call returns. This file shows what the functions of the table mean, without the waiting.
+ * The host as a device: host:N has its own memory and no streams, and every call has done its work
+ * when it returns. This file shows what the functions of the table mean, without the waiting.
  *
- * Invariant: events and the copy stream are never NULL, and a thread may look at an event that
- * another thread recorded.
+ * Invariant: events and the copy stream are never NULL, and a thread may read an event that another
+ * thread recorded.
  */
 #include "pinned/device.h"
 
@@ -17,7 +17,7 @@
 
 enum { N_DEVICES = 64, PAGE = 4096 };
 
-/* What was recorded is done: the time is all there is to keep. 0: never recorded. */
+/* Recorded work has already ended, so only the time is kept. 0: never recorded. */
 struct event {
     _Atomic uint64_t recorded_ns;
 };
@@ -43,7 +43,7 @@ static mr_status open_host(int32_t id, struct mr_device_handle **handle_out, mr_
         return mr_error_memory(error, sizeof *handle);
     *handle = (struct mr_device_handle){.ops = &mr_device_host,
                                         .device = {.kind = MR_DEVICE_HOST, .id = id}};
-    handle->copy_stream = handle; /* a name, nothing lies there */
+    handle->copy_stream = handle; /* a name; nothing is read through it */
     *handle_out = handle;
     return MR_OK;
 }
@@ -71,7 +71,7 @@ static void unpin_slots(struct mr_device_handle *handle)
     (void)handle;
 }
 
-/* There is nothing to overlap: every call has done its work when it returns. */
+/* Nothing can overlap: every call has done its work when it returns. */
 static mr_status split_streams(struct mr_device_handle *handle, mr_error *error)
 {
     (void)handle, (void)error;
@@ -137,7 +137,7 @@ static mr_status record_event(struct mr_device_handle *handle, void *event, void
     return MR_OK;
 }
 
-/* Who reads the event sees what was done before it was recorded. */
+/* A thread that reads the event sees what was done before it was recorded. */
 static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event,
                           mr_error *error)
 {
@@ -160,7 +160,7 @@ static mr_status get_elapsed(struct mr_device_handle *handle, void *begin, void 
     uint64_t begin_ns = atomic_load(&b->recorded_ns), end_ns = atomic_load(&e->recorded_ns);
     if (!begin_ns || !end_ns)
         return mr_error_set(error, MR_ERR_DEVICE,
-                            "the time between two events was asked for, and the %s was never "
+                            "the %s of the two events to compare was never "
                             "recorded",
                             begin_ns ? "second" : "first");
     *ns_out = (int64_t)(end_ns - begin_ns);

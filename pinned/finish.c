@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishes samples on the host, one after the other: each channel's 256 values are computed once
+ * Finishes samples on the host, one after the other. Each channel's 256 values are computed once
  * per batch and then looked up.
  *
  * Invariant: descriptors are written by workers, so nothing in them is used before it is checked.
@@ -37,7 +37,7 @@ static void put_zeros(const struct mr_finish_view *view, uint32_t row)
     memset((uint8_t *)view->out + row * row_bytes, 0, row_bytes);
 }
 
-/* Those that the pixels lack are zero already. */
+/* Channels that the pixels lack are zero already. */
 static void put_channel(const struct mr_finish_view *view, const struct lookup *lookup,
                         uint32_t row, uint32_t c, const struct mr_descriptor *descriptor)
 {
@@ -63,7 +63,7 @@ static void erase_boxes(const struct mr_finish_view *view, const struct mr_erase
     mr_erasing_run(erase, &tensor);
 }
 
-/* Pixel by pixel: what is mixed is in no table. */
+/* Pixel by pixel: the lookup has no mixed values. */
 static void mix_row(const struct mr_finish_view *view, const struct mr_finish_sample *sample)
 {
     for (uint64_t pixel = 0; pixel < view->n_pixels; pixel++)

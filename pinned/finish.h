@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishing turns what was copied into what is lent: u8 pixels to u8, f32, f16 or bf16, normalised,
+ * Finishing turns copied samples into lent ones: u8 pixels to u8, f32, f16 or bf16, normalised,
  * NHWC or NCHW, channels padded with zeros. The host finishes one sample after the other, a GPU all
- * at once, with the same bits, because both run finish_pixel.h.
+ * at once. Both give the same bits, because both run finish_pixel.h.
  */
 #ifndef PINNED_FINISH_H
 #define PINNED_FINISH_H
@@ -13,7 +13,7 @@
 uint64_t mr_finish_in_bytes(const struct mr_finish *finish);
 uint64_t mr_finish_out_bytes(const struct mr_finish *finish);
 
-/* The host's twin of the GPU's kernel. */
+/* The host's version of the GPU's kernel. */
 void mr_finish_run(const struct mr_finish_job *job);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel: one launch for a whole batch. It runs the arithmetic of finish_pixel.h and
- * adds only which thread does what. A block row takes one sample after the other, and its threads
- * write neighbouring elements, so that the writes of a warp are contiguous. Planar output: a thread
- * has a pixel and writes it to each plane. Interleaved output: a thread has an element. It is
- * written in plain C as far as possible, so that a test can run it on the host.
+ * The finishing kernel: one launch for a whole batch. The arithmetic is that of finish_pixel.h;
+ * this file only decides which thread does what. A block row takes one sample after the other, and
+ * its threads write neighbouring elements, so that the writes of a warp are contiguous. For planar
+ * output a thread has a pixel and writes it to each plane. For interleaved output a thread has an
+ * element. The file is plain C as far as possible, so that a test can run it on the host.
  *
  * Invariant: one sample may have more than 2^32 elements, and a grid has at most 65535 rows.
  */
@@ -16,11 +16,11 @@
 enum { THREADS = 256, ITEMS_PER_THREAD = 4, MAX_BLOCKS_X = 1 << 20, MAX_BLOCKS_Y = 65535 };
 
 /*
- * Kernels come in two kinds: those that erase and mix, and those for everything else, which need
+ * Each kernel exists twice: one that erases and mixes, and one for everything else, which needs
  * fewer registers.
  */
 
-/* The first thread of a block row also tells what became of the sample. */
+/* The first thread of a block row also writes the sample's status. */
 static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view *view, uint32_t i,
                                                     bool tells, bool changes,
                                                     struct mr_finish_sample *sample_out)
@@ -28,7 +28,7 @@ static __device__ __forceinline__ bool begin_sample(const struct mr_finish_view 
     if (tells)
         view->status[i] = mr_finish_check(view, &view->descriptors[i]);
     bool has_row = mr_finish_sample_init(sample_out, view, i);
-    if (!changes) { /* so that the compiler leaves boxes and partners out */
+    if (!changes) { /* constant, so that the compiler leaves boxes and partners out */
         sample_out->own.erase = NULL;
         sample_out->partner.pixels = NULL;
     }
@@ -89,7 +89,7 @@ static const void *choose_kernel(bool planar, bool changes)
     return planar ? (const void *)finish_planar : (const void *)finish_interleaved;
 }
 
-/* Asking for its attributes loads a kernel. */
+/* Asking for a kernel's attributes loads it. */
 static cudaError_t load_kernels(void)
 {
     struct cudaFuncAttributes attributes;

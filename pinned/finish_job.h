@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What finishing needs to know: how every sample is finished, and the work of one batch. */
+/* The input of finishing: how every sample is finished, and the work of one batch. */
 #ifndef PINNED_FINISH_JOB_H
 #define PINNED_FINISH_JOB_H
 
@@ -18,15 +18,15 @@ struct mr_finish {
     uint32_t needed; /* 0: the copy is lent as it is, and the other fields are not used */
     uint32_t height; /* of the pixels in the slot and of the output */
     uint32_t width;
-    uint32_t channels;               /* of the pixels in the slot: 1, 3 or 4 */
-    uint32_t out_channels;           /* of the output; those that the pixels lack are zero */
-    uint32_t layout;                 /* mr_layout */
-    uint32_t dtype;                  /* mr_dtype: MR_U8, MR_F32, MR_F16, MR_BF16 */
-    uint32_t exact;                  /* floats come from the table, not from fma */
-    uint32_t erases;                 /* boxes of the floats are overwritten */
-    uint32_t mixes;                  /* rows are mixed */
-    float scale[MR_FINISH_CHANNELS]; /* fmaf(x, scale[c], bias[c]), rounded to nearest even for
-                                        16 bits */
+    uint32_t channels;     /* of the pixels in the slot: 1, 3 or 4 */
+    uint32_t out_channels; /* of the output; those that the pixels lack are zero */
+    uint32_t layout;       /* mr_layout */
+    uint32_t dtype;        /* mr_dtype: MR_U8, MR_F32, MR_F16, MR_BF16 */
+    uint32_t exact;        /* floats come from the table, not from fma */
+    uint32_t erases;       /* boxes of the floats are erased */
+    uint32_t mixes;        /* rows are mixed */
+    /* fmaf(x, scale[c], bias[c]), rounded to nearest even for 16 bits */
+    float scale[MR_FINISH_CHANNELS];
     float bias[MR_FINISH_CHANNELS];
     float table[MR_FINISH_CHANNELS][256];
 };
@@ -34,20 +34,20 @@ struct mr_finish {
 /* One batch's work. Pointers are the device's own, except finish. */
 struct mr_finish_job {
     const struct mr_finish *finish;
-    const float *tables;                     /* a copy of finish->table on the device */
-    const float *normals;                    /* where finish->erases: a copy of mr_normal_nodes
-                                                on the device */
+    const float *tables; /* a copy of finish->table on the device */
+    /* If finish->erases: a copy of mr_normal_nodes on the device. */
+    const float *normals;
     const struct mr_descriptor *descriptors; /* n of them */
-    const struct mr_erase *erases;           /* as many, where finish->erases */
+    const struct mr_erase *erases;           /* n of them, if finish->erases */
     uint32_t n;
-    uint32_t first_place;   /* place of descriptors[0]: row 0 of out */
+    uint32_t first_place;   /* place of descriptors[0], which becomes row 0 of out */
     const uint8_t *staging; /* bytes [staging_off, staging_off + staging_len) of the slot's data */
     uint64_t staging_off;
     uint64_t staging_len;
     void *out;
-    uint32_t *status;  /* n words, enum mr_finished */
-    struct mr_mix mix; /* where finish->mixes: what was drawn; then the job has all rows of a
-                          batch, in their places */
+    uint32_t *status; /* n words, enum mr_finished */
+    /* What was drawn, if finish->mixes; then the job has all rows of a batch, in their places. */
+    struct mr_mix mix;
 };
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of finishing, one descriptor and one pixel at a time, for finish.c and the GPU's
- * kernel alike (nvcc compiles it for both).
+ * The arithmetic of finishing, one descriptor and one pixel at a time, for finish.c and for the
+ * GPU's kernel (nvcc compiles it for both).
  *
- * Invariant: the product and the sum of a float are one fmaf(), never left to the compiler; indices
+ * Invariant: the product and the sum of a float are one fmaf(), never left to the compiler. Indices
  * have 64 bits, because one sample may have more than 2^32 bytes.
  *
- * A caller takes a view of its job once, and then for each descriptor
- *   finds its row (none: BAD_RANGE and nothing is written), checks it (not OK, or a hole: zeros),
- * writes its pixels or, in any order, its elements.
+ * A caller makes a view of its job once. For each descriptor it finds the row (none: BAD_RANGE, and
+ * nothing is written), checks it (if it is not OK or is a hole, zeros are written), and writes its
+ * pixels or, in any order, its elements.
  */
 #ifndef PINNED_FINISH_PIXEL_H
 #define PINNED_FINISH_PIXEL_H
@@ -21,8 +21,8 @@
 #define MR_NO_ROW UINT32_MAX
 
 /*
- * What a kernel gets of a job by value: no pointer into the host's memory. Sizes and strides are in
- * elements.
+ * A job as a kernel gets it, by value: without pointers into the host's memory. Sizes and strides
+ * are in elements.
  */
 struct mr_finish_view {
     uint32_t height;
@@ -35,8 +35,8 @@ struct mr_finish_view {
     uint32_t first_place;
     uint64_t n_pixels;       /* of one sample */
     uint64_t pixel_stride;   /* in the output, from pixel to pixel */
-    uint64_t channel_stride; /* and from channel to channel */
-    uint64_t row_elements;   /* and from sample to sample */
+    uint64_t channel_stride; /* from channel to channel */
+    uint64_t row_elements;   /* from sample to sample */
     float scale[MR_FINISH_CHANNELS];
     float bias[MR_FINISH_CHANNELS];
     const float *tables;
@@ -48,10 +48,10 @@ struct mr_finish_view {
     uint64_t staging_len;
     void *out;
     uint32_t *status;
-    struct mr_mix mix; /* of kind MR_MIX_NONE: rows are not mixed */
+    struct mr_mix mix; /* of kind MR_MIX_NONE if rows are not mixed */
 };
 
-/* The host's side of a launch: reads job->finish. */
+/* Called by the host before a launch: reads job->finish. */
 static inline void mr_finish_view_init(struct mr_finish_view *view, const struct mr_finish_job *job)
 {
     const struct mr_finish *finish = job->finish;
@@ -84,7 +84,7 @@ static inline void mr_finish_view_init(struct mr_finish_view *view, const struct
         view->mix.kind = MR_MIX_NONE;
 }
 
-/* Row of the output that a descriptor fills; MR_NO_ROW when its place is not among this job's. */
+/* The row of the output that a descriptor fills; MR_NO_ROW if its place is not among this job's. */
 MR_HOST_DEVICE uint32_t mr_finish_row(const struct mr_finish_view *view,
                                       const struct mr_descriptor *descriptor)
 {
@@ -93,7 +93,10 @@ MR_HOST_DEVICE uint32_t mr_finish_row(const struct mr_finish_view *view,
     return descriptor->place - view->first_place;
 }
 
-/* Do a sample's bytes lie in what was copied? Nothing is added, so that nothing overflows. */
+/*
+ * True if a sample's bytes are among those that were copied. Subtracts only, so that nothing
+ * overflows.
+ */
 MR_HOST_DEVICE bool mr_finish_is_within(const struct mr_finish_view *view,
                                         const struct mr_descriptor *descriptor)
 {
@@ -104,7 +107,7 @@ MR_HOST_DEVICE bool mr_finish_is_within(const struct mr_finish_view *view,
     return from <= view->staging_len && descriptor->len <= view->staging_len - from;
 }
 
-/* enum mr_finished. */
+/* The row's status, enum mr_finished. */
 MR_HOST_DEVICE uint32_t mr_finish_check(const struct mr_finish_view *view,
                                         const struct mr_descriptor *descriptor)
 {
@@ -118,7 +121,7 @@ MR_HOST_DEVICE uint32_t mr_finish_check(const struct mr_finish_view *view,
 }
 
 /*
- * The pixels of a descriptor; NULL where zeros come out: a hole, or one that mr_finish_check()
+ * The pixels of a descriptor; NULL if the output is zeros: a hole, or one that mr_finish_check()
  * refuses.
  */
 MR_HOST_DEVICE const uint8_t *mr_finish_source(const struct mr_finish_view *view,
@@ -131,8 +134,8 @@ MR_HOST_DEVICE const uint8_t *mr_finish_source(const struct mr_finish_view *view
 }
 
 /*
- * The pixel of the source that becomes a pixel of the output; flips other than 1, 2 and 3 mean
- * their low two bits.
+ * The pixel of the source that becomes a pixel of the output. Only the low two bits of flip are
+ * used.
  */
 MR_HOST_DEVICE uint64_t mr_finish_mirror(const struct mr_finish_view *view, uint32_t flip,
                                          uint64_t pixel)
@@ -148,7 +151,7 @@ MR_HOST_DEVICE uint64_t mr_finish_mirror(const struct mr_finish_view *view, uint
                      : (view->height - 1 - y) * view->width + x;
 }
 
-/* What a byte of a channel is as a float. */
+/* The float of a channel's byte. */
 MR_HOST_DEVICE float mr_finish_float(const struct mr_finish_view *view, uint32_t channel,
                                      uint8_t byte)
 {
@@ -157,7 +160,7 @@ MR_HOST_DEVICE float mr_finish_float(const struct mr_finish_view *view, uint32_t
     return fmaf((float)byte, view->scale[channel], view->bias[channel]);
 }
 
-/* The bits of a float as an output element, in the low ones of a word. */
+/* The bits of a float as an output element, in the low bits of a word. */
 MR_HOST_DEVICE uint32_t mr_finish_encode(const struct mr_finish_view *view, float value)
 {
     switch (view->dtype) {
@@ -167,7 +170,7 @@ MR_HOST_DEVICE uint32_t mr_finish_encode(const struct mr_finish_view *view, floa
     }
 }
 
-/* And those of the output element that a byte of a channel becomes. */
+/* The bits of the output element of a channel's byte. */
 MR_HOST_DEVICE uint32_t mr_finish_bits(const struct mr_finish_view *view, uint32_t channel,
                                        uint8_t byte)
 {
@@ -175,7 +178,7 @@ MR_HOST_DEVICE uint32_t mr_finish_bits(const struct mr_finish_view *view, uint32
                                 : mr_finish_encode(view, mr_finish_float(view, channel, byte));
 }
 
-/* Write element i of the output, counted from its first row's first. */
+/* Write element i of the output, counted from the start of row 0. */
 MR_HOST_DEVICE void mr_finish_put(const struct mr_finish_view *view, uint64_t i, uint32_t bits)
 {
     switch (view->dtype) {
@@ -193,11 +196,11 @@ struct mr_finish_source {
     uint32_t flip;
 };
 
-/* A row of the output: what is the same for all of its pixels. */
+/* A row of the output: what its pixels have in common. */
 struct mr_finish_sample {
     struct mr_finish_source own;
-    struct mr_finish_source partner; /* without pixels: the row is not mixed */
-    uint64_t first;                  /* element of the output at which it begins */
+    struct mr_finish_source partner; /* no pixels: the row is not mixed */
+    uint64_t first;                  /* index of its first element in the output */
 };
 
 MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finish_view *view,
@@ -211,8 +214,8 @@ MR_HOST_DEVICE struct mr_finish_source mr_finish_source_at(const struct mr_finis
 }
 
 /*
- * The sample that descriptor i's is mixed with: that of a partner in its place, which is no hole,
- * nor the row itself. /
+ * The sample that descriptor i's is mixed with: the descriptor in the partner's place, unless that
+ * is a hole or the row itself.
  */
 MR_HOST_DEVICE struct mr_finish_source mr_finish_partner_of(const struct mr_finish_view *view,
                                                             uint32_t i)
@@ -226,7 +229,7 @@ MR_HOST_DEVICE struct mr_finish_source mr_finish_partner_of(const struct mr_fini
     return mr_finish_source_at(view, k);
 }
 
-/* False where it has no row. */
+/* False if the descriptor has no row. */
 MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample,
                                           const struct mr_finish_view *view, uint32_t i)
 {
@@ -237,18 +240,18 @@ MR_HOST_DEVICE bool mr_finish_sample_init(struct mr_finish_sample *sample,
     return row != MR_NO_ROW;
 }
 
-/* A pixel of one source, with what its channels have in common. */
+/* A pixel of one source, and what its channels have in common. */
 struct mr_finish_spot {
-    const uint8_t *from;          /* its channels in the source; NULL: none */
-    const struct mr_erase *erase; /* whose box it lies in; NULL: in none */
+    const uint8_t *from;          /* its channels in the source; NULL: no pixel */
+    const struct mr_erase *erase; /* the box that it is in; NULL: in none */
     uint32_t box;
 };
 
 /* A pixel of the output. */
 struct mr_finish_mixed {
     struct mr_finish_spot own;
-    struct mr_finish_spot partner; /* without pixels: nothing is added */
-    uint32_t y;                    /* of boxes and mixing alone */
+    struct mr_finish_spot partner; /* no pixels: nothing is added */
+    uint32_t y;                    /* used only for boxes and mixing */
     uint32_t x;
 };
 
@@ -269,8 +272,8 @@ MR_HOST_DEVICE struct mr_finish_spot mr_finish_spot_at(const struct mr_finish_vi
 }
 
 /*
- * Inside the box of MR_MIX_CUT the partner stands for the own row; its boxes do so only where
- * floats are mixed.
+ * Inside the box of MR_MIX_CUT the partner replaces the row; its own boxes apply only if floats are
+ * mixed.
  */
 MR_HOST_DEVICE void mr_finish_mix_in(const struct mr_finish_view *view,
                                      const struct mr_finish_sample *sample, uint64_t pixel,
@@ -308,7 +311,7 @@ MR_HOST_DEVICE struct mr_finish_mixed mr_finish_mixed_at(const struct mr_finish_
     return mixed;
 }
 
-/* A channel of a pixel of one source, as a finished float. */
+/* The finished float of one channel of a pixel. */
 MR_HOST_DEVICE float mr_finish_value(const struct mr_finish_view *view,
                                      const struct mr_finish_spot *spot, uint32_t y, uint32_t x,
                                      uint32_t c)
@@ -336,7 +339,7 @@ MR_HOST_DEVICE uint32_t mr_finish_mixed_bits(const struct mr_finish_view *view,
     return mr_finish_encode(view, value);
 }
 
-/* One pixel, all its channels. */
+/* Write one pixel, all its channels. */
 MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view,
                                     const struct mr_finish_sample *sample, uint64_t pixel)
 {
@@ -346,7 +349,7 @@ MR_HOST_DEVICE void mr_finish_pixel(const struct mr_finish_view *view,
         mr_finish_put(view, to, mr_finish_mixed_bits(view, &mixed, c));
 }
 
-/* One element of an interleaved output, counted in its row. */
+/* Write one element of an interleaved output; the index counts from the row's start. */
 MR_HOST_DEVICE void mr_finish_element(const struct mr_finish_view *view,
                                       const struct mr_finish_sample *sample, uint64_t element)
 {

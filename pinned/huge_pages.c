@@ -16,7 +16,7 @@
 
 enum { PATH_BYTES = 4096, TEXT_BYTES = 128 };
 
-/* The start of a small file; an empty text where it cannot be read. */
+/* Read the start of a small file; the text is empty if it cannot be read. */
 static void read_text(const char *root, const char *path, char text_out[TEXT_BYTES])
 {
     char name[PATH_BYTES];
@@ -44,7 +44,7 @@ uint64_t mr_huge_pages_free(const char *root)
     return n_free > n_promised ? (n_free - n_promised) * MR_HUGE_PAGES_BYTES : 0;
 }
 
-/* Is this word the one in brackets? */
+/* True if this word is the one in brackets. */
 static bool is_chosen(const char *text, const char *word)
 {
     const char *open = strchr(text, '[');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pages of 2 MiB the kernel offers for shared memory. root precedes every path; it is ""
+ * Which pages of 2 MiB the kernel offers for shared memory. root is put before every path; it is ""
  * except in tests.
  */
 #ifndef PINNED_HUGE_PAGES_H
@@ -14,7 +14,9 @@
 /* Bytes of the pool of such pages (vm.nr_hugepages) that are neither used nor promised. */
 uint64_t mr_huge_pages_free(const char *root);
 
-/* Whether shared memory whose mapping asks for them by madvise() gets transparent ones. */
+/*
+ * True if shared memory gets transparent huge pages when its mapping asks for them with madvise().
+ */
 bool mr_huge_pages_on_request(const char *root);
 
 #endif

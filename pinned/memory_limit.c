@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads limits on memory from /proc and /sys/fs/cgroup. Any enclosing cgroup may have a limit, not
- * only the process's own.
+ * Reads limits on memory from /proc and /sys/fs/cgroup. Every enclosing cgroup may have a limit,
+ * not only the process's own cgroup.
  */
 #include "pinned/memory_limit.h"
 
@@ -46,7 +46,7 @@ static bool read_available(const char *root, uint64_t *out)
     return found;
 }
 
-/* What is left of a limit, and whose it is. */
+/* What a limit leaves, and which limit that is. */
 struct room {
     uint64_t bytes;
     char whose[128];
@@ -61,11 +61,11 @@ static void take_smaller(struct room *least, uint64_t bytes, const char *format,
 }
 
 /*
- * One group's limit and use. The page cache that a group holds can be given back, so it does not
+ * Apply one cgroup's limit, less what it uses. Its page cache can be given back, so it does not
  * count as used.
  */
-static void look_at_group(const char *dir, const char *limit_name, const char *used_name,
-                          const char *stat_key, struct room *least)
+static void apply_group(const char *dir, const char *limit_name, const char *used_name,
+                        const char *stat_key, struct room *least)
 {
     char path[PATH_BYTES + 64];
     uint64_t limit;
@@ -93,10 +93,13 @@ static void look_at_group(const char *dir, const char *limit_name, const char *u
                  name ? name : dir);
 }
 
-/* The group's directory below mount and every one above it up to mount itself. */
-static void look_upwards(const char *root, const char *mount, const char *group,
-                         const char *limit_name, const char *used_name, const char *stat_key,
-                         struct room *least)
+/*
+ * Apply the limits of the cgroup's directory below mount and of every directory above it, up to
+ * mount itself.
+ */
+static void apply_enclosing_groups(const char *root, const char *mount, const char *group,
+                                   const char *limit_name, const char *used_name,
+                                   const char *stat_key, struct room *least)
 {
     char dir[PATH_BYTES];
     size_t top = strlen(root) + strlen(mount);
@@ -105,14 +108,17 @@ static void look_upwards(const char *root, const char *mount, const char *group,
     if (len < 0 || (size_t)len >= sizeof dir)
         return;
     for (;;) {
-        look_at_group(dir, limit_name, used_name, stat_key, least);
+        apply_group(dir, limit_name, used_name, stat_key, least);
         if (strlen(dir) <= top)
             return;
         *strrchr(dir, '/') = '\0';
     }
 }
 
-/* Is word one of a list with commas? Version 1 may mount controllers together: "cpu,memory". */
+/*
+ * True if word is an entry of a comma-separated list. Version 1 may mount controllers together:
+ * "cpu,memory".
+ */
 static bool has_word(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -123,10 +129,10 @@ static bool has_word(const char *list, const char *word)
 }
 
 /*
- * One line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory controller of
- * version 1.
+ * Apply one line of /proc/self/cgroup: "0::/path" is version 2, "7:memory:/path" the memory
+ * controller of version 1.
  */
-static void look_at_line(const char *root, char *line, struct room *least)
+static void apply_line(const char *root, char *line, struct room *least)
 {
     line[strcspn(line, "\n")] = '\0';
     char *controllers = strchr(line, ':');
@@ -136,19 +142,19 @@ static void look_at_line(const char *root, char *line, struct room *least)
     *group++ = '\0';
     controllers++;
     if (controllers[0] == '\0')
-        look_upwards(root, "/sys/fs/cgroup", group, "memory.max", "memory.current", "inactive_file",
-                     least);
+        apply_enclosing_groups(root, "/sys/fs/cgroup", group, "memory.max", "memory.current",
+                               "inactive_file", least);
     else if (has_word(controllers, "memory"))
-        look_upwards(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
-                     "memory.usage_in_bytes", "total_inactive_file", least);
+        apply_enclosing_groups(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
+                               "memory.usage_in_bytes", "total_inactive_file", least);
 }
 
-static void look_at_groups(const char *root, struct room *least)
+static void apply_all_groups(const char *root, struct room *least)
 {
     char line[PATH_BYTES];
     FILE *file = open_below(root, "/proc/self/cgroup");
     while (file && fgets(line, sizeof line, file))
-        look_at_line(root, line, least);
+        apply_line(root, line, least);
     if (file)
         fclose(file);
 }
@@ -159,7 +165,7 @@ mr_status mr_memory_limit_check_below(const char *root, uint64_t len_bytes, mr_e
     uint64_t available;
     if (read_available(root, &available))
         take_smaller(&least, available, "%s", "available memory");
-    look_at_groups(root, &least);
+    apply_all_groups(root, &least);
     if (len_bytes <= least.bytes)
         return MR_OK;
     return mr_error_set(error, MR_ERR_NO_MEMORY,

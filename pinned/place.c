@@ -3,8 +3,9 @@
  * The moves of a place. A worker that takes a place sees what was published, and a reader that sees
  * DONE sees the pixels; acquire and release would be enough for that.
  *
- * Invariant: moves are seq_cst. A host cancels a slot and then looks for BUSY words; a worker ends
- * its BUSY word and then looks whether the slot is canceled. They must not both miss the other.
+ * Invariant: moves are seq_cst. The host cancels a slot and then looks for BUSY words; a worker
+ * ends its BUSY word and then checks whether the slot is canceled. At least one of the two must see
+ * the other's move.
  */
 #include "pinned/place.h"
 

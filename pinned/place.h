@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One word per place of a slot: the only truth about who holds a sample. Where the rows of a batch
- * are mixed, a second one says who mixes the row; it makes the same moves.
+ * One word per place of a slot: the only truth about who holds a sample. If the rows of a batch are
+ * mixed, a second word says which worker mixes the row; it makes the same moves.
  *
  *   CLOSED -> OPEN    the host publishes a batch, with a new generation
- *   OPEN   -> BUSY    a worker begins to decode; of the second word: to mix, once the first words
- *          of the row and of its
- *                     partner are DONE
+ *   OPEN   -> BUSY    a worker begins to decode; second word: to mix, once the first words of the
+ *                     row and of its partner are DONE
  *   BUSY   -> DONE    the same worker has written the sample, or the mixed row
- *   BUSY   -> OPEN    the supervisor, after that worker is certainly dead; blame grows, but not of
- *          the second word
+ *   BUSY   -> OPEN    the supervisor, after that worker is certainly dead; blame grows, except in
+ *                     the second word
  *   OPEN   -> CLOSED  the host cancels the batch
  *   BUSY   -> CLOSED  the supervisor, after a death in a cancelled batch
  *   DONE   -> OPEN    the host publishes the next batch in this slot
@@ -36,8 +35,8 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "words shared between processes must 
 
 #define MR_PLACE_GENERATION_MASK ((UINT64_C(1) << 40) - 1)
 /*
- * Blame at which a sample counts as damaged; a crash or a time limit counts 10, a SIGKILL that is
- * not ours 1.
+ * At this blame a sample counts as damaged. A crash or a time limit adds 10, a SIGKILL that this
+ * library did not send adds 1.
  */
 #define MR_BLAME_LIMIT 20u
 #define MR_BLAME_CRASH 10u
@@ -65,7 +64,7 @@ static inline uint64_t mr_place_load(const struct mr_place *place)
     return atomic_load_explicit(&place->word, memory_order_acquire);
 }
 
-/* Publish: only the host, while no worker can hold the place. */
+/* Publish: the host only, while no worker can hold the place. */
 void mr_place_open(struct mr_place *place, uint64_t generation);
 void mr_place_shut(struct mr_place *place, uint64_t generation);
 

@@ -16,7 +16,7 @@
 
 enum { MAX_ID = 4095 };
 
-/* A name that was understood. */
+/* A parsed name. */
 struct found {
     struct mr_device_name name;
     bool is_host_memory;
@@ -26,11 +26,11 @@ static mr_status refuse_name(const char *name, mr_error *error)
 {
     return mr_error_set(
         error, MR_ERR_INVALID,
-        "device '%s' is none of host, host:N, cuda, cuda:N, cuda:local and auto, N at most %d",
+        "device '%s' is none of host, host:N, cuda, cuda:N, cuda:local and auto (N is at most %d)",
         name, (int)MAX_ID);
 }
 
-/* Decimal digits and nothing else, at most MAX_ID; no sign, no space, no leading zero. */
+/* Read an id: decimal digits only, at most MAX_ID; no sign, no space, no leading zero. */
 static bool read_id(const char *digits, int32_t *id_out)
 {
     int32_t id = 0;
@@ -41,7 +41,7 @@ static bool read_id(const char *digits, int32_t *id_out)
     return at != digits && !*at && id <= MAX_ID && (digits[0] != '0' || at == digits + 1);
 }
 
-/* Without a GPU, auto is the host, and says so once: who makes many loaders has read it. */
+/* Without a GPU, auto is the host. This is logged once per process, not for every loader. */
 static mr_status find_auto(struct found *found_out)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -58,7 +58,7 @@ static mr_status find_auto(struct found *found_out)
     return MR_OK;
 }
 
-/* What follows "host" or "cuda": nothing, or a colon and an id. */
+/* Read what follows "host" or "cuda": nothing, or a colon and an id. */
 static bool read_rest(const char *rest, bool may_be_local, int32_t *id_out)
 {
     *id_out = 0;
@@ -90,7 +90,7 @@ static mr_status find_device(const char *name, struct found *found_out, mr_error
     return MR_OK;
 }
 
-/* Its index among the devices, where it is put unless it is there. */
+/* The device's index; adds the device if it is new. */
 static uint32_t add_device(struct mr_placement *placement, struct mr_device_name name)
 {
     for (uint32_t i = 0; i < placement->n_devices; i++)
@@ -101,7 +101,7 @@ static uint32_t add_device(struct mr_placement *placement, struct mr_device_name
     return placement->n_devices++;
 }
 
-/* One part: images on device, labels with them or on label_device. */
+/* One part: images on device, labels on label_device if given, else on device. */
 static mr_status place_whole(const struct mr_placement_names *names, struct mr_placement *placement,
                              mr_error *error)
 {
@@ -138,12 +138,12 @@ static mr_status check_devices(const struct mr_placement_names *names, mr_error 
     if (names->label_device && strcmp(names->label_device, "host") != 0)
         return mr_error_set(
             error, MR_ERR_INVALID,
-            "label_device '%s': the labels of several devices lie with their images or on host",
+            "label_device '%s': the labels of several devices are with their images or on host",
             names->label_device);
     return MR_OK;
 }
 
-/* Several devices are distinguished before they are opened, so each has its number. */
+/* Several devices are told apart before they are opened, so each name must have a number. */
 static mr_status find_numbered(const char *const *devices, uint32_t i, struct found *found_out,
                                mr_error *error)
 {
@@ -168,7 +168,7 @@ static mr_status add_part(const struct mr_placement_names *names, uint32_t i,
                             names->devices[0], names->devices[i]);
     placement->image[i] = placement->label[i] = add_device(placement, found.name);
     if (placement->image[i] != i)
-        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] '%s' is devices[%u] too",
+        return mr_error_set(error, MR_ERR_INVALID, "devices[%u] '%s' is the same as devices[%u]",
                             (unsigned)i, names->devices[i], (unsigned)placement->image[i]);
     return MR_OK;
 }
@@ -197,7 +197,7 @@ mr_status mr_placement_resolve(const struct mr_placement_names *names,
     if (names->n_devices > 0)
         status = place_parts(names, &placement, error);
     else if (names->devices)
-        status = mr_error_set(error, MR_ERR_INVALID, "devices is given and n_devices is 0");
+        status = mr_error_set(error, MR_ERR_INVALID, "devices is set and n_devices is 0");
     else
         status = place_whole(names, &placement, error);
     if (status == MR_OK)

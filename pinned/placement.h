@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which parts a batch has and on which devices they are, from the names in the options, before any
+ * The parts of a batch and the devices that they are on, from the names in the options, before any
  * device is opened.
  */
 #ifndef PINNED_PLACEMENT_H
@@ -19,8 +19,8 @@ struct mr_device_name {
 };
 
 struct mr_placement {
-    bool lends_slots; /* the default, "host": no copies; of the fields below only n_parts is
-                         used, and is 1 */
+    /* The default, "host": no copies. Of the fields below only n_parts is used, and it is 1. */
+    bool lends_slots;
     uint32_t n_parts;
     uint32_t n_devices;
     struct mr_device_name devices[MR_PLACEMENT_DEVICES]; /* distinct; each is opened once */
@@ -37,22 +37,22 @@ struct mr_placement_names {
 };
 
 /*
- * "auto" asks mr_device_count() and, where there is none, takes the host and logs why, once per
+ * "auto" calls mr_device_count(). If there is no device it takes the host and logs why, once per
  * process. MR_ERR_INVALID for an unknown name, a device named twice, labels of several parts on one
- * GPU, both device and devices; MR_ERR_UNSUPPORTED when this build has no such kind.
+ * GPU, or both device and devices; MR_ERR_UNSUPPORTED if this build has no such kind.
  */
 mr_status mr_placement_resolve(const struct mr_placement_names *names,
                                struct mr_placement *placement_out, mr_error *error);
 
 /*
- * Rows of part i of a batch of n rows in n_parts, as torch.chunk splits: ceil(n / n_parts) each,
- * the last part fewer, parts that would be empty left out (but for part 0). Returns how many parts
- * there are.
+ * Rows of part i of a batch of n_rows rows in n_parts, split as torch.chunk does: ceil(n_rows /
+ * n_parts) each, fewer in the last part. Parts that would be empty are left out, except part 0.
+ * Returns the number of parts.
  */
 uint32_t mr_placement_split(uint32_t n_rows, uint32_t n_parts, uint32_t i, uint32_t *first_out,
                             uint32_t *n_out);
 
-/* Is one of the devices of this kind? */
+/* True if one of the devices is of this kind. */
 bool mr_placement_has_kind(const struct mr_placement *placement, mr_device_kind kind);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab's memory. Its pages are reserved before a loader's creation returns, so a full machine
- * is an error at the start and not a SIGBUS in the middle of an epoch.
+ * The slab's memory. Its pages are reserved before a loader's creation returns, so on a full
+ * machine creation fails; otherwise an epoch would end with SIGBUS.
  *
  * Invariant: a mapping has huge pages only where its address and its offset in the file are
- * multiples of their size, and fallocate() does not take any for a mapping: only a touch through
- * the mapping does.
+ * multiples of their size. fallocate() takes no huge pages for a mapping; only a touch through the
+ * mapping does.
  */
 #include "pinned/slab.h"
 
@@ -27,8 +27,8 @@
 #endif
 
 /*
- * Map at a multiple of a huge page: a larger piece of address space is taken first, and its ends
- * are given back.
+ * Map at a multiple of the huge page size: reserve a larger piece of address space, then unmap its
+ * ends.
  */
 static void *map_aligned(int fd, uint64_t len_bytes)
 {
@@ -80,7 +80,10 @@ mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len
 {
     if (slab->pages == MR_SLAB_PAGES_POOL)
         return MR_OK;
-    /* What it cannot do is left to the call below, which knows why. */
+    /*
+     * The result is ignored: fallocate() below reserves what is missing, and its errno says why it
+     * fails.
+     */
     if (slab->pages == MR_SLAB_PAGES_ASKED)
         (void)madvise(slab->base + off, len_bytes, MADV_POPULATE_WRITE);
     if (allocate_pages(slab->fd, off, len_bytes) != 0)
@@ -98,7 +101,7 @@ mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t le
     return mr_slab_reserve(slab, off, len_bytes, error);
 }
 
-/* The size is fixed for good. On failure the slab is no more, and its descriptor is closed. */
+/* Fix the slab's size for good. On failure the slab is destroyed and its descriptor closed. */
 static mr_status seal_slab(struct mr_slab *slab, mr_error *error)
 {
     int rc = mr_shared_memory_seal(slab->fd);
@@ -109,10 +112,10 @@ static mr_status seal_slab(struct mr_slab *slab, mr_error *error)
 }
 
 /*
- * From the pool of huge pages. Its limits are found out by taking all pages at once; false is no
- * failure.
+ * Create the slab from the pool of huge pages. Taking all its pages at once shows whether the pool
+ * has enough; false means that it has not, which is no failure.
  */
-static bool create_of_pool(uint64_t len_bytes, struct mr_slab *slab_out)
+static bool create_from_pool(uint64_t len_bytes, struct mr_slab *slab_out)
 {
     uint64_t rounded =
         (len_bytes + MR_HUGE_PAGES_BYTES - 1) / MR_HUGE_PAGES_BYTES * MR_HUGE_PAGES_BYTES;
@@ -142,7 +145,7 @@ mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_
                          mr_error *error)
 {
     int fd;
-    if (most == MR_SLAB_PAGES_POOL && create_of_pool(len_bytes, slab_out))
+    if (most == MR_SLAB_PAGES_POOL && create_from_pool(len_bytes, slab_out))
         return MR_OK;
     mr_status status = mr_memory_limit_check(len_bytes, error);
     if (status != MR_OK)
@@ -173,8 +176,8 @@ mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error)
 }
 
 /*
- * A process that was forked meanwhile may still map the slab, and hold its descriptor: its pages go
- * nevertheless.
+ * Frees the pages even if a process forked since the creation still maps the slab or holds its
+ * descriptor.
  */
 static void free_pages(const struct mr_slab *slab)
 {

@@ -11,7 +11,7 @@
 enum mr_slab_pages {
     MR_SLAB_PAGES_SMALL,
     MR_SLAB_PAGES_ASKED, /* the mapping asks for transparent huge pages */
-    MR_SLAB_PAGES_POOL,  /* from the pool of huge pages, all of them there since the creation */
+    MR_SLAB_PAGES_POOL,  /* taken from the pool of huge pages, all at creation */
 };
 
 struct mr_slab {
@@ -23,36 +23,36 @@ struct mr_slab {
 
 /*
  * Make a slab with the largest kind of pages that the kernel offers, up to `most`, after checking
- * the limits on memory. From the pool of huge pages it is a little longer than asked, and its pages
- * lie where this thread's policy puts them. Filled with zeros; its pages come with the first touch
- * or mr_slab_reserve(). MR_ERR_NO_MEMORY names the sizes.
+ * the limits on memory. A slab from the pool of huge pages is up to one page longer than asked, and
+ * this thread's NUMA policy decides where its pages are. The slab is filled with zeros. Other pages
+ * are taken at the first touch or by mr_slab_reserve(). MR_ERR_NO_MEMORY names the sizes.
  */
 mr_status mr_slab_create(uint64_t len_bytes, enum mr_slab_pages most, struct mr_slab *slab_out,
                          mr_error *error);
 
 /*
- * Reserve the pages of len_bytes from off on, which takes about 10 ms for 80 MB. Workers may write
+ * Reserve the pages of len_bytes bytes from off on; 80 MB take about 10 ms. Workers may write
  * meanwhile. MR_ERR_NO_MEMORY names the size.
  */
 mr_status mr_slab_reserve(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes,
                           mr_error *error);
 
 /*
- * The same, and map them into this process: what page-locks them then finds them, and need not
- * bring them itself under the locks of its driver. Before Linux 5.14 they are only reserved.
+ * The same, and map the pages into this process, so that page-locking does not fault them in under
+ * the driver's locks. Before Linux 5.14 they are only reserved.
  */
 mr_status mr_slab_populate(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes,
                            mr_error *error);
 
 /*
- * Map a slab that was inherited as fd, huge pages where there are some; the descriptor may be
- * closed afterwards.
+ * Map a slab whose descriptor fd this process inherited, with huge pages if the slab has them. fd
+ * may be closed afterwards.
  */
 mr_status mr_slab_attach(int fd, struct mr_slab *slab_out, mr_error *error);
 
 /*
- * Ask for transparent huge pages where this mapping is the first to touch the memory; slab->pages
- * says whether the kernel agreed.
+ * Ask for transparent huge pages, for a mapping that touches the memory first. slab->pages says
+ * whether the kernel agreed.
  */
 void mr_slab_ask(struct mr_slab *slab);
 

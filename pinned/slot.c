@@ -2,8 +2,8 @@
 /*
  * Slots: layout, legal moves, publishing, and recovery after a death.
  *
- * Invariant: the hint `missing` may be lower than the truth but must not stay higher, or nobody
- * wakes the host; see mr_slot_recover().
+ * Invariant: the hint `missing` may be lower than the truth, but must not stay higher: then no
+ * worker would wake the host. See mr_slot_recover().
  */
 #include "pinned/slot.h"
 
@@ -42,7 +42,7 @@ static bool lay_out_book(struct mr_slot_layout *l)
            append_part(&end, 0, 0, BOOK_ALIGN, &l->book_bytes);
 }
 
-/* Offsets and values are copied with the small block, lengths are for the host alone. */
+/* Offsets and values are copied with the small block; only the host reads the lengths. */
 static bool lay_out_extra(struct mr_slot_layout *l, uint64_t *end)
 {
     bool ok = true;
@@ -61,7 +61,7 @@ static bool lay_out_lengths(struct mr_slot_layout *l, uint64_t *end)
     return ok;
 }
 
-/* Slots are page-locked, and pieces of them apart: no two share a page. */
+/* Slots are page-locked, possibly in separate pieces, so no two slots share a page. */
 static bool lay_out_data(struct mr_slot_layout *l, uint64_t page)
 {
     uint64_t end = 0;
@@ -213,7 +213,7 @@ void mr_slot_publish(const struct mr_slot_view *view, uint32_t batch_size, uint6
         atomic_store_explicit(&view->outcome[i], MR_OUTCOME_NONE, memory_order_relaxed);
     }
     mr_slot_move(slot, MR_SLOT_FREE, MR_SLOT_FILLING);
-    if (view->mixes) /* first: whoever finishes a place looks at them */
+    if (view->mixes) /* mixes first: a worker that finishes a place reads them */
         open_words(view->mixes, n_places, batch_size, generation);
     open_words(view->places, n_places, batch_size, generation);
 }
@@ -266,7 +266,8 @@ bool mr_slot_count_down(const struct mr_slot_view *view)
 }
 
 /*
- * seq_cst: of two that finish a row and its partner at the same time, at least one has to see both.
+ * seq_cst: when two workers finish a row and its partner at the same time, at least one must see
+ * both as DONE.
  */
 static bool is_made(const struct mr_place *place, uint64_t generation)
 {
@@ -276,7 +277,9 @@ static bool is_made(const struct mr_place *place, uint64_t generation)
 
 bool mr_slot_can_mix(const struct mr_slot_view *view, uint32_t i, uint64_t *seen_out)
 {
-    /* first: the number of places is not older than it */
+    /*
+     * The word is read before the number of places, so that the number is not older than the word.
+     */
     uint64_t seen = mr_place_load(&view->mixes[i]);
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     if (mr_place_state(seen) != MR_PLACE_OPEN || i >= n)
@@ -295,8 +298,8 @@ static uint32_t weigh(uint32_t place, bool is_damage)
 }
 
 /*
- * The record for this error, with its weight; NULL: all others weigh more. What a dead worker was
- * writing is only written again by the place's next holder, who takes it as it lies.
+ * Take the record for this error and give it its weight; NULL if all others weigh more. A record
+ * that a dead worker left incomplete is reused only by the next holder of the same place, as it is.
  */
 static struct mr_record *take_record(const struct mr_slot_view *view, uint32_t weight)
 {
@@ -369,7 +372,7 @@ static void recover_place(const struct mr_slot_view *view, uint32_t i, uint64_t 
     mr_place_reopen(&view->places[i], held, sum);
 }
 
-/* What a row is mixed from has not changed, so it is mixed once more, from the start. */
+/* The row's sources have not changed, so it is mixed again from the start. */
 static void recover_mix(const struct mr_slot_view *view, uint32_t i, uint32_t worker)
 {
     uint64_t word = mr_place_load(&view->mixes[i]);
@@ -395,9 +398,10 @@ uint32_t mr_slot_recover(const struct mr_slot_view *view, uint32_t batch_size,
             recover_mix(view, i, death->worker);
     }
     /*
-     * The dead worker may have finished a place without counting it down, so `missing` may be too
-     * high for ever. From 0 on every finisher looks at the words itself. An exchange and not a
-     * store, so that a later finisher still sees the DONE of those who counted down before it.
+     * The dead worker may have finished a place without counting it down, so `missing` might stay
+     * too high for ever. At 0, every worker that finishes a place checks the words itself. This is
+     * an exchange rather than a store, so that a later finisher still sees the DONE of workers that
+     * counted down before it.
      */
     atomic_exchange_explicit(&view->slot->missing, 0, memory_order_acq_rel);
     return n;

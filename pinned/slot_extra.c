@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of byte arrays: written where each has its place, then moved together. */
+/* Rows of byte arrays: a worker writes each at its own place, then the host moves them together. */
 #include "pinned/slot_extra.h"
 
 #include <string.h>
 
-static uint32_t *lengths_of(const struct mr_slot_view *view, const struct mr_slot_extra *extra)
+static uint32_t *find_lengths(const struct mr_slot_view *view, const struct mr_slot_extra *extra)
 {
     return (void *)(view->data + extra->lengths_off);
 }
@@ -16,7 +16,7 @@ void mr_slot_extra_put(const struct mr_slot_layout *layout, const struct mr_slot
     uint64_t fits = len < extra->max_bytes ? len : extra->max_bytes;
     if (fits > 0)
         memcpy(view->data + extra->values_off + place * extra->max_bytes, bytes, fits);
-    lengths_of(view, extra)[place] = (uint32_t)fits;
+    find_lengths(view, extra)[place] = (uint32_t)fits;
 }
 
 static void join_rows(const struct mr_slot_layout *layout, const struct mr_slot_view *view,
@@ -24,7 +24,7 @@ static void join_rows(const struct mr_slot_layout *layout, const struct mr_slot_
 {
     int64_t *offsets = (void *)(view->data + extra->offsets_off);
     uint8_t *values = view->data + extra->values_off;
-    const uint32_t *lengths = lengths_of(view, extra);
+    const uint32_t *lengths = find_lengths(view, extra);
     uint64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t len = lengths[i] < extra->max_bytes ? lengths[i] : extra->max_bytes;

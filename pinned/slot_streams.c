@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams and events of page-locked slots. buffer.c does the same for buffers on a device,
- * whose next copy waits on the device; here the host waits, because workers write the slot next.
+ * The streams and events of page-locked slots. buffer.c does the same for buffers on a device.
+ * There the next copy waits on the device; here the host waits, because workers write the slot
+ * next.
  *
- * Invariant: a slot whose readers are not all known to have ended is never free again.
+ * Invariant: if the end of one of a slot's readers is unknown, the slot is never free again.
  */
 #include "pinned/slot_streams.h"
 
@@ -13,16 +14,16 @@
 
 /* A stream that reads a slot. */
 struct reader {
-    struct mr_device_handle device; /* the stream's: serves events only */
+    struct mr_device_handle device; /* the stream's; used for events only */
     void *stream;
-    void *event; /* of that device; kept for the next stream here; NULL before the first */
+    void *event; /* of that device; reused for the next stream here; NULL before the first */
     bool was_recorded;
 };
 
 struct read_slot {
     uint32_t n_readers;
     struct reader readers[MR_BUFFER_STREAMS];
-    mr_error unknown; /* status 0, or why it is not known who reads the slot until when */
+    mr_error unknown; /* status 0, or why the end of a reader is unknown */
 };
 
 struct mr_slot_streams {
@@ -39,7 +40,7 @@ mr_status mr_slot_streams_find(struct mr_device_name *device_out, mr_error *erro
     uint32_t n = 0;
     if (!device_out->ops)
         return mr_error_set(error, MR_ERR_UNSUPPORTED, "this build has no CUDA");
-    /* without a driver nothing else may be asked */
+    /* Without a driver no other call may be made. */
     mr_status status = device_out->ops->count(&n, error);
     if (status == MR_OK && n > 1 && !getenv("LOCAL_RANK"))
         status = device_out->ops->stream_device(NULL, NULL, &device_out->id, error);
@@ -81,7 +82,7 @@ mr_status mr_slot_streams_pin(struct mr_slot_streams *streams, const struct mr_s
 
 void mr_slot_streams_enter(struct mr_slot_streams *streams)
 {
-    /* of a failed device: what follows fails too */
+    /* Ignored: if the device has failed, later calls report it. */
     (void)streams->handle->ops->enter(streams->handle, NULL);
 }
 
@@ -109,7 +110,7 @@ void mr_slot_streams_destroy(struct mr_slot_streams *streams)
     free(streams);
 }
 
-/* NULL names another stream on each device. */
+/* NULL names a different stream on each device. */
 static bool is_remembered(const struct read_slot *slot, const struct mr_device_handle *device,
                           const void *stream)
 {
@@ -120,7 +121,7 @@ static bool is_remembered(const struct read_slot *slot, const struct mr_device_h
     return false;
 }
 
-/* An event belongs to one device. */
+/* An event belongs to one device, so another device's stream gets a new one. */
 static mr_status give_event(struct reader *reader, const struct mr_device_handle *device,
                             mr_error *error)
 {
@@ -133,7 +134,7 @@ static mr_status give_event(struct reader *reader, const struct mr_device_handle
     return device->ops->event_create(&reader->device, &reader->event, error);
 }
 
-/* Recording tells whether the stream is the device's. */
+/* Recording fails if the stream is not the device's. */
 static mr_status add_reader(struct read_slot *slot, const struct mr_device_handle *device,
                             void *stream, mr_error *error)
 {
@@ -153,7 +154,7 @@ static mr_status add_reader(struct read_slot *slot, const struct mr_device_handl
     return MR_OK;
 }
 
-/* The first failure is kept. */
+/* The first failure's error is kept. */
 static void lose_track(struct read_slot *slot, const mr_error *error)
 {
     if (slot->unknown.status != MR_OK)

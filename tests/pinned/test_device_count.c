@@ -180,7 +180,7 @@ static void a_dying_child_is_told_at_once(void **state)
     assert_int_equal(count_apart(LATE_MS, &error), 0);
     assert_true(mr_clock_now_ns() - begin_ns < LATE_MS / 2 * 1000000ull);
     assert_int_equal(error.status, MR_ERR_DEVICE);
-    assert_string_equal(error.text, "the process that was to count the devices died");
+    assert_string_equal(error.text, "the process that counted the devices died");
     no_child_is_left();
 }
 
@@ -204,7 +204,7 @@ static void an_open_pipe_elsewhere_does_not_hold_it_up(void **state)
     assert_int_equal(count_apart(LATE_MS, &error), 0);
     shared_state()->over = true;
     assert_true(mr_clock_now_ns() - begin_ns < LATE_MS / 2 * 1000000ull);
-    assert_string_equal(error.text, "the process that was to count the devices died");
+    assert_string_equal(error.text, "the process that counted the devices died");
 }
 
 static void ignored_children_change_nothing(void **state)
