@@ -20,13 +20,13 @@ INLINE __m256d absolute(__m256d x)
     return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
 }
 
-/* value where a < b, else 0 */
+/* value if a < b, else 0 */
 INLINE __m256d keep_below(__m256d value, __m256d a, __m256d b)
 {
     return _mm256_and_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ), value);
 }
 
-/* value where x > first and x <= last, else 0 */
+/* value if x > first and x <= last, else 0 */
 INLINE __m256d keep_between(__m256d value, __m256d x, __m256d first, __m256d last)
 {
     __m256d inside =
@@ -34,7 +34,7 @@ INLINE __m256d keep_between(__m256d value, __m256d x, __m256d first, __m256d las
     return _mm256_and_pd(inside, value);
 }
 
-/* near where a < b, else far */
+/* near if a < b, else far */
 INLINE __m256d choose_below(__m256d a, __m256d b, __m256d near, __m256d far)
 {
     return _mm256_blendv_pd(far, near, _mm256_cmp_pd(a, b, _CMP_LT_OQ));

@@ -20,20 +20,20 @@ INLINE __m512d absolute(__m512d x)
     return _mm512_abs_pd(x);
 }
 
-/* value where a < b, else 0 */
+/* value if a < b, else 0 */
 INLINE __m512d keep_below(__m512d value, __m512d a, __m512d b)
 {
     return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ), value);
 }
 
-/* value where x > first and x <= last, else 0 */
+/* value if x > first and x <= last, else 0 */
 INLINE __m512d keep_between(__m512d value, __m512d x, __m512d first, __m512d last)
 {
     __mmask8 inside = _mm512_cmp_pd_mask(x, first, _CMP_GT_OQ);
     return _mm512_maskz_mov_pd(_mm512_mask_cmp_pd_mask(inside, x, last, _CMP_LE_OQ), value);
 }
 
-/* near where a < b, else far */
+/* near if a < b, else far */
 INLINE __m512d choose_below(__m512d a, __m512d b, __m512d near, __m512d far)
 {
     return _mm512_mask_mov_pd(far, _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ), near);

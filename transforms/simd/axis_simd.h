@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts, counts and weights of OUTPUTS outputs at once, on vectors of any width: what axis_avx2.c
- * and axis_avx512.c have in common. Before it: DOUBLES and HALF, a vector of OUTPUTS doubles and
+ * Starts, counts and weights of OUTPUTS outputs at once, on vectors of any width; axis_avx2.c and
+ * axis_avx512.c include it. They first define: DOUBLES and HALF, a vector of OUTPUTS doubles and
  * one of as many integers; VEC_OP(name) and HALF_OP(name), operations on them; HALF_ZERO();
  * COUNTED, the doubles 0, 1, 2 ...; store_half(), absolute(), keep_below(), keep_between() and
  * choose_below().
  *
- * Invariant: doubles in axis.c's order, with true division and no fused multiply-add. Outputs past
- * the last one repeat it, so that all reads stay inside. Static functions only, as in all headers
- * of the vector files.
+ * Invariant: doubles are computed in axis.c's order, with true division and no fused multiply-add.
+ * Outputs past the last one repeat it, so that all reads stay inside. Static functions only, as in
+ * all headers of the vector files.
  */
 #ifndef TRANSFORMS_SIMD_AXIS_SIMD_H
 #define TRANSFORMS_SIMD_AXIS_SIMD_H
@@ -19,8 +19,8 @@
 #include <string.h>
 
 /*
- * No output has more taps: the difference of two positions that are cut to integers is at most that
- * of the positions, 2 x support, rounded up.
+ * No output has more taps: the difference of two positions cut to integers is at most their
+ * difference, 2 x support, rounded up.
  */
 INLINE uint32_t find_most_taps(const struct mr_axis_filter *filter)
 {
@@ -29,8 +29,8 @@ INLINE uint32_t find_most_taps(const struct mr_axis_filter *filter)
 }
 
 /*
- * Once the first `most` taps have their weights: the longest, and zeros for the taps up to a
- * multiple of four.
+ * After the first `most` taps have their weights: set the largest count, and zero the weights of
+ * taps up to a multiple of four.
  */
 INLINE void end_fill(struct mr_axis *axis, uint32_t most)
 {
@@ -68,7 +68,7 @@ INLINE struct taps find_taps(const struct mr_axis *axis, const struct mr_axis_fi
     return (struct taps){center, VEC_OP(cvtepi32_pd)(start), VEC_OP(cvtepi32_pd)(end)};
 }
 
-/* axis.c's find_share(), for what is_filled_by_sets(). */
+/* Like find_share() in axis.c, for the interpolations that is_filled_by_sets() names. */
 INLINE DOUBLES find_share(enum mr_interpolation interpolation, DOUBLES x)
 {
     const DOUBLES one = VEC_OP(set1_pd)(1.0);

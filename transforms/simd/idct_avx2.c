@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inverse DCT of packed JPEGs, two blocks at a time: one in each half of a vector, so that no
- * value ever crosses. The arithmetic is jidctint's (13 bits of constants, 2 bits kept between the
- * passes) as libjpeg-turbo's vectors do it.
+ * value crosses over. The arithmetic is jidctint's (13 bits of constants, 2 bits more between the
+ * passes) in the way of libjpeg-turbo's vectors.
  *
- * Invariant: sums of inputs wrap in 16 bits, and what goes from one pass to the next saturates. A
- * block whose rows below the first are all zero skips the first pass, where its values wrap and do
- * not saturate. Photographs never show a difference; damaged files do. Two blocks of nothing but a
- * DC coefficient skip the second pass too, to the same values.
+ * Invariant: sums of inputs wrap at 16 bits, and values saturate between the passes. If the rows of
+ * a block below the first are all zero, the first pass is skipped; there its values wrap instead of
+ * saturating. Photographs never show a difference; damaged files do. Two blocks with only a DC
+ * coefficient skip the second pass too, and get the same values.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
@@ -19,7 +19,10 @@ INLINE void put16(void *to, __m128i value)
     _mm_storeu_si128((__m128i *)to, value);
 }
 
-/* v[i] is column i. A row of the first block, and behind it the same row of the second. */
+/*
+ * Store eight rows; v[i] is column i. Each row of the first block is followed by the same row of
+ * the second block.
+ */
 INLINE void put_rows(const __m256i v[8], uint8_t *const *rows, size_t at)
 {
     const __m256i centre = _mm256_set1_epi8((char)0x80);
@@ -45,8 +48,8 @@ INLINE void put_rows(const __m256i v[8], uint8_t *const *rows, size_t at)
 }
 
 /*
- * Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of
- * each half.
+ * Store blocks that have only a DC coefficient. row has it, PASS1_BITS higher, as the first value
+ * of each half.
  */
 INLINE void put_flat(__m256i row, uint8_t *const *rows, size_t at)
 {
@@ -62,7 +65,7 @@ INLINE void put_flat(__m256i row, uint8_t *const *rows, size_t at)
 INLINE void transform_pair(const int16_t *first, const int16_t *second, const uint16_t quant[64],
                            uint8_t *const *rows, size_t at)
 {
-    /* all of a row but its first value */
+    /* all values of a row except its first */
     const __m256i beside = _mm256_setr_epi64x(-65536, -1, -65536, -1);
     __m256i v[8], below = _mm256_setzero_si256(), first_row = load_halves(first, second);
     for (int i = 0; i < 8; i++) {

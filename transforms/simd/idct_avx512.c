@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inverse DCT of packed JPEGs, four blocks at a time: one in each quarter of a vector. All else
- * is as in idct_avx2.c, whose comments count here too.
+ * is as in idct_avx2.c, and its comments apply here too.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
@@ -27,7 +27,10 @@ INLINE void put32(void *to, __m256i value)
     _mm256_storeu_si256((__m256i *)to, value);
 }
 
-/* v[i] is column i. A row of the first block, and behind it the same row of the others. */
+/*
+ * Store eight rows; v[i] is column i. Each row of the first block is followed by the same row of
+ * the other blocks.
+ */
 INLINE void put_rows(const __m512i v[8], uint8_t *const *rows, size_t at)
 {
     const __m512i centre = _mm512_set1_epi8((char)0x80),
@@ -54,8 +57,8 @@ INLINE void put_rows(const __m512i v[8], uint8_t *const *rows, size_t at)
 }
 
 /*
- * Blocks of nothing but a DC coefficient, which row has, PASS1_BITS higher, as the first value of
- * each quarter.
+ * Store blocks that have only a DC coefficient. row has it, PASS1_BITS higher, as the first value
+ * of each quarter.
  */
 INLINE void put_flat(__m512i row, uint8_t *const *rows, size_t at)
 {
@@ -67,7 +70,7 @@ INLINE void put_flat(__m512i row, uint8_t *const *rows, size_t at)
         put32(rows[i] + at, bytes);
 }
 
-/* Of each quarter whose values are all zero, eight bits. */
+/* Eight bits for each quarter, set if all its values are zero. */
 INLINE __mmask32 find_zeros(__m512i values)
 {
     __mmask8 others = _mm512_test_epi64_mask(values, values);
@@ -80,7 +83,7 @@ INLINE __mmask32 find_zeros(__m512i values)
 INLINE void transform_four(int16_t *const blocks[4], const uint16_t quant[64], uint8_t *const *rows,
                            size_t at)
 {
-    const __mmask32 beside = 0xfefefefe; /* all of a row but its first value */
+    const __mmask32 beside = 0xfefefefe; /* all values of a row except its first */
     __m512i v[8], below = _mm512_setzero_si512(), first_row = load_rows(blocks, 0);
     for (int i = 0; i < 8; i++) {
         v[i] = load_rows(blocks, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of the inverse DCT on vectors of any width, one block in each part of 128 bits: what
- * idct_avx2.c and idct_avx512.c have in common. Before it: VEC, a vector; VEC_OP(name), an
+ * The passes of the inverse DCT on vectors of any width, with one block in each part of 128 bits;
+ * idct_avx2.c and idct_avx512.c include it. They first define: VEC, a vector; VEC_OP(name), an
  * operation on it; VEC_ZERO().
  *
  * Invariant: static functions only, as in all headers of the vector files.
@@ -12,7 +12,7 @@
 #define CONST_BITS 13
 #define PASS1_BITS 2
 
-/* 32-bit values of the first and the last four of the eight of each block. */
+/* For each block, its eight values with 32 bits: the first four and the last four. */
 struct wide {
     VEC lo, hi;
 };
@@ -48,7 +48,7 @@ INLINE VEC descale(struct wide x, int shift)
     return VEC_OP(packs_epi32)(VEC_OP(srai_epi32)(x.lo, shift), VEC_OP(srai_epi32)(x.hi, shift));
 }
 
-/* Eight one-dimensional transforms of each block at once; v[i] is the i-th value of all. */
+/* Eight one-dimensional transforms of each block at once; v[i] has value i of all of them. */
 INLINE void transform(VEC v[8], int shift)
 {
     const struct wide half = {VEC_OP(set1_epi32)(1 << (shift - 1)),
@@ -71,7 +71,7 @@ INLINE void transform(VEC v[8], int shift)
     }
 }
 
-/* Rows become columns, in each block. */
+/* In each block, rows become columns. */
 INLINE void transpose(VEC v[8])
 {
     VEC a[8], b[8];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of the image operations for AVX2. Pixels are dwords, eight at a time; where fewer than
- * ten are left, which a load could overrun, they are copied to memory of their own.
+ * The loops of the image operations for AVX2. Pixels are dwords, eight at a time. If fewer than ten
+ * are left, a load could read past them, so they are first copied to a local buffer.
  */
 #include "transforms/simd/image_loops.h"
 #include "transforms/simd/simd_avx2.h"
@@ -35,7 +35,7 @@ INLINE void store_clipped(uint8_t *to, __m256i words)
 
 #include "transforms/simd/image_loops_simd.h"
 
-/* A dword of each pixel, red in the lowest byte. Reads 28 bytes. */
+/* One dword per pixel, red in the lowest byte. Reads 28 bytes. */
 INLINE __m256i load_dwords(const uint8_t *from)
 {
     const __m256i spread = _mm256_broadcastsi128_si256(
@@ -43,7 +43,7 @@ INLINE __m256i load_dwords(const uint8_t *from)
     return _mm256_shuffle_epi8(load_halves(from, from + 12), spread);
 }
 
-/* The first 12 bytes of both halves. */
+/* Store the first 12 bytes of both halves. */
 INLINE void store_triples(uint8_t *to, __m256i v)
 {
     v = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7));
@@ -52,8 +52,8 @@ INLINE void store_triples(uint8_t *to, __m256i v)
 }
 
 /*
- * Values become 0 to 255 by saturation. Of four pixels, four reds, four greens and four blues are
- * packed together.
+ * Store eight pixels; packing saturates values to 0 to 255. Four reds, four greens and four blues
+ * of four pixels are packed together.
  */
 INLINE void store_pixels(uint8_t *to, struct rgb p)
 {
@@ -98,7 +98,7 @@ static void make_gray(uint32_t step, const uint8_t *pixels, size_t n, uint8_t *o
     mr_image_loops_c.gray(step, pixels + 3 * i, n - i, out + step * i);
 }
 
-/* Eight pixels, or n of them in memory of their own. */
+/* Run function on eight pixels, or on the last n pixels in a local buffer. */
 #define FOR_PIXELS(function, argument, pixels, n)                                                  \
     for (size_t i = 0; i < (n); i += PIXELS) {                                                     \
         uint8_t *at = (pixels) + 3 * i;                                                            \
@@ -131,7 +131,7 @@ INLINE __m256i find_hue(struct rgb p, __m256i largest, __m256i smallest, __m256i
                                       _mm256_xor_si256(p.b, _mm256_xor_si256(largest, smallest)));
     __m256i r_first = _mm256_cmpeq_epi32(p.r, largest), g_first = _mm256_cmpeq_epi32(p.g, largest);
     __m256i b_last = _mm256_cmpeq_epi32(p.b, smallest), g_last = _mm256_cmpeq_epi32(p.g, smallest);
-    /* base + x or base - x, as plain C has it */
+    /* base + x or base - x, as in plain C */
     __m256i of_b = _mm256_blendv_epi8(three, five, g_last),
             of_g = _mm256_blendv_epi8(three, one, b_last);
     __m256i of_r = _mm256_blendv_epi8(_mm256_set1_epi32(-1), one, b_last);
@@ -148,7 +148,7 @@ INLINE __m256i find_hue(struct rgb p, __m256i largest, __m256i smallest, __m256i
     turn = fused(fused(_mm256_set1_ps(-6.0f), turn, sixths), sixth, turn);
     __m256 below = _mm256_cmp_ps(turn, _mm256_setzero_ps(), _CMP_LT_OQ);
     turn = _mm256_add_ps(turn, _mm256_and_ps(below, _mm256_set1_ps(1.0f)));
-    /* the exact product with 255, cut: one less where rounding has reached the next integer */
+    /* the exact product with 255, cut: one less if rounding has reached the next integer */
     __m256i hue = _mm256_cvttps_epi32(_mm256_mul_ps(turn, last));
     __m256 rest = fused(turn, last, _mm256_sub_ps(_mm256_setzero_ps(), _mm256_cvtepi32_ps(hue)));
     return _mm256_add_epi32(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loops of the image operations for AVX-512. Pixels are dwords, sixteen at a time, loaded and
- * stored by masks.
+ * stored with masks.
  */
 #include "transforms/simd/image_loops.h"
 #include "transforms/simd/simd_avx512.h"
@@ -34,7 +34,7 @@ INLINE void store_clipped(uint8_t *to, __m512i words)
 
 #include "transforms/simd/image_loops_simd.h"
 
-/* A dword of each pixel, red in the lowest byte. */
+/* One dword per pixel, red in the lowest byte. */
 INLINE __m512i load_dwords(const uint8_t *from, __mmask64 bytes)
 {
     const __m512i spread = _mm512_setr_epi32(
@@ -46,8 +46,8 @@ INLINE __m512i load_dwords(const uint8_t *from, __mmask64 bytes)
 }
 
 /*
- * 16 pixels, or those of the mask. A load that lies within 64 bytes of a store by a mask waits for
- * it, so only the last one is one. /
+ * Store 16 pixels, or those of the mask. A load within 64 bytes of a masked store waits for that
+ * store, so only the last store of a row is masked.
  */
 INLINE void store_packed(uint8_t *to, __mmask64 bytes, __m512i v)
 {
@@ -60,8 +60,8 @@ INLINE void store_packed(uint8_t *to, __mmask64 bytes, __m512i v)
 }
 
 /*
- * Values become 0 to 255 by saturation. Of four pixels, four reds, four greens and four blues are
- * packed together.
+ * Store pixels; packing saturates values to 0 to 255. Four reds, four greens and four blues of four
+ * pixels are packed together.
  */
 INLINE void store_pixels(uint8_t *to, __mmask64 bytes, struct rgb p)
 {
@@ -72,7 +72,7 @@ INLINE void store_pixels(uint8_t *to, __mmask64 bytes, struct rgb p)
     store_packed(to, bytes, _mm512_permutexvar_epi8(order, v));
 }
 
-/* The bytes of up to 16 pixels. */
+/* A mask of the bytes of n pixels, at most 16. */
 INLINE __mmask64 pixel_bytes(size_t n)
 {
     return first_bytes(3 * (uint32_t)(n < PIXELS ? n : PIXELS));
@@ -120,8 +120,7 @@ static void saturate(float factor, uint8_t *pixels, size_t n)
 INLINE __m512i find_hue(struct rgb p, __m512i largest, __m512i smallest, __m512i spread)
 {
     /*
-     * base + x or base - x, as plain C has it, by sixth: red first (blue last, green last), green,
-     * blue
+     * base + x or base - x, as in plain C, by sixth: red first (blue last, green last), green, blue
      */
     const __m512 bases = _mm512_setr_ps(1, -1, 1, 3, 5, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     const __m512 signs = _mm512_setr_ps(-1, 1, 1, -1, -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);

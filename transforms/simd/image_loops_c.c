@@ -49,11 +49,11 @@ static void saturate(float factor, uint8_t *pixels, size_t n)
 
 /*
  * V is the largest channel, S = 255 * (V - smallest) / V cut to an integer. H is found in floats
- * whose roundings count: some colours lie exactly on a boundary. The way back needs none of them: a
- * channel is V - round(V * S * weight / 65025), and no product is a tie.
+ * with Pillow's roundings, because some colours are exactly on a boundary. The way back needs no
+ * floats: a channel is V - round(V * S * weight / 65025), and no product is a tie.
  */
 
-/* H in bytes, as Pillow's rgb2hsv_row() finds it; spread is largest - smallest and not 0. */
+/* H in bytes, computed like Pillow's rgb2hsv_row(). spread is largest - smallest, and not 0. */
 static uint32_t find_hue(int r, int g, int b, int largest, int smallest, int spread)
 {
     int middle = r + g + b - largest - smallest;
@@ -88,7 +88,9 @@ static void shift_hue(const struct mr_hue_shift *shift, uint8_t *pixels, size_t 
     }
 }
 
-/* Pillow's filter sums in floats; no sum comes near a boundary, so integers give the same. */
+/*
+ * Pillow's filter sums in floats. No sum comes near a boundary, so integers give the same result.
+ */
 void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stride,
                             const uint8_t *restrict row, uint8_t *restrict out)
 {
@@ -104,7 +106,7 @@ void mr_image_loops_sharpen(float factor, uint32_t step, size_t len, size_t stri
 #define ONE (1u << 24)
 #define MAX_LANES 64
 
-/* One pass over n groups of `lanes` bytes, which lie from_step and to_step bytes apart. */
+/* One pass over n groups of `lanes` bytes, which are from_step and to_step bytes apart. */
 static inline __attribute__((always_inline)) void
 box_groups(const struct mr_box_blur *box, uint32_t n, uint32_t lanes, const uint8_t *restrict from,
            size_t from_step, uint8_t *restrict to, size_t to_step)

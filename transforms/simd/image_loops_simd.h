@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of the image operations on vectors of any width: what image_loops_avx2.c and
- * image_loops_avx512.c have in common. Before it: VEC and FLOATS, vectors; VEC_OP(name), an
- * operation on them; VEC_ZERO(), VEC_AND(), VEC_LOAD(), VEC_STORE(); WORDS, the 16-bit values of a
- * VEC; fused(), absolute(); load_words(), which makes words of bytes, and store_bytes() and
- * store_clipped(), which make bytes of words.
+ * The loops of the image operations on vectors of any width; image_loops_avx2.c and
+ * image_loops_avx512.c include it. They first define: VEC and FLOATS, vectors; VEC_OP(name), an
+ * operation on them; VEC_ZERO(), VEC_AND(), VEC_LOAD(), VEC_STORE(); WORDS, the number of 16-bit
+ * values in a VEC; fused(), absolute(); load_words(), which makes words of bytes, and store_bytes()
+ * and store_clipped(), which make bytes of words.
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */
@@ -29,7 +29,8 @@ INLINE struct rgb split_dwords(VEC v)
 }
 
 /*
- * Red and blue of a dword with their weights; green twice with half of its own, which has 16 bits.
+ * Red and blue of a dword are multiplied by their weights; green is counted twice with half its
+ * weight, because its weight needs 16 bits.
  */
 INLINE VEC find_gray(VEC v)
 {
@@ -41,8 +42,8 @@ INLINE VEC find_gray(VEC v)
 }
 
 /*
- * from + factor * (to - from), not clipped; a fused operation would round once where Pillow rounds
- * twice.
+ * from + factor * (to - from), not clipped. Not fused: a fused operation would round once where
+ * Pillow rounds twice.
  */
 INLINE VEC blend_dwords(FLOATS factor, VEC from, VEC difference)
 {
@@ -59,7 +60,7 @@ INLINE struct rgb saturate_dwords(FLOATS factor, VEC v)
                         blend_dwords(factor, gray, VEC_OP(sub_epi32)(p.b, gray))};
 }
 
-/* Of each set: the hue in bytes; spread is not 0. */
+/* Defined by each set: the hue in bytes; spread is not 0. */
 INLINE VEC find_hue(struct rgb p, VEC largest, VEC smallest, VEC spread);
 
 /* largest - round(product * weight), the weight clipped to 0 to 255 */
@@ -80,7 +81,9 @@ INLINE struct rgb shift_dwords(VEC shift, VEC v)
     VEC spread = VEC_OP(sub_epi32)(largest, smallest);
     VEC hue = find_hue(p, largest, smallest, VEC_OP(max_epi32)(spread, one));
     hue = VEC_AND(VEC_OP(add_epi32)(hue, shift), low);
-    /* V * S / 65025; a quotient that is no integer lies further from one than rounding moves it */
+    /*
+     * V * S / 65025. A quotient that is not an integer is further from one than rounding moves it.
+     */
     FLOATS share = VEC_OP(div_ps)(VEC_OP(mul_ps)(VEC_OP(cvtepi32_ps)(spread), last),
                                   VEC_OP(cvtepi32_ps)(VEC_OP(max_epi32)(largest, one)));
     FLOATS product = VEC_OP(mul_ps)(VEC_OP(cvtepi32_ps)(largest),
@@ -103,7 +106,7 @@ INLINE VEC sum_three(const uint8_t *at, size_t stride)
                              load_words(at + stride));
 }
 
-/* (sum + 6) / 13 is exact as a multiplication up to 3315. */
+/* (sum + 6) / 13 as a multiplication, exact up to 3315. */
 INLINE void sharpen_values(FLOATS factor, uint32_t step, size_t stride, const uint8_t *at,
                            uint8_t *out)
 {
@@ -129,7 +132,8 @@ static void sharpen(float factor, uint32_t step, size_t len, size_t stride, cons
         return;
     }
     FLOATS factors = VEC_OP(set1_ps)(factor);
-    size_t end = len - step - WORDS; /* the last ones, some of them twice */
+    /* The last step may overlap the one before. */
+    size_t end = len - step - WORDS;
     for (size_t i = step; i < end; i += WORDS)
         sharpen_values(factors, step, stride, row + i, out + i);
     sharpen_values(factors, step, stride, row + end, out + end);
@@ -163,8 +167,8 @@ INLINE void store_box(const struct box_weights *w, VEC sum, VEC ends, uint8_t *t
 }
 
 /*
- * Sums of all bytes of a box anew for each value: up to here that is faster than plain C's running
- * sums.
+ * Sums all bytes of a box again for each value. Up to this reach that is faster than plain C's
+ * running sums.
  */
 #define MAX_ROW_REACH 12
 #define MAX_COLUMN_REACH 63
@@ -177,7 +181,7 @@ static void box_row(const struct mr_box_blur *box, uint32_t step, uint32_t n, co
         mr_image_loops_box_row(box, step, n, row, out);
         return;
     }
-    /* Both ends are those of shorter rows. */
+    /* Both ends of a row are computed as shorter rows. */
     uint8_t ends[3 * (2 * MAX_ROW_REACH + 3)];
     mr_image_loops_box_row(box, step, 2 * reach + 2, row, ends);
     memcpy(out, ends, margin);
@@ -195,7 +199,7 @@ static void box_row(const struct mr_box_blur *box, uint32_t step, uint32_t n, co
     }
 }
 
-/* WORDS columns. */
+/* Filters WORDS columns. */
 INLINE void box_strip(const struct mr_box_blur *box, int64_t n, const uint8_t *from,
                       size_t from_stride, uint8_t *to, size_t to_stride)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of 256 bytes for AVX2, as 16 parts of 16 bytes. A shuffle gives 0 where an index is
- * negative. So the part of each index is reached by steps: 16 is subtracted from the index, and
- * what a part differs from the one before is exclusively ored, until the index is negative; it
- * stays so, since the subtraction saturates. The upper eight parts go the same way, from the index
- * less 128.
+ * Tables of 256 bytes for AVX2, as 16 parts of 16 bytes. A shuffle gives 0 for a negative index.
+ * The part of each index is reached in steps: 16 is subtracted from the index, and the difference
+ * to the part before is xored in, until the index is negative. It stays negative, because the
+ * subtraction saturates. The upper eight parts work the same way, with the index less 128.
  *
- * Of interleaved pixels, 96 bytes at a time, the bytes of a channel are blended into one vector
- * without moving: byte j of vector m is of channel (j + 2 * m) modulo 3.
+ * Interleaved pixels are mapped 96 bytes at a time. The bytes of a channel are blended into one
+ * vector without moving them: byte j of vector m belongs to channel (j + 2 * m) modulo 3.
  */
 #include "transforms/simd/image_loops.h"
 #include "transforms/simd/simd_avx2.h"
@@ -17,7 +16,8 @@
 #define BLOCK 96
 
 struct table {
-    __m256i part[16]; /* twice 16 bytes; all but 0 and 8: exclusively ored with the one before */
+    /* Each 16 bytes twice; all but parts 0 and 8 are xored with the part before. */
+    __m256i part[16];
 };
 
 INLINE struct table load_table(const uint8_t bytes[256])
@@ -47,7 +47,7 @@ INLINE __m256i look_up(const struct table *table, __m256i x)
     return _mm256_or_si256(from_low, from_high);
 }
 
-/* Bytes j with j modulo 3 == phase. */
+/* A mask of the bytes j with j modulo 3 == phase. */
 INLINE __m256i make_mask(int phase)
 {
     uint8_t bytes[32];
@@ -56,7 +56,7 @@ INLINE __m256i make_mask(int phase)
     return load256(bytes);
 }
 
-/* a, and b and c where the masks say so; the second mask has bytes that the first one has not. */
+/* a, with b and c where the masks are set; the two masks have no byte in common. */
 INLINE __m256i mix(__m256i a, __m256i of_b, __m256i b, __m256i of_c, __m256i c)
 {
     return _mm256_blendv_epi8(_mm256_blendv_epi8(a, b, of_b), c, of_c);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of 256 bytes for AVX-512: two permutations of 128 entries each, and bit 7 chooses. Of
- * interleaved pixels, 192 bytes at a time, the bytes of a channel are blended into one vector
- * without moving: byte j of vector m is of channel (j + m) modulo 3.
+ * Tables of 256 bytes for AVX-512: two permutations of 128 entries each, and bit 7 of the index
+ * chooses between them. Interleaved pixels are mapped 192 bytes at a time. The bytes of a channel
+ * are blended into one vector without moving them: byte j of vector m belongs to channel (j + m)
+ * modulo 3.
  */
 #include "transforms/simd/image_loops.h"
 #include "transforms/simd/simd_avx512.h"
@@ -29,7 +30,7 @@ INLINE __m512i look_up(const struct table *table, __m512i x)
     return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(x), high);
 }
 
-/* a, and b and c where the masks say so; the second mask has bits that the first one has not. */
+/* a, with b and c where the masks are set; the two masks have no bit in common. */
 INLINE __m512i mix(__m512i a, __mmask64 of_b, __m512i b, __mmask64 of_c, __m512i c)
 {
     return _mm512_mask_mov_epi8(_mm512_mask_mov_epi8(a, of_b, b), of_c, c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses a set of loops. A set that was not compiled must not be named here, or the link fails. */
+/* Chooses a set of loops. Naming a set that was not compiled makes the link fail. */
 #include "transforms/simd/kernels.h"
 
 #ifndef MR_WITH_AVX2

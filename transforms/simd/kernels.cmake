@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The sets of loops that this compiler and this target can have; kernels.c is told which.
+# The sets of loops that this compiler and target can have; definitions name them for kernels.c.
 #
-# Invariant: only these files may be compiled for instructions that not every machine has.
+# Invariant: only these files may be compiled with instructions that not every machine has.
 
 include(CheckCSourceCompiles)
 include(CheckIncludeFile)
@@ -17,11 +17,11 @@ set(mr_avx512_flags
     -mavx512vbmi2
     -mavx512vnni)
 
-# mr_kernel_set(set flags...): the files of a set, and their word in kernels.c.
+# mr_kernel_set(set flags...): add the files of a set, and define MR_WITH_<SET> for kernels.c.
 function(mr_kernel_set set)
   set(parts axis idct image_loops image_map mix resample resample_vertical tensor_write tile warp)
   if(set STREQUAL avx2)
-    list(APPEND parts scan xxh3) # AVX-512 has no better ones
+    list(APPEND parts scan xxh3) # the AVX-512 set uses these too
   endif()
   foreach(part IN LISTS parts)
     target_sources(mr_transforms PRIVATE simd/${part}_${set}.c)
@@ -43,11 +43,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
   if(MR_COMPILES_AVX512)
     mr_kernel_set(avx512 ${mr_avx512_flags})
     target_sources(mr_transforms PRIVATE simd/tile_encode_avx512.c) # the other sets use tile.c's
-    set_source_files_properties(simd/tile_encode_avx512.c PROPERTIES COMPILE_OPTIONS "-O3;${mr_avx512_flags}")
+    set_source_files_properties(simd/tile_encode_avx512.c
+                                PROPERTIES COMPILE_OPTIONS "-O3;${mr_avx512_flags}")
   endif()
 else()
-  # Through SIMDe the loops for AVX2 become the machine's own vectors (NEON on arm64).
-  check_include_file(simde/x86/f16c.h MR_HAVE_SIMDE) # the youngest of those that are used
+  # SIMDe compiles the AVX2 loops to the machine's own vectors (NEON on arm64).
+  check_include_file(simde/x86/f16c.h MR_HAVE_SIMDE) # the newest header that is used
   if(MR_HAVE_SIMDE)
     mr_kernel_set(avx2)
   endif()

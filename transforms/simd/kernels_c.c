@@ -3,9 +3,9 @@
  * The loops in plain C, which are the reference for the other sets.
  *
  * Invariant: Pillow rounds to u8 between the two passes, so neither their order nor the rounding
- * may change. Sums of weights that are not below 0 stay below 2^30 for any usual number of taps and
- * need no clipping then. Others (axis->overshoots) stay between -2^31 and 2^31, and are clipped to
- * 0 to 255.
+ * may change. Sums of weights that are not below 0 stay below 2^30 for any usual number of taps,
+ * and need no clipping. Other sums (axis->overshoots) stay between -2^31 and 2^31, and are clipped
+ * to 0 to 255.
  */
 #include "base/checked.h"
 #include "base/xxh3.h"
@@ -19,8 +19,8 @@
 
 #define HALF (1u << (MR_WEIGHT_BITS - 1))
 /*
- * Weights are rounded one by one, so many of them may sum to more than 1; up to here no sum reaches
- * 256.
+ * Weights are rounded one by one, so many of them may sum to more than 1. Up to this many, no sum
+ * reaches 256.
  */
 #define MAX_TAPS_UNCLIPPED 16000
 
@@ -52,8 +52,9 @@ static void horizontal_make_c(struct mr_resample_horizontal *horizontal)
 }
 
 /*
- * Two rows as the halves of 64-bit words: one multiplication then serves both. No carry reaches the
- * upper half; where the lower half ends below 0 it has borrowed one.
+ * Put two rows into the halves of 64-bit words, so that one multiplication serves both. No carry
+ * reaches the upper half. If the lower half is below 0 at the end, it has borrowed one from the
+ * upper half.
  */
 static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint32_t len,
                       uint64_t *restrict pairs)
@@ -62,7 +63,7 @@ static void pair_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint
         pairs[i] = a[i] | (uint64_t)b[i] << 32;
 }
 
-/* How sums become values. */
+/* How a sum becomes a value. */
 enum clipping { UNCLIPPED, CLIPPED, CLIPPED_BOTH };
 
 static inline __attribute__((always_inline)) void
@@ -96,7 +97,7 @@ filter_pairs(const struct mr_axis *x, uint32_t channels, uint32_t n_taps, enum c
     }
 }
 
-/* The usual numbers of taps as constants, so that the inner loops are unrolled. */
+/* Common numbers of taps as constants, so that the inner loops are unrolled. */
 static inline __attribute__((always_inline)) void filter_by_taps(const struct mr_axis *x,
                                                                  uint32_t channels,
                                                                  const uint64_t *pairs, uint8_t *a,
@@ -146,7 +147,7 @@ static void take_row_c(const uint8_t *strip, size_t stride, uint32_t i, uint32_t
     memcpy(out, strip + i * stride, n);
 }
 
-/* The vertical pass. The tables are the taps of one output: rows, then weights. */
+/* The vertical pass. The tables hold the taps of one output: rows, then weights. */
 
 static size_t vertical_bytes_c(const struct mr_axis *y)
 {
@@ -171,7 +172,7 @@ static inline __attribute__((always_inline)) void sum_rows(const uint8_t *const 
     }
 }
 
-/* Any number of taps: strips that fit on the stack, one row after the other. */
+/* For any number of taps: strips that fit on the stack, one row after the other. */
 static void sum_many_rows(const uint8_t *const *rows, const int32_t *weight, uint32_t n_taps,
                           bool overshoots, uint32_t len, uint8_t *restrict out)
 {
@@ -214,8 +215,8 @@ static void vertical_c(const struct mr_resample_vertical *vertical, uint32_t i,
 }
 
 /*
- * To the tensor: by table, so that floats are those of fmaf() on every machine (and u8 has only 256
- * values).
+ * To the tensor. By table, so that floats are those of fmaf() on every machine; u8 has only 256
+ * values.
  */
 
 static void put_values(const struct mr_tensor_writer *writer, const uint8_t *row, size_t n,

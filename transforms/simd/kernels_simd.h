@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of the vector sets' tables. A set's table stands in resample_<set>.c, beside the
- * horizontal pass; its other entries are in the files named below. They are declared together here,
- * and not in a header for each file, because only the tables call them and their types are those of
- * struct mr_kernel_ops.
+ * The parts of the vector sets' tables. A set's table is in resample_<set>.c, after the horizontal
+ * pass; its other entries are in the files named below. All are declared here instead of in one
+ * header per file, because only the tables use them and their types are those of struct
+ * mr_kernel_ops.
  */
 #ifndef TRANSFORMS_SIMD_KERNELS_SIMD_H
 #define TRANSFORMS_SIMD_KERNELS_SIMD_H

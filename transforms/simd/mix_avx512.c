@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mixing of rows, by the compiler's vectors. */
+/* Mixing of rows, vectorised by the compiler. */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/mix_loops.h"
 

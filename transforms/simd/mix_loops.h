@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixing of rows in plain C, which each set's file compiles for its own instructions. Nothing may
- * be contracted.
+ * Mixing of rows in plain C, which each set's file compiles for its instructions. The compiler must
+ * not contract a product and a sum.
  */
 #ifndef TRANSFORMS_SIMD_MIX_LOOPS_H
 #define TRANSFORMS_SIMD_MIX_LOOPS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The horizontal pass for AVX2, and the table of the set. A strip is two rows of dwords, each with
- * the u16 values of two rows; weights_avx2.h says how weights are multiplied.
+ * The horizontal pass for AVX2, and the set's table. A strip is two rows of dwords, each with the
+ * u16 values of two rows; weights_avx2.h says how weights are multiplied.
  *
- * Invariant: what is shifted right by 21 is twice the value; vpavgw with 0 adds one and halves,
+ * Invariant: a sum shifted right by 21 is twice the value. vpavgw with 0 then adds one and halves,
  * which is the rounding.
  */
 #include "transforms/simd/kernels_simd.h"
@@ -13,17 +13,18 @@
 
 /* The ways of a horizontal pass. */
 enum {
-    TWO_TAPS,   /* all of them, and the neighbours', in one load of 16 bytes */
-    QUADS,      /* a load for each four taps */
-    PAIRS,      /* a load for each two taps */
-    WIDE_PIXELS /* outputs too far apart: one after the other */
+    TWO_TAPS,   /* one load of 16 bytes has all taps, and those of the neighbours */
+    QUADS,      /* one load per four taps */
+    PAIRS,      /* one load per two taps */
+    WIDE_PIXELS /* outputs are too far apart for that: one after the other */
 };
 
-/* With more taps than these the tables of groups would no longer fit into the cache. */
+/* With more taps than this the groups' tables would not fit into the cache. */
 #define MAX_GROUP_TAPS 16
 
 /*
- * Eight values and four taps of each: where words of two bytes come from, and two weights for each.
+ * Eight values and four taps of each: the position in the load of each word's two bytes, and two
+ * weights for each value.
  */
 struct group {
     __m256i from0, hi0, lo0;
@@ -35,7 +36,9 @@ struct offsets {
     int32_t at[4];
 };
 
-/* Wide pixels: where the loads of one begin, and how many bytes of each lie before its taps. */
+/*
+ * Wide pixels: where a pixel's loads begin, and how many bytes of each load come before its taps.
+ */
 struct place {
     int32_t at;
     int32_t lead;
@@ -50,7 +53,7 @@ static uint32_t n_groups(const struct mr_resample_horizontal *a)
     return a->x->pitch / 8 * a->channels;
 }
 
-/* Wide pixels: taps are a multiple of what one load holds. */
+/* Wide pixels: the number of taps, a multiple of what one load holds. */
 static uint32_t wide_taps(const struct mr_resample_horizontal *a)
 {
     uint32_t step = a->channels == 1 ? 16 : 4;
@@ -80,13 +83,13 @@ static struct place *find_places(const struct mr_resample_horizontal *a)
     return (struct place *)(void *)a->tables;
 }
 
-/* For each pixel hi of all its taps, then lo. */
+/* For each pixel the hi words of all its taps, then the lo words. */
 static int16_t *find_wide_words(const struct mr_resample_horizontal *a)
 {
     return (int16_t *)(void *)(find_places(a) + a->x->n);
 }
 
-/* The smallest of each half's dwords, in all of them. */
+/* The smallest dword of each half, in all dwords of that half. */
 INLINE __m256i min_of_half(__m256i v)
 {
     v = _mm256_min_epi32(v, _mm256_shuffle_epi32(v, 0xb1));
@@ -102,15 +105,19 @@ INLINE int32_t find_largest(__m256i v)
     return most;
 }
 
-/* What one row of groups needs of the horizontal pass it is made for. */
+/* What the groups of one row of a horizontal pass are made from. */
 struct making {
     uint32_t channels;
     int32_t row_bytes;
     int32_t max_taps;
-    __m256i pixel_of[4]; /* of the eight values of group v: their pixels among the block's eight,
-                            their channels */
+    /*
+     * For the eight values of group v: the index of each one's pixel among the block's eight, and
+     * its channel.
+     */
+    __m256i pixel_of[4];
     __m256i channel_of[4];
-    __m256i reach2; /* the furthest byte from its load, for loads of two taps, and of four */
+    __m256i
+        reach2; /* furthest byte from the start of its load, for loads of two taps, and of four */
     __m256i reach4;
 };
 
@@ -125,8 +132,8 @@ INLINE __m256i spread_offsets(__m256i distance, int32_t step)
 }
 
 /*
- * The load of taps `tap` and tap + 1, whose bytes begin at `at`: its offsets, and where words come
- * from.
+ * The load for taps `tap` and tap + 1, whose bytes begin at `at`: its offsets, and the positions of
+ * words in it.
  */
 INLINE __m256i make_load(struct making *m, __m256i at, __m256i last, int32_t tap,
                          int32_t offsets[2])
@@ -147,7 +154,7 @@ INLINE __m256i make_load(struct making *m, __m256i at, __m256i last, int32_t tap
     return spread_offsets(_mm256_sub_epi32(at, base), step);
 }
 
-/* The groups of eight pixels from x on, for taps 4 * step to 4 * step + 3. */
+/* Make the groups of eight pixels from x on, for taps 4 * step to 4 * step + 3. */
 INLINE void make_block(struct making *m, const struct mr_axis *axis, uint32_t x, uint32_t step,
                        struct group *group, struct offsets *offsets)
 {
@@ -188,7 +195,7 @@ INLINE void find_channels(struct making *m)
     }
 }
 
-/* All four taps of a group in one load: taps 2 and 3 lie behind 0 and 1. */
+/* All four taps of a group in one load: taps 2 and 3 come after taps 0 and 1. */
 static void join_pairs(const struct mr_resample_horizontal *a)
 {
     struct group *groups = find_groups(a);
@@ -198,12 +205,12 @@ static void join_pairs(const struct mr_resample_horizontal *a)
         groups[g].from1 = _mm256_or_si256(_mm256_add_epi8(groups[g].from0, step), high);
 }
 
-/* The words of one pixel's taps, `before` zeros ahead of them. */
+/* Write the words of one pixel's taps, with `before` zeros before them. */
 static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps,
                        int16_t *words)
 {
     for (uint32_t k = 0; k < n_taps; k++) {
-        uint32_t tap = k - before; /* huge before the first one */
+        uint32_t tap = k - before; /* wraps to a huge number before the first tap */
         int32_t w = tap < x->max_taps ? x->weight[(size_t)tap * x->pitch + i] : 0;
         words[k] = (int16_t)(w >> 11);
         words[n_taps + k] = (int16_t)(w & 2047);
@@ -211,8 +218,8 @@ static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uin
 }
 
 /*
- * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a
- * load of four pixels of three channels is four bytes longer than they are, the last loads begin
+ * No load may read past the row. Near the row's end taps begin earlier, with zero weights. A load
+ * of four pixels of three channels is four bytes longer than the pixels, so the last loads begin
  * four bytes earlier.
  */
 static void make_wide(struct mr_resample_horizontal *a)
@@ -234,7 +241,7 @@ static void make_wide(struct mr_resample_horizontal *a)
     a->n_steps = n_taps;
 }
 
-/* False where the taps of neighbours are too far apart. */
+/* False if the taps of neighbours are too far apart. */
 static bool make_groups(struct mr_resample_horizontal *a)
 {
     const struct mr_axis *x = a->x;
@@ -273,7 +280,7 @@ INLINE __m256i add_taps(__m256i sum, __m256i words, __m256i weights)
     return _mm256_add_epi32(sum, _mm256_madd_epi16(words, weights));
 }
 
-/* Eight values of one row, before they are rounded. n: groups to the next step's. */
+/* Sum eight values of one row, not rounded yet. n: distance to the groups of the next step. */
 INLINE __m256i sum_groups(const struct group *group, const struct offsets *offsets, size_t n,
                           const uint8_t *row, bool joined, uint32_t n_pairs)
 {
@@ -294,21 +301,21 @@ INLINE __m256i sum_groups(const struct group *group, const struct offsets *offse
     return _mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo);
 }
 
-/* Sums of two rows become words side by side, rounded. */
+/* Round the sums of two rows and put them side by side as words. */
 INLINE __m256i join_rows(__m256i a, __m256i b)
 {
     __m256i twice = _mm256_blend_epi16(_mm256_srli_epi32(a, 21), _mm256_srli_epi32(b, 5), 0xaa);
     return _mm256_avg_epu16(twice, _mm256_setzero_si256());
 }
 
-/* The same where they may lie outside of 0 to 255: not clipped yet. */
+/* The same for sums that may be outside of 0 to 255; not clipped yet. */
 INLINE __m256i join_signed(__m256i a, __m256i b)
 {
     __m256i words = _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa);
     return _mm256_srai_epi16(_mm256_adds_epi16(words, _mm256_set1_epi16(32)), 6);
 }
 
-/* Eight values of four rows. */
+/* Store eight values of four rows. */
 INLINE void store_rows(const __m256i sum[MR_STRIP_ROWS], bool overshoots, uint8_t *pair0,
                        uint8_t *pair1)
 {
@@ -331,7 +338,10 @@ INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint
     const struct offsets *offsets = find_offsets(a);
     uint32_t n = n_groups(a);
     uint8_t *pair0 = strip, *pair1 = strip + 4 * a->stride;
-    /* the strip is none of theirs */
+    /*
+     * Copies the pointers, because the compiler cannot know that a store to strip leaves rows
+     * unchanged.
+     */
     const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]};
     for (uint32_t g = 0; g < n; g++, group++, offsets++, pair0 += 32, pair1 += 32) {
         __m256i sum[MR_STRIP_ROWS];
@@ -341,7 +351,7 @@ INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint
     }
 }
 
-/* The same of the halves of one vector. */
+/* The same for the two halves of one vector. */
 INLINE __m128i join_halves(__m256i sum, bool overshoots)
 {
     __m128i a = _mm256_castsi256_si128(sum), b = _mm256_extracti128_si256(sum, 1);
@@ -355,7 +365,7 @@ INLINE __m128i join_halves(__m256i sum, bool overshoots)
 }
 
 /*
- * One pixel of two rows, which are the halves of the vectors: a dword for each channel, of 3 or 4.
+ * Sum one pixel of two rows, one in each half of the vectors: a dword for each channel, of 3 or 4.
  */
 INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const int16_t *hi,
                          const int16_t *lo, uint32_t n_taps, int channels)
@@ -383,7 +393,8 @@ INLINE __m256i sum_pixel(const uint8_t *a, const uint8_t *b, int32_t lead, const
 }
 
 /*
- * The same with one channel: the dwords of a half are partial sums, then all four of them the sum.
+ * The same with one channel: the dwords of a half are partial sums, and at the end all four are the
+ * sum.
  */
 INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, const int16_t *lo,
                         uint32_t n_taps)
@@ -407,7 +418,10 @@ INLINE __m256i sum_gray(const uint8_t *a, const uint8_t *b, const int16_t *hi, c
     return _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, 0x4e));
 }
 
-/* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
+/*
+ * A store of four dwords writes too much; the next store overwrites that, and the last one goes
+ * into the strip's slack.
+ */
 INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
                             uint8_t *strip, int channels, bool overshoots)
 {
@@ -426,7 +440,7 @@ INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_
     }
 }
 
-/* The usual numbers of taps as constants, so that the inner loops are unrolled. */
+/* Common numbers of taps as constants, so that the inner loops are unrolled. */
 INLINE void horizontal_pairs(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
                              uint8_t *strip, bool joined, bool overshoots)
 {
@@ -467,7 +481,7 @@ static void horizontal_avx2(const struct mr_resample_horizontal *a,
         horizontal_way(a, rows, strip, false);
 }
 
-/* ---- Rows as they are ---- */
+/* ---- Unfiltered rows ---- */
 
 INLINE void put_16(const uint8_t *a, const uint8_t *b, uint8_t *pair)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The horizontal pass for AVX-512, and the table of the set. A strip is one row of dwords, each
- * with the bytes of four rows; weights_avx512.h says how weights are multiplied.
+ * The horizontal pass for AVX-512, and the set's table. A strip is one row of dwords, each with the
+ * bytes of four rows; weights_avx512.h says how weights are multiplied.
  *
- * Invariant: no load ends behind its row, so the last ones begin earlier.
+ * Invariant: no load reads past its row, so the last loads begin earlier.
  */
 #include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"
@@ -13,13 +13,13 @@
 /* The ways of a horizontal pass. */
 enum {
     TWO_TAPS,   /* words */
-    NEAR_TAPS,  /* digits, a load for each of up to four steps */
-    FAR_TAPS,   /* two loads side by side for each of them */
-    WIDE_PIXELS /* outputs too far apart: one after the other */
+    NEAR_TAPS,  /* digits, one load for each of up to four steps */
+    FAR_TAPS,   /* two adjacent loads for each step */
+    WIDE_PIXELS /* outputs are too far apart for that: one after the other */
 };
 
 /*
- * Sixteen values and four taps of each: where bytes come from in the load, and the digits, d2
+ * Sixteen values and four taps of each: the position of each byte in the load, and the digits, d2
  * first.
  */
 struct group {
@@ -27,14 +27,17 @@ struct group {
     __m512i digit[3];
 };
 
-/* Wide pixels: where the loads of one begin, and how many bytes of each lie before its taps. */
+/*
+ * Wide pixels: where a pixel's loads begin, and how many bytes of each load come before its taps.
+ */
 struct place {
     int32_t at;
     int32_t lead;
 };
 
 #define LOAD_BYTES 64
-#define MAX_STEPS 4 /* with more, neighbours hardly ever fit into two loads */
+/* With more steps, neighbours rarely fit into two loads. */
+#define MAX_STEPS 4
 #define WIDE_LEAD 4
 
 /* ---- Tables ---- */
@@ -44,7 +47,7 @@ static uint32_t n_groups(const struct mr_resample_horizontal *a)
     return a->x->pitch / 16 * a->channels;
 }
 
-/* Wide pixels: taps are a multiple of what one load holds. */
+/* Wide pixels: the number of taps, a multiple of what one load holds. */
 static uint32_t wide_taps(const struct mr_resample_horizontal *a)
 {
     uint32_t step = a->channels == 1 ? 16 : 4;
@@ -94,9 +97,12 @@ INLINE void make_words(const int32_t *weight, size_t pitch, __m512i digit[3])
 
 struct making {
     int32_t channels;
-    int32_t most;         /* the last place for a load */
-    int32_t pixel[4][16]; /* of the sixteen values of group v: their pixels among the block's,
-                             their channels */
+    int32_t most; /* last position at which a load may begin */
+    /*
+     * For the sixteen values of group v: the index of each one's pixel among the block's, and its
+     * channel.
+     */
+    int32_t pixel[4][16];
     int32_t channel[4][16];
 };
 
@@ -114,7 +120,7 @@ static void find_channels(struct making *m)
         }
 }
 
-/* Bytes from the first to the last one that four taps of any group read. */
+/* Distance from the first to the last byte that four taps of any group read. */
 static uint32_t find_reach(const struct making *m, const struct mr_axis *x)
 {
     uint32_t most = 0;
@@ -128,7 +134,7 @@ static uint32_t find_reach(const struct making *m, const struct mr_axis *x)
     return (most + (x->max_taps < 4 ? x->max_taps : 4)) * (uint32_t)m->channels;
 }
 
-/* Where the load of taps `tap` to tap + 3 begins, of outputs first to last. */
+/* Where the load for taps `tap` to tap + 3 of outputs first to last begins. */
 INLINE int32_t place_load(const struct making *m, const struct mr_axis *x, uint32_t first,
                           uint32_t last, int32_t tap)
 {
@@ -137,7 +143,7 @@ INLINE int32_t place_load(const struct making *m, const struct mr_axis *x, uint3
     return at < m->most ? at : m->most;
 }
 
-/* The groups of sixteen pixels from x on, for taps 4 * step to 4 * step + 3. */
+/* Make the groups of sixteen pixels from x on, for taps 4 * step to 4 * step + 3. */
 INLINE void make_block(const struct making *m, const struct mr_axis *axis, uint32_t x,
                        uint32_t step, bool words, struct group *group, int32_t *offset)
 {
@@ -176,12 +182,12 @@ static void make_groups(const struct mr_resample_horizontal *a, const struct mak
             make_block(making, x, at, step, a->way == TWO_TAPS, group, offset);
 }
 
-/* The digits of one pixel's taps, `before` zeros ahead of them. */
+/* Write the digits of one pixel's taps, with `before` zeros before them. */
 static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uint32_t n_taps,
                        uint8_t *digits)
 {
     for (uint32_t k = 0; k < n_taps; k++) {
-        uint32_t tap = k - before; /* huge before the first one */
+        uint32_t tap = k - before; /* wraps to a huge number before the first tap */
         uint32_t w = tap < x->max_taps ? (uint32_t)x->weight[(size_t)tap * x->pitch + i] : 0;
         w = (w + 0x8080) ^ 0x8080;
         digits[k] = (uint8_t)(w >> 16);
@@ -191,8 +197,8 @@ static void make_pixel(const struct mr_axis *x, uint32_t i, uint32_t before, uin
 }
 
 /*
- * No load may end behind the row: near its end taps begin earlier, with zero weights; and since a
- * load of four pixels of three channels is four bytes longer than they are, the last loads begin
+ * No load may read past the row. Near the row's end taps begin earlier, with zero weights. A load
+ * of four pixels of three channels is four bytes longer than the pixels, so the last loads begin
  * four bytes earlier.
  */
 static void make_wide(struct mr_resample_horizontal *a)
@@ -242,7 +248,7 @@ INLINE __m512i pick_bytes(const uint8_t *at, __m512i from, bool far)
                : _mm512_permutexvar_epi8(from, bytes);
 }
 
-/* Sixteen values of one row, before they are shifted. */
+/* Sum sixteen values of one row, not shifted yet. */
 INLINE __m512i sum_group(const struct group *const *group, const int32_t *offset,
                          const uint8_t *row, uint32_t n_steps, bool far)
 {
@@ -266,7 +272,7 @@ INLINE __m512i sum_two_taps(const struct group *group, int32_t offset, const uin
     return sum_words(bytes, group->digit[0], group->digit[1]);
 }
 
-/* Dwords of the four rows' bytes. */
+/* Join the sums of four rows into dwords of four bytes. */
 INLINE __m512i join_sums(const __m512i sum[MR_STRIP_ROWS], bool overshoots)
 {
     const __m512i by_value = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
@@ -275,14 +281,17 @@ INLINE __m512i join_sums(const __m512i sum[MR_STRIP_ROWS], bool overshoots)
     return join_rows(sum[0], sum[1], sum[2], sum[3]);
 }
 
-/* n_steps 0: two taps. */
+/* n_steps 0 means two taps. */
 INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
                               uint8_t *strip, uint32_t n_steps, bool far, bool overshoots)
 {
     const struct group *groups = find_groups(a);
     const int32_t *offsets = find_offsets(a);
     uint32_t n = n_groups(a);
-    /* the strip is none of theirs */
+    /*
+     * Copies the pointers, because the compiler cannot know that a store to strip leaves rows
+     * unchanged.
+     */
     const uint8_t *const row[MR_STRIP_ROWS] = {rows[0], rows[1], rows[2], rows[3]};
     for (uint32_t g = 0; g < n; g++) {
         const struct group *group[MAX_STEPS];
@@ -299,7 +308,7 @@ INLINE void horizontal_groups(const struct mr_resample_horizontal *a, const uint
     }
 }
 
-/* The numbers of steps as constants, so that the inner loops are unrolled. */
+/* Numbers of steps as constants, so that the inner loops are unrolled. */
 INLINE void horizontal_steps(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
                              uint8_t *strip, bool far, bool overshoots)
 {
@@ -320,7 +329,7 @@ INLINE __m512i load_quarters(const uint8_t *const *rows, size_t at)
     return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows[3] + at)), 3);
 }
 
-/* One digit of four taps of a pixel, or, with one channel, of sixteen. */
+/* One digit of four taps of a pixel, or, with one channel, of sixteen taps. */
 INLINE __m512i load_digit(const uint8_t *digits, int channels)
 {
     int32_t four;
@@ -331,8 +340,8 @@ INLINE __m512i load_digit(const uint8_t *digits, int channels)
 }
 
 /*
- * One pixel of four rows, which are the quarters of the vectors: a dword for each channel; for one
- * channel, the first. /
+ * Sum one pixel of four rows, one in each quarter of the vectors: a dword for each channel; with
+ * one channel, in the first dword.
  */
 INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const uint8_t *digits,
                          uint32_t n_taps, int channels, bool overshoots)
@@ -366,7 +375,10 @@ INLINE __m512i sum_pixel(const uint8_t *const *rows, struct place place, const u
     return _mm512_min_epi32(sum, _mm512_set1_epi32(255));
 }
 
-/* Each store of four dwords is mended by the next one; the last one needs the strip's slack. */
+/*
+ * A store of four dwords writes too much; the next store overwrites that, and the last one goes
+ * into the strip's slack.
+ */
 INLINE void horizontal_wide(const struct mr_resample_horizontal *a, const uint8_t *const *rows,
                             uint8_t *strip, int channels, bool overshoots)
 {
@@ -409,9 +421,9 @@ static void horizontal_avx512(const struct mr_resample_horizontal *a,
         horizontal_way(a, rows, strip, false);
 }
 
-/* ---- Rows as they are ---- */
+/* ---- Unfiltered rows ---- */
 
-/* Dwords 0, 4, 8, 12, then 1, 5, ...: what the unpacking of quarters then puts in order. */
+/* Dwords 0, 4, 8, 12, then 1, 5, ...: unpacking the quarters then puts them in order. */
 INLINE __m512i load_turned(const uint8_t *row, __mmask64 bytes)
 {
     const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -435,7 +447,9 @@ static void put_rows_avx512(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n
     }
 }
 
-/* Of each dword of a strip one byte: 32 of two vectors, and again in the upper half. */
+/*
+ * One byte of each dword of a strip: 32 bytes of two vectors, and the same again in the upper half.
+ */
 static void take_row_avx512(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n,
                             uint8_t *out)
 {

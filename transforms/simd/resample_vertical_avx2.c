@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vertical pass for AVX2: output rows of strips, whose dwords hold the u16 values of two rows.
- * An output's first tap may be the second row of a pair; its weights then begin one place later.
+ * The vertical pass for AVX2: makes output rows from strips, whose dwords hold the u16 values of
+ * two rows. An output's first tap may be the second row of a pair; its weights then begin one place
+ * later.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/weights_avx2.h"
 
 #include <string.h>
 
-/* Pairs of rows that the taps of one output touch, and two weights for each. */
+/* Pairs of rows with taps of one output, and two weights for each pair. */
 #define MAX_PAIRS (MR_AXIS_MAX_TAPS / 2 + 1)
 struct pairs {
     uint32_t n;
@@ -28,13 +29,13 @@ static int32_t *find_words(const struct mr_resample_vertical *vertical)
     return (int32_t *)(void *)(vertical->tables + sizeof(struct pairs));
 }
 
-INLINE __m256i weights_of(const struct mr_axis *y, uint32_t tap, uint32_t i)
+INLINE __m256i load_weights(const struct mr_axis *y, uint32_t tap, uint32_t i)
 {
     return tap < y->max_taps ? load256(y->weight + (size_t)tap * y->pitch + i)
                              : _mm256_setzero_si256();
 }
 
-/* An output whose first tap is the second row of a pair has its weights one place later. */
+/* If an output's first tap is the second row of a pair, its weights begin one place later. */
 void mr_resample_vertical_make_avx2(struct mr_resample_vertical *vertical)
 {
     const struct mr_axis *y = vertical->y;
@@ -42,8 +43,8 @@ void mr_resample_vertical_make_avx2(struct mr_resample_vertical *vertical)
     for (uint32_t p = 0; p <= y->max_taps / 2; p++, words += 2 * (size_t)y->pitch)
         for (uint32_t i = 0; i < y->pitch; i += 8) {
             __m256i odd = _mm256_srai_epi32(_mm256_slli_epi32(load256(y->start + i), 31), 31);
-            __m256i before = p > 0 ? weights_of(y, 2 * p - 1, i) : _mm256_setzero_si256();
-            __m256i first = weights_of(y, 2 * p, i), second = weights_of(y, 2 * p + 1, i);
+            __m256i before = p > 0 ? load_weights(y, 2 * p - 1, i) : _mm256_setzero_si256();
+            __m256i first = load_weights(y, 2 * p, i), second = load_weights(y, 2 * p + 1, i);
             __m256i w0 = _mm256_blendv_epi8(first, before, odd),
                     w1 = _mm256_blendv_epi8(second, first, odd);
             store256(words + i, pair_hi(w0, w1));
@@ -65,7 +66,7 @@ static void find_pairs(const struct mr_resample_vertical *vertical, uint32_t i,
     }
 }
 
-/* Up to so many pairs are kept in registers, which a row's stores cannot change. */
+/* Up to this many pairs are kept in registers, which a row's stores cannot change. */
 #define MAX_FEW 5
 
 struct taps {
@@ -75,14 +76,14 @@ struct taps {
     __m256i lo[MAX_FEW];
 };
 
-/* Twice the values; 64 times, and signed, where they may lie outside of 0 to 255. */
+/* Twice the values. If they may be outside of 0 to 255: 64 times the values, signed. */
 INLINE __m256i join_sums(__m256i hi, __m256i lo, bool overshoots)
 {
     __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(hi, 11), lo);
     return overshoots ? _mm256_srai_epi32(sum, 16) : _mm256_srli_epi32(sum, 21);
 }
 
-/* What join_sums() gives for eight values at byte `at` of the rows; n up to MAX_FEW. */
+/* join_sums() of eight values at byte `at` of the rows; n is at most MAX_FEW. */
 INLINE __m256i sum_few(const struct taps *t, size_t at, uint32_t n, bool overshoots)
 {
     __m256i words = load256(t->row[0] + at);
@@ -95,7 +96,7 @@ INLINE __m256i sum_few(const struct taps *t, size_t at, uint32_t n, bool oversho
     return join_sums(hi, lo, overshoots);
 }
 
-/* The same for any number. */
+/* The same for any number of pairs. */
 INLINE __m256i sum_many(const struct pairs *pairs, size_t at, bool overshoots)
 {
     __m256i hi = _mm256_setzero_si256(), lo = hi;
@@ -107,7 +108,7 @@ INLINE __m256i sum_many(const struct pairs *pairs, size_t at, bool overshoots)
     return join_sums(hi, lo, overshoots);
 }
 
-/* Words of join_sums(), rounded. */
+/* Round the words of join_sums(). */
 INLINE __m256i round_words(__m256i words, bool overshoots)
 {
     if (overshoots)
@@ -115,7 +116,7 @@ INLINE __m256i round_words(__m256i words, bool overshoots)
     return _mm256_avg_epu16(words, _mm256_setzero_si256());
 }
 
-/* 32 values. n 0: as many pairs as there are. */
+/* Sum 32 values. n 0: any number of pairs. */
 INLINE __m256i sum_32(const struct taps *t, size_t at, uint32_t n, bool overshoots)
 {
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);

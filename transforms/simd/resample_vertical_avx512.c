@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vertical pass for AVX-512: output rows of strips, whose dwords hold the bytes of four rows.
- * An output's taps begin anywhere in a strip, so either its rows or its digits are shifted to where
- * they meet.
+ * The vertical pass for AVX-512: makes output rows from strips, whose dwords hold the bytes of four
+ * rows. An output's taps may begin anywhere in a strip, so either its rows or its digits are
+ * shifted until they meet.
  */
 #include "transforms/simd/weights_avx512.h"
 #include "transforms/simd/kernels_simd.h"
 
-/* Of each block (strip) that the taps of one output touch, three digits of four weights. */
+/* For each block (strip) with taps of one output, three digits of four weights. */
 #define MAX_BLOCKS (MR_AXIS_MAX_TAPS / MR_STRIP_ROWS + 1)
 struct blocks {
     int32_t digit[3][MAX_BLOCKS];
@@ -37,27 +37,27 @@ void mr_resample_vertical_make_avx512(struct mr_resample_vertical *vertical)
         }
 }
 
-/* How the dwords of four taps come from the blocks. */
+/* How the dwords of four taps are made from the blocks. */
 enum {
     WORDS_OF_ONE, /* at most two taps, in one block: words by a shuffle */
     WORDS_OF_TWO, /* the last row of a block and the first of the next */
     ONE_BLOCK,    /* at most four taps in one block: digits are shifted instead of rows */
-    TWO_BLOCKS,   /* at most four taps in two: rows are shifted to one dword */
+    TWO_BLOCKS,   /* at most four taps in two blocks: rows are shifted into one dword */
     FEW_BLOCKS,   /* digits with zeros around them, up to MAX_FEW blocks */
-    MANY_BLOCKS   /* the same, as many as it takes */
+    MANY_BLOCKS   /* the same with any number of blocks */
 };
 
 #define MAX_FEW 3
 
 /*
- * What an output row is made of. Up to MAX_FEW blocks it is in registers, which the row's stores
+ * What an output row is made from. Up to MAX_FEW blocks it is in registers, which the row's stores
  * cannot change.
  */
 struct taps {
     uint32_t n_blocks;
     const uint8_t *const *rows;
     const uint8_t *row[MAX_FEW];
-    __m512i digit[3][MAX_FEW]; /* d2, d1, d0; words: hi, lo */
+    __m512i digit[3][MAX_FEW]; /* d2, d1, d0; for words: hi, lo */
     __m512i shuffle;
     const struct blocks *many;
 };
@@ -76,8 +76,8 @@ INLINE __m512i sum_many(const struct taps *t, size_t at)
 }
 
 /*
- * Sixteen values at byte `at` of the blocks, before they are shifted right. n: blocks, where way
- * does not say it.
+ * Sum sixteen values at byte `at` of the blocks, before the shift to the right. n: number of
+ * blocks, if way does not give it.
  */
 INLINE __m512i sum_blocks(const struct taps *t, size_t at, int way, uint32_t n)
 {
@@ -101,13 +101,13 @@ INLINE __m512i sum_blocks(const struct taps *t, size_t at, int way, uint32_t n)
     return sum;
 }
 
-/* Byte 4j + i of joined sums is value 16i + j. */
+/* Byte 4j + i of the joined sums is value 16i + j. */
 static const uint8_t order[64] = {0, 4, 8,  12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60,
                                   1, 5, 9,  13, 17, 21, 25, 29, 33, 37, 41, 45, 49, 53, 57, 61,
                                   2, 6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 46, 50, 54, 58, 62,
                                   3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63};
 
-/* 16 * n_vectors values from `at` on, in order. */
+/* Sum 16 * n_vectors values from `at` on, in order. */
 INLINE __m512i sum_values(const struct taps *t, uint32_t at, uint32_t n_vectors, int way,
                           uint32_t n_blocks, bool overshoots)
 {
@@ -124,7 +124,7 @@ INLINE __m512i sum_values(const struct taps *t, uint32_t at, uint32_t n_vectors,
 }
 
 /*
- * The end of a row is a half of a vector, or one that overlaps the last; a store with a mask takes
+ * The end of a row is half a vector, or a vector that overlaps the last one; a masked store takes
  * longer.
  */
 INLINE void sum_row(const struct taps *t, int way, uint32_t n_blocks, bool overshoots, uint32_t n,
@@ -145,8 +145,8 @@ INLINE void sum_row(const struct taps *t, int way, uint32_t n_blocks, bool overs
 }
 
 /*
- * Digit d of block k of an output's taps, `before` zeros ahead of them, from the dwords of four at
- * `from`.
+ * Digit d of block k of an output's taps, with `before` zeros before them, from the dwords of four
+ * taps at `from`.
  */
 INLINE uint32_t place_digit(const int32_t *from, size_t pitch, uint32_t n_fours, uint32_t before,
                             uint32_t d, uint32_t k)

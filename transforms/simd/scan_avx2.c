@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans of JPEGs: the loops over symbols, compiled for BMI2, which comes with AVX2. */
+/* Scans of JPEGs: the loops over symbols, compiled for BMI2, which machines with AVX2 have. */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/scan_lanes.h"
 

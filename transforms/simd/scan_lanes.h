@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop over the symbols of several streams of one scan in turn, so that the lookups of one do
- * not wait for those of the others. Each set of loops has it once for each number of streams: what
- * a stream needs at each symbol stays in registers, hence the macros, which name each stream's
- * variables by a constant.
+ * The loop over the symbols of several streams of one scan in turn, so that the lookups of one
+ * stream do not wait for those of another. It is compiled once for each number of streams. What a
+ * stream needs at each symbol stays in registers; for that, macros name each stream's variables by
+ * a constant.
  *
- * Where a symbol ends a block or is in no table, its stream goes on alone to the next block, and
- * then all of them refill and start the round again.
+ * If a symbol ends a block or is in no table, its stream continues alone to the next block; then
+ * all streams refill and the round starts again.
  */
 #ifndef TRANSFORMS_SIMD_SCAN_LANES_H
 #define TRANSFORMS_SIMD_SCAN_LANES_H
@@ -15,7 +15,9 @@
 
 enum scan_lane_state { LANE_GOES_ON, LANE_STOPS, LANE_IS_ODD };
 
-/* The DC coefficient of a lane's next block, which is kept apart until the block is complete. */
+/*
+ * Decode the DC coefficient of a lane's next block. It is not stored until the block is complete.
+ */
 INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane,
                         const struct mr_scan_mcu *mcu)
 {
@@ -34,7 +36,7 @@ INLINE bool begin_block(struct scan_bits *b, struct mr_scan_lane *lane,
     return true;
 }
 
-/* After the symbol of an entry that is not simply followed by the next one. */
+/* After the symbol of an entry that ends the simple loop. */
 INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_lane *lane,
                                           const struct mr_scan_mcu *mcu, uint32_t entry)
 {
@@ -94,7 +96,7 @@ INLINE enum scan_lane_state leave_symbols(struct scan_bits *b, struct mr_scan_la
         lanes[i]->reader->used = b[i].used;                                                        \
     }
 
-/* As mr_kernel_ops.scan_lanes. n is a constant. */
+/* As mr_kernel_ops.scan_lanes; n is a constant. */
 INLINE uint32_t run_lanes(struct mr_scan_lane *const *lanes, const uint32_t n,
                           const struct mr_scan_mcu *mcu)
 {
@@ -119,7 +121,7 @@ INLINE uint32_t run_lanes(struct mr_scan_lane *const *lanes, const uint32_t n,
     return state == LANE_STOPS ? which : n;
 }
 
-/* Functions apart, as three loops in one are more than compilers plan registers for. */
+/* Separate functions: with all three loops in one function, compilers run out of registers. */
 APART uint32_t run_lane(struct mr_scan_lane *const *lanes, const struct mr_scan_mcu *mcu)
 {
     return run_lanes(lanes, 1, mcu);

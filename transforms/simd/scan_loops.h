@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops over the symbols of a scan, compiled once for each set of instructions: they are plain
- * C, but shifts without flags (BMI2) make them faster. Entries of the tables are described in
- * scan_table.h.
+ * The loops over the symbols of a scan, compiled once for each set of instructions. They are plain
+ * C, but shifts without flags (BMI2) make them faster. scan_table.h describes the entries of the
+ * tables.
  *
  * A refill loads without branches and leaves at least 56 bits, from which a fixed number of symbols
- * is taken. Each adds its entry to one number of bits used and places, and one test of it sees
- * anything but a usual next symbol.
+ * is taken. Each symbol adds its entry to one number, which counts bits used and places; one test
+ * of that number detects everything except an ordinary symbol.
  *
  * Invariant: static functions only, as in all headers of the vector files.
  */
@@ -23,10 +23,7 @@
 #define APART static __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/*
- * What mr_scan_reader has of it, in registers. Bits 8 to 15 of used: the place of the next
- * coefficient.
- */
+/* The reader's state in registers. Bits 8 to 15 of used: the place of the next coefficient. */
 struct scan_bits {
     uint64_t bits;
     const uint8_t *next;
@@ -36,8 +33,9 @@ struct scan_bits {
 enum scan_block_state { SCAN_GOES_ON, SCAN_COMPLETE, SCAN_ODD };
 
 /*
- * By the place after a coefficient, its place in natural order; 0, which the DC coefficient
- * overwrites, where there is none: behind the end of a block, and in escapes.
+ * Index: the place after a coefficient; value: the coefficient's place in natural order. Past the
+ * end of a block, and in escapes, there is none, and the value is 0, which the DC coefficient
+ * overwrites.
  */
 static const uint8_t scan_places[256] = {
     0,  0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40,
@@ -61,12 +59,12 @@ INLINE void refill(struct scan_bits *b)
     b->used &= ~0xf8u;
 }
 
-INLINE uint32_t place_of(const struct scan_bits *b)
+INLINE uint32_t get_place(const struct scan_bits *b)
 {
     return b->used >> 8 & 0xff;
 }
 
-/* After the bits were shifted too far, but used says the truth: load them again. */
+/* Load the bits again after they were shifted too far; used must be correct. */
 INLINE void reload(struct scan_bits *b)
 {
     uint32_t have = 63 - (b->used & 0xff);
@@ -77,14 +75,14 @@ INLINE void reload(struct scan_bits *b)
     b->used = (b->used & ~0xffu) | (7 + shift);
 }
 
-/* The value of the highest `size` bits, as JPEG codes it; size may be 0. */
-INLINE int32_t value_of(uint64_t bits, uint32_t size)
+/* The value of the highest `size` bits, in JPEG's coding; size may be 0. */
+INLINE int32_t decode_value(uint64_t bits, uint32_t size)
 {
     uint64_t negative = ~(uint64_t)((int64_t)bits >> 63);
     return (int32_t)((bits >> 1 >> (63 - size)) - (negative >> 1 >> (63 - size)));
 }
 
-/* A symbol by its canonical code; false where no code begins like this. */
+/* Find a symbol by its canonical code; false if no code begins like this. */
 APART bool find_symbol(const struct mr_scan_canon *canon, uint64_t bits, uint32_t *len_out,
                        uint32_t *symbol_out)
 {
@@ -99,13 +97,14 @@ APART bool find_symbol(const struct mr_scan_canon *canon, uint64_t bits, uint32_
     return false;
 }
 
-/* The difference of a DC coefficient, of at most 27 bits. */
+/* Decode the difference of a DC coefficient, from at most 27 bits. */
 INLINE bool take_dc(struct scan_bits *b, const struct mr_scan_dc *table, uint32_t *difference)
 {
     uint32_t entry = table->look[b->bits >> (64 - MR_SCAN_DC_BITS)];
     uint32_t used = entry & 0xff, size = entry >> 8 & 15, len = entry >> 12;
     if (UNLIKELY(entry == 0)) {
-        uint32_t found_len, found_size; /* not len and size, which stay in registers */
+        /* Separate variables, so that len and size stay in registers. */
+        uint32_t found_len, found_size;
         if (!find_symbol(&table->canon, b->bits, &found_len, &found_size) ||
             found_size > MR_SCAN_MAX_DC_SIZE)
             return false;
@@ -113,20 +112,20 @@ INLINE bool take_dc(struct scan_bits *b, const struct mr_scan_dc *table, uint32_
         size = found_size;
         used = len + size;
     }
-    *difference = (uint32_t)value_of(b->bits << len, size);
+    *difference = (uint32_t)decode_value(b->bits << len, size);
     b->bits <<= used;
     b->used += used;
     return true;
 }
 
-/* A symbol that is no end, and its value; block: NULL where nothing is stored. */
+/* Decode the value of a symbol that does not end the block; with block NULL nothing is stored. */
 INLINE enum scan_block_state take_value(struct scan_bits *b, uint32_t len, uint32_t size,
                                         uint32_t run, int16_t *block)
 {
-    int32_t value = value_of(b->bits << len, size);
+    int32_t value = decode_value(b->bits << len, size);
     b->bits <<= len + size;
     b->used += len + size + ((run + 1) << 8);
-    uint32_t place = place_of(b);
+    uint32_t place = get_place(b);
     if (UNLIKELY(place > 64))
         return SCAN_ODD;
     if (block && size > 0)
@@ -134,13 +133,13 @@ INLINE enum scan_block_state take_value(struct scan_bits *b, uint32_t len, uint3
     return place == 64 ? SCAN_COMPLETE : SCAN_GOES_ON;
 }
 
-/* A symbol of which the table has the code, but not the value. */
+/* Decode a symbol whose code is in the table, but not its value. */
 INLINE enum scan_block_state take_parts(struct scan_bits *b, uint32_t parts, int16_t *block)
 {
     return take_value(b, parts & 31, parts >> 5 & 15, parts >> 9, block);
 }
 
-/* A symbol whose code no table holds. */
+/* Decode a symbol whose code is in no table. */
 APART enum scan_block_state take_code(struct scan_bits *b, const struct mr_scan_ac *table,
                                       int16_t *block)
 {
@@ -159,13 +158,13 @@ APART enum scan_block_state take_code(struct scan_bits *b, const struct mr_scan_
 
 INLINE bool is_complete(const struct scan_bits *b)
 {
-    uint32_t place = place_of(b);
+    uint32_t place = get_place(b);
     return place == 64 || (place > 128 && place < 192);
 }
 
 /*
- * After an escape of the table for storing. b in registers stays there, while a function apart
- * works on a copy.
+ * After an escape of the table for storing. *b stays in registers: the separate function works on a
+ * copy.
  */
 INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_scan_ac *table,
                                            uint32_t entry, int16_t *block)
@@ -182,19 +181,19 @@ INLINE enum scan_block_state leave_storing(struct scan_bits *b, const struct mr_
     return state;
 }
 
-/* One symbol with its value; true where it stops the loop. */
+/* Decode one symbol with its value; true if it ends the loop. */
 INLINE bool store_symbol(struct scan_bits *b, const struct mr_scan_ac *table, int16_t *block,
                          uint32_t *entry_out)
 {
     uint32_t entry = table->store[b->bits >> (64 - MR_SCAN_STORE_BITS)];
     b->bits <<= entry & 63;
     b->used += entry;
-    block[scan_places[place_of(b)]] = (int16_t)(entry >> 16);
+    block[scan_places[get_place(b)]] = (int16_t)(entry >> 16);
     *entry_out = entry;
     return UNLIKELY(b->used & MR_SCAN_STOP);
 }
 
-/* In parts, or gcc makes it slower than decoding a few symbols. */
+/* In four parts: as one memset gcc makes it slower than decoding a few symbols. */
 INLINE void clear_block(int16_t *block)
 {
     memset(block, 0, 32);
@@ -203,7 +202,7 @@ INLINE void clear_block(int16_t *block)
     memset(block + 48, 0, 32);
 }
 
-/* The coefficients behind a DC coefficient, after which at least 29 bits are left. */
+/* Decode the coefficients after a DC coefficient; at least 29 bits are loaded. */
 INLINE bool store_block(struct scan_bits *bits, const struct mr_scan_ac *table, int16_t *block)
 {
     struct scan_bits b = *bits;
@@ -225,7 +224,7 @@ INLINE bool store_block(struct scan_bits *bits, const struct mr_scan_ac *table, 
     return state == SCAN_COMPLETE;
 }
 
-/* As many symbols as an entry has; true where it stops the loop. */
+/* Skip as many symbols as an entry has; true if it ends the loop. */
 INLINE bool skip_symbols(struct scan_bits *b, const struct mr_scan_ac *table, uint32_t *entry_out)
 {
     uint32_t entry = table->skip[(1u << MR_SCAN_SKIP_BITS) + (b->bits >> (64 - MR_SCAN_SKIP_BITS))];
@@ -235,7 +234,10 @@ INLINE bool skip_symbols(struct scan_bits *b, const struct mr_scan_ac *table, ui
     return UNLIKELY(b->used & MR_SCAN_STOP);
 }
 
-/* An entry of several symbols went beyond the block's end: symbol by symbol from in front of it. */
+/*
+ * An entry of several symbols went past the block's end: go back before it and decode symbol by
+ * symbol.
+ */
 APART enum scan_block_state finish_block(struct scan_bits *b, const struct mr_scan_ac *table,
                                          uint32_t entry)
 {
@@ -286,7 +288,7 @@ INLINE bool skip_block(struct scan_bits *bits, const struct mr_scan_ac *table)
     return state == SCAN_COMPLETE;
 }
 
-/* A block, which is skipped unless stores. Its DC coefficient must fit into 16 bits. */
+/* Decode a block, or skip it unless stores. Its DC coefficient must fit into 16 bits. */
 INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int32_t *before,
                       bool stores, int16_t *block)
 {
@@ -307,7 +309,7 @@ INLINE bool run_block(struct scan_bits *b, const struct mr_scan_block *kind, int
     return good;
 }
 
-/* MCUs, at most n; returns how many, 0 where something is odd. */
+/* Decode at most n MCUs; returns how many, 0 if something is odd. */
 INLINE uint32_t run_mcus(struct mr_scan_reader *reader, const struct mr_scan_mcu *mcu, uint32_t n,
                          bool stores, int16_t (*blocks)[64])
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vectors of the AVX2 files. Where the target is no x86-64 with AVX2, SIMDe gives its functions
- * with the machine's own vectors.
+ * The vectors of the AVX2 files. If the target is not x86-64 with AVX2, SIMDe implements its
+ * functions with the machine's own vectors.
  *
  * Invariant: these files and the headers that they include define static functions only. They are
- * compiled for AVX2, and the linker could choose one of their other functions for files that are
+ * compiled for AVX2, and the linker could choose any other function of theirs for files that are
  * not.
  */
 #ifndef TRANSFORMS_SIMD_SIMD_AVX2_H
@@ -24,7 +24,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* For text that both sets have in common. */
+/* For headers that both sets include. */
 #define VEC __m256i
 #define FLOATS __m256
 #define VEC_OP(name) _mm256_##name
@@ -49,13 +49,13 @@ INLINE __m128i load128(const void *from)
     return _mm_loadu_si128((const __m128i *)from);
 }
 
-/* 16 bytes for each half. */
+/* Load 16 bytes into each half. */
 INLINE __m256i load_halves(const void *low, const void *high)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(low)), load128(high), 1);
 }
 
-/* a * b + c in one rounding; SIMDe rounds twice where the machine has no instruction for it. */
+/* a * b + c in one rounding; SIMDe rounds twice if the machine has no instruction for it. */
 INLINE __m256 fused(__m256 a, __m256 b, __m256 c)
 {
 #if defined(__FMA__) || defined(__aarch64__)

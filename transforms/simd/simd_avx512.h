@@ -3,7 +3,7 @@
  * The vectors of the AVX-512 files.
  *
  * Invariant: these files and the headers that they include define static functions only. They are
- * compiled for AVX-512, and the linker could choose one of their other functions for files that are
+ * compiled for AVX-512, and the linker could choose any other function of theirs for files that are
  * not.
  */
 #ifndef TRANSFORMS_SIMD_SIMD_AVX512_H
@@ -14,7 +14,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* For text that both sets have in common. */
+/* For headers that both sets include. */
 #define VEC __m512i
 #define FLOATS __m512
 #define VEC_OP(name) _mm512_##name
@@ -29,7 +29,7 @@ INLINE FLOATS fused(FLOATS a, FLOATS b, FLOATS c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* The lowest n of 64 bytes, 0 to 64. */
+/* A mask of the lowest n of 64 bytes, 0 to 64. */
 INLINE __mmask64 first_bytes(uint32_t n)
 {
     return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors for AVX2. The end of a row is made by a last step that overlaps the one before,
- * or in plain C in a row that has no step.
+ * Rows to tensors for AVX2. The end of a row is a last step that overlaps the one before. A row
+ * shorter than one step is written by plain C.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
@@ -27,7 +27,7 @@ INLINE void put_f16(void *out, size_t at, __m256 value)
     _mm_storeu_si128((__m128i *)(void *)((uint16_t *)out + at), half);
 }
 
-/* As mr_half_bf16(): a NaN stays one. */
+/* Like mr_half_bf16(): a NaN stays a NaN. */
 INLINE void put_bf16(void *out, size_t at, __m256 value)
 {
     __m256i bits = _mm256_castps_si256(value), high = _mm256_srli_epi32(bits, 16);
@@ -54,7 +54,10 @@ INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m25
 
 /* ---- Planes ---- */
 
-/* 32 pixels. byte_of: for each channel, where its bytes are in each of three pieces of 16. */
+/*
+ * Split 32 pixels. byte_of: for each channel, the positions of its bytes in each of three pieces of
+ * 16.
+ */
 INLINE void split_32(const uint8_t *row, const __m256i byte_of[3][3], void *const out[3],
                      uint32_t at)
 {
@@ -68,7 +71,10 @@ INLINE void split_32(const uint8_t *row, const __m256i byte_of[3][3], void *cons
     }
 }
 
-/* Of channel i in each of three pieces of 16 bytes; 128: the byte is in another one. */
+/*
+ * Position of channel i's bytes in each of three pieces of 16 bytes; 128: the byte is in another
+ * piece.
+ */
 static const uint8_t places[3][3][16] = {
     {{0, 3, 6, 9, 12, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128},
      {128, 128, 128, 128, 128, 128, 2, 5, 8, 11, 14, 128, 128, 128, 128, 128},
@@ -93,8 +99,8 @@ static void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 }
 
 /*
- * Eight pixels, 24 bytes: the lower half has the first four at 0, the upper half the last four at
- * 4.
+ * Write eight pixels, 24 bytes: the lower half has the first four at 0, the upper half the last
+ * four at 4.
  */
 INLINE void put_planes_8(mr_dtype dtype, bool divides, const uint8_t *row,
                          const struct rule rule[3], void *const out[3], uint32_t at)
@@ -151,7 +157,7 @@ INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t ch
     out[2] = _mm256_setr_ps(b, c, a, b, c, a, b, c);
 }
 
-/* The last step's values begin with the first channel as well. */
+/* The last step also begins with the first channel. */
 INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer,
                           const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
                           void *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors for AVX-512. The end of a row is a step of fewer elements, by masks, which
- * neither read nor write beyond it.
+ * Rows to tensors for AVX-512. The end of a row is a step of fewer elements; masks keep it from
+ * reading or writing past the end.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
@@ -16,7 +16,7 @@ INLINE __m512 fused_minus(__m512 a, __m512 b, __m512 c)
 
 /* ---- Up to sixteen bytes to as many elements ---- */
 
-/* As mr_half_bf16(): a NaN stays one. */
+/* Like mr_half_bf16(): a NaN stays a NaN. */
 INLINE __m256i to_bf16(__m512 value)
 {
     __m512i bits = _mm512_castps_si512(value), high = _mm512_srli_epi32(bits, 16);
@@ -28,7 +28,7 @@ INLINE __m256i to_bf16(__m512 value)
     return _mm512_cvtepi32_epi16(words);
 }
 
-/* A mask costs time in a store: only the last step of a row has one. */
+/* A masked store takes longer, so only the last step of a row has one. */
 INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m512i bytes,
                        const struct rule *rule, uint32_t n)
 {
@@ -54,8 +54,8 @@ INLINE void put_floats(mr_dtype dtype, bool divides, void *out, size_t at, __m51
 /* ---- Planes ---- */
 
 /*
- * Pieces of 64 bytes to 64 pixels. byte_of: where a channel's are in the first two; in_third: those
- * in the third.
+ * Pick a channel of 64 pixels out of pieces of 64 bytes. byte_of: positions in the first two
+ * pieces; in_third: the bytes that are in the third.
  */
 INLINE __m512i find_channel(const __m512i piece[3], __m512i byte_of, __mmask64 in_third)
 {
@@ -73,7 +73,7 @@ INLINE void split_64(const uint8_t *row, const __m512i byte_of[3], const __mmask
         _mm512_storeu_si512((uint8_t *)out[i] + at, find_channel(piece, byte_of[i], in_third[i]));
 }
 
-/* Fewer than 64, in a row that has no more. */
+/* A row of fewer than 64 pixels. */
 INLINE void split_few(const uint8_t *row, uint32_t n, const __m512i byte_of[3],
                       const __mmask64 in_third[3], void *const out[3])
 {
@@ -93,7 +93,7 @@ static const uint8_t thirds[64] = {0,   3,   6,   9,   12,  15,  18,  21,  24,  
                                    117, 120, 123, 126, 129, 132, 135, 138, 141, 144, 147, 150, 153,
                                    156, 159, 162, 165, 168, 171, 174, 177, 180, 183, 186, 189};
 
-/* The end of a row is a step that overlaps the one before; a store with a mask takes longer. */
+/* The end of a row is a step that overlaps the one before; a masked store takes longer. */
 INLINE void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
 {
     __m512i byte_of[3];
@@ -112,7 +112,7 @@ INLINE void split_planes(const uint8_t *row, uint32_t n, void *const out[3])
         split_64(row + 3 * (size_t)(n - 64), byte_of, in_third, out, n - 64);
 }
 
-/* n pixels, at most 16. */
+/* Write n pixels, at most 16. */
 INLINE void put_planes_16(mr_dtype dtype, bool divides, const uint8_t *row,
                           const struct rule rule[3], void *const out[3], uint32_t at, uint32_t n)
 {
@@ -164,7 +164,7 @@ INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t ch
         _mm512_setr_epi32(2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2), three);
 }
 
-/* n values, at most 16. */
+/* Write n values, at most 16. */
 INLINE void put_values_16(mr_dtype dtype, bool divides, const uint8_t *row, void *out, uint32_t at,
                           const struct rule *rule, uint32_t n)
 {

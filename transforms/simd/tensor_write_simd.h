@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows to tensors on vectors of any width: what tensor_write_avx2.c and tensor_write_avx512.c have
- * in common. Before it: FLOATS, a vector; VEC_OP(name), an operation on it; fused() and
+ * Rows to tensors on vectors of any width; tensor_write_avx2.c and tensor_write_avx512.c include
+ * it. They first define: FLOATS, a vector; VEC_OP(name), an operation on it; fused() and
  * fused_minus().
  *
- * Invariant: x * scale + bias is rounded once, by the instruction that does so. Quotients take the
- * steps of divide_twice() in transforms/tensor_write.c. Static functions only, as in all headers of
- * the vector files.
+ * Invariant: x * scale + bias is rounded once, by a fused instruction. Quotients take the steps of
+ * divide_twice() in transforms/tensor_write.c. Static functions only, as in all headers of the
+ * vector files.
  */
 #ifndef TRANSFORMS_SIMD_TENSOR_WRITE_SIMD_H
 #define TRANSFORMS_SIMD_TENSOR_WRITE_SIMD_H
 
 #include "transforms/tensor_write.h"
 
-/* How bytes become floats; std and mend are of quotients. */
+/* How bytes become floats; only quotients use std and mend. */
 struct rule {
     FLOATS scale, bias, std, mend;
 };
@@ -29,15 +29,18 @@ INLINE FLOATS make_floats(bool divides, FLOATS x, const struct rule *rule)
     return fused(fused_minus(value, rule->std, from_mean), rule->scale, value);
 }
 
-/* Of each set: all pixels of a row, and all values, n of them, a multiple of channels. */
+/*
+ * Defined by each set: write all pixels of a row, and all n values of a row; n is a multiple of
+ * channels.
+ */
 INLINE void put_pixels(mr_dtype dtype, bool divides, const uint8_t *row, uint32_t n,
                        const struct rule rule[3], void *const out[3]);
 INLINE void put_values_by(mr_dtype dtype, bool divides, const struct mr_tensor_writer *writer,
                           const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
                           void *out);
 /*
- * Of each set: vector i of three holds channels i * lanes, i * lanes + 1, ... of `channels`, 1 or
- * 3, from the first one on.
+ * Defined by each set: fill three vectors. Vector i holds channels i * lanes, i * lanes + 1, ...
+ * modulo `channels` (1 or 3), beginning with first.
  */
 INLINE void repeat_channels(const float *of_channel, uint32_t first, uint32_t channels,
                             FLOATS out[3]);
@@ -54,8 +57,8 @@ INLINE void put_planes_by(mr_dtype dtype, bool divides, const struct mr_tensor_w
     put_pixels(dtype, divides, row, n, rule, out);
 }
 
-INLINE void put_planes_of(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, void *const out[3])
+INLINE void put_typed_planes(mr_dtype dtype, const struct mr_tensor_writer *writer,
+                             const uint8_t *row, uint32_t n, void *const out[3])
 {
     if (writer->std)
         put_planes_by(dtype, true, writer, row, n, out);
@@ -63,16 +66,16 @@ INLINE void put_planes_of(mr_dtype dtype, const struct mr_tensor_writer *writer,
         put_planes_by(dtype, false, writer, row, n, out);
 }
 
-/* Floats; bytes are split by each set. */
+/* For floats; each set splits bytes itself. */
 INLINE void put_planes(const struct mr_tensor_writer *writer, const uint8_t *row, uint32_t n,
                        void *const out[3])
 {
     if (writer->dtype == MR_F32)
-        put_planes_of(MR_F32, writer, row, n, out);
+        put_typed_planes(MR_F32, writer, row, n, out);
     else if (writer->dtype == MR_F16)
-        put_planes_of(MR_F16, writer, row, n, out);
+        put_typed_planes(MR_F16, writer, row, n, out);
     else
-        put_planes_of(MR_BF16, writer, row, n, out);
+        put_typed_planes(MR_BF16, writer, row, n, out);
 }
 
 INLINE void make_rules(const struct mr_tensor_writer *writer, bool divides, uint32_t first,
@@ -86,8 +89,9 @@ INLINE void make_rules(const struct mr_tensor_writer *writer, bool divides, uint
         rule[i] = (struct rule){scale[i], bias[i], std[i], VEC_OP(set1_ps)(writer->mend)};
 }
 
-INLINE void put_values_of(mr_dtype dtype, const struct mr_tensor_writer *writer, const uint8_t *row,
-                          uint32_t n, uint32_t first, uint32_t channels, void *out)
+INLINE void put_typed_values(mr_dtype dtype, const struct mr_tensor_writer *writer,
+                             const uint8_t *row, uint32_t n, uint32_t first, uint32_t channels,
+                             void *out)
 {
     if (writer->std)
         put_values_by(dtype, true, writer, row, n, first, channels, out);
@@ -99,11 +103,11 @@ INLINE void put_values(const struct mr_tensor_writer *writer, const uint8_t *row
                        uint32_t first, uint32_t channels, void *out)
 {
     if (writer->dtype == MR_F32)
-        put_values_of(MR_F32, writer, row, n, first, channels, out);
+        put_typed_values(MR_F32, writer, row, n, first, channels, out);
     else if (writer->dtype == MR_F16)
-        put_values_of(MR_F16, writer, row, n, first, channels, out);
+        put_typed_values(MR_F16, writer, row, n, first, channels, out);
     else
-        put_values_of(MR_BF16, writer, row, n, first, channels, out);
+        put_typed_values(MR_BF16, writer, row, n, first, channels, out);
 }
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expands tiles with AVX2: nibbles become int8 for the whole tile, 32 at a time, then every block
- * is spread by its mask, eight coefficients at a time by a table of shuffles, and brought to
- * natural order by shuffles of 16 bytes. Vectors of 32 bytes are two of 16, and neither shuffles
- * nor unpacking cross their border.
+ * Expands tiles with AVX2. Nibbles of the whole tile become int8, 32 at a time. Then every block is
+ * spread by its mask, eight coefficients at a time by a table of shuffles, and brought into natural
+ * order by shuffles of 16 bytes. A vector of 32 bytes is two of 16, and neither shuffles nor
+ * unpacking cross between them.
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx2.h"
 #include "transforms/tile_parts.h"
 
 /*
- * For each mask of eight bits: which of the values comes to each of them, and none where it is not
- * set.
+ * For each mask of eight bits: the index of the value that goes to each bit; 0x80 for a bit that is
+ * not set.
  */
 #define PLACE(m, i) ((m) >> (i)&1 ? (uint8_t)__builtin_popcount((m) & ((1 << (i)) - 1)) : 0x80)
 #define PLACES(m)                                                                                  \
@@ -25,14 +25,14 @@
 
 static const uint8_t places[256][8] = {PLACES_64(0), PLACES_64(64), PLACES_64(128), PLACES_64(192)};
 
-/* Up to eight values to the bits of a mask; what the upper half holds does not matter. */
+/* Spread up to eight values to the bits of a mask; the upper half of the result is undefined. */
 INLINE __m128i spread_8(const uint8_t *values, uint32_t mask)
 {
     return _mm_shuffle_epi8(_mm_loadl_epi64((const __m128i *)(const void *)values),
                             _mm_loadl_epi64((const __m128i *)(const void *)places[mask]));
 }
 
-/* Up to sixteen of them, and *values behind those. */
+/* Spread up to sixteen values, and move *values past them. */
 INLINE __m128i spread_16(const uint8_t **values, uint32_t mask)
 {
     __m128i low = spread_8(*values, mask & 255);
@@ -44,7 +44,7 @@ INLINE __m128i spread_16(const uint8_t **values, uint32_t mask)
 
 /* ---- Nibbles ---- */
 
-/* 16 bytes to 32 values; escapes are -8. */
+/* Turn 16 bytes into 32 values; escapes are -8. */
 INLINE __m256i spread_nibbles(const uint8_t *pairs)
 {
     __m256i words = _mm256_cvtepu8_epi16(load128(pairs));
@@ -53,7 +53,7 @@ INLINE __m256i spread_nibbles(const uint8_t *pairs)
     return _mm256_sub_epi8(nibbles, _mm256_set1_epi8(8));
 }
 
-/* All values of the nibbles; of MR_TILE_VALUES_ROOM. */
+/* Turn all nibbles into values; values has MR_TILE_VALUES_ROOM bytes. */
 INLINE bool take_nibbles(const struct parts *parts, uint8_t *values)
 {
     const __m256i escape = _mm256_set1_epi8(MR_TILE_ESCAPE - 8);
@@ -75,15 +75,15 @@ INLINE bool take_nibbles(const struct parts *parts, uint8_t *values)
 /* ---- Blocks ---- */
 
 /*
- * Where bytes of natural order come from, for each 16 of zigzag order; [0] for the first 32 of
- * them. A half's second eight bytes are those that come 16 later in natural order, so that
+ * For each 16 coefficients of zigzag order, where their bytes go in natural order; [0] serves the
+ * first 32 outputs. The second eight bytes of a half come 16 places later in natural order, so that
  * unpacking gives words in order.
  */
 struct order {
     __m256i from[4][2];
 };
 
-/* Places outside of the 16 get their uppermost bit set, which makes a shuffle's zero. */
+/* Places outside of the 16 get their highest bit set, for which a shuffle gives zero. */
 static inline void make_order(struct order *order)
 {
     for (int h = 0; h < 2; h++) {
@@ -95,16 +95,14 @@ static inline void make_order(struct order *order)
     }
 }
 
-/*
- * Two words of each of a vector's bytes, with their signs: the first and the last 16 coefficients.
- */
+/* Sign-extend each vector's bytes to words: the first and the last 16 coefficients. */
 INLINE void put_words(__m256i bytes, int16_t out[32])
 {
     store256(out, _mm256_srai_epi16(_mm256_unpacklo_epi8(bytes, bytes), 8));
     store256(out + 16, _mm256_srai_epi16(_mm256_unpackhi_epi8(bytes, bytes), 8));
 }
 
-/* A mask of at most 16 * n_sources bits. */
+/* Write a block whose mask has at most 16 * n_sources bits. */
 INLINE void put_block(uint64_t mask, const uint8_t *values, int16_t dc, const struct order *order,
                       int n_sources, int16_t out[64])
 {
@@ -120,7 +118,7 @@ INLINE void put_block(uint64_t mask, const uint8_t *values, int16_t dc, const st
     out[0] = dc;
 }
 
-/* As tile.c's. */
+/* Like put_blocks() in tile.c. */
 INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values,
                          uint32_t n_blocks, uint32_t first, uint32_t last, int16_t (*out)[64])
 {
@@ -134,7 +132,8 @@ INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_
         int16_t dc = parts->dc[at.block];
         if (at.value > n_values)
             return at.value;
-        if (n_bytes <= 2) /* more cases cost more in branches guessed wrong than they save */
+        /* More cases would cost more in mispredicted branches than they save. */
+        if (n_bytes <= 2)
             put_block(mask, values + at.value, dc, &order, 1, *out);
         else
             put_block(mask, values + at.value, dc, &order, 4, *out);

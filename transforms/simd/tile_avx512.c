@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expands tiles with AVX-512 (VBMI and VBMI2): nibbles become int8 for the whole tile, 64 at a
- * time, then every block is one vpexpandb by its mask and two vpermb to natural order.
+ * Expands tiles with AVX-512 (VBMI and VBMI2). Nibbles of the whole tile become int8, 64 at a time.
+ * Then every block is one vpexpandb by its mask, and two vpermb into natural order.
  *
- * Invariant: a load is of 64 bytes wherever it begins, so it begins in the tile (or in the values
- * here).
+ * Invariant: every load reads 64 bytes, so it must begin inside the tile (or inside the values).
  */
 #include "transforms/simd/kernels_simd.h"
 #include "transforms/simd/simd_avx512.h"
 #include "transforms/tile_parts.h"
 
 /*
- * Where the bytes of natural order's first and last 32 coefficients are in zigzag order, each in
- * the upper half of a word: a shift then extends its sign, and what the lower half had is gone.
+ * Positions in zigzag order of natural order's first and last 32 coefficients, each in the upper
+ * half of a word: a shift then extends the sign and drops what the lower half had.
  */
 struct order {
     __m512i low;
@@ -21,9 +20,9 @@ struct order {
 };
 
 /*
- * Zeros of which the compiler does not know. vpexpandb waits for its destination even where it
- * zeroes it (on Zen 4), and then one block waits for another: so it gets a copy of these, which
- * costs nothing, as what it merges into.
+ * Zeros that the compiler cannot see as zeros. On Zen 4 vpexpandb waits for its destination even
+ * when it zeroes it, so one block would wait for another. With a copy of these as its destination,
+ * which costs nothing, it does not wait.
  */
 INLINE __m512i hidden_zero(void)
 {
@@ -38,7 +37,7 @@ INLINE __m512i upper_halves(const uint8_t *bytes)
     return _mm512_slli_epi16(words, 8);
 }
 
-/* 32 bytes to 64 values; escapes are -8. */
+/* Turn 32 bytes into 64 values; escapes are -8. */
 INLINE __m512i spread_nibbles(const uint8_t *pairs)
 {
     const __m512i shifts = _mm512_set1_epi64(0x1c1814100c080400);
@@ -49,7 +48,7 @@ INLINE __m512i spread_nibbles(const uint8_t *pairs)
     return _mm512_sub_epi8(nibbles, _mm512_set1_epi8(8));
 }
 
-/* All values of the nibbles, to MR_TILE_VALUES_ROOM 64-aligned bytes. */
+/* Turn all nibbles into values; values has MR_TILE_VALUES_ROOM bytes and is 64-aligned. */
 INLINE bool take_nibbles(const struct parts *parts, uint8_t *values)
 {
     const __m512i escape = _mm512_set1_epi8(MR_TILE_ESCAPE - 8);
@@ -77,7 +76,7 @@ INLINE void put_block(uint64_t mask, const uint8_t *values, int16_t dc, const st
     _mm512_store_si512(out + 32, high);
 }
 
-/* As tile.c's. */
+/* Like put_blocks() in tile.c. */
 INLINE size_t put_blocks(const struct parts *parts, const uint8_t *values, size_t n_values,
                          uint32_t n_blocks, uint32_t first, uint32_t last, int16_t (*out)[64])
 {

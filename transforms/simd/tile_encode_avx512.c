@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes tiles with AVX-512 (VBMI2), byte for byte those of tile.c: zigzag order is two permutes,
- * the mask two comparisons, the values one vpcompressb; nibbles and escapes follow for the whole
- * tile, 64 at a time. Patches come in the order of blocks and zigzag, a block's DC first.
+ * Makes tiles with AVX-512 (VBMI2), with the same bytes as tile.c. Two permutes give zigzag order,
+ * two comparisons the mask, one vpcompressb the values. Nibbles and escapes follow for the whole
+ * tile, 64 at a time. Patches are in the order of blocks and zigzag, a block's DC first.
  *
- * Invariant: what goes to the tile is stored under a mask, since the caller gives no room beyond
+ * Invariant: stores to the tile are masked, because the caller gives no room beyond
  * MR_TILE_MAX_BYTES.
  */
 #include "transforms/simd/kernels_simd.h"
@@ -15,11 +15,12 @@
 #define MOST_DC 1023
 
 struct order {
-    __m512i low; /* zigzag order's first 32 coefficients in natural order, and the last */
+    /* Where natural order has the first and the last 32 coefficients of zigzag order. */
+    __m512i low;
     __m512i high;
 };
 
-/* What comes behind the masks. */
+/* What follows the masks. */
 struct rest {
     uint32_t n_values;
     uint32_t n_patches;
@@ -38,7 +39,9 @@ INLINE void add_patch(struct rest *rest, uint32_t block, uint32_t zigzag, int16_
     rest->patches[rest->n_patches++][1] = (uint16_t)value;
 }
 
-/* Rare: coefficients that int8 does not hold, and the DC if it is to be one. */
+/*
+ * Add patches for coefficients that do not fit into int8, which is rare, and for the DC if with_dc.
+ */
 static void add_patches(struct rest *rest, const int16_t block[64], uint32_t k, bool with_dc,
                         uint64_t wide)
 {
@@ -50,7 +53,7 @@ static void add_patches(struct rest *rest, const int16_t block[64], uint32_t k, 
     }
 }
 
-/* Its header, and its mask, whose length is returned; 8 bytes of the mask are written. */
+/* Write a block's header and mask; returns the mask's length. 8 bytes of the mask are written. */
 INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k,
                           const struct order *order, uint8_t *header, uint8_t *to)
 {
@@ -82,7 +85,7 @@ INLINE uint32_t add_block(struct rest *rest, const int16_t block[64], uint32_t k
     return n_bytes;
 }
 
-/* Headers and masks; returns the byte behind them. */
+/* Write all headers and masks; returns the end of them. */
 INLINE uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint32_t n_blocks,
                            uint8_t *headers)
 {
@@ -96,8 +99,8 @@ INLINE uint8_t *add_blocks(struct rest *rest, const int16_t (*blocks)[64], uint3
 }
 
 /*
- * Nibbles, an odd last one with a zero beside it, and the escapes behind them; returns the byte
- * behind those.
+ * Write nibbles, an odd last one together with a zero, and then the escapes; returns the end of
+ * them.
  */
 INLINE uint8_t *put_values(const struct rest *rest, uint8_t *nibbles)
 {

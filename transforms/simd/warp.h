@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that take the pixels of a row from places in an image, as Pillow's Image.transform() does.
- * A place is a double; pixel k covers k to k + 1. Sums, products and quotients are Pillow's one by
- * one, so none may be contracted.
+ * Loops that take the pixels of a row from positions in an image, as Pillow's Image.transform()
+ * does. A position is a double; pixel k covers k to k + 1. Sums, products and quotients are
+ * Pillow's one by one, so the compiler must not contract them.
  */
 #ifndef TRANSFORMS_SIMD_WARP_H
 #define TRANSFORMS_SIMD_WARP_H
@@ -14,38 +14,41 @@
 
 enum mr_warp_filter { MR_WARP_NEAREST, MR_WARP_BILINEAR, MR_WARP_BICUBIC };
 
-/* An image, and where the pixels of the result lie in it. */
+/* An image, and where the pixels of the result are in it. */
 struct mr_warp {
     const uint8_t *pixels;
     size_t stride;
     uint32_t width; /* of the image and of the result */
     uint32_t height;
-    uint32_t step; /* values of a pixel, 1 or 3 */
+    uint32_t step; /* values per pixel, 1 or 3 */
     uint32_t filter;
     /*
-     * With u = x + 0.5 and v = y + 0.5, pixel x, y of the result lies at (a[0] u + a[1] v + a[2]),
+     * With u = x + 0.5 and v = y + 0.5, pixel x, y of the result is at (a[0] u + a[1] v + a[2]),
      * (a[3] u + a[4] v + a[5]). A perspective divides both by (a[6] u + a[7] v + 1).
      */
     double a[8];
 };
 
-/* Of n neighbouring pixels: 16 bits behind the point. */
+/* Positions of neighbouring pixels, with 16 fractional bits. */
 struct mr_warp_line {
-    int32_t x, y;           /* of the first one */
-    int32_t step_x, step_y; /* from one to the next */
+    int32_t x, y;           /* of the first pixel */
+    int32_t step_x, step_y; /* from one pixel to the next */
 };
 
 struct mr_warp_loops {
-    /* n pixels, all of which lie in the image; the nearest ones. */
+    /* Copy the nearest pixels of n positions, all inside the image. */
     void (*copy)(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
                  uint8_t *out);
     /*
-     * Pixels first to end - 1 of row y, all of which lie in the image; without division, not the
-     * nearest ones.
+     * Write pixels first to end - 1 of row y, whose positions are all inside the image. For
+     * transforms without division, with filters other than nearest.
      */
     void (*affine)(const struct mr_warp *warp, uint32_t y, uint32_t first, uint32_t end,
                    uint8_t *out);
-    /* Those pixels of row y that lie in the image, with division. The others stay. */
+    /*
+     * Write the pixels of row y whose positions are inside the image, with division. The other
+     * pixels are not changed.
+     */
     void (*perspective)(const struct mr_warp *warp, uint32_t y, uint8_t *row);
 };
 
@@ -53,7 +56,7 @@ extern const struct mr_warp_loops mr_warp_loops_c;
 extern const struct mr_warp_loops mr_warp_loops_avx2;
 extern const struct mr_warp_loops mr_warp_loops_avx512;
 
-/* Places of row y, of pixel x without division. */
+/* Position of pixel x of row y, along one axis, without division. */
 static inline double mr_warp_place(const double a[3], uint32_t x, uint32_t y)
 {
     return a[0] * (x + 0.5) + a[1] * (y + 0.5) + a[2];
@@ -65,7 +68,7 @@ static inline bool mr_warp_is_inside(const struct mr_warp *warp, double x, doubl
     return x >= 0.0 && x < warp->width && y >= 0.0 && y < warp->height;
 }
 
-/* The pixel at a place in the image, by the filter. */
+/* Write the pixel at a position inside the image, by the filter. */
 void mr_warp_take(const struct mr_warp *warp, double x, double y, uint8_t *out);
 
 #endif

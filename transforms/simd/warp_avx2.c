@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of warps for AVX2: four places at a time, in the doubles of plain C. A load takes the
- * taps of a row at once; one that would end behind the image is left to plain C.
+ * The loops of warps for AVX2: four positions at a time, with the doubles of plain C. A load takes
+ * the taps of a row at once. If it would read past the image, plain C takes the pixel.
  *
- * A byte becomes a double by its place in the bits of 2^52: the difference of two such numbers is
- * that of the bytes.
+ * A byte becomes a double by writing it into the bits of 2^52: the difference of two such numbers
+ * is the difference of the bytes.
  */
 #include "transforms/simd/simd_avx2.h"
 #include "transforms/simd/warp.h"
@@ -14,19 +14,24 @@
 #define LANES 4
 #define STRIP 256 /* pixels */
 
-/* Bytes of the image, counted from its first to its last one. */
+/* Size of the image in bytes. */
 static size_t count_bytes(const struct mr_warp *warp)
 {
     return (warp->height - 1) * warp->stride + (size_t)warp->width * warp->step;
 }
 
-/* What the vectors need: three values a pixel, n_taps pixels in a row, offsets of 31 bits. */
+/*
+ * True if the vectors can be used: three values per pixel, n_taps pixels in a row, offsets of 31
+ * bits.
+ */
 static bool has_vectors(const struct mr_warp *warp, uint32_t n_taps)
 {
     return warp->step == 3 && warp->width >= n_taps && count_bytes(warp) < INT32_MAX;
 }
 
-/* Offsets of n pixels of a line, up to 7 more behind them; `last` is the largest one. */
+/*
+ * Offsets of the n pixels of a line, and of up to 7 more after them; `last` is the largest offset.
+ */
 INLINE void find_offsets(const struct mr_warp *warp, __m256i x, __m256i y,
                          const struct mr_warp_line *line, uint32_t n, int32_t last,
                          int32_t *offsets)
@@ -50,7 +55,7 @@ INLINE int32_t read_dword(const uint8_t *from)
     return value;
 }
 
-/* Of four dwords, three bytes each. */
+/* Three bytes of each of four dwords. */
 INLINE __m128i pack_pixels(__m128i dwords)
 {
     return _mm_shuffle_epi8(dwords,
@@ -60,7 +65,7 @@ INLINE __m128i pack_pixels(__m128i dwords)
 static void copy_strip(const uint8_t *pixels, const int32_t *offsets, uint32_t n, uint8_t *out)
 {
     uint32_t i = 0;
-    for (; i + 6 <= n; i += 4) { /* a store has bytes of the next two pixels too */
+    for (; i + 6 <= n; i += 4) { /* a store also writes bytes of the next two pixels */
         __m128i v = _mm_cvtsi32_si128(read_dword(pixels + offsets[i]));
         v = _mm_insert_epi32(v, read_dword(pixels + offsets[i + 1]), 1);
         v = _mm_insert_epi32(v, read_dword(pixels + offsets[i + 2]), 2);
@@ -71,7 +76,10 @@ static void copy_strip(const uint8_t *pixels, const int32_t *offsets, uint32_t n
         memcpy(out + 3 * (size_t)i, pixels + offsets[i], 3);
 }
 
-/* The image's last pixel, whose four bytes would end behind the image. */
+/*
+ * Copy pixels one by one, because the four bytes of the image's last pixel would end past the
+ * image.
+ */
 static void copy_corner(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
                         uint8_t *out)
 {
@@ -120,7 +128,7 @@ struct frame {
     __m256d bottom;
 };
 
-/* Places of four pixels in it. */
+/* Positions of four pixels in it. */
 struct places {
     __m256d x, y;
 };
@@ -139,7 +147,7 @@ INLINE __m256d clamp_places(__m256d v, __m256d most)
     return _mm256_min_pd(_mm256_max_pd(v, _mm256_setzero_pd()), most);
 }
 
-/* 3 * x + stride * y of whole numbers. */
+/* 3 * x + stride * y, for whole numbers. */
 INLINE __m128i find_places(const struct frame *f, __m256d x, __m256d y)
 {
     return _mm256_cvttpd_epi32(
@@ -151,7 +159,7 @@ INLINE void store_lanes(int32_t to[LANES], __m128i v)
     _mm_storeu_si128((__m128i *)(void *)to, v);
 }
 
-/* 8 bytes each, with the upper bits of 2^52 in the last two. */
+/* 8 bytes for each pixel; the last two become the upper bits of 2^52. */
 INLINE __m256i load_pairs(const uint8_t *pixels, const int32_t offsets[LANES])
 {
     const __m256i exponent = _mm256_set1_epi64x(0x4330000000000000);
@@ -162,7 +170,7 @@ INLINE __m256i load_pairs(const uint8_t *pixels, const int32_t offsets[LANES])
                               0x88);
 }
 
-/* 2^52 and the byte at `place` of each qword. */
+/* 2^52 plus the byte at `place` of each qword. */
 INLINE __m256d spread_byte(__m256i qwords, const int place)
 {
     const char p = (char)place, q = (char)(place + 8), no = (char)-1;
@@ -195,14 +203,14 @@ INLINE __m128i mix_square(__m256i above, __m256i below, const int channel, __m25
     return _mm256_cvttpd_epi32(_mm256_add_pd(p, _mm256_mul_pd(_mm256_sub_pd(q, p), dy)));
 }
 
-/* Pixels of the lanes to 12 bytes. False where a load would end behind the image. */
+/* Make 12 bytes of the four pixels. False if a load would read past the image. */
 INLINE bool take_bilinear(const struct frame *f, struct places at, __m128i *pixels_out)
 {
     const __m256d half = _mm256_set1_pd(0.5), one = _mm256_set1_pd(1.0), zero = _mm256_setzero_pd();
     __m256d x = _mm256_sub_pd(at.x, half), y = _mm256_sub_pd(at.y, half);
     __m256d left = _mm256_floor_pd(x), top = _mm256_floor_pd(y);
     __m256d dx = _mm256_sub_pd(x, left), dy = _mm256_sub_pd(y, top);
-    /* On the border two taps are one pixel: there it has all the weight, which changes no bit. */
+    /* On the border both taps are the same pixel: giving it all the weight changes no bit. */
     dx = _mm256_andnot_pd(_mm256_cmp_pd(left, zero, _CMP_LT_OQ), dx);
     dx = _mm256_blendv_pd(dx, one, _mm256_cmp_pd(left, f->right, _CMP_GE_OQ));
     left = clamp_places(left, _mm256_sub_pd(f->right, one));
@@ -219,12 +227,12 @@ INLINE bool take_bilinear(const struct frame *f, struct places at, __m128i *pixe
     return true;
 }
 
-/* Four taps of a row: left ones and right ones of four pixels. */
+/* The four taps of a row, for four pixels: left ones and right ones. */
 struct taps {
     __m256i left, right;
 };
 
-/* Where taps lie outside of the image, or a load would end behind it. */
+/* For taps outside of the image, and loads that would read past it. */
 static struct taps load_border(const struct frame *f, const int32_t columns[LANES],
                                const int32_t rows[LANES])
 {
@@ -244,7 +252,7 @@ INLINE __m256d mix_cubic_bytes(const struct taps *taps, const int channel, __m25
     __m256d a = spread_byte(taps->left, channel), b = spread_byte(taps->left, channel + 3);
     __m256d c = spread_byte(taps->right, channel), d = spread_byte(taps->right, channel + 3);
     __m256d ab = _mm256_sub_pd(a, b), cd = _mm256_sub_pd(c, d), both = _mm256_add_pd(ab, cd);
-    /* whole numbers: any order */
+    /* whole numbers, so any order is exact */
     __m256d sum = _mm256_sub_pd(_mm256_add_pd(ab, both), _mm256_mul_pd(t, both));
     sum = _mm256_add_pd(_mm256_sub_pd(c, a), _mm256_mul_pd(t, sum));
     return _mm256_add_pd(to_value(b), _mm256_mul_pd(t, sum));
@@ -328,7 +336,9 @@ INLINE void map_affine(const struct mr_warp *warp, const bool is_cubic, uint32_t
     const double v = y + 0.5, along[2] = {a[1] * v, a[4] * v};
     for (uint32_t x = first; x < end; x += LANES) {
         __m128i pixels;
-        x = x < end - LANES ? x : end - LANES; /* the last ones again rather than fewer */
+        x = x < end - LANES
+                ? x
+                : end - LANES; /* repeats some of the last pixels instead of doing fewer */
         __m256d u = find_columns(x);
         struct places at = {find_line(a, u, along[0]), find_line(a + 3, u, along[1])};
         uint8_t *to = out + 3 * (size_t)(x - first);
@@ -352,7 +362,7 @@ static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint3
         map_affine(warp, false, y, first, end, out);
 }
 
-/* Lanes of the mask, a bit for each pixel. */
+/* Write the pixels whose bit in mask is set. */
 static void store_some(const struct mr_warp *warp, struct places at, int mask, uint8_t *out)
 {
     double x[LANES], y[LANES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bilinear warps for AVX-512: as warp_avx2.c, eight places at a time. Bicubic ones and nearest
- * pixels are bound by loads and shuffles, for which AVX2's loops do as well.
+ * Bilinear warps for AVX-512: like warp_avx2.c, but eight positions at a time. Bicubic and nearest
+ * warps are limited by loads and shuffles, so they use AVX2's loops.
  */
 #include "transforms/simd/simd_avx512.h"
 #include "transforms/simd/warp.h"
@@ -20,18 +20,20 @@ struct frame {
     __m512d bottom;
 };
 
-/* Places of eight pixels in it. */
+/* Positions of eight pixels in it. */
 struct places {
     __m512d x, y;
 };
 
-/* Bytes of the image, counted from its first to its last one. */
+/* Size of the image in bytes. */
 static size_t count_bytes(const struct mr_warp *warp)
 {
     return (warp->height - 1) * warp->stride + (size_t)warp->width * warp->step;
 }
 
-/* What the vectors need: three values a pixel, all lanes in a row, offsets of 31 bits. */
+/*
+ * True if the vectors can be used: three values per pixel, all lanes in a row, offsets of 31 bits.
+ */
 static bool has_vectors(const struct mr_warp *warp)
 {
     return warp->filter == MR_WARP_BILINEAR && warp->step == 3 && warp->width >= LANES &&
@@ -52,14 +54,14 @@ INLINE __m512d clamp_places(__m512d v, __m512d most)
     return _mm512_min_pd(_mm512_max_pd(v, _mm512_setzero_pd()), most);
 }
 
-/* 3 * x + stride * y of whole numbers. */
+/* 3 * x + stride * y, for whole numbers. */
 INLINE __m256i find_places(const struct frame *f, __m512d x, __m512d y)
 {
     return _mm512_cvttpd_epi32(
         _mm512_add_pd(_mm512_mul_pd(x, _mm512_set1_pd(3.0)), _mm512_mul_pd(y, f->stride)));
 }
 
-/* 8 bytes each, with the upper bits of 2^52 in the last two. */
+/* 8 bytes for each pixel; the last two become the upper bits of 2^52. */
 INLINE __m512i load_pairs(const uint8_t *pixels, const int32_t offsets[LANES])
 {
     int64_t v[LANES];
@@ -69,7 +71,7 @@ INLINE __m512i load_pairs(const uint8_t *pixels, const int32_t offsets[LANES])
     return _mm512_mask_mov_epi16(qwords, 0x88888888, _mm512_set1_epi64(0x4330000000000000));
 }
 
-/* 2^52 and the byte at `place` of each qword. */
+/* 2^52 plus the byte at `place` of each qword. */
 INLINE __m512d spread_byte(__m512i qwords, const int place)
 {
     const char p = (char)place, q = (char)(place + 8), no = (char)-1;
@@ -78,7 +80,7 @@ INLINE __m512d spread_byte(__m512i qwords, const int place)
     return _mm512_castsi512_pd(_mm512_shuffle_epi8(qwords, _mm512_broadcast_i32x4(shuffle)));
 }
 
-/* A fused operation would round once where Pillow rounds twice. */
+/* Not fused: a fused operation would round once where Pillow rounds twice. */
 INLINE __m512d mix_pair(__m512i qwords, const int channel, __m512d dx)
 {
     __m512d left = spread_byte(qwords, channel), right = spread_byte(qwords, channel + 3);
@@ -92,7 +94,7 @@ INLINE __m256i mix_square(__m512i above, __m512i below, const int channel, __m51
     return _mm512_cvttpd_epi32(_mm512_add_pd(p, _mm512_mul_pd(_mm512_sub_pd(q, p), dy)));
 }
 
-/* Of eight dwords, three bytes each. */
+/* Three bytes of each of eight dwords. */
 INLINE __m256i pack_pixels(__m256i dwords)
 {
     const __m256i three = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20,
@@ -100,14 +102,14 @@ INLINE __m256i pack_pixels(__m256i dwords)
     return _mm256_permutexvar_epi8(three, dwords);
 }
 
-/* Pixels of the lanes to 24 bytes. False where a load would end behind the image. */
+/* Make 24 bytes of the eight pixels. False if a load would read past the image. */
 INLINE bool take_bilinear(const struct frame *f, struct places at, __m256i *pixels_out)
 {
     const __m512d half = _mm512_set1_pd(0.5), one = _mm512_set1_pd(1.0);
     __m512d x = _mm512_sub_pd(at.x, half), y = _mm512_sub_pd(at.y, half);
     __m512d left = _mm512_roundscale_pd(x, DOWN), top = _mm512_roundscale_pd(y, DOWN);
     __m512d dx = _mm512_sub_pd(x, left), dy = _mm512_sub_pd(y, top);
-    /* On the border two taps are one pixel: there it has all the weight, which changes no bit. */
+    /* On the border both taps are the same pixel: giving it all the weight changes no bit. */
     dx = _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(left, _mm512_setzero_pd(), _CMP_GE_OQ), dx);
     dx = _mm512_mask_mov_pd(dx, _mm512_cmp_pd_mask(left, f->right, _CMP_GE_OQ), one);
     left = clamp_places(left, _mm512_sub_pd(f->right, one));
@@ -154,7 +156,9 @@ static void map_affine(const struct mr_warp *warp, uint32_t y, uint32_t first, u
     const double v = y + 0.5, along[2] = {a[1] * v, a[4] * v};
     for (uint32_t x = first; x < end; x += LANES) {
         __m256i pixels;
-        x = x < end - LANES ? x : end - LANES; /* the last ones again rather than fewer */
+        x = x < end - LANES
+                ? x
+                : end - LANES; /* repeats some of the last pixels instead of doing fewer */
         __m512d u = find_columns(x);
         struct places at = {find_line(a, u, along[0]), find_line(a + 3, u, along[1])};
         uint8_t *to = out + 3 * (size_t)(x - first);
@@ -174,7 +178,7 @@ static void affine(const struct mr_warp *warp, uint32_t y, uint32_t first, uint3
         mr_warp_loops_avx2.affine(warp, y, first, end, out);
 }
 
-/* Lanes of the mask, a bit for each pixel. */
+/* Write the pixels whose bit in mask is set. */
 static void store_some(const struct mr_warp *warp, struct places at, uint32_t mask, uint8_t *out)
 {
     double x[LANES], y[LANES];
@@ -223,7 +227,7 @@ static void perspective(const struct mr_warp *warp, uint32_t y, uint8_t *row)
         mr_warp_loops_avx2.perspective(warp, y, row);
 }
 
-/* Nearest pixels of a line are AVX2's. */
+/* AVX2's loop copies nearest pixels. */
 static void copy(const struct mr_warp *warp, const struct mr_warp_line *line, uint32_t n,
                  uint8_t *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of warps in plain C, which are the reference for the other sets. Beyond the image its
- * border continues. Values of pixels are cut to integers, not rounded.
+ * The loops of warps in plain C, which are the reference for the other sets. Outside the image its
+ * border pixels repeat. Values of pixels are cut to integers, not rounded.
  */
 #include "transforms/simd/warp.h"
 
@@ -10,7 +10,7 @@ static int64_t clamp(int64_t i, uint32_t n)
     return i < 0 ? 0 : i < n ? i : (int64_t)n - 1;
 }
 
-/* Where a tap of a pixel is. */
+/* The pixel that a tap reads. */
 static const uint8_t *find_pixel(const struct mr_warp *warp, int64_t x, int64_t y)
 {
     return warp->pixels + (size_t)clamp(y, warp->height) * warp->stride +
@@ -35,7 +35,7 @@ static void take_bilinear(const struct mr_warp *warp, double x, double y, uint8_
     }
 }
 
-/* Pillow's cubic has a = -1 here; that of its resize has a = -0.5. */
+/* Pillow's cubic has a = -1 here; in its resize it has a = -0.5. */
 static double mix_cubic(double a, double b, double c, double d, double t)
 {
     double p2 = -a + c, p3 = 2 * (a - b) + c - d, p4 = -a + b - c + d;

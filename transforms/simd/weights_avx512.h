@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Weights of both passes for AVX-512 with VBMI, VBMI2 and VNNI. A weight of 22 bits is three signed
- * digits of 8 bits, w = (d2 << 16) + (d1 << 8) + d0, so that products sum up by vpdpbusd. With one
- * or two taps it is two words instead, hi = w >> 11 and lo = w & 2047.
+ * digits of 8 bits, w = (d2 << 16) + (d1 << 8) + d0, so that vpdpbusd sums products. With one or
+ * two taps it is two words instead, hi = w >> 11 and lo = w & 2047.
  *
- * Weights below 0 have no words, since the lower one would need a sign too.
+ * Negative weights are not split into words, because the lower word would need a sign too.
  *
- * Invariant: for the rounding, sums begin with what becomes 2^21: 32 (or 1024 for words) before the
- * shifts.
+ * Invariant: sums begin with the rounding: 32 (for words 1024), which the shifts turn into 2^21.
  */
 #ifndef TRANSFORMS_SIMD_WEIGHTS_AVX512_H
 #define TRANSFORMS_SIMD_WEIGHTS_AVX512_H
@@ -24,8 +23,8 @@ INLINE __m512i to_digits(__m512i weight)
 }
 
 /*
- * Four taps of sixteen outputs, from weights of one tap each: digits d2, d1, d0, in dwords of four
- * taps.
+ * Four taps of sixteen outputs, from vectors with the weights of one tap each: digits d2, d1, d0,
+ * in dwords of four taps.
  */
 INLINE void make_digits(const int32_t *weight, size_t pitch, __m512i digit[3])
 {
@@ -35,7 +34,7 @@ INLINE void make_digits(const int32_t *weight, size_t pitch, __m512i digit[3])
     __m512i w2 = to_digits(_mm512_loadu_si512(weight + 2 * pitch));
     __m512i w3 = to_digits(_mm512_loadu_si512(weight + 3 * pitch));
     /*
-     * Each quarter of a vector holds four outputs: a transposition of 4 x 4 dwords, of bytes in it,
+     * Each quarter of a vector holds four outputs: transpose 4 x 4 dwords, the bytes in each dword,
      * and back.
      */
     __m512i a = _mm512_unpacklo_epi32(w0, w1), b = _mm512_unpackhi_epi32(w0, w1);
@@ -53,7 +52,7 @@ INLINE void make_digits(const int32_t *weight, size_t pitch, __m512i digit[3])
     digit[2] = _mm512_unpacklo_epi64(a, b);
 }
 
-/* Sums of four rows, the values in bits 22 to 29, to dwords of four bytes. */
+/* Join the sums of four rows, with values in bits 22 to 29, into dwords of four bytes. */
 INLINE __m512i join_rows(__m512i a, __m512i b, __m512i c, __m512i d)
 {
     const __m512i from = _mm512_set1_epi64(0x3636363616161616); /* bits 22.. and 54.. */
@@ -64,8 +63,8 @@ INLINE __m512i join_rows(__m512i a, __m512i b, __m512i c, __m512i d)
 }
 
 /*
- * The same where they may lie outside of 0 to 255, clipped. Each quarter of the result has four
- * bytes of a, then four of b, c and d.
+ * The same for sums that may be outside of 0 to 255; clips them. Each quarter of the result has
+ * four bytes of a, then four of b, c and d.
  */
 INLINE __m512i clip_sums(__m512i a, __m512i b, __m512i c, __m512i d)
 {
