@@ -47,7 +47,7 @@ void mr_arguments_parse(int argc, char **argv, const char *doc, struct mr_argume
         {"repeats", 'r', "N", 0, "measured rounds (5)", 0},
         {"epochs", 'e', "N", 0, "epochs of one measured run of a loader (2)", 0},
         {"json", 'j', "FILE", 0, "also write the figures to FILE", 0},
-        {"strict", 's', NULL, 0, "exit with 1 when an aim is missed", 0},
+        {"strict", 's', NULL, 0, "exit with 1 if an aim is missed", 0},
         {0},
     };
     const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gloo's own all_reduce, the baseline of comm_gloo.c. Each call takes a new tag. One tag would also
- * do, because the bytes of one connection keep their order, but counting is what programs write.
+ * work, because the bytes of one connection keep their order, but programs usually count.
  */
 #include "bench/bare_gloo.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-calls: measures the image operations alone, each on photographs of 224 x 224
- * pixels in memory, by each set of loops. METHOD.md defines the columns.
+ * millrace-bench-calls: measures the image operations alone, each with every set of loops, on
+ * photographs of 224 x 224 pixels in memory. METHOD.md defines the columns.
  */
 #include "bench/arguments.h"
 #include "bench/engine.h"
@@ -18,7 +18,7 @@
 
 enum { SIDE = 224, IMAGE_BYTES = 3 * SIDE * SIDE, MAX_IMAGES = 64, N_RUNS = 512, N_TRIES = 5 };
 
-/* What is measured; an aim is in microseconds, 0 is none. */
+/* What is measured; an aim is in microseconds, 0 means none. */
 static const struct operation {
     const char *text;
     double aim[MR_CPU_N];
@@ -55,7 +55,7 @@ enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 struct bench {
     uint8_t *images; /* n of IMAGE_BYTES */
     uint64_t n;
-    uint8_t *work[3]; /* an image, the second one of calls, and what plain C makes */
+    uint8_t *work[3]; /* an image, a second one for the calls, and plain C's result */
 };
 
 struct bench_case {
@@ -66,7 +66,7 @@ struct bench_case {
     char figure[64];
 };
 
-/* The images of train:224, interleaved. */
+/* Make the images by train:224, interleaved. */
 static mr_status make_images(const struct mr_photos *photos, struct bench *bench, mr_error *error)
 {
     struct mr_plan plan = photos->plan;
@@ -100,7 +100,7 @@ static void free_images(struct bench *bench)
         free(bench->work[i]);
 }
 
-/* The operation as the only one of pictures of 224 x 224 pixels. */
+/* Compile a transform that has only this operation, on pictures of 224 x 224 pixels. */
 static mr_status compile_operation(const char *text, struct mr_plan *plan_out, mr_error *error)
 {
     const struct mr_sample_kind kind = {.picture = 1,
@@ -118,7 +118,7 @@ static mr_status compile_operation(const char *text, struct mr_plan *plan_out, m
     return status;
 }
 
-/* Run the calls on a copy of an image, which then lies in the cache as behind a resize. */
+/* Run the calls on a copy of an image, which is then in the cache as after a resize. */
 static mr_status run_calls(const struct bench *bench, const struct mr_kernel_ops *kernels,
                            const struct mr_image_calls *calls, uint64_t i,
                            struct mr_image *image_out, uint64_t *ns, mr_error *error)
@@ -137,7 +137,7 @@ static mr_status run_calls(const struct bench *bench, const struct mr_kernel_ops
     return status;
 }
 
-/* The shortest of some tries: other programs only make one longer. */
+/* The shortest of several tries, because other programs can only make a try longer. */
 static mr_status time_calls(const struct bench *bench, const struct mr_kernel_ops *kernels,
                             const struct mr_image_calls *calls, uint64_t i,
                             struct mr_image *image_out, uint64_t *ns, mr_error *error)

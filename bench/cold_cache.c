@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures the first epoch from a disk: the same photographs as a folder, as tar shards and as
- * packs, in turn, with none of their pages in the page cache. Each round gives images a second,
- * from the opening of the dataset to the last batch, and the bytes that came from the disk.
- * POSIX_FADV_DONTNEED is only a request (dirty pages stay), so mincore() counts what is left, and
- * the count is printed.
+ * packs, in turn, with none of their pages in the page cache. Each round gives images per second,
+ * from opening the dataset to the last batch, and the bytes read from the disk. POSIX_FADV_DONTNEED
+ * is only a request (dirty pages stay), so mincore() counts the pages that are left, and the count
+ * is printed.
  */
 #include <millrace/millrace.h>
 
@@ -25,7 +25,7 @@ enum { BATCH = 64, MAX_FORMS = 8, MAX_ROUNDS = 100, PAGE = 4096, BLOCK = 512 };
 
 struct form {
     const char *spec;
-    double rate[MAX_ROUNDS]; /* images a second */
+    double rate[MAX_ROUNDS]; /* images per second */
     uint64_t file_bytes;
     uint64_t read_bytes; /* from the disk, in the last round */
     uint64_t left_bytes; /* in the page cache before the last round */
@@ -41,7 +41,7 @@ struct settings {
     const char *transform;
 };
 
-/* nftw() hands nothing through. */
+/* Globals, because nftw() passes nothing to its callback. */
 static uint64_t seen_bytes, seen_left;
 
 static uint64_t resident_bytes(int fd, size_t len)
@@ -75,7 +75,7 @@ static int drop_file(const char *path, const struct stat *st, int kind, struct F
     return 0;
 }
 
-/* Only what a file is, for a warm cache. */
+/* Only count the pages, for a warm cache. */
 static int count_file(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
     (void)path;
@@ -84,18 +84,18 @@ static int count_file(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-/* All clean pages, and the kernel's names and inodes of files: the superuser may drop them. */
+/* Drop all clean pages, and the kernel's names and inodes of files. Only root may do this. */
 static void drop_inodes(void)
 {
     sync();
     FILE *file = fopen("/proc/sys/vm/drop_caches", "we");
     if (!file || fputs("3", file) < 0 || fclose(file) != 0) {
-        fprintf(stderr, "cold_cache: /proc/sys/vm/drop_caches cannot be written\n");
+        fprintf(stderr, "cold_cache: cannot write /proc/sys/vm/drop_caches\n");
         exit(1);
     }
 }
 
-/* The folder of a pack, of shards whose names follow it, or of files. */
+/* The folder of a pack, of shards (whose common path is a prefix of their names), or of files. */
 static void find_folder(const char *spec, char folder_out[4096])
 {
     const char *colon = strchr(spec, ':');
@@ -111,7 +111,7 @@ static void prepare_form(struct form *form, bool warm, bool all)
     find_folder(form->spec, folder);
     seen_bytes = seen_left = 0;
     if (nftw(*folder ? folder : ".", warm || all ? count_file : drop_file, 16, 0) != 0)
-        fprintf(stderr, "cold_cache: %s cannot be walked\n", form->spec);
+        fprintf(stderr, "cold_cache: cannot read the folder %s\n", form->spec);
     if (all)
         drop_inodes();
     form->file_bytes = seen_bytes;
@@ -133,7 +133,9 @@ static double now_s(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* One epoch; the loader's workers are children, whose reads count once they have ended. */
+/*
+ * Run one epoch. The loader's workers are children, whose reads are counted after they have ended.
+ */
 static mr_status run_epoch(const struct form *form, const struct settings *s, uint64_t epoch,
                            double *rate_out, mr_error *error)
 {
@@ -219,12 +221,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"rounds", 'r', "N", 0, "epochs of each (7)", 0},
+        {"rounds", 'r', "N", 0, "epochs of each dataset (7)", 0},
         {"workers", 'w', "N", 0, "worker processes (2)", 0},
         {"keep-cache", 'k', NULL, 0, "do not drop anything: the page cache stays warm", 0},
         {"transform", 't', "T", 0, "of the samples (train:224)", 0},
-        {"drop-inodes", 'a', NULL, 0,
-         "drop names and inodes of files too, of the whole machine (root)", 0},
+        {"drop-inodes", 'a', NULL, 0, "also drop the machine's names and inodes of files (root)",
+         0},
         {0},
     };
     static const struct argp parser = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the group over gloo against gloo itself, whose ranks find each other in a folder that
- * rank 0 makes. Started by `millrace launch --nproc N`.
+ * Measures the group over gloo against gloo itself, whose ranks find each other through a folder
+ * that rank 0 makes. Started by `millrace launch --nproc N`.
  */
 #include "bench/bare_gloo.h"
 #include "bench/comm_latency.h"
@@ -35,7 +35,7 @@ static void remove_folder(const char *folder)
         perror(folder);
 }
 
-/* NULL: said on stderr. */
+/* NULL after a message on stderr. */
 static void *connect_bare(mr_group *group)
 {
     char folder[FOLDER] = "/tmp/millrace-bench-XXXXXX";
@@ -47,7 +47,7 @@ static void *connect_bare(mr_group *group)
     void *bare = NULL;
     if (mr_group_broadcast(group, folder, FOLDER / 8, MR_I64, 0) == MR_OK && folder[0])
         bare = mr_bare_gloo_connect(folder, (int)rank, (int)mr_group_world_size(group));
-    (void)mr_group_barrier(group); /* nobody reads the folder any more */
+    (void)mr_group_barrier(group); /* no rank reads the folder after this */
     if (rank == 0 && folder[0])
         remove_folder(folder);
     return bare;
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     int result = 2;
     mr_latency_parse(
         argc, argv,
-        "The group over gloo beside gloo's own all_reduce; to be started by millrace launch.",
+        "The group over gloo beside gloo's own all_reduce; start it with millrace launch.",
         &latency);
     options.backend = "gloo";
     if (mr_group_create(&options, &group, &error) == MR_OK && mr_group_world_size(group) > 1) {

@@ -32,7 +32,7 @@ struct bench {
     double us[MR_LATENCY_WAYS][MAX_ROUNDS]; /* of one call */
 };
 
-/* The median, and the interval in which it lies in 95 of 100 cases. */
+/* The median, and the interval that contains it in 95 of 100 cases. */
 struct estimate {
     double low;
     double median;
@@ -61,8 +61,8 @@ void mr_latency_parse(int argc, char **argv, const char *doc, struct mr_latency 
 {
     static const struct argp_option options[] = {
         {"rounds", 'r', "N", 0, "measured rounds (101)", 0},
-        {"json", 'j', "FILE", 0, "write the figures there too", 0},
-        {"strict", 's', NULL, 0, "exit with 1 when an aim is missed", 0},
+        {"json", 'j', "FILE", 0, "also write the figures to FILE", 0},
+        {"strict", 's', NULL, 0, "exit with 1 if an aim is missed", 0},
         {0},
     };
     const struct argp argp = {.options = options, .parser = parse_option, .doc = doc};
@@ -78,8 +78,8 @@ static void fill_buffer(double *buffer, int count, double value)
 }
 
 /*
- * Microseconds of one call. The first one is not counted: it is looked at, and brings the ranks
- * together.
+ * Microseconds of one call. The first call is not counted: its result is checked, and it brings the
+ * ranks together.
  */
 static double measure_call(struct bench *bench, const struct mr_latency_way *way, int count,
                            uint32_t n_calls)
@@ -88,7 +88,7 @@ static double measure_call(struct bench *bench, const struct mr_latency_way *way
     bool ok = way->reduce(way->user, bench->buffer, count);
     for (int i = 0; i < count; i++)
         bench->n_wrong += bench->buffer[i] != bench->latency->world_size;
-    fill_buffer(bench->buffer, count, 0); /* sums stay what they are */
+    fill_buffer(bench->buffer, count, 0); /* zeros, so that sums do not grow */
     ok = way->reduce(way->user, bench->buffer, count) && ok;
     uint64_t start_ns = mr_clock_now_ns();
     for (uint32_t i = 0; i < n_calls && ok; i++)
@@ -105,7 +105,10 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of order statistics: between these two of n values, whatever their distribution. Sorts them. */
+/*
+ * The interval between two order statistics, which does not depend on the distribution of the n
+ * values. Sorts them.
+ */
 static struct estimate estimate_median(double *values, uint32_t n)
 {
     qsort(values, n, sizeof *values, compare_doubles);
@@ -156,7 +159,7 @@ static void measure_count(struct bench *bench, int count)
         for (uint32_t turn = 0; turn < latency->n_ways; turn++) {
             uint32_t way = (round + turn) % latency->n_ways;
             double us = measure_call(bench, &latency->ways[way], count, n_calls);
-            /* the last one takes the place of the warm-up */
+            /* The warm-up's slot is overwritten by the last round. */
             bench->us[way][round % bench->n_rounds] = us;
         }
     for (uint32_t way = 1; way < latency->n_ways && latency->rank == 0; way++)
@@ -196,7 +199,7 @@ static bool close_json(struct bench *bench)
     bool ok = !ferror(bench->json);
     ok = fclose(bench->json) == 0 && ok;
     if (!ok)
-        fprintf(stderr, "%s could not be written\n", bench->latency->json);
+        fprintf(stderr, "cannot write %s\n", bench->latency->json);
     return ok;
 }
 

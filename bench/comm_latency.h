@@ -13,8 +13,8 @@
 #define MR_LATENCY_WAYS 4
 
 /*
- * One way to add up count doubles over all ranks, in place. The first way is the group's, the
- * others are held against. /
+ * One way to add up count doubles over all ranks, in place. The first way is the group's; the
+ * others are compared with it.
  */
 struct mr_latency_way {
     const char *name; /* "MPI_Allreduce" */
@@ -28,21 +28,21 @@ struct mr_latency {
     uint32_t rank;
     uint32_t world_size;
     uint32_t n_rounds; /* 0: the default */
-    const char *json;  /* rank 0 writes it; NULL: not written */
+    const char *json;  /* rank 0 writes the figures to it; NULL: no file */
     bool strict;
     uint32_t n_ways;
     struct mr_latency_way ways[MR_LATENCY_WAYS];
 };
 
 /*
- * Options of the command line into n_rounds, json and strict. Exits with 2 on what it cannot read,
- * with 0 for --help. /
+ * Parse the command line's options into n_rounds, json and strict. Exits with 2 if something cannot
+ * be parsed, and with 0 for --help.
  */
 void mr_latency_parse(int argc, char **argv, const char *doc, struct mr_latency *latency);
 
 /*
- * Rank 0 prints rows of a Markdown table. The program's exit status: 1 when a sum was wrong or an
- * aim was missed.
+ * Measure; rank 0 prints rows of a Markdown table. Returns the program's exit status: 1 if a sum
+ * was wrong or an aim was missed.
  */
 int mr_latency_run(const struct mr_latency *latency);
 

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     mr_error error = {0};
     MPI_Comm comm;
     mr_latency_parse(argc, argv,
-                     "The group over MPI beside MPI's own all_reduce; to be started by mpirun.",
+                     "The group over MPI beside MPI's own all_reduce; start it with mpirun.",
                      &latency);
     options.backend = "mpi";
     if (mr_group_create(&options, &group, &error) != MR_OK || mr_group_world_size(group) < 2) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the pause at the start of an epoch: the time from the last batch of an epoch to the
- * first of the next, with set_epoch between them, against the usual time from one batch to the
- * next. The consumer does nothing.
+ * Measures the pause between epochs: the time from the last batch of an epoch to the first of the
+ * next, with set_epoch between them, against the usual time from one batch to the next. The
+ * consumer does nothing.
  */
 #include "bench/end_to_end.h"
 
@@ -13,8 +13,8 @@
 enum { EPOCHS = 5, MAX_GAPS = 1 << 16 };
 
 struct gaps {
-    uint64_t last_ns; /* the last return of a batch; 0 before the first */
-    bool border;      /* an epoch has ended since */
+    uint64_t last_ns; /* when the last batch was returned; 0 before the first */
+    bool border;      /* an epoch has ended since then */
     uint32_t n_inside;
     uint32_t n_borders;
     uint64_t inside[MAX_GAPS];
@@ -69,7 +69,7 @@ static mr_status run_gaps(void *user, struct mr_run *run, mr_error *error)
 {
     struct mr_end_to_end *bench = user;
     mr_loader_options options = mr_end_to_end_options(2);
-    options.batch_size = 16; /* enough gaps also in few photographs */
+    options.batch_size = 16; /* enough gaps even with few photographs */
     mr_loader *loader;
     struct gaps *gaps = calloc(1, sizeof *gaps);
     if (!gaps)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the lists that end to end needs, in the form that list:FILE reads. */
+/* Writes the lists that the end-to-end benchmark needs, in the form that list:FILE reads. */
 #include "bench/end_to_end.h"
 
 #include "bench/write_list.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Absolute names of n entries, photographs again and again. */
+/* Write n entries with absolute names, repeating the photographs. */
 static mr_status put_photos(FILE *file, const struct mr_photos *photos, uint64_t n, mr_error *error)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -46,7 +46,7 @@ static mr_status write_photos(const struct mr_photos *photos, uint64_t n, const 
     return close_list(file, path, put_photos(file, photos, n, error), error);
 }
 
-/* Names as long as ImageNet's. */
+/* Write names as long as ImageNet's. */
 static mr_status write_listed(const char *path, mr_error *error)
 {
     FILE *file = fopen(path, "we");

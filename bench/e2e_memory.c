@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures the memory of 8 workers over 10^6 samples: the PSS of all processes against tables, slab
- * and 8 MB for each worker. What this program itself keeps (the photographs, the engine) is no cost
+ * and 8 MB per worker. The memory of this program itself (the photographs, the engine) is no cost
  * of the loader, so its own PSS is read before and after.
  */
 #include "bench/end_to_end.h"
@@ -15,8 +15,8 @@
 
 enum { WORKERS = 8, BATCHES = 24, MB = 1 << 20 };
 
-/* PSS of a process in bytes, 0 where it cannot be read. */
-static uint64_t pss_of(int64_t pid)
+/* PSS of a process in bytes; 0 if it cannot be read. */
+static uint64_t read_pss(int64_t pid)
 {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%lld/smaps_rollup", (long long)pid);
@@ -47,7 +47,7 @@ static uint64_t mapped_bytes(const char *list)
     return total;
 }
 
-/* A workload on the way: some batches, so that every worker has grown to its usual size. */
+/* Take some batches, so that every worker has reached its usual size. */
 static mr_status take_batches(mr_loader *loader, struct mr_run *run, mr_error *error)
 {
     mr_batch *batch;
@@ -64,14 +64,14 @@ static mr_status take_batches(mr_loader *loader, struct mr_run *run, mr_error *e
     return MR_OK;
 }
 
-static void weigh_loader(struct mr_end_to_end *bench, mr_loader *loader, uint64_t self_before,
-                         struct mr_run *run)
+static void measure_memory(struct mr_end_to_end *bench, mr_loader *loader, uint64_t self_before,
+                           struct mr_run *run)
 {
     int64_t pids[WORKERS];
     uint32_t n = mr_loader_worker_pids(loader, pids, WORKERS);
-    uint64_t self = pss_of(getpid()), workers = 0, mapped = mapped_bytes(bench->repeated);
+    uint64_t self = read_pss(getpid()), workers = 0, mapped = mapped_bytes(bench->repeated);
     for (uint32_t i = 0; i < n && i < WORKERS; i++)
-        workers += pss_of(pids[i]);
+        workers += read_pss(pids[i]);
     uint64_t grown = self > self_before ? self - self_before : 0;
     uint64_t allowed = mapped + (uint64_t)WORKERS * 8 * MB;
     run->n_wrong += n != WORKERS || workers == 0;
@@ -87,8 +87,8 @@ static mr_status run_memory(void *user, struct mr_run *run, mr_error *error)
     mr_loader_options options = mr_end_to_end_options(WORKERS);
     char spec[128];
     snprintf(spec, sizeof spec, "list:%s", bench->repeated);
-    malloc_trim(0); /* what earlier cases freed must not hide what this one takes */
-    uint64_t before = pss_of(getpid()), start = mr_clock_now_ns();
+    malloc_trim(0); /* memory freed by earlier cases must not hide what this case takes */
+    uint64_t before = read_pss(getpid()), start = mr_clock_now_ns();
     mr_dataset *dataset;
     mr_loader *loader;
     mr_status status = mr_dataset_open(spec, NULL, &dataset, error);
@@ -98,7 +98,7 @@ static mr_status run_memory(void *user, struct mr_run *run, mr_error *error)
     if (status == MR_OK) {
         status = take_batches(loader, run, error);
         if (status == MR_OK)
-            weigh_loader(bench, loader, before, run);
+            measure_memory(bench, loader, before, run);
         mr_loader_destroy(loader);
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measures the time from create to the first batch, against the time that two running processes
- * need for the same samples; and the time to make a loader over a long list.
+ * need for the same samples. Also measures the time to make a loader over a long list.
  */
 #include "bench/end_to_end.h"
 
@@ -34,7 +34,9 @@ static mr_status run_first_batch(void *user, struct mr_run *run, mr_error *error
     return status;
 }
 
-/* One process that does a worker's work. Never freed: it is forked and ends. */
+/*
+ * A process that does a worker's work. Never freed: the process is a fork, and its exit frees it.
+ */
 struct whole {
     struct mr_roi_file *file;
     struct mr_plan_runner *runner;

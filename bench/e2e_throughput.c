@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures samples per second with several numbers of workers, and against the speed of light over
- * the same boxes. A loader is made, used for one epoch and measured over the following ones, so
- * that its slots are as empty at the start as at the end.
+ * Measures samples per second with several numbers of workers, against the speed of light over the
+ * same boxes. A loader is made, used for one epoch and measured over the following ones, so that
+ * its slots are as empty at the start as at the end.
  */
 #include "bench/end_to_end.h"
 
@@ -15,7 +15,7 @@
 
 enum { MAX_SEEN_WORKERS = 64 };
 
-static double cpu_of_self(void)
+static double read_own_cpu(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -23,7 +23,7 @@ static double cpu_of_self(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static double cpu_of_workers(mr_loader *loader)
+static double read_workers_cpu(mr_loader *loader)
 {
     int64_t pids[MAX_SEEN_WORKERS];
     uint32_t n = mr_loader_worker_pids(loader, pids, MAX_SEEN_WORKERS);
@@ -37,7 +37,7 @@ static double cpu_of_workers(mr_loader *loader)
     return seconds;
 }
 
-/* Are the pixels of this batch those of a worker's code run here? */
+/* Number of pixels of this batch that differ from those of a worker's code run here. */
 static uint64_t count_wrong_pixels(const struct mr_photos *photos, struct mr_plan_runner *runner,
                                    uint8_t *scratch, const mr_batch *batch)
 {
@@ -84,11 +84,11 @@ static mr_status check_epoch(struct mr_end_to_end *bench, mr_loader *loader, str
     return status == MR_END ? MR_OK : status;
 }
 
-/* Epochs 1 .. n_epochs; epoch 0 was the loader's own warm-up. */
+/* Run epochs 1 .. n_epochs; epoch 0 was the loader's warm-up. */
 static mr_status run_epochs(struct mr_end_to_end *bench, mr_loader *loader, struct mr_run *run,
                             mr_error *error)
 {
-    double self = cpu_of_self(), workers = cpu_of_workers(loader);
+    double self = read_own_cpu(), workers = read_workers_cpu(loader);
     uint64_t start = mr_clock_now_ns();
     for (uint64_t epoch = 1; epoch <= bench->n_epochs; epoch++) {
         uint64_t n = 0, n_wrong = 0;
@@ -104,8 +104,8 @@ static mr_status run_epochs(struct mr_end_to_end *bench, mr_loader *loader, stru
         run->n_wrong += n_wrong;
     }
     run->seconds = (double)(mr_clock_now_ns() - start) / 1e9;
-    self = cpu_of_self() - self;
-    workers = cpu_of_workers(loader) - workers;
+    self = read_own_cpu() - self;
+    workers = read_workers_cpu(loader) - workers;
     run->value = self + workers > 0 ? 100 * self / (self + workers) : 0;
     return MR_OK;
 }

@@ -54,8 +54,8 @@ mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader,
 }
 
 /*
- * Loader and speed of light must have the same samples: a list of those that both can decode, where
- * some cannot be.
+ * Loader and speed of light must have the same samples. If some cannot be decoded by both, use a
+ * list of those that can.
  */
 static mr_status load_photos(struct mr_end_to_end *bench, const struct mr_arguments *arguments,
                              mr_error *error)
@@ -120,7 +120,7 @@ static mr_status run_all(struct mr_end_to_end *bench, const struct mr_arguments 
     return mr_engine_report(engine, arguments->json, error);
 }
 
-/* More workers than CPUs are meant here, so only errors are shown. */
+/* Show errors only: a warning about more workers than CPUs is expected here. */
 static void log_line(void *user, mr_log_level level, const char *line)
 {
     (void)user;

@@ -17,19 +17,20 @@
 
 struct mr_end_to_end {
     struct mr_engine *engine;
-    struct mr_photos photos; /* every sample of photos.dataset, in the order of epoch 0 */
+    struct mr_photos photos; /* all samples of photos.dataset, in the order of epoch 0 */
     uint32_t n_epochs;       /* of one measured run */
     char folder[64];         /* temporary, for lists; removed at the end */
     char listed[96];         /* list of MR_E2E_LISTED files that do not exist */
-    char repeated[96];       /* list of MR_E2E_SAMPLES entries that name the photographs again
-                                and again */
+    /* List of MR_E2E_SAMPLES entries that repeat the photographs. */
+    char repeated[96];
 };
 
 /* All defaults, u8, train:224, batches of MR_E2E_BATCH. */
 mr_loader_options mr_end_to_end_options(uint32_t num_workers);
 
 /*
- * Take all batches of an epoch; counts samples, and as wrong those that are not there exactly once.
+ * Take all batches of an epoch, and count samples. A sample that does not appear exactly once
+ * counts as wrong.
  */
 mr_status mr_end_to_end_epoch(struct mr_end_to_end *bench, mr_loader *loader,
                               uint64_t *n_samples_out, uint64_t *n_wrong_out, mr_error *error);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rounds, medians, ratios, the table and the JSON.
- * Invariant: a ratio is the median of the ratios within rounds, which compare what ran side by
- * side; a ratio of two medians does not.
+ *
+ * Invariant: a ratio is the median of the ratios within rounds, which compare runs side by side; a
+ * ratio of two medians would not.
  */
 #include "bench/engine.h"
 
@@ -21,7 +22,7 @@ struct bench_case {
     mr_case_fn run;
     void *user;
     uint64_t n_items; /* of one run */
-    uint64_t n_wrong; /* of all runs, also the warm-up */
+    uint64_t n_wrong; /* over all runs, including the warm-up */
     double seconds[MR_ENGINE_MAX_REPEATS];
     double per_s[MR_ENGINE_MAX_REPEATS];
     double value[MR_ENGINE_MAX_REPEATS];
@@ -287,7 +288,7 @@ static void print_ratios(const struct mr_engine *engine)
     }
 }
 
-static json_t *json_of_case(const struct mr_engine *engine, const struct bench_case *c)
+static json_t *make_case_json(const struct mr_engine *engine, const struct bench_case *c)
 {
     double t[3], items = c->n_items ? (double)c->n_items : 1;
     summarize_values(c->seconds, engine->n_repeats, t);
@@ -300,7 +301,7 @@ static json_t *json_of_case(const struct mr_engine *engine, const struct bench_c
                      (json_int_t)c->n_wrong, "seconds", seconds);
 }
 
-static json_t *json_of_ratio(const struct ratio *r)
+static json_t *make_ratio_json(const struct ratio *r)
 {
     json_t *object =
         json_pack("{s:s, s:s, s:f, s:f, s:f, s:b}", "name", r->name, "unit", r->unit, "median",
@@ -315,9 +316,9 @@ static mr_status save_json(const struct mr_engine *engine, const char *path, mr_
 {
     json_t *cases = json_array(), *figures = json_array();
     for (uint32_t i = 0; i < engine->n_cases; i++)
-        json_array_append_new(cases, json_of_case(engine, &engine->cases[i]));
+        json_array_append_new(cases, make_case_json(engine, &engine->cases[i]));
     for (uint32_t i = 0; i < engine->n_ratios; i++)
-        json_array_append_new(figures, json_of_ratio(&engine->ratios[i]));
+        json_array_append_new(figures, make_ratio_json(&engine->ratios[i]));
     json_t *root = json_pack("{s:s, s:O, s:i, s:o, s:o, s:I}", "program", engine->program, "facts",
                              engine->facts, "rounds", (int)engine->n_repeats, "cases", cases,
                              "figures", figures, "wrong", (json_int_t)count_wrong(engine));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens any folder of photographs as a dataset: a list in an anonymous file, which the dataset
- * reads when it is opened.
+ * Opens any folder of photographs as a dataset: through a list in an anonymous file, which is read
+ * when the dataset is opened.
  */
 #include "bench/flat_folder.h"
 

@@ -7,7 +7,7 @@
 
 #include <millrace/dataset.h>
 
-/* True for a directory that holds JPEG files itself and so is no imagefolder. */
+/* True for a directory that has JPEG files directly in it, and so is not an imagefolder. */
 bool mr_flat_folder_is(const char *path);
 
 /* Open such a directory as a list of its JPEG files, sorted by name, all with label 0. */

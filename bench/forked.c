@@ -55,7 +55,7 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
 }
 
-/* Every child is ready, or one has ended without. */
+/* Sleep until every child is ready, or one has ended before it was ready. */
 static mr_status await_ready(struct shared *shared, const pid_t *pids, uint32_t n_processes,
                              mr_error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-orders: how long a sampler takes to make an order of N samples, of one rank. A
- * line for each kind: the seconds until the sampler is there with its first epoch, and the median,
- * least and most of the epochs after it.
+ * millrace-bench-orders: measures how long a sampler takes to make an order of N samples, for one
+ * rank. It prints a line for each kind: the seconds to create the sampler with its first epoch, and
+ * the median, least and most of the later epochs.
  *
  *     millrace-bench-orders [N]          N: 10000000 if not given
  */

@@ -19,7 +19,7 @@
 const struct mr_codec_limits mr_photos_limits = {
     .max_pixels = 178956970, .max_scans = 1000, .max_decoder_bytes = UINT64_C(1) << 31};
 
-enum { READABLE_AFTER = 64 }; /* bytes, as after those of a reader */
+enum { READABLE_AFTER = 64 }; /* bytes that may be read after the end, as for a reader's */
 
 static mr_status make_plan(const struct mr_photos *photos, const char *text,
                            struct mr_plan *plan_out, mr_error *error)
@@ -34,13 +34,13 @@ static mr_status make_plan(const struct mr_photos *photos, const char *text,
     return status;
 }
 
-/* Size and box; MR_ERR_DAMAGED for what is no photograph. */
+/* Find size and box; MR_ERR_DAMAGED for a file that is not a photograph. */
 static mr_status find_box(const struct mr_plan *plan, struct mr_codec *codec,
                           struct mr_photo *photo, mr_error *error)
 {
     struct mr_image_head head;
     if (strcmp(mr_image_format_sniff(photo->bytes, photo->len), MR_IMAGE_FORMAT_JPEG) != 0)
-        return mr_error_set(error, MR_ERR_DAMAGED, "%s is no JPEG", photo->path);
+        return mr_error_set(error, MR_ERR_DAMAGED, "%s is not a JPEG", photo->path);
     mr_status status = mr_codec_open(codec, photo->bytes, photo->len, &head, error);
     if (status != MR_OK)
         return status;
@@ -63,7 +63,7 @@ static void free_photo(struct mr_photo *photo)
     *photo = (struct mr_photo){0};
 }
 
-/* The tools of loading. */
+/* Objects needed while loading. */
 struct loading {
     struct mr_photos *photos;
     uint64_t max_photos;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The photographs of a benchmark: a dataset's JPEG files in one shuffled order, with the boxes of
- * train:224 (seed 0, epoch 0) and their bytes in memory, so that all benchmarks do the same work.
+ * The photographs of a benchmark: a dataset's JPEG files in one shuffled order, with their bytes in
+ * memory and the boxes of train:224 (seed 0, epoch 0), so that all benchmarks do the same work.
  */
 #ifndef BENCH_PHOTOS_H
 #define BENCH_PHOTOS_H
@@ -18,9 +18,9 @@ struct mr_photo {
     size_t len;
     uint32_t width;
     uint32_t height;
-    struct mr_stage stage; /* the only one of train:224: box, flip */
+    struct mr_stage stage; /* the only stage of train:224: box, flip */
     char *path;            /* relative to mr_catalog_root(), or absolute */
-    uint64_t box_sum;      /* of the box's pixels as bench/roi_decode.c decodes them */
+    uint64_t box_sum;      /* hash of the box's pixels, decoded by bench/roi_decode.c */
 };
 
 struct mr_photos {
@@ -30,10 +30,11 @@ struct mr_photos {
     uint64_t n;
     struct mr_photo *photo; /* in shuffled order */
     uint64_t total_bytes;
-    uint64_t n_left_out; /* files that are no JPEG of one or three components, or do not decode */
+    /* Files that are not JPEGs of one or three components, or do not decode. */
+    uint64_t n_left_out;
 };
 
-/* At most max_photos, the first of the shuffled order. */
+/* Load the first photographs of the shuffled order, at most max_photos. */
 mr_status mr_photos_load(const char *spec, uint64_t max_photos, struct mr_photos *photos_out,
                          mr_error *error);
 void mr_photos_free(struct mr_photos *photos);

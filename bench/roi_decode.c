@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plain ROI decoding. With a margin of two pixels a crop equals a full decode; the library has the
+ * Plain ROI decoding. With a margin of two pixels a crop equals a full decode; the library uses the
  * same margin.
  */
 #include "bench/roi_decode.h"
@@ -94,7 +94,7 @@ static bool grow_buffer(uint8_t **bytes, size_t *have, size_t need)
     return *bytes != NULL;
 }
 
-/* Cut the columns; returns the box's first byte in a row. */
+/* Crop the columns; returns where the box begins in a row, in bytes. */
 static size_t cut_columns(j_decompress_ptr cinfo, struct mr_box box)
 {
     int64_t left = box.x > MARGIN ? box.x - MARGIN : 0, right = box.x + box.width + MARGIN;
@@ -150,7 +150,7 @@ bool mr_roi_decode_run(struct mr_roi_decode *decode, const uint8_t *bytes, size_
 
 struct mr_roi_file {
     struct mr_roi_decode *decode;
-    int root; /* of the files' paths */
+    int root; /* directory of the files' paths */
     uint8_t *bytes;
     size_t allocated;
 };
@@ -201,8 +201,9 @@ static bool job_run(void *state, const void *user, uint64_t item)
 }
 
 /*
- * What would only slow the bound down is kept out of it: a new process copies its parent's pages as
- * it first writes to them, and malloc gives large blocks back to the kernel after every image.
+ * Avoids costs that would only slow the bound down. A new process copies its parent's pages when it
+ * first writes to them, so some images are decoded before the clock starts. malloc would give large
+ * blocks back to the kernel after every image, so it is told not to.
  */
 static void *job_begin(const void *user)
 {
@@ -213,7 +214,7 @@ static void *job_begin(const void *user)
     if (file)
         file->decode = mr_roi_decode_create();
     if (!file || !file->decode)
-        return NULL; /* the process ends now, and its memory with it */
+        return NULL; /* the process ends now, which frees its memory */
     for (uint64_t i = 0; i < WARM_UP; i++)
         job_run(file, user, i);
     return file;

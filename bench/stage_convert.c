@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: from finished u8 rows to the tensor. Measures what dtype and layout cost; the rows are the
- * same for every photograph.
+ * Stage: from finished u8 rows to the tensor. Measures the cost of dtype and layout; the rows are
+ * the same for every photograph.
  */
 #include "bench/stages.h"
 
@@ -13,7 +13,7 @@
 
 enum { SIDE = 224, ROW_BYTES = 3 * SIDE };
 
-/* Channel c of pixel (x, y) of the source: any bytes that differ from row to row. */
+/* Channel c of pixel (x, y) of the source: arbitrary bytes that differ from row to row. */
 static uint8_t source_value(uint32_t y, uint32_t x, uint32_t c)
 {
     return (uint8_t)(x * 7 + y * 13 + c * 31);
@@ -37,7 +37,7 @@ static bool is_right_at(const struct mr_plan *plan, const void *out, size_t at, 
     return ((const uint16_t *)out)[at] == mr_tensor_write_f16(plan->table[c][value]);
 }
 
-/* The one rule for floats, written down again; u8 is moved and not changed. */
+/* Checks the rule for floats, written here a second time; u8 must not change. */
 static bool is_right(const struct mr_plan *plan, const void *out)
 {
     for (uint32_t y = 0; y < SIDE; y++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: the library's codec on whole photographs, and only on the boxes of train:224, which
+ * Stage: the library's codec on whole photographs, and on the boxes of train:224 only, which
  * libjpeg-turbo alone decodes too. Bytes come from memory.
  */
 #include "bench/stages.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: expanding the tiles of packed photographs that the boxes touch, and of these tiles the
- * MCUs in the boxes. Coefficients are read and coded before the clock starts, so the tiles are in
- * the cache, as after a read.
+ * Stage: expanding the tiles of packed photographs that the boxes touch, but only the MCUs in the
+ * boxes. Coefficients are read and encoded before the clock starts, so the tiles are in the cache,
+ * as after a read.
  */
 #include "bench/stages.h"
 
@@ -18,14 +18,14 @@
 #include <jpeglib.h>
 
 /*
- * Photographs, as reading their coefficients takes many times longer than what is measured. MARGIN:
- * pixels.
+ * At most this many photographs, because reading their coefficients takes many times longer than
+ * the measured part. MARGIN is in pixels.
  */
 enum { MOST_PHOTOS = 100, MARGIN = 2 };
 
 typedef int16_t block[64];
 
-/* What is asked for of a tile, and where it is. */
+/* A tile, and which of its MCUs are wanted. */
 struct tile {
     size_t at;
     size_t len;
@@ -44,7 +44,7 @@ struct expanding {
     jmp_buf escape;
     jvirt_barray_ptr *arrays;
     uint32_t n_columns; /* MCUs */
-    uint32_t n_blocks;  /* of one */
+    uint32_t n_blocks;  /* of one MCU */
     uint32_t h[MAX_COMPONENTS];
     uint32_t v[MAX_COMPONENTS];
 
@@ -52,7 +52,7 @@ struct expanding {
     uint32_t n_tiles;
     uint8_t *bytes;
     size_t bytes_len;
-    block *out; /* a tile's */
+    block *out; /* blocks of a tile */
 };
 
 static void on_error(j_common_ptr cinfo)
@@ -81,7 +81,7 @@ static void read_coefficients(struct expanding *e, const struct mr_photo *photo)
     }
 }
 
-/* The blocks of a tile's MCUs, each MCU's in the order of a scan; returns their number. */
+/* Gather the blocks of a tile's MCUs, each MCU's in scan order; returns their number. */
 static uint32_t gather_blocks(struct expanding *e, uint32_t row, uint32_t column, block *blocks)
 {
     j_common_ptr common = (j_common_ptr)&e->cinfo;
@@ -155,7 +155,7 @@ static bool equals_coefficients(struct expanding *e, const struct tile *tile)
            memcmp(e->out, blocks + tile->first, (tile->last - tile->first) * sizeof(block)) == 0;
 }
 
-/* What lies between create and destroy of the decompressor, whose errors end it. */
+/* The part between create and destroy of the decompressor; an error of libjpeg ends it. */
 static bool run_guarded(struct expanding *e, const struct mr_photo *photo, bool check,
                         uint64_t *total_ns)
 {
@@ -224,7 +224,7 @@ static mr_status run_dct_avx512(void *user, struct mr_run *run, mr_error *error)
     return run_set(user, mr_kernels_find(MR_CPU_AVX512), run, error);
 }
 
-/* A case for each set of loops that this machine has. */
+/* Add a case for each set of loops that this machine has. */
 void mr_stage_expand_add(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_engine_add(engine, "expand dct, c", run_dct_c, photos);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: making the marks of whole photographs, and decoding the boxes of train:224 by them, from
- * the bytes that a loader would have read. Marks are made before the clock starts, and lie
- * elsewhere in memory than the photographs.
+ * Stage: making the marks of whole photographs, and decoding the boxes of train:224 with them, from
+ * the bytes that a loader would have read. Marks are made before the clock starts, and are in
+ * different memory than the photographs.
  */
 #include "bench/stages.h"
 
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A photograph's marks, and what else its image points to. */
+/* A photograph's marks, and the other memory that its image points to. */
 struct marked {
     struct mr_packed_image image;
     struct mr_packed_template template;
     uint32_t *rows;
-    uint8_t *marks; /* NULL where a file can have none */
+    uint8_t *marks; /* NULL if the file can have none */
 };
 
 static bool keep_image(struct marked *marked, const struct mr_packed_image *image)

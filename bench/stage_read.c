@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { DEPTH = 4 }; /* as the loader's default */
+enum { DEPTH = 4 }; /* the loader's default */
 
 static bool is_right(const struct mr_photos *photos, const struct mr_read *read, bool compare)
 {

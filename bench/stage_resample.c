@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stage: resampling the decoded boxes to 224 x 224, u8 interleaved, which is written in place
- * without a conversion. The box is decoded into a frame before. Behind a decoder, rows lie in the
- * cache; those of a frame of ten megabytes do not. So one band of rows at a time is copied to where
- * a decoder would have put it, and the clock stops during the copy.
+ * without a conversion. The box is decoded into a frame first. After a decoder, rows are in the
+ * cache; those of a frame of ten megabytes are not. So one band of rows at a time is copied to
+ * where a decoder would have put it, and the clock stops during the copy.
  */
 #include "bench/stages.h"
 
@@ -16,7 +16,7 @@
 enum { SIDE = 224, ROWS = 8, BAND = 4 * ROWS };
 
 struct frame {
-    uint8_t *pixels; /* n_rows, and behind them room for a band */
+    uint8_t *pixels; /* n_rows rows, then room for a band */
     size_t allocated;
     size_t row_bytes;
     uint32_t n_rows;
@@ -42,7 +42,7 @@ static bool fit_frame(struct frame *frame, struct mr_box box)
     return frame->pixels != NULL;
 }
 
-/* n rows, ROWS at a time. */
+/* Push n rows, ROWS at a time. */
 static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_t row_bytes,
                       uint32_t n)
 {
@@ -55,7 +55,7 @@ static void push_rows(struct mr_resample *resample, const uint8_t *pixels, size_
     }
 }
 
-/* Adds what it takes, without the copies, to *total_ns. */
+/* Adds the time it takes, without the copies, to *total_ns. */
 static mr_status resample_frame(struct mr_resample *resample, struct mr_tensor_writer *writer,
                                 const struct mr_stage *stage, const struct frame *frame,
                                 uint64_t *total_ns, mr_error *error)
@@ -74,7 +74,7 @@ static mr_status resample_frame(struct mr_resample *resample, struct mr_tensor_w
     return status;
 }
 
-/* What the plan's only resize makes of a photograph; false where there is no such stage. */
+/* Find the plan's only resize for a photograph; false if there is no resize. */
 static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo,
                        struct mr_stage *stage_out)
 {
@@ -87,7 +87,7 @@ static bool find_stage(const struct mr_plan *plan, const struct mr_photo *photo,
     return true;
 }
 
-/* The whole of the library must come to the same pixels. */
+/* Compares the pixels with those of the whole library. */
 static bool equals_whole(const struct mr_plan *plan, const struct mr_photo *photo,
                          const uint8_t *hwc)
 {
@@ -185,7 +185,7 @@ static mr_status run_avx512_bicubic(void *user, struct mr_run *run, mr_error *er
     return run_bicubic(user, MR_CPU_AVX512, run, error);
 }
 
-/* Cases for each set of loops that this machine has. */
+/* Add cases for each set of loops that this machine has. */
 void mr_stage_resample_add(struct mr_engine *engine, struct mr_photos *photos)
 {
     mr_engine_add(engine, "resample, c", run_c, photos);

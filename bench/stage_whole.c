@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage: all that a worker does with the bytes of one sample: geometry, decoding, resampling,
- * conversion (train:224, u8, NCHW).
+ * Stage: everything that a worker does with the bytes of one sample: geometry, decoding,
+ * resampling, conversion (train:224, u8, NCHW).
  */
 #include "bench/stages.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A second object, fresh for this photograph, must give the same bytes. */
+/* A new object made for this photograph must give the same bytes. */
 static bool equals_fresh(const struct mr_plan *plan, const struct mr_photo *photo,
                          const uint8_t *out)
 {

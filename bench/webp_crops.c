@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace-bench-webp: WebP files from memory, one random crop of each, by the library's codec and
- * by libwebp alone with the same crop. The crops are those of RandomResizedCrop in kind: 8 to 100 %
- * of the area, any place. Rounds alternate, and the best of each counts.
+ * millrace-bench-webp: decodes WebP files from memory, one random crop of each, with the library's
+ * codec and with libwebp alone. The crops are like RandomResizedCrop's: 8 to 100 % of the area,
+ * anywhere. Rounds alternate, and the best of each counts.
  *
  *     millrace-bench-webp [--only ours|libwebp] FILE...
  *
- * libwebp alone crops without a margin, so its pixels at a crop's edges may differ, and all of them
- * where a crop begins with an odd pixel; so these begin with even ones. `wrong` counts crops whose
- * inner pixels differ.
+ * libwebp alone crops without a margin, so its pixels at a crop's edges may differ. If a crop began
+ * at an odd pixel all its pixels could differ, so crops begin at even ones. `wrong` counts crops
+ * whose inner pixels differ.
  */
 #include "base/clock.h"
 #include "transforms/codec.h"
@@ -64,7 +64,7 @@ static bool make_crop(const char *path, uint32_t *random, struct crop *crop)
     return true;
 }
 
-/* Into out, or nowhere (NULL): then rows are only taken. */
+/* Decode into out; with NULL, only take the rows. */
 static bool decode_ours(struct mr_codec *codec, const struct crop *crop, uint8_t *out)
 {
     struct mr_image_head head;
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < n; i++) {
         if (!make_crop(argv[first + i], &random, &crops[i])) {
-            fprintf(stderr, "millrace-bench-webp: %s is no WebP file\n", argv[first + i]);
+            fprintf(stderr, "millrace-bench-webp: %s is not a WebP file\n", argv[first + i]);
             return 1;
         }
         size_t bytes = (size_t)crops[i].width * crops[i].height * CHANNELS;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* One line as list:FILE reads it. Errors show in ferror(). */
+/* Write one line in the form that list:FILE reads. Errors show in ferror(). */
 void mr_write_list_line(FILE *file, const char *path, int64_t label);
 
 #endif

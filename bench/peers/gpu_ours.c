@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * millrace's row of bench/peers/gpu: u8 batches decoded by workers and finished to normalised bf16
- * on the GPU. The loop that takes them does nothing, or puts a step of known length on its stream.
- * Marks are those of ours.c. The step is one spinning thread, as in torch.cuda._sleep(), so that
- * every row has the same rest of the GPU. The host runs ahead of the stream, so the measured time
- * ends with the stream.
+ * millrace's row of bench/peers/gpu. Workers decode u8 batches, which are finished to normalised
+ * bf16 on the GPU. The loop that takes them does nothing else, or puts a step of known length on
+ * its stream. Its marks are those of ours.c. The step is one spinning thread, like
+ * torch.cuda._sleep(), so that every row has the same rest of the GPU. The host runs ahead of the
+ * stream, so the measured time ends with the stream.
  *
- * --device host:0 runs without a GPU: the step is a sleep, and batches are f32, which a host can
+ * --device host:0 runs without a GPU: the step is a sleep, and batches are f32, which the host can
  * make.
  */
 #include "bench/peers/moments.h"
@@ -38,7 +38,7 @@ struct gpu_peer {
     cudaEvent_t *events; /* begin and end of each step */
     double *gaps;
     size_t n_steps;
-    double slept; /* seconds of steps without a GPU */
+    double slept; /* seconds of steps, without a GPU */
     char words[1024];
 };
 
@@ -50,7 +50,7 @@ static bool is_fine(struct gpu_peer *peer, cudaError_t error, const char *what)
     return false;
 }
 
-/* The loader takes its words along. */
+/* Keeps a copy of the error message, because destroying the loader frees it. */
 static bool is_ok(struct gpu_peer *peer, mr_status status)
 {
     if (status != MR_OK && peer->loader)
@@ -160,8 +160,8 @@ static bool measure_steps(struct gpu_peer *peer, double *seconds_out)
 }
 
 /*
- * Share of the time, from the first step's begin to the last one's end, that a step ran; -1 without
- * steps.
+ * The share of the time, from the first step's begin to the last one's end, in which a step ran; -1
+ * without steps.
  */
 static bool read_busy(struct gpu_peer *peer, double seconds, double *busy_out)
 {
@@ -183,7 +183,7 @@ static bool read_busy(struct gpu_peer *peer, double seconds, double *busy_out)
     return true;
 }
 
-static bool go_on(struct gpu_peer *peer)
+static bool run_until_called(struct gpu_peer *peer)
 {
     if (!mr_moments_say("end"))
         return false;
@@ -199,7 +199,8 @@ static bool run_peer(struct gpu_peer *peer)
     peer->gaps = malloc(MAX_STEPS * sizeof *peer->gaps);
     peer->events = calloc(2 * MAX_STEPS, sizeof *peer->events);
     if (!peer->gaps || !peer->events || !create_loader(peer) || !warm_up(peer) ||
-        !measure_steps(peer, &seconds) || !read_busy(peer, seconds, &busy) || !go_on(peer))
+        !measure_steps(peer, &seconds) || !read_busy(peer, seconds, &busy) ||
+        !run_until_called(peer))
         return false;
     printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %zu, \"failed\": 0, \"busy\": "
            "%.4f, \"versions\": "
@@ -262,7 +263,7 @@ int main(int argc, char **argv)
         return 2;
     bool fine = run_peer(&peer);
     if (!fine)
-        fprintf(stderr, "%s\n", peer.words[0] ? peer.words : "no memory, or the runner is gone");
+        fprintf(stderr, "%s\n", peer.words[0] ? peer.words : "no memory, or the runner has ended");
     mr_loader_destroy(peer.loader);
     mr_dataset_destroy(peer.dataset);
     free(peer.events);

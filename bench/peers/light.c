@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The speed of light as rows of bench/peers: plain processes that read the files of the same boxes
- * and decode them, whole or only the box, and do nothing else. Every photograph was read once in
- * this process and must decode, so the files are those of the loader.
+ * and decode them, whole or only the box, and do nothing else. This process has read every
+ * photograph once, and all must decode, so the files are the loader's.
  */
 #include "bench/peers/moments.h"
 #include "bench/photos.h"
@@ -23,7 +23,7 @@ struct light {
     struct mr_photos photos;
 };
 
-/* As roi_decode.c's job, for the whole image. */
+/* Like roi_decode.c's job, but for the whole image. */
 struct whole {
     struct mr_roi_file *file;
     struct mr_roi_decode *decode;
@@ -75,20 +75,23 @@ static mr_status run_light(struct light *light, mr_error *error)
     double warm = 0, seconds = 0;
     mr_status status = mr_photos_load(light->data, MAX_PHOTOS, &light->photos, error);
     if (status == MR_OK && light->photos.n_left_out > 0)
-        status = mr_error_set(error, MR_ERR_DAMAGED, "%llu files are no photographs",
+        status = mr_error_set(error, MR_ERR_DAMAGED, "%llu files are not photographs",
                               (unsigned long long)light->photos.n_left_out);
     if (status == MR_OK)
         status = run_epochs(light, 0, N_WARM_EPOCHS, &warm, error);
     if (status != MR_OK)
         return status;
-    /* Whole epochs, as many as fit best, so that every row decodes the same mix of photographs. */
+    /*
+     * Whole epochs, as many as come closest to the wanted time, so that every row decodes the same
+     * mix of photographs.
+     */
     double fit = light->seconds * N_WARM_EPOCHS / warm;
     uint64_t n_epochs = fit > 1 ? (uint64_t)(fit + 0.5) : 1;
     if (!mr_moments_say("begin"))
-        return mr_error_set(error, MR_ERR_CANCELED, "the runner is gone");
+        return mr_error_set(error, MR_ERR_CANCELED, "the runner has ended");
     status = run_epochs(light, N_WARM_EPOCHS, n_epochs, &seconds, error);
     if (status == MR_OK && !mr_moments_say("end"))
-        status = mr_error_set(error, MR_ERR_CANCELED, "the runner is gone");
+        status = mr_error_set(error, MR_ERR_CANCELED, "the runner has ended");
     if (status == MR_OK)
         printf("{\"mark\": \"done\", \"seconds\": %.6f, \"images\": %llu, \"failed\": 0, "
                "\"exact_epochs\": false, "
@@ -129,7 +132,7 @@ int main(int argc, char **argv)
     static const struct argp_option options[] = {
         {"data", 'd', "SPEC", 0, "folder of photographs, or of class folders of them, or list:FILE",
          0},
-        {"contract", 'c', "NAME", 0, "changes nothing", 0},
+        {"contract", 'c', "NAME", 0, "ignored", 0},
         {"full", 'f', NULL, 0, "decode the whole image, not the box", 0},
         {"workers", 'w', "N", 0, "processes (2)", 0},
         {"seconds", 's', "S", 0, "measured time (10)", 0},

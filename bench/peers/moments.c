@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints lines of JSON on standard output. Every mark is answered by a line on standard input; no
- * answer means that the runner has died.
+ * Prints lines of JSON on standard output. The runner answers every mark with a line on standard
+ * input; no answer means that it has died.
  */
 #include "bench/peers/moments.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The marks that our own rows of bench/peers print for the runner, as adapter.py does for the
- * others.
+ * The marks that millrace's own rows of bench/peers print for the runner; adapter.py prints them
+ * for the other rows.
  */
 #ifndef BENCH_PEERS_MARKS_H
 #define BENCH_PEERS_MARKS_H
@@ -9,16 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* CLOCK_MONOTONIC in seconds, which the runner's own clock is too. */
+/* CLOCK_MONOTONIC in seconds; the runner uses the same clock. */
 double mr_moments_now(void);
 
-/* Print the mark and wait for the runner's answer. False if the runner is gone. */
+/* Print the mark and wait for the runner's answer. False if the runner has ended. */
 bool mr_moments_say(const char *name);
 
-/* Has the runner written a line, or gone? */
+/* True if the runner has written a line, or has ended. */
 bool mr_moments_is_called(void);
 
-/* "gaps": [...] of n seconds, without a comma around it. */
+/* Print "gaps": [...] of n seconds, without a comma before or after it. */
 void mr_moments_print_gaps(const double *gaps, size_t n);
 
 #endif

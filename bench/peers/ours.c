@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * millrace's side of bench/peers: a user's program with the public API, and the marks that
- * bench/peers/run waits for (adapter.py prints the same for the peers written in Python). A mark is
- * answered by a line on standard input, so that the runner reads the process tree between two
+ * bench/peers/run waits for (adapter.py prints the same for the peers written in Python). Each mark
+ * is answered by a line on standard input, so that the runner can read the process tree between two
  * batches.
+ *
  * Invariant: the time of the first batch counts from the start of the process, so nothing may be
  * done before it that a user would not do.
  */
@@ -19,7 +20,7 @@
 
 enum { BATCH = 64, N_WARM_EPOCHS = 2, MAX_GAPS = 1000000 };
 
-/* Of every contract with its random crop; peer_contracts.py has them too. */
+/* The contracts with a random crop; peer_contracts.py has them too. */
 static const struct contract {
     const char *name;
     const char *transform;
@@ -38,7 +39,7 @@ enum { N_CONTRACTS = sizeof contracts / sizeof *contracts };
 
 struct peer {
     const char *data;
-    const char *dump; /* write the images of one pass there instead of measuring */
+    const char *dump; /* write the images of one pass to this file instead of measuring */
     bool eval;
     const struct contract *contract;
     uint32_t n_workers;
@@ -47,7 +48,7 @@ struct peer {
     mr_loader *loader;
     uint64_t epoch;
     uint64_t n_wrong; /* rows without an image */
-    int64_t *labels;  /* of the warm-up */
+    int64_t *labels;  /* in the warm-up */
     size_t n_labels;
 };
 
@@ -71,7 +72,7 @@ static mr_status create_loader(struct peer *peer, mr_error *error)
     return status;
 }
 
-/* The next batch, of the next epoch when one has ended. */
+/* The next batch; after the end of an epoch, the first of the next one. */
 static mr_status next_batch(struct peer *peer, mr_batch **batch_out)
 {
     mr_status status = mr_loader_next(peer->loader, MR_FOREVER, batch_out);
@@ -129,8 +130,11 @@ static mr_status measure_batches(struct peer *peer, double *gaps, size_t *n_out,
     return status;
 }
 
-/* After the clock: batches as before, while the runner weighs the processes. */
-static mr_status go_on(struct peer *peer)
+/*
+ * After the clock has stopped: take batches as before while the runner measures the processes'
+ * memory.
+ */
+static mr_status run_until_called(struct peer *peer)
 {
     mr_status status = mr_moments_say("end") ? MR_OK : MR_ERR_CANCELED;
     while (status == MR_OK && !mr_moments_is_called()) {
@@ -165,7 +169,7 @@ static mr_status run_peer(struct peer *peer)
     if (status == MR_OK)
         status = measure_batches(peer, gaps, &n, &begin, &end);
     if (status == MR_OK)
-        status = go_on(peer);
+        status = run_until_called(peer);
     if (status == MR_OK)
         print_report(peer, gaps, n, end - begin);
     free(gaps);
@@ -220,7 +224,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'c':
         peer->contract = find_contract(text);
         if (!peer->contract)
-            argp_error(state, "%s is no contract", text);
+            argp_error(state, "%s is not a contract", text);
         break;
     case 'w':
         peer->n_workers = (uint32_t)strtoul(text, &end, 10);
@@ -266,7 +270,7 @@ int main(int argc, char **argv)
         status = peer.dump ? dump_epoch(&peer) : run_peer(&peer);
         if (status != MR_OK)
             fprintf(stderr, "%s\n",
-                    status == MR_ERR_CANCELED ? "the runner is gone"
+                    status == MR_ERR_CANCELED ? "the runner has ended"
                                               : mr_loader_error(peer.loader)->text);
     }
     mr_loader_destroy(peer.loader);
