@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the adapters of bench/peers share: the command line, and the marks that bench/peers/run waits for.
+"""Shared by the adapters of bench/peers: the command line, and the marks for bench/peers/run.
 
-An adapter gives Adapter.run() two functions. batches() is an endless iterator of (images, labels) that goes through
-epoch after epoch as that peer's users do; whole() gives the images of one pass for the quality gate and the check of
-the boxes. A line that marks a moment is answered by one on standard input, so that the runner reads the process tree
-between two batches. Invariant: nothing that a peer prints may get between those lines, so standard output is redirected
+An adapter gives Adapter.run() two functions. batches() is an endless iterator of (images, labels)
+that goes through epoch after epoch as that peer's users do. whole() gives the images of one pass,
+for the quality gate and the check of the boxes. The runner answers each mark with a line on
+standard input, so that it can read the process tree between two batches.
+
+Invariant: nothing that a peer prints may come between those lines, so standard output is redirected
 to standard error before the peer is imported.
 """
 
@@ -25,7 +27,7 @@ STD = (0.229, 0.224, 0.225)
 
 
 def parse(argv=None):
-    """The command line of every adapter; the same as of ours.c and light.c."""
+    """The command line of every adapter, which is also that of ours.c and light.c."""
     parser = argparse.ArgumentParser(prog="adapter")
     parser.add_argument("--data",
                         required=True,
@@ -60,7 +62,7 @@ def list_images(folder):
 
 
 def draw_box(width, height, random):
-    """torchvision's RandomResizedCrop.get_params, for peers that have no such thing: (x, y, width, height)."""
+    """torchvision's RandomResizedCrop.get_params, for peers without one: (x, y, width, height)."""
     import math
     for _ in range(10):
         area = width * height * random.uniform(0.08, 1.0)
@@ -78,10 +80,11 @@ def draw_box(width, height, random):
 
 
 def shuffled_epochs(n):
-    """Dataset indices of EPOCHS_AT_ONCE epochs in a row, each shuffled anew, without its incomplete last batch.
+    """Dataset indices of EPOCHS_AT_ONCE epochs in a row, each shuffled and without its last batch.
 
-    For peers that come to a stop at an epoch's end. In a training that is once in many minutes, with the few
-    photographs of a measurement twice a second; so they are given these as one long epoch.
+    The last batch is left out if it is incomplete. This is for peers that stop at the end of an
+    epoch. In a real training that happens once in many minutes; with the few photographs of a
+    measurement it would happen twice a second.
     """
     import numpy
     random = numpy.random.default_rng()
@@ -90,11 +93,11 @@ def shuffled_epochs(n):
 
 
 class Adapter:
-    """One process of one cell."""
+    """The process of one cell."""
 
     def __init__(self, argv=None):
         self.arguments = parse(argv)
-        self.n_images = None  # of the dataset; run() has it from the adapter
+        self.n_images = None  # of the dataset; the adapter passes it to run()
         sys.stdout.flush()
         self.lines = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
@@ -106,10 +109,13 @@ class Adapter:
     def mark(self, name):
         self.say(mark=name, t=time.monotonic())
         if not sys.stdin.readline():
-            raise SystemExit("the runner is gone")
+            raise SystemExit("the runner has ended")
 
     def run(self, n_images, batches, whole, versions, layout, exact_epochs=True):
-        """Measure, or write one pass; versions: what is to be shown; exact_epochs: each epoch has each image once."""
+        """Measure, or write one pass.
+
+        versions is shown in the report; exact_epochs: each epoch has each image once.
+        """
         if self.arguments.dump:
             return self.dump(whole(), versions, layout)
         stream = iter(batches())
@@ -121,7 +127,7 @@ class Adapter:
             if i == 0:
                 self.mark("first")
             labels += [int(label) for label in some]
-        some = None  # a peer whose labels are no copies would have a batch held for ever
+        some = None  # a view of the labels would keep a whole batch alive
         shape, dtype = list(images.shape), str(images.dtype).replace("torch.", "")
         self.mark("begin")
         gaps = []
@@ -148,7 +154,7 @@ class Adapter:
                  gaps=[round(gap, 6) for gap in gaps],
                  labels=labels)
         self.lines.flush()
-        # Ending threads and workers politely is no part of the cell, and hangs with some peers.
+        # Ending threads and workers in order is not part of the cell, and hangs with some peers.
         os._exit(0)
 
     def dump(self, parts, versions, layout):

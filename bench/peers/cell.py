@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cell of bench/peers: a fresh process, its marks, and what its process tree used.
 
-The process prints a mark (adapter.py, ours.c), waits while the runner reads its process tree, and continues when it is
-answered. CPU time is the tree's at the end of the measured time minus that at its beginning; a process that has ended
-stays in the sums of the parent that waited for it. Memory is read only before and after the measured time, because
-reading smaps_rollup walks page tables and would slow down processes with large ones. Processes whose parent has died
-belong to the tree too, so the runner makes itself their new parent.
+The process prints a mark (adapter.py, ours.c), waits while the runner reads its process tree, and
+continues when the runner answers. CPU time is the tree's at the end of the measured time minus that
+at its beginning; the time of a process that has ended stays in the sums of the parent that waited
+for it. Memory is read only before and after the measured time, because reading smaps_rollup walks
+page tables and would slow down processes with large ones. Processes whose parent has died belong to
+the tree too, so the runner becomes their parent.
 """
 
 import collections
@@ -35,14 +36,14 @@ def inherit_orphans():
 
 
 def die_with_runner():
-    """In the child: a runner that is killed can end nobody."""
+    """In the child: die with the runner, because a killed runner cannot end its cells."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != RUNNER:
-        os._exit(1)  # it was killed before that
+        os._exit(1)  # it died before the call above
 
 
 def read_processes(proc="/proc"):
-    """pid: (parent, CPU seconds with those of children it has waited for)."""
+    """pid: (parent, CPU seconds including those of children that it has waited for)."""
     found = {}
     for entry in os.listdir(proc):
         if not entry.isdigit():
@@ -51,14 +52,14 @@ def read_processes(proc="/proc"):
             with open("%s/%s/stat" % (proc, entry), encoding="utf-8", errors="replace") as file:
                 text = file.read()
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process ended meanwhile
         fields = text[text.rindex(")") + 2:].split()
         found[int(entry)] = (int(fields[1]), sum(int(field) for field in fields[11:15]) / TICK)
     return found
 
 
 def descendants(processes, root):
-    """All below root, without it."""
+    """All processes below root, without root."""
     children = {}
     for pid, (parent, _) in processes.items():
         children.setdefault(parent, []).append(pid)
@@ -76,7 +77,7 @@ def tree_cpu(root):
 
 
 def tree_pss(root, proc="/proc"):
-    """Bytes: each page divided by the number of processes that share it."""
+    """PSS in bytes: each page is divided by the number of processes that share it."""
     total = 0
     for pid in descendants(read_processes(proc), root):
         try:
@@ -90,7 +91,7 @@ def tree_pss(root, proc="/proc"):
 
 
 def end_tree(process):
-    """Nothing of the cell is left when this returns."""
+    """Kill every process of the cell, and wait for them."""
     process.kill()
     process.wait()
     for _ in range(100):
@@ -100,14 +101,14 @@ def end_tree(process):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)
             except OSError:
-                continue  # ended, or the child of one that is ending
+                continue  # it has ended, or its parent is still ending
         if not left:
             return
         time.sleep(0.02)
 
 
 class Cell:
-    """The conversation with one process."""
+    """A process and the marks exchanged with it."""
 
     def __init__(self, command, log, limit_s, env=None):
         self.facts = {}
@@ -181,7 +182,7 @@ class Cell:
         self.answer()
 
     def weigh_after(self):
-        """The process goes on making batches meanwhile, but for the rows that only decode."""
+        """Meanwhile the process still makes batches, except in rows that only decode."""
         if "first_s" not in self.facts:
             return
         self.answer()
@@ -209,11 +210,11 @@ class Cell:
         with open(self.log, "rb") as file:
             lines = file.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
         return "ended with status %s: %s" % (self.process.returncode,
-                                             lines[-1][:200] if lines else "no word")
+                                             lines[-1][:200] if lines else "no output")
 
 
 def check_facts(facts, contract, labels):
-    """Raise CellError where a cell did not do the work of its contract; labels: those of the data, one per image."""
+    """Raise CellError if a cell did not do its contract's work; labels has one per image."""
     done = facts["done"]
     if done.get("failed"):
         raise CellError("%d images failed" % done["failed"])
@@ -230,7 +231,7 @@ def check_facts(facts, contract, labels):
 
 
 def check_order(done, labels):
-    """Each epoch is whole but for drop_last, in an order of its own."""
+    """Each epoch must be complete, except for drop_last, and in a different order."""
     n = len(labels) // 64 * 64
     seen = done["labels"]
     if len(seen) != n * done["warm_epochs"]:

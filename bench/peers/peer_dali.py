@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA DALI on the CPU, with the operators of its ResNet-50 example.
 
-Its reader continues from one epoch into the next, so batches do not stop at the end of an epoch as drop_last has it
-elsewhere; nothing is left out and nothing waits, which is no disadvantage to it. A batch is taken as one dense array,
-by as_tensor(), which copies nothing. TrivialAugment is its own auto_aug.trivial_augment_wide, which needs conditionals;
-the flip is drawn in the last operator all the same, which costs it the least and changes no distribution.
+Its reader continues from one epoch into the next, so no batch is dropped at the end of an epoch.
+Nothing is left out and nothing waits, which is no disadvantage to DALI. A batch is taken as one
+dense array with as_tensor(), which copies nothing. TrivialAugment is its own
+auto_aug.trivial_augment_wide, which needs conditionals. The flip is drawn in the last operator even
+so, which costs DALI the least and changes no distribution.
 """
 
 from adapter import BATCH, MEAN, STD, Adapter, list_images
@@ -41,7 +42,7 @@ def train_images(fn, types, files, contract):
 
 
 def eval_images(fn, files):
-    """Resize(256) and CenterCrop(224) at torchvision's sizes and offsets, which DALI's own defaults round otherwise."""
+    """Resize(256) and CenterCrop(224) with torchvision's rounding of sizes and offsets."""
     from nvidia.dali import math, types
     images = fn.decoders.image(files, device="cpu", output_type=types.RGB)
     shape = fn.cast(fn.peek_image_shape(files), dtype=types.INT32)
@@ -55,7 +56,7 @@ def eval_images(fn, files):
     spare = size - 224
     half = spare // 2
     start = half + (spare - 2 * half) * (half - half // 2 * 2
-                                         )  # Python's round(): a half goes to the even number
+                                         )  # Python's round(): halves go to the even number
     return fn.slice(images, start=start, shape=[224, 224], axes=[0, 1])
 
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FFCV, on a file of its own that holds re-encoded JPEGs (quality 90, longest side 512), as in its ImageNet example.
+"""FFCV, on its own file of re-encoded JPEGs (quality 90, longest side 512).
+
+This is how its ImageNet example does it.
 
     peer_ffcv.py --data FILE.beton ...       a cell
-    peer_ffcv.py --write FOLDER OUT          make OUT/train.beton, and OUT/jpeg/ with the very JPEG files inside it
+    peer_ffcv.py --write FOLDER OUT          make OUT/train.beton, and OUT/jpeg/ with its JPEG files
     peer_ffcv.py --write-raw FOLDER OUT      make OUT/train.beton of pixels, longest side 256
 
-Invariant: the JPEG files for the other loaders are FFCV's own bytes, taken out of its file; encoding the photographs
-once more would compare different files. FFCV crops by INTER_AREA and has no Resize(256): for eval:256:224 it gives its
-CenterCrop with the ratio 224/256. It allocates all its buffers anew for each epoch, which is a third of its time where
-an epoch is 500 images; therefore epochs are long (adapter.py).
+Invariant: the JPEG files for the other loaders are FFCV's own bytes, taken out of its file.
+Encoding the photographs once more would compare different files.
+
+FFCV crops with INTER_AREA and has no Resize(256): for eval:256:224 it gives its CenterCrop with the
+ratio 224/256. It allocates all its buffers again for each epoch, which is a third of its time if an
+epoch is 500 images. Therefore epochs are long (adapter.py).
 """
 
 import os
@@ -19,7 +23,7 @@ from adapter import BATCH, MEAN, STD, Adapter, list_images, shuffled_epochs
 
 
 class Photographs:
-    """What FFCV's writer asks for; workers get a copy of it each."""
+    """The dataset for FFCV's writer; each worker gets a copy."""
 
     def __init__(self, folder):
         self.found = list_images(folder)
@@ -34,7 +38,7 @@ class Photographs:
 
 
 def write(folder, out, raw):
-    """OUT is whole only when this returns; the runner renames it then."""
+    """OUT is complete when this returns; then the runner renames it."""
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
     dataset = Photographs(folder)
@@ -72,10 +76,10 @@ def make_loader(arguments):
     from ffcv.traversal_order import Random
 
     class LongEpoch(Random):
-        """FFCV asks for a class of this kind, then takes only an object that can be called like one."""
+        """FFCV checks for a subclass of Random, then calls the object that it got."""
 
         def __init__(self, loader=None):
-            if loader is not None:  # an empty one has no length yet
+            if loader is not None:  # without a loader the length is unknown
                 super().__init__(loader)
 
         def __call__(self, loader):

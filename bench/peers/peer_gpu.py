@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's rows of bench/peers/gpu, with the torch and torchvision that the machine has.
+"""PyTorch's rows of bench/peers/gpu, with the torch and torchvision of the machine.
 
-    pin     DataLoader of Pillow images, u8; pin_memory, a non_blocking copy, normalised to bf16 on the GPU
-    nvjpeg  DataLoader that only reads files; torchvision's decode_jpeg, crop, resize and flip on the GPU, bf16
+    pin     DataLoader of Pillow images, u8; pin_memory, a non_blocking copy, normalised to bf16 on
+            the GPU
+    nvjpeg  DataLoader that only reads files; torchvision's decode_jpeg, crop, resize and flip on
+            the GPU, bf16
 
-Images of decode_jpeg differ in size, so they are cropped one by one on the GPU, as torchvision's transforms do. The
-step is one spinning thread on the training stream, the same as in gpu_ours.c. --device cpu runs without a GPU: nothing
-is pinned, and the step is a sleep.
+Images of decode_jpeg differ in size, so they are cropped one by one on the GPU, as torchvision's
+transforms do. The step is one spinning thread on the training stream, as in gpu_ours.c. --device
+cpu runs without a GPU: nothing is pinned, and the step is a sleep.
 """
 
 import argparse
@@ -34,7 +36,7 @@ def parse(argv):
 
 
 class Files:
-    """A dataset: what load makes of each file, and its label."""
+    """A dataset: the result of load() for each file, and its label."""
 
     def __init__(self, listing, load):
         with open(listing, encoding="utf-8") as file:
@@ -73,7 +75,7 @@ def read_bytes(path):
 
 
 def join_files(samples):
-    """One tensor for all files, since each tensor that is sent takes a file descriptor; cut again in Finisher."""
+    """One tensor for all files, because each tensor sent takes a file descriptor."""
     import torch
     files = [file for file, _ in samples]
     return (torch.cat(files), [len(file)
@@ -81,7 +83,7 @@ def join_files(samples):
 
 
 class Finisher:
-    """What a batch of the loader goes through on the device."""
+    """The part of the transform that runs on the device."""
 
     def __init__(self, arguments, torch):
         from torchvision.transforms import v2
@@ -109,7 +111,7 @@ class Finisher:
 
 
 class Step:
-    """Spins on the training stream for so long; sleeps without a GPU."""
+    """Spins on the training stream for the length of a step; without a GPU, sleeps."""
 
     def __init__(self, arguments, torch):
         self.torch = torch
@@ -144,7 +146,7 @@ class Step:
         if counted:
             self.events.append((begin, end))
         if len(self.events
-               ) > 2:  # as a training loop that looks at its loss: at most two steps ahead
+               ) > 2:  # at most two steps ahead, like a training loop that reads its loss
             self.events[-3][1].synchronize()
 
     def busy(self, seconds):
@@ -174,7 +176,7 @@ def make_batches(arguments, torch):
 
 
 class Talk:
-    """The marks of adapter.py; that file is not carried along."""
+    """The marks of adapter.py, which is not copied to the GPU machine."""
 
     def __init__(self):
         self.lines = os.fdopen(os.dup(1), "w")
@@ -187,7 +189,7 @@ class Talk:
     def mark(self, name):
         self.say(mark=name, t=time.monotonic())
         if not sys.stdin.readline():
-            raise SystemExit("the runner is gone")
+            raise SystemExit("the runner has ended")
 
 
 def main():

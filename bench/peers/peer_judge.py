@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges a peer's pixels. bench/peers/run runs it in the environment of torch, which has Pillow and NumPy.
+"""Judges a peer's pixels. bench/peers/run runs it with torch's Python, which has Pillow and NumPy.
 
-    peer_judge.py eval DATA DUMP       differences of DUMP from Pillow's Resize(256) and CenterCrop(224), as JSON
-    peer_judge.py chart FOLDER N       write N images whose pixels say where they are, and nothing else
-    peer_judge.py boxes DUMP           which boxes of such images were seen, and how many of them flipped, as JSON
+    peer_judge.py eval DATA DUMP       print differences of DUMP from Pillow's Resize(256) and
+                                       CenterCrop(224), as JSON
+    peer_judge.py chart FOLDER N       write N images whose pixels encode their position
+    peer_judge.py boxes DUMP           print which boxes of these images were seen, and how many
+                                       were flipped, as JSON
 
-DUMP is a file with DUMP.json beside it (images, dtype, layout). Images of one size would hide a swap of the sides, so
-the charts are landscape and portrait.
+DUMP is a file with DUMP.json beside it (images, dtype, layout). Images of one size would hide a
+swap of the sides, so the charts are landscape and portrait.
 """
 
 import json
@@ -21,7 +23,7 @@ CHART_SIZES = ((500, 375), (375, 500))
 
 
 def read_dump(path):
-    """As floats 0 to 255, [N, 224, 224, 3]."""
+    """The images as floats 0 to 255, [N, 224, 224, 3]."""
     with open(path + ".json") as file:
         about = json.load(file)
     shape = (-1, 3, 224, 224) if about["layout"] == "nchw" else (-1, 224, 224, 3)
@@ -64,14 +66,14 @@ def write_chart(folder, n):
         pixels = numpy.empty((h, w, 3), numpy.uint8)
         pixels[:, :, 0] = numpy.rint(numpy.linspace(0, 255, w))[None, :]
         pixels[:, :, 1] = numpy.rint(numpy.linspace(0, 255, h))[:, None]
-        pixels[:, :, 2] = 64 + 128 * (i % 2)  # which size
+        pixels[:, :, 2] = 64 + 128 * (i % 2)  # tells landscape from portrait
         place = os.path.join(folder, "c%04d" % i)
         os.makedirs(place)
         Image.fromarray(pixels).save(os.path.join(place, "chart.jpg"), quality=98, subsampling=0)
 
 
 def ends(values):
-    """Both ends of the line through values at the middles of 224 pixels, as shares of the side."""
+    """Ends of the line through values at the centres of 224 pixels, as shares of the side."""
     slope, middle = numpy.polyfit(numpy.arange(224) + 0.5 - 112, values, 1)
     return (middle - 112 * slope) / 255, (middle + 112 * slope) / 255
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of bench/peers/run, their commands, and the pairs whose ratios are the result.
 
-What a row reads: "photos" are the files as they are; "beton" is FFCV's file of re-encoded ones; "jpeg" are the same
-JPEG files as in there, one by one; "pack" is a millrace pack of the photos' coefficients; "index_pack" has the JPEG
-files as they are, with marks; "raw_beton" and "raw_pack" hold the photos' pixels, the longest side 256; "tar" are
-shards that webdataset wrote of the photos.
+What a row reads: "photos" are the photographs' files; "beton" is FFCV's file of re-encoded ones;
+"jpeg" are the JPEG files in that file, one by one; "pack" is a millrace pack of the photos'
+coefficients; "index_pack" has the photos' files with their index; "raw_beton" and "raw_pack" hold
+the photos' pixels, the longest side 256; "tar" are shards of the photos, written by webdataset.
 """
 
 import os
@@ -14,15 +14,15 @@ import peer_contracts
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, "build", "peers")
-LIBRARY = os.path.join(BUILD, "millrace", "libmillrace.so")  # of the rows of our Python package
+LIBRARY = os.path.join(BUILD, "millrace", "libmillrace.so")  # for the rows of the Python package
 
-MEAN_LIMIT = 0.25  # of 255; what a Pillow-like antialiased bilinear filter stays below, whatever it rounds
+MEAN_LIMIT = 0.25  # of 255; Pillow-like antialiased bilinear filters stay below it
 MAX_LIMIT = 4
 OUR_BUILDS = ("millrace", "before")  # under build/peers: of this tree, and of an older commit
 
 
 class Peer:
-    """One row. contracts is empty for rows that only decode; cannot: contract: why it is not among them."""
+    """One row. contracts: none for rows that only decode; cannot: {contract: why not}."""
     def __init__(self,
                  name,
                  title,
@@ -40,7 +40,7 @@ class Peer:
         self.words = command
 
     def command(self, data, *more):
-        """data: places of what is read, by kind."""
+        """data: paths of what is read, by kind."""
         if self.environment in OUR_BUILDS:
             program = [
                 os.path.join(BUILD, self.environment, "bench", "millrace-bench-" + self.words[0])
@@ -58,7 +58,7 @@ class Peer:
         return program + list(self.words[1:]) + ["--data", place] + [str(word) for word in more]
 
     def missing(self, have):
-        """Why it cannot run here, or None. have: the kinds of data that are there."""
+        """Why it cannot run here, or None. have: the kinds of data that exist."""
         note = os.path.join(BUILD, self.environment + ".missing")
         if os.path.exists(note):
             with open(note, encoding="utf-8") as file:
@@ -69,7 +69,8 @@ class Peer:
         if self.words[0] == "peer_millrace.py" and not os.path.exists(LIBRARY):
             return "bench/peers/setup --only millrace has not been run"
         if not os.path.exists(whole):
-            words = "--before COMMIT" if self.environment == "before" else "--only " + self.environment
+            words = ("--before COMMIT" if self.environment == "before"
+                     else "--only " + self.environment)
             return "bench/peers/setup %s has not been run" % words
         if self.reads not in have:
             return "its file could not be made: " + self.reads
@@ -124,8 +125,9 @@ PEERS = [
     Peer("light_roi", "ROI decode alone", "millrace", ["light"], contracts=()),
 ]
 
-# What we aim at, with two workers; for packs on a CPU with AVX-512:
-# (ours, against, contract, field, at least | at most, bound). "A3/A2" is the first row's A3 over the other's A2.
+# The aims, with two workers; for packs on a CPU with AVX-512:
+# (ours, against, contract, field, at least | at most, bound). "A3/A2" is the first row's A3 over the
+# other's A2.
 TARGETS = [
     ("ours", "light_roi", "A1", "img_s", "at least", 1.30),
     ("ours_index", "light_roi", "A1", "img_s", "at least", 1.60),
@@ -174,7 +176,7 @@ TARGET_WORKERS = 2
 
 
 def contracts_of(peer, contracts):
-    """What a row runs of the contracts wanted: None for the rows that only decode."""
+    """The wanted contracts that a row runs; None for rows that only decode."""
     return [None] if not peer.contracts else [
         contract for contract in contracts if contract in peer.contracts
     ]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """millrace from Python, in two ways: its own Loader, and the drop-in for PyTorch's DataLoader.
 
-The first argument chooses: loader or torch. The drop-in is given what peer_torch.py gives to torch, to the letter. It takes
-a pack as millrace.torch.Dataset. The library is that of build/peers/millrace.
+The first argument chooses: loader or torch. The drop-in gets exactly the arguments that
+peer_torch.py gives to torch. It takes a pack as millrace.torch.Dataset. The library is that of
+build/peers/millrace.
 """
 
 import os

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table and the figures of a file that bench/peers/run has written. Everything shown is computed here, from cells.
+"""The table and the figures of a file that bench/peers/run has written.
 
-Invariant: a missing peer and a void cell are results too, and stay in a table although they have no figures.
+Everything shown is computed here, from cells.
+
+Invariant: a missing peer and a void cell are results too, and stay in a table although they have no
+figures.
 """
 
 import json
@@ -32,7 +35,7 @@ LINES = dict(COLOURS,
 
 
 def contract_of(result, name, contract):
-    """None for rows that only decode, which stand beside every contract."""
+    """None for rows that only decode, which are shown with every contract."""
     return None if name.startswith("light_") else contract
 
 
@@ -41,7 +44,7 @@ def values_of(result, name, contract, workers, field):
 
 
 def ratio(result, above, below, contract, workers, field):
-    """Described ratios of two rows in the same rounds, or None. "A3/A2": each row has a contract of its own."""
+    """Described ratios of two rows in the same rounds, or None. contract may be "A3/A2"."""
     first, _, second = contract.partition("/")
     return describe(paired(values_of(result, above, first, workers, field),
                            values_of(result, below, second or first, workers, field)))
@@ -62,7 +65,7 @@ def best_rival(result, contract, workers, field):
 
 
 def check_targets(result):
-    """The aims for this run's contracts, with the ratio and whether it is met; None where it could not be measured."""
+    """The aims for this run's contracts, with ratio and whether it is met; None: not measured."""
     rows = []
     for above, against, contract, field, sense, bound in TARGETS:
         if not set(contract.split("/")) <= set(result["settings"]["contracts"]):
@@ -148,7 +151,7 @@ def contract_tables(result):
 
 
 def takes_part(result, name, contract):
-    """A contract that it cannot take part in keeps its line too, with the reason."""
+    """True also for a contract that the row cannot run: its line gives the reason."""
     about = result["peers"][name]
     return contract in about.get("contracts", peer_contracts.PLAIN) or contract in about.get(
         "cannot", {})
@@ -196,7 +199,8 @@ def markdown(result, figures):
     lines = [
         "# millrace and its peers, %s" % result["date"][:10], "",
         "Written by `%s`; [METHOD.md](../METHOD.md) defines the columns." % result["command"], "",
-        "%s, cores %s of %d, %d MB; %s; millrace at %s. %s: %d photographs, %.1f MB%s. %d rounds of %g s."
+        "%s, cores %s of %d, %d MB; %s; millrace at %s. %s: %d photographs, %.1f MB%s. "
+        "%d rounds of %g s."
         % (machine["cpu"], ",".join(map(str, machine["cores"])), machine["cpus"],
            machine["memory_mb"], machine["system"], commits(result), data["name"], data["images"],
            data["bytes"] / 1e6, ", re-encoded %.1f MB" %
@@ -207,7 +211,8 @@ def markdown(result, figures):
         lines += ["", "**Not complete**: %d cells so far." % len(result["cells"])]
     lines += [
         "",
-        "Medians over the rounds, in brackets their bootstrap 95 %% interval. Pixels: mean and largest"
+        "Medians over the rounds, in brackets their bootstrap 95 %% interval. Pixels: mean and"
+        " largest"
         " difference from Pillow on `eval:256:224`, of 255; above %g or %d a row is flagged." %
         (MEAN_LIMIT, MAX_LIMIT)
     ]
@@ -221,7 +226,7 @@ def markdown(result, figures):
 
 
 def made_table(result):
-    """Files that were made of the photographs before the first cell, by one process or thread."""
+    """Files made of the photographs before the first cell, by one process or thread."""
     data = result["data"]
     titles = {
         about["reads"]: about["title"] for about in reversed(result["peers"].values())
@@ -255,7 +260,7 @@ def quote(text):
 
 
 def rows_of(result, contract, workers, as_they_are):
-    """(name, title, described images a second) of the rows that read the files as they are, or of all others."""
+    """(name, title, described images/s) of the rows that read the photographs, or of all others."""
     rows = []
     for name, about in result["peers"].items():
         found = describe(values_of(result, name, contract, workers, "img_s").values())
@@ -265,7 +270,7 @@ def rows_of(result, contract, workers, as_they_are):
 
 
 def bars(result, workers, as_they_are):
-    """gnuplot's script for throughput with its interval, a panel for each contract; None without a row."""
+    """gnuplot's script for throughput, with a panel per contract; None without rows."""
     panels = [(contract, rows_of(result, contract, workers, as_they_are))
               for contract in result["settings"]["contracts"]]
     panels = [panel for panel in panels if panel[1]]
@@ -297,7 +302,8 @@ def bars(result, workers, as_they_are):
             script.append("%d %g %g %g %d" % (i, found["median"], low, high, colour))
         script += [
             "end",
-            "plot $rows using ($2/2):1:(0):2:($1-0.33):($1+0.33):5 with boxxyerror lc rgb variable, "
+            "plot $rows using ($2/2):1:(0):2:($1-0.33):($1+0.33):5 "
+            "with boxxyerror lc rgb variable, "
             "$rows using 2:1:3:4 with xerrorbars lc rgb '#222222' pt -1 lw 1.2, "
             "$rows using 4:1:(sprintf('%.0f', $2)) with labels left offset 1,0"
         ]
@@ -339,7 +345,7 @@ def lines_over_workers(result):
 
 
 def draw(script, path):
-    """False where there is no gnuplot."""
+    """False if gnuplot is missing."""
     try:
         done = subprocess.run(["gnuplot"],
                               input="set output %s\n%s" % (quote(path), script),
@@ -354,7 +360,7 @@ def draw(script, path):
 
 
 def write(path):
-    """Table and figures beside a JSON file; returns the table."""
+    """Write table and figures beside a JSON file; returns the table."""
     with open(path, encoding="utf-8") as file:
         result = json.load(file)
     base = path[:-5] if path.endswith(".json") else path

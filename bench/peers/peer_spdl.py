@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SPDL: threads that demux and decode by ffmpeg, with one filter graph per image.
+"""SPDL: threads that demux and decode with ffmpeg, with one filter graph per image.
 
-It has no random crop; the box is drawn here, in torchvision's way, and passed to ffmpeg's crop filter. Images come as
-they are finished, which is its default, so the end of one epoch mixes with the start of the next. A stage that raises
-drops its item and continues, so the first failure is kept and ends the run.
+It has no random crop; the box is drawn here, in torchvision's way, and passed to ffmpeg's crop
+filter. Images come in the order in which they are finished, which is its default, so the end of one
+epoch mixes with the start of the next. A stage that raises drops its item and continues, so the
+first failure is stored and ends the run.
 """
 
 import math

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arithmetic of bench/peers: medians, paired ratios, bootstrap intervals.
 
-Invariant: a ratio is taken within a round, between two cells that ran minutes apart at most, and the result is the
-median of these. A ratio of two medians would compare different minutes.
+Invariant: a ratio is taken within a round, between two cells that ran at most minutes apart, and
+the result is the median of these. A ratio of two medians would compare different minutes.
 """
 
 import random
@@ -12,7 +12,7 @@ N_RESAMPLES = 10000
 
 
 def quantile(values, share):
-    """The smallest value that at least that share of them does not exceed."""
+    """The smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -30,7 +30,7 @@ def interval(values, share=0.95, seed=0):
 
 
 def describe(values):
-    """median, low, high, n of a list; None where there is nothing."""
+    """median, low, high, n of a list; None for an empty list."""
     values = [value for value in values if value is not None]
     if not values:
         return None
@@ -39,19 +39,19 @@ def describe(values):
 
 
 def by_round(cells, peer, contract, workers, field):
-    """Round: value, of the cells that count."""
+    """{round: value}, of the cells that are not void."""
     return {cell["round"]: cell[field] for cell in cells
             if (cell["peer"], cell["contract"], cell["workers"]) == (peer, contract, workers)
             and not cell.get("void") and cell.get(field) is not None}
 
 
 def paired(above, below):
-    """Ratios of the rounds that both have."""
+    """Ratios, for the rounds that both have."""
     return [above[key] / below[key] for key in sorted(above) if key in below and below[key] > 0]
 
 
 def order_of_round(items, number, n_rounds):
-    """The items in rotation: each round begins further on, and every second one goes backwards."""
+    """The items, rotated: each round begins further on, and every second round goes backwards."""
     if not items:
         return []
     start = number * len(items) // max(1, n_rounds) % len(items)

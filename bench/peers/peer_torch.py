@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DataLoader, in the two ways that its documents show: Pillow images, and torchvision's tensors.
+"""PyTorch's DataLoader, in two documented ways: Pillow images, and torchvision's tensors.
 
-The first argument chooses: pillow or tensors. The workers persist, as every guide to its speed recommends, each uses
-one thread, and the loader sees long epochs (adapter.py).
+The first argument chooses: pillow or tensors. The workers persist, as every guide to its speed
+recommends. Each worker uses one thread, and the loader gets long epochs (adapter.py).
 """
 
 import sys
@@ -11,7 +11,7 @@ from adapter import BATCH, EPOCHS_AT_ONCE, MEAN, STD, Adapter, shuffled_epochs
 
 
 def operations(transforms, contract):
-    """Of a contract, between the flip and the tensor; both interfaces have them by the same names."""
+    """A contract's operations between flip and tensor; both interfaces use the same names."""
     from torchvision.transforms import InterpolationMode
     if contract == "A3":
         return [transforms.TrivialAugmentWide()]
@@ -58,7 +58,7 @@ def load_tensor(path):
 
 
 class LongEpoch:
-    """A sampler."""
+    """A sampler of several epochs in a row."""
 
     def __init__(self, n):
         self.n = n

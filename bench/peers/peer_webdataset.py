@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""webdataset over tar shards, with torchvision's transforms on Pillow images, as its documents show.
+"""webdataset over tar shards, with torchvision's transforms on Pillow images, as documented.
 
     peer_webdataset.py --data FOLDER ...      a cell; FOLDER holds shards
-    peer_webdataset.py --write FOLDER OUT     write OUT/train-*.tar of a folder of class folders, 50 images a shard
+    peer_webdataset.py --write FOLDER OUT     write OUT/train-*.tar of a folder of class folders,
+                                              50 images per shard
 
-Each worker reads shards of its own and shuffles in a buffer of 1000 samples; shards are shuffled too. Batches are made
-in the workers. The stream repeats, so the end of one epoch mixes with the start of the next.
+Each worker reads its own shards and shuffles in a buffer of 1000 samples; shards are shuffled too.
+Batches are made in the workers. The stream repeats, so the end of one epoch mixes with the start of
+the next.
 """
 
 import glob

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package beside the command: speed of a loop, time to the first batch, memory. METHOD.md defines the columns.
+"""The Python package beside the command: speed of a loop, time to the first batch, memory.
 
-    build/peers/torch/bin/python bench/peers/python_pairs.py [--rounds 5] [--seconds 3] [--json FILE] SPEC...
+METHOD.md defines the columns.
 
-A SPEC is a folder of class folders or a pack. What is timed runs in a process of its own, where everything is imported
-before the clock starts. The library is that of build/peers/millrace, with two workers and batches of 64.
+    build/peers/torch/bin/python bench/peers/python_pairs.py [--rounds 5] [--seconds 3]
+                                                             [--json FILE] SPEC...
+
+A SPEC is a folder of class folders or a pack. What is timed runs in a separate process, where
+everything is imported before the clock starts. The library is that of build/peers/millrace, with
+two workers and batches of 64.
 """
 
 import argparse
@@ -29,7 +33,7 @@ WAYS = {"loader": "millrace in Python", "torch": "millrace.torch.DataLoader"}
 # ---- in the child ----
 
 def make_loader(way, spec, dtype):
-    """The loader, made now, of a dataset that was opened before: what the program itself reads is not the loader's."""
+    """A function that makes the loader; the dataset, which is not measured, is open already."""
     if way == "loader":
         import millrace as mr
         dataset = mr.Dataset(spec)
@@ -51,7 +55,7 @@ def make_loader(way, spec, dtype):
 
 
 def batches_of(way, loader):
-    """Pairs of tensors, epoch after epoch."""
+    """Yields pairs of tensors, epoch after epoch."""
     import torch
     while True:
         for batch in loader:
@@ -60,8 +64,11 @@ def batches_of(way, loader):
 
 
 def time_loop(way, make, seconds):
-    """Seconds from making the loader to the first batch; images a second from its return to that of the last, as `millrace
-    bench` counts."""
+    """(seconds to the first batch, images per second).
+
+    The first is measured from making the loader, the second from the return of the first batch to
+    that of the last, as `millrace bench` does.
+    """
     made = time.monotonic()
     stream = batches_of(way, make())
     n, images = 0, next(stream)
@@ -79,7 +86,10 @@ def own_pss():
 
 
 def weigh(way, make):
-    """MB beyond the process before the loader was made: largest sum over it and the workers, over an epoch or so."""
+    """MB that the process and its workers need beyond the process before the loader was made.
+
+    This is the largest sum over about an epoch.
+    """
     before, most = own_pss(), 0
     stream = batches_of(way, make())
     for _ in range(12):
@@ -98,7 +108,7 @@ def run_child(arguments):
     make = make_loader(way, arguments.spec[0], arguments.dtype)
     values = time_loop(way, make, arguments.seconds) if what == "speed" else weigh(way, make)
     print("values", json.dumps(values), flush=True)
-    os._exit(0)  # ending workers politely is no part of it
+    os._exit(0)  # ending workers in order is not measured
 
 
 # ---- in the parent ----
@@ -136,7 +146,7 @@ def value_of_command(spec, dtype, seconds):
 
 
 def measure(spec, dtype, rounds, seconds):
-    """Lists over the rounds, by name. Every second round goes backwards."""
+    """{name: values of the rounds}. Every second round goes backwards."""
     found = {"command": []}
     for way in WAYS:
         found.update({way + ",speed": [], way + ",first": [], way + ",memory": []})
@@ -180,7 +190,7 @@ def parse_arguments(argv=None):
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--json", metavar="FILE", help="every value")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--dtype", choices=DTYPES, help="one instead of both")
+    parser.add_argument("--dtype", choices=DTYPES, help="one dtype instead of both")
     return parser.parse_args(argv)
 
 

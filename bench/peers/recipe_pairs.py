@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What erasing, mixing and whole recipes cost, and the same recipes in PyTorch and timm. METHOD.md defines the columns.
+"""What erasing, mixing and whole recipes cost, and the same recipes in PyTorch and timm.
 
-    build/peers/timm/bin/python bench/peers/recipe_pairs.py [--groups steps,v2,timm] [--rounds 5] [--seconds 3]
-                                                            [--json FILE] FOLDER [PACK]
+METHOD.md defines the columns.
 
-FOLDER has class folders, PACK is `millrace pack` of it. The library is that of build/peers/millrace, with two workers and
-batches of 64, f32. What is in Python runs in a process of its own. Its clock starts when the first batches have arrived.
+    build/peers/timm/bin/python bench/peers/recipe_pairs.py [--groups steps,v2,timm] [--rounds 5]
+                                                            [--seconds 3] [--json FILE]
+                                                            FOLDER [PACK]
+
+FOLDER has class folders, PACK is made from it by `millrace pack`. The library is that of
+build/peers/millrace, with two workers and batches of 64, f32. Cells in Python run in separate
+processes. Their clock starts when the first batches have arrived.
 """
 
 import argparse
@@ -23,10 +27,10 @@ from peer_stats import describe, order_of_round, paired  # noqa: E402
 
 COMMAND = os.path.join(peer_list.BUILD, "millrace", "tools", "millrace")
 WORKERS, BATCH, CLASSES = 2, 64, 1000
-SKIPPED = 8  # batches before the clock: what workers had read ahead when the first one arrived
+SKIPPED = 8  # batches before the clock starts, which workers had prepared already
 V2 = "+random_erasing(0.1)+mixup_or_cutmix(0.2,1)"
 
-# Name: title, what is read, transform and repetition of `millrace bench`, or the way of a child.
+# Name: title, data, transform and repetition for `millrace bench`, or the way of a child.
 CELLS = {
     "plain": ("`train:224`", "folder", ("train:224", 1)),
     "erase25": ("`…+random_erasing(0.25)`", "folder", ("train:224+random_erasing(0.25)", 1)),
@@ -43,7 +47,7 @@ CELLS = {
     "timm_theirs": ("timm's recipe, timm", "folder", "timm"),
 }
 
-# Group: its cells, and (above, below, aim) of its figures.
+# Group: its cells, and (above, below, aim) for each figure.
 GROUPS = {
     "steps": (["plain", "erase25", "erase10", "mix", "timm_mix",
                "v2", "v2_224"], [("erase25", "plain", 0.98), ("erase10", "plain", 0.98),
@@ -59,7 +63,7 @@ GROUPS = {
 # ---- in the child ----
 
 class RepeatSampler:
-    """RASampler of torchvision's references/classification, of one rank; epoch after epoch as one."""
+    """RASampler of torchvision's references/classification for one rank; epochs run on as one."""
 
     def __init__(self, n):
         self.n = n
@@ -76,8 +80,11 @@ class RepeatSampler:
 
 
 def make_torch(folder):
-    """The loader of `references/classification/train.py --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2
-    --cutmix-alpha 1.0 --ra-sampler --train-crop-size 176`."""
+    """The loader of torchvision's references/classification/train.py with V2's recipe.
+
+    Its options: --auto-augment ta_wide --random-erase 0.1 --mixup-alpha 0.2 --cutmix-alpha 1.0
+    --ra-sampler --train-crop-size 176.
+    """
     import torch
     import torchvision
     from torchvision import transforms as T
@@ -108,7 +115,10 @@ def make_torch(folder):
 
 
 def mend_posterize():
-    """timm 1.0.31 posterizes to 0 bits about once in 660 samples, which Pillow 13 refuses. 0 bits leave black."""
+    """Make posterizing to 0 bits give black.
+
+    timm 1.0.31 does that for about one sample in 660, and Pillow 13 refuses it.
+    """
     from PIL import ImageOps
     posterize = ImageOps.posterize
     ImageOps.posterize = lambda image, bits: posterize(image, bits) if bits else image.point(lambda
@@ -129,7 +139,7 @@ def make_timm(way, spec):
         "mean": MEAN,
         "std": STD
     }
-    # The loader would give the transform to the Subset, so the dataset gets it before.
+    # The loader would set the transform on the Subset, so it is set on the dataset first.
     transform = data.create_transform(use_prefetcher=True, **recipe)
     if way == "timm":
         mend_posterize()
@@ -146,7 +156,7 @@ def make_timm(way, spec):
     long = torch.utils.data.Subset(dataset, list(range(len(dataset))) * EPOCHS_AT_ONCE)
     with warnings.catch_warnings():
         warnings.filterwarnings("error",
-                                message="millrace")  # the fall-back is not what is measured
+                                message="millrace")  # the fall-back must not be measured
         return create(long,
                       batch_size=BATCH,
                       collate_fn=collate,
@@ -172,13 +182,13 @@ def run_child(way, spec, seconds):
         images, targets = next(stream)
     begin = last = time.monotonic()
     n = 0
-    while last < begin + seconds or n % WORKERS:  # the workers of others end a batch each at about the same time
+    while last < begin + seconds or n % WORKERS:  # other loaders' workers finish batches together
         images, targets = next(stream)
         n, last = n + 1, time.monotonic()
     assert images.dtype == torch.float32 and len(images) == BATCH and targets.shape == (BATCH,
                                                                                         CLASSES)
     print("value", n * BATCH / (last - begin), flush=True)
-    os._exit(0)  # ending workers politely is no part of it
+    os._exit(0)  # ending workers in order is not measured
 
 
 # ---- in the parent ----
@@ -191,7 +201,7 @@ def output_of(command, name):
 
 
 def value_of(name, data, seed, seconds):
-    """Images a second."""
+    """Images per second."""
     _, reads, what = CELLS[name]
     if isinstance(what, str):
         child = [
@@ -218,7 +228,7 @@ def value_of(name, data, seed, seconds):
 
 
 def measure(cells, data, rounds, seconds):
-    """Name: {round: value}."""
+    """{name: {round: value}}."""
     found = {name: {} for name in cells}
     for number in range(rounds):
         for name in order_of_round(cells, number, rounds):

@@ -157,7 +157,7 @@ class Arguments(unittest.TestCase):
     def test_run_refuses_what_it_does_not_know(self):
         self.assertEqual(self.check("run", "--rounds", "0")[0], 2)
         self.assertIn("torch is not one of", self.check("run", "--peers", "torch")[1])
-        self.assertIn("no list of different numbers", self.check("run", "--workers", "1,1")[1])
+        self.assertIn("not a list of different numbers", self.check("run", "--workers", "1,1")[1])
         self.assertIn("--seconds", self.check("run", "--seconds", "nan")[1])
 
     def test_run_refuses_a_folder_without_photographs(self):
@@ -177,7 +177,7 @@ class Arguments(unittest.TestCase):
                                   env=dict(os.environ,
                                            GIT_CEILING_DIRECTORIES=os.path.dirname(tree)))
             self.assertEqual(done.returncode, 1)
-            self.assertIn("before: missing: none is no commit of this repository", done.stdout)
+            self.assertIn("before: missing: none is not a commit of this repository", done.stdout)
             self.assertEqual(
                 subprocess.run([setup, "--before"], capture_output=True, check=False).returncode, 2)
 
