@@ -332,7 +332,7 @@ static void places_that_make_no_sense_are_refused_in_words(void **state)
                                                                                      "cuda:local"};
     stage_open(&(struct double_options){.n_devices = MAX_PARTS});
     mr_loader_options o = split_options(twice, 3, 8);
-    rig_refuses(*state, &o, MR_ERR_INVALID, "'cuda:0' is devices[0] too");
+    rig_refuses(*state, &o, MR_ERR_INVALID, "'cuda:0' is the same as devices[0]");
     o = split_options(mixed, 2, 8);
     rig_refuses(*state, &o, MR_ERR_INVALID, "different kinds");
     o = split_options(beyond, 2, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table that breaks a rule. A handle of this table stands for one of the real table, which the
- * real functions must get. Its streams are the real ones, because callers look at them.
+ * The table that breaks a rule. A handle of this table wraps one of the real table, and the real
+ * functions must get that one. Its streams are the real ones, because callers read them.
  */
 #include "tests/pinned/broken_table.h"
 
@@ -11,7 +11,7 @@
 
 enum { MAX_DELAYED = 64 };
 
-/* Something that is done later than asked for. */
+/* A call that is made later than asked for. */
 struct delayed {
     enum { DELAYED_COPY, DELAYED_FINISH, DELAYED_COPY_OUT, DELAYED_RECORD } kind;
     void *to;
@@ -23,20 +23,23 @@ struct delayed {
 struct handle {
     struct mr_device_handle base;
     struct mr_device_handle *real;
-    cudaStream_t other; /* beside the copy stream */
+    cudaStream_t other; /* a second stream, besides the copy stream */
     struct delayed delayed[MAX_DELAYED];
     uint32_t n_delayed;
-    uint32_t n_records; /* at issue on the copy stream: three per batch, the last one says filled */
-    bool has_finished;  /* where the finish has its own stream: its first record after a finish
-                           says that it has read */
-    void *was_read[2];  /* those events */
+    /* At issue, records on the copy stream: three per batch; the last one is *filled*. */
+    uint32_t n_records;
+    /*
+     * If the finish has its find_own stream: the first record after a finish is of the event that
+     * says that the staging was read.
+     */
+    bool has_finished;
+    void *was_read[2]; /* those events */
     uint32_t n_was_read;
 };
 
 /*
- * The rule, what the copier does now, and how many calls of the kind that the rule looks at it has
- * made so far: static, because the table's functions get no pointer by which a test could tell
- * them.
+ * The rule, what the copier does now, and how many calls of the rule's kind it has made so far.
+ * These are static, because a test cannot pass a pointer to the table's functions.
  */
 static enum broken_rule rule;
 static enum schedule_phase phase_now;
@@ -50,7 +53,7 @@ void broken_table_phase(enum schedule_phase phase)
 
 static const struct mr_device_ops table;
 
-static struct handle *own(struct mr_device_handle *handle)
+static struct handle *find_own(struct mr_device_handle *handle)
 {
     return (struct handle *)handle;
 }
@@ -83,37 +86,37 @@ static mr_status open_both(int32_t id, struct mr_device_handle **handle_out, mr_
 
 static void close_both(struct mr_device_handle *handle)
 {
-    if (cudaStreamDestroy(own(handle)->other) != cudaSuccess)
+    if (cudaStreamDestroy(find_own(handle)->other) != cudaSuccess)
         abort();
-    mr_device_cuda.close(own(handle)->real);
+    mr_device_cuda.close(find_own(handle)->real);
     free(handle);
 }
 
 static mr_status enter(struct mr_device_handle *handle, mr_error *error)
 {
-    return mr_device_cuda.enter(own(handle)->real, error);
+    return mr_device_cuda.enter(find_own(handle)->real, error);
 }
 
 static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes,
                      uint32_t n_slots, mr_error *error)
 {
-    return mr_device_cuda.pin(own(handle)->real, base, slot_bytes, n_slots, error);
+    return mr_device_cuda.pin(find_own(handle)->real, base, slot_bytes, n_slots, error);
 }
 
 static void unpin(struct mr_device_handle *handle)
 {
-    mr_device_cuda.unpin(own(handle)->real);
+    mr_device_cuda.unpin(find_own(handle)->real);
 }
 
 static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out,
                        mr_error *error)
 {
-    return mr_device_cuda.alloc(own(handle)->real, len_bytes, memory_out, error);
+    return mr_device_cuda.alloc(find_own(handle)->real, len_bytes, memory_out, error);
 }
 
 static void free_memory(struct mr_device_handle *handle, void *memory)
 {
-    mr_device_cuda.free(own(handle)->real, memory);
+    mr_device_cuda.free(find_own(handle)->real, memory);
 }
 
 static mr_status delay(struct handle *h, const struct delayed *delayed)
@@ -124,7 +127,7 @@ static mr_status delay(struct handle *h, const struct delayed *delayed)
     return MR_OK;
 }
 
-static mr_status do_delayed(struct handle *h, const struct delayed *d, mr_error *error)
+static mr_status run_delayed(struct handle *h, const struct delayed *d, mr_error *error)
 {
     switch (d->kind) {
     case DELAYED_COPY: return mr_device_cuda.copy_in(h->real, d->to, d->from, d->len_bytes, error);
@@ -139,12 +142,12 @@ static mr_status catch_up(struct handle *h, mr_error *error)
 {
     mr_status status = MR_OK;
     for (uint32_t i = 0; i < h->n_delayed && status == MR_OK; i++)
-        status = do_delayed(h, &h->delayed[i], error);
+        status = run_delayed(h, &h->delayed[i], error);
     h->n_delayed = 0;
     return status;
 }
 
-/* Something of the real handle's on another stream than its copy stream. */
+/* Swap the real handle's copy stream with another stream. */
 static void swap_stream(struct handle *h, void **stream)
 {
     void *other = h->other;
@@ -155,7 +158,7 @@ static void swap_stream(struct handle *h, void **stream)
 static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host,
                          uint64_t len_bytes, mr_error *error)
 {
-    struct handle *h = own(handle);
+    struct handle *h = find_own(handle);
     if (rule == BROKEN_FILLED_BEFORE_COPY && phase_now == PHASE_ISSUE)
         return delay(h,
                      &(struct delayed){
@@ -173,7 +176,7 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
 static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
                           uint64_t len_bytes, mr_error *error)
 {
-    struct handle *h = own(handle);
+    struct handle *h = find_own(handle);
     if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
         return delay(
             h, &(struct delayed){
@@ -184,7 +187,7 @@ static mr_status copy_out(struct mr_device_handle *handle, void *host, const voi
 static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job,
                         mr_error *error)
 {
-    struct handle *h = own(handle);
+    struct handle *h = find_own(handle);
     void **stream = h->real->finish_stream ? &h->real->finish_stream : &h->real->copy_stream;
     h->has_finished = true;
     if (rule == BROKEN_FILLED_BEFORE_COPY || rule == BROKEN_FILLED_BEFORE_FINISH)
@@ -199,19 +202,19 @@ static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_
 
 static mr_status split(struct mr_device_handle *handle, mr_error *error)
 {
-    mr_status status = mr_device_cuda.split(own(handle)->real, error);
-    handle->finish_stream = own(handle)->real->finish_stream;
+    mr_status status = mr_device_cuda.split(find_own(handle)->real, error);
+    handle->finish_stream = find_own(handle)->real->finish_stream;
     return status;
 }
 
 static mr_status event_create(struct mr_device_handle *handle, void **event_out, mr_error *error)
 {
-    return mr_device_cuda.event_create(own(handle)->real, event_out, error);
+    return mr_device_cuda.event_create(find_own(handle)->real, event_out, error);
 }
 
 static void event_destroy(struct mr_device_handle *handle, void *event)
 {
-    mr_device_cuda.event_destroy(own(handle)->real, event);
+    mr_device_cuda.event_destroy(find_own(handle)->real, event);
 }
 
 static bool is_was_read(const struct handle *h, const void *event)
@@ -220,8 +223,8 @@ static bool is_was_read(const struct handle *h, const void *event)
 }
 
 /*
- * At issue: is this the record that says filled? Of the two events that say a staging was read, the
- * addresses are kept. /
+ * At issue: true if this record is *filled*. Notes the addresses of the two events that say that a
+ * staging was read.
  */
 static bool says_filled(struct handle *h, void *event, const void *stream)
 {
@@ -239,7 +242,7 @@ static bool says_filled(struct handle *h, void *event, const void *stream)
 
 static mr_status record(struct mr_device_handle *handle, void *event, void *stream, mr_error *error)
 {
-    struct handle *h = own(handle);
+    struct handle *h = find_own(handle);
     if (phase_now == PHASE_RELEASE) {
         n_seen++;
         if (rule == BROKEN_RELEASE_RECORDS_NOTHING ||
@@ -260,12 +263,12 @@ static mr_status record(struct mr_device_handle *handle, void *event, void *stre
 static mr_status wait_for(struct mr_device_handle *handle, void *stream, void *event,
                           mr_error *error)
 {
-    struct handle *h = own(handle);
+    struct handle *h = find_own(handle);
     bool at_issue = phase_now == PHASE_ISSUE;
     bool of_finish = at_issue && h->real->finish_stream && stream == h->real->finish_stream;
     bool of_staging = at_issue && is_was_read(h, event);
     bool of_streams = at_issue && !of_finish && !of_staging;
-    if (of_streams && rule == BROKEN_COPY_WAITS_FOR_NOBODY)
+    if (of_streams && rule == BROKEN_COPY_DOES_NOT_WAIT)
         return MR_OK;
     if (of_streams && rule == BROKEN_COPY_WAITS_FOR_ONE && n_seen++ > 0)
         return MR_OK;
@@ -284,27 +287,27 @@ static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_err
 {
     if (phase_now == PHASE_AWAIT && rule == BROKEN_AWAIT_DOES_NOT_SLEEP)
         return MR_OK;
-    return mr_device_cuda.sync(own(handle)->real, event, error);
+    return mr_device_cuda.sync(find_own(handle)->real, event, error);
 }
 
-/* Where events have not ended, CUDA says so; this is not what the rules are about. */
+/* If the events have not ended, CUDA fails; the rules are not about that. */
 static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end, int64_t *ns_out,
                          mr_error *error)
 {
     *ns_out = 0;
     if (rule != BROKEN_NOTHING)
         return MR_OK;
-    return mr_device_cuda.elapsed(own(handle)->real, begin, end, ns_out, error);
+    return mr_device_cuda.elapsed(find_own(handle)->real, begin, end, ns_out, error);
 }
 
 static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
 {
-    return mr_device_cuda.check_capture(own(handle)->real, stream, error);
+    return mr_device_cuda.check_capture(find_own(handle)->real, stream, error);
 }
 
 static int32_t numa_node(struct mr_device_handle *handle)
 {
-    return mr_device_cuda.numa_node(own(handle)->real);
+    return mr_device_cuda.numa_node(find_own(handle)->real);
 }
 
 static void range_push(const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fixture of a small copier. As real workers do, it fills a slot only when it is free: batch n
- * is in slot n modulo the number of slots, and its copy is awaited before the slot's turn comes
+ * The fixture of a small copier. Like real workers, it fills a slot only when the slot is free:
+ * batch n is in slot n modulo the number of slots, and its copy is awaited before the slot is used
  * again.
  */
 #include "tests/pinned/copier_fixture.h"
@@ -104,7 +104,7 @@ mr_status fixture_release(struct copier_fixture *f, uint32_t buffer)
     return mr_copier_release(f->copier, buffer, &f->error);
 }
 
-static void must(mr_status status, const struct copier_fixture *f)
+static void expect_ok(mr_status status, const struct copier_fixture *f)
 {
     if (status != MR_OK)
         fail_msg("%s: %s", mr_status_name(status), f->error.text);
@@ -112,14 +112,14 @@ static void must(mr_status status, const struct copier_fixture *f)
 
 void fixture_begin(struct copier_fixture *f, uint32_t *buffer_out)
 {
-    must(fixture_create(f), f);
-    must(fixture_pin(f), f);
-    must(fixture_issue(f, buffer_out), f);
-    must(fixture_await(f, *buffer_out), f);
+    expect_ok(fixture_create(f), f);
+    expect_ok(fixture_pin(f), f);
+    expect_ok(fixture_issue(f, buffer_out), f);
+    expect_ok(fixture_await(f, *buffer_out), f);
 }
 
-/* Device memory is looked at where the double keeps it. */
-static const uint8_t *view_of(const void *memory, mr_device device)
+/* Device memory is read where the double keeps it. */
+static const uint8_t *find_view(const void *memory, mr_device device)
 {
     return device.kind == MR_DEVICE_CUDA ? double_host_view(memory) : memory;
 }
@@ -130,9 +130,9 @@ void fixture_check(struct copier_fixture *f, uint32_t buffer, uint64_t sequence)
     for (uint32_t i = 0; i < mr_copier_n_parts(f->copier, buffer); i++) {
         struct mr_copied_part part = mr_copier_part(f->copier, buffer, i);
         if (!oracle_check_image(&f->oracle, sequence, part.first_row, part.n_rows,
-                                view_of(part.image, part.image_device), why) ||
+                                find_view(part.image, part.image_device), why) ||
             !oracle_check_small(&f->oracle, sequence, FIXTURE_BATCH,
-                                view_of(part.small, part.label_device), why))
+                                find_view(part.small, part.label_device), why))
             fail_msg("part %u: %s", i, why);
     }
 }

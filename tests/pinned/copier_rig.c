@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See copier_rig.h. The oracle is written again here, value by value, and shares nothing with
+ * See copier_rig.h. The oracle is written separately, value by value, and shares nothing with
  * pinned/finish.c.
  */
 #include "tests/pinned/copier_rig.h"
@@ -49,7 +49,7 @@ void copier_rig_init(struct copier_rig *rig, uint32_t batch_size, bool floats)
         .out_channels = COPIER_RIG_CHANNELS,
         .layout = MR_NCHW,
         .dtype = MR_F32,
-        .exact = batch_size % 2, /* odd batches go through the table */
+        .exact = batch_size % 2, /* odd batches use the table */
     };
     for (uint32_t c = 0; c < COPIER_RIG_CHANNELS; c++) {
         rig->finish.scale[c] = 1.0f / (53.0f + (float)c);

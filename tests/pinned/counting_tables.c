@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device tables with kind and count only: opening a device of them crashes. */
+/* Device tables with only kind and count: opening such a device crashes. */
 #include "tests/pinned/counting_tables.h"
 
 struct counting *counting_state(void)

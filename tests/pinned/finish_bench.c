@@ -7,7 +7,9 @@
 const float finish_bench_scales[4] = {0.017124753f, 0.0175070f, 0.017429194f, -1.0e-4f};
 const float finish_bench_biases[4] = {-2.1179039f, -2.0357144f, -1.8044444f, 3.0e-8f};
 
-/* x times scale is exact in a double; the sum must be too, or the oracle would round twice. */
+/*
+ * x times scale is exact in a double. The sum must be exact too, or the oracle would round twice.
+ */
 float finish_bench_fused(uint32_t x, float scale, float bias)
 {
     double product = (double)x * (double)scale;
@@ -143,7 +145,7 @@ void finish_bench_close(struct finish_bench *b)
     free(b->expected);
 }
 
-/* As a kernel does it: each pixel by itself, and the last ones first. */
+/* Like a kernel: each pixel by itself, the last ones first. */
 static void run_by_pixels(const struct mr_finish_job *job)
 {
     struct mr_finish_view view;
@@ -160,7 +162,7 @@ static void run_by_pixels(const struct mr_finish_job *job)
 void (*const finish_bench_runs[2])(const struct mr_finish_job *job) = {mr_finish_run,
                                                                        run_by_pixels};
 
-/* Both ways; what was not to be written must stay as it was in both buffers. */
+/* Run both ways. Bytes that must not be written must be unchanged in both buffers. */
 void finish_bench_expect(struct finish_bench *b, const uint32_t *status)
 {
     for (unsigned run = 0; run < 2; run++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slow oracle of finishing that is written from the descriptor's definition, not from the code:
+ * A slow oracle of finishing, written from the descriptor's definition and not from the code:
  * doubles instead of fmaf(), rint() instead of rounding by bits. Buffers are exactly as long as
- * allowed, so the address sanitizer sees one byte too far.
+ * allowed, so that the address sanitizer detects one byte too many.
  */
 #ifndef TESTS_PINNED_FINISH_BENCH_H
 #define TESTS_PINNED_FINISH_BENCH_H
@@ -21,7 +21,7 @@ enum { HEIGHT = 8, WIDTH = 32, PIXELS = HEIGHT * WIDTH, ROWS = 5, FIRST = 7, STA
 extern const float finish_bench_scales[4];
 extern const float finish_bench_biases[4];
 
-/* A job over buffers of its own, of exactly the right length. */
+/* A job with its own buffers of exactly the right length. */
 struct finish_bench {
     struct mr_finish finish;
     struct mr_finish_job job;
@@ -31,7 +31,7 @@ struct finish_bench {
     uint8_t *staging;
     uint8_t *out;
     uint8_t *expected;
-    uint32_t bits[4][256]; /* what is to become of each value */
+    uint32_t bits[4][256]; /* expected result for each value */
     size_t in_bytes;
     size_t out_bytes;
 };
@@ -55,7 +55,9 @@ void finish_bench_sample(const struct finish_bench *b, const uint8_t *pixels, ui
 
 /* The host's way, and a kernel's: each pixel by itself. */
 extern void (*const finish_bench_runs[2])(const struct mr_finish_job *job);
-/* Both ways give b->expected and these words; what was not to be written stays as it was. */
+/*
+ * Check that both ways give b->expected and these status words, and that no other byte is written.
+ */
 void finish_bench_expect(struct finish_bench *b, const uint32_t *status);
 
 #endif

@@ -4,7 +4,7 @@
  * that compare every byte when they run, and releases them in one of the ways that the interface
  * allows.
  *
- * Invariant: its current device is random, and is the same after each call of the copier.
+ * Invariant: its current device is random, and must be the same after each call of the copier.
  */
 #include "tests/pinned/schedule_rig.h"
 
@@ -16,14 +16,15 @@ static void choose_device(struct schedule_rig *rig, int gpu)
     schedule_expect_cuda(rig, "cudaSetDevice", cudaSetDevice(gpu));
 }
 
-/* Between calls the caller's device is any. */
-static void wander(struct schedule_rig *rig)
+/* Make any device current: between calls the caller's device is arbitrary. */
+static void choose_any_device(struct schedule_rig *rig)
 {
     choose_device(rig, (int)schedule_draw(&rig->plan, SCHEDULE_GPUS));
 }
 
 /*
- * Labels on the host, for kernels to read: the addresses are the same as long as the copier lives.
+ * Page-lock labels on the host, so that kernels can read them. Their addresses stay the same for
+ * the copier's lifetime.
  */
 static void register_labels(struct schedule_rig *rig)
 {
@@ -62,7 +63,7 @@ void schedule_consumer_open(struct schedule_rig *rig)
                 cudaStreamCreateWithFlags(&rig->streams[gpu][i],
                                           i == 1 ? cudaStreamDefault : cudaStreamNonBlocking));
     }
-    wander(rig);
+    choose_any_device(rig);
 }
 
 void schedule_consumer_close(struct schedule_rig *rig)
@@ -116,10 +117,10 @@ static void launch(struct schedule_rig *rig, const struct schedule_lane *lane,
     choose_device(rig, lane->gpu);
     if (!schedule_expect_cuda(rig, "a kernel", double_launch(lane->stream, &kernel)))
         read->done = true;
-    wander(rig);
+    choose_any_device(rig);
 }
 
-/* By a lane, of what it can reach. */
+/* Read a part by a lane, as far as its device can reach the part. */
 static void read_part(struct schedule_rig *rig, uint32_t b, uint32_t p,
                       const struct schedule_lane *lane)
 {
@@ -170,9 +171,9 @@ static struct schedule_lane *add_lane(struct schedule_rig *rig, uint32_t b, uint
     return lane;
 }
 
-/* `to` goes on behind what `from` was given so far, by an event of the consumer's own. */
-static void order(struct schedule_rig *rig, const struct schedule_lane *from,
-                  const struct schedule_lane *to)
+/* Order `to` after the work that `from` has so far, with an event of the consumer's. */
+static void order_lanes(struct schedule_rig *rig, const struct schedule_lane *from,
+                        const struct schedule_lane *to)
 {
     cudaEvent_t event = NULL;
     choose_device(rig, from->gpu);
@@ -183,7 +184,7 @@ static void order(struct schedule_rig *rig, const struct schedule_lane *from,
     choose_device(rig, to->gpu);
     schedule_expect_cuda(rig, "cudaStreamWaitEvent", cudaStreamWaitEvent(to->stream, event, 0));
     schedule_expect_cuda(rig, "cudaEventDestroy", cudaEventDestroy(event));
-    wander(rig);
+    choose_any_device(rig);
 }
 
 static void take_part(struct schedule_rig *rig, uint32_t b, uint32_t p)
@@ -202,18 +203,18 @@ static void take_part(struct schedule_rig *rig, uint32_t b, uint32_t p)
         if (buffer->lanes_wait)
             use(rig, b, p, lane, false);
     }
-    /* one more, that only the consumer's own event orders */
+    /* one more lane, ordered only by the consumer's event */
     if (schedule_draw(&rig->plan, 3) == 0) {
         uint32_t stream = 1 + schedule_draw(&rig->plan, SCHEDULE_STREAMS - 1);
         struct schedule_lane *lane = add_lane(rig, b, p, part.image_device.id, stream);
         if (!rig->faults.read_without_use)
-            order(rig, &buffer->lanes[p][0], lane);
+            order_lanes(rig, &buffer->lanes[p][0], lane);
     }
     for (uint32_t i = 0; i < buffer->n_lanes[p]; i++)
         read_part(rig, b, p, &buffer->lanes[p][i]);
 }
 
-/* As torch.chunk splits. */
+/* Parts are split like torch.chunk. */
 static void check_parts(struct schedule_rig *rig, uint32_t b)
 {
     struct schedule_buffer *buffer = &rig->buffers[b];
@@ -234,7 +235,7 @@ static void check_parts(struct schedule_rig *rig, uint32_t b)
     }
 }
 
-static void look_at_labels(struct schedule_rig *rig, uint32_t b)
+static void check_host_labels(struct schedule_rig *rig, uint32_t b)
 {
     struct schedule_buffer *buffer = &rig->buffers[b];
     char why[160];
@@ -267,10 +268,10 @@ void schedule_consumer_take(struct schedule_rig *rig)
     check_parts(rig, b);
     for (uint32_t p = 0; p < buffer->n_parts; p++)
         take_part(rig, b, p);
-    look_at_labels(rig, b);
+    check_host_labels(rig, b);
 }
 
-/* A batch that is lent, any; false where there is none. */
+/* Find any lent batch; false if there is none. */
 static bool find_lent(struct schedule_rig *rig, uint32_t *buffer_out)
 {
     uint32_t start = schedule_draw(&rig->plan, rig->plan.n_buffers);
@@ -302,7 +303,7 @@ static void sync_lane(struct schedule_rig *rig, const struct schedule_lane *lane
         return;
     choose_device(rig, lane->gpu);
     schedule_expect_cuda(rig, "cudaStreamSynchronize", cudaStreamSynchronize(lane->stream));
-    wander(rig);
+    choose_any_device(rig);
 }
 
 static void remember(struct schedule_rig *rig, uint32_t b, uint32_t p,
@@ -318,8 +319,8 @@ static void remember(struct schedule_rig *rig, uint32_t b, uint32_t p,
 }
 
 /*
- * A lane that the copier does not know: the host waits for it, a lane that it knows does, or it is
- * told.
+ * For a lane that the copier does not know: the host waits for it, a known lane waits for it, or
+ * the copier is told to remember it.
  */
 static void settle_lane(struct schedule_rig *rig, uint32_t b, uint32_t p, uint32_t i)
 {
@@ -331,12 +332,12 @@ static void settle_lane(struct schedule_rig *rig, uint32_t b, uint32_t p, uint32
     if (way == 0)
         sync_lane(rig, lane);
     else if (way == 1 && buffer->lanes[p][0].named)
-        order(rig, lane, &buffer->lanes[p][0]);
+        order_lanes(rig, lane, &buffer->lanes[p][0]);
     else
         remember(rig, b, p, lane);
 }
 
-/* In the thread of the consumer, or in another that it gives the batch to. */
+/* Release the batch in the consumer's thread, or in another thread. */
 static void give_back(struct schedule_rig *rig, uint32_t b)
 {
     struct schedule_buffer *buffer = &rig->buffers[b];

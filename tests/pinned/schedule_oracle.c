@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The oracle of the schedules: every byte is a function of (sequence, row, position), so a late,
- * early or mixed-up copy shows.
+ * early or mixed-up copy is detected.
  *
- * Invariant: nothing here shares code with pinned/finish*, or both could be wrong alike. 16-bit
- * floats are therefore found by bisection among the values of the format.
+ * Invariant: nothing here shares code with pinned/finish*, or both could have the same fault. So
+ * 16-bit floats are found by bisection among the values of the format.
  */
 #include "tests/pinned/schedule_oracle.h"
 
@@ -28,12 +28,12 @@ static bool is_hole(uint64_t sequence, uint32_t row)
     return mix(sequence, SALT_KIND, row, 0) % 8 == 0;
 }
 
-static uint32_t flip_of(const struct oracle *o, uint64_t sequence, uint32_t row)
+static uint32_t find_flip(const struct oracle *o, uint64_t sequence, uint32_t row)
 {
     return o->finish.needed ? mix(sequence, SALT_KIND, row, 1) % 4 : 0;
 }
 
-static uint8_t pixel_of(uint64_t sequence, uint32_t row, uint32_t i)
+static uint8_t make_pixel(uint64_t sequence, uint32_t row, uint32_t i)
 {
     return (uint8_t)(mix(sequence, SALT_PIXEL, row, i) >> 24);
 }
@@ -45,7 +45,7 @@ static void fill_row(const struct oracle *o, const struct mr_slot_view *view, ui
     bool hole = is_hole(sequence, row);
     uint8_t *pixels = view->data + row * l->sample_bytes;
     for (uint32_t i = 0; i < l->sample_bytes; i++)
-        pixels[i] = hole && !o->finish.needed ? 0 : pixel_of(sequence, row, i);
+        pixels[i] = hole && !o->finish.needed ? 0 : make_pixel(sequence, row, i);
     for (uint32_t i = 0; i < l->label_bytes; i++)
         view->label[row * l->label_bytes + i] = (uint8_t)mix(sequence, SALT_LABEL, row, i);
     view->index[row] = (int64_t)mix(sequence, SALT_INDEX, row, 0);
@@ -54,7 +54,7 @@ static void fill_row(const struct oracle *o, const struct mr_slot_view *view, ui
         view->geometry[row * 8 + i] = (int32_t)mix(sequence, SALT_GEOMETRY, row, i);
     view->descriptors[row] =
         (struct mr_descriptor){.encoding = hole ? MR_ENCODING_NONE : MR_ENCODING_U8,
-                               .flip = flip_of(o, sequence, row),
+                               .flip = find_flip(o, sequence, row),
                                .offset = row * l->sample_bytes,
                                .len = l->sample_bytes,
                                .place = row,
@@ -86,7 +86,7 @@ static double decode(uint32_t dtype, uint32_t code)
     return exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, (int)exponent - 25);
 }
 
-/* The code whose value is nearest, the even one of two that are equally near. */
+/* The code with the nearest value; of two equally near codes, the even one. */
 static uint32_t encode(uint32_t dtype, float value)
 {
     double size = fabs((double)value);
@@ -124,18 +124,19 @@ uint32_t oracle_value(struct oracle *oracle, uint32_t channel, uint8_t pixel)
     return bits;
 }
 
-/* What must lie at (channel, y, x) of a finished row. */
+/* The expected element at (channel, y, x) of a finished row. */
 static uint32_t finished(struct oracle *o, uint64_t sequence, uint32_t row, uint32_t channel,
                          uint32_t y, uint32_t x)
 {
     const struct mr_finish *f = &o->finish;
     if (is_hole(sequence, row) || channel >= f->channels)
         return 0;
-    uint32_t flip = flip_of(o, sequence, row);
+    uint32_t flip = find_flip(o, sequence, row);
     uint32_t from_y = flip & 2 ? f->height - 1 - y : y;
     uint32_t from_x = flip & 1 ? f->width - 1 - x : x;
     return oracle_value(
-        o, channel, pixel_of(sequence, row, (from_y * f->width + from_x) * f->channels + channel));
+        o, channel,
+        make_pixel(sequence, row, (from_y * f->width + from_x) * f->channels + channel));
 }
 
 static bool check_finished_row(struct oracle *o, uint64_t sequence, uint32_t row,
@@ -164,7 +165,7 @@ static bool check_plain_row(const struct oracle *o, uint64_t sequence, uint32_t 
                             const uint8_t *image, char why[160])
 {
     for (uint32_t i = 0; i < o->layout.sample_bytes; i++) {
-        uint8_t expected = is_hole(sequence, row) ? 0 : pixel_of(sequence, row, i);
+        uint8_t expected = is_hole(sequence, row) ? 0 : make_pixel(sequence, row, i);
         if (image[i] != expected) {
             snprintf(why, 160, "batch %llu, row %u, byte %u: %u, not %u",
                      (unsigned long long)sequence, row, i, image[i], expected);

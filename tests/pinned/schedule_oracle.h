@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers write into a slot for batch number `sequence`, and what must then lie on the
- * devices.
+ * What workers write into a slot for batch number `sequence`, and what must then be on the devices.
  */
 #ifndef TESTS_PINNED_SCHEDULE_ORACLE_H
 #define TESTS_PINNED_SCHEDULE_ORACLE_H
@@ -18,22 +17,23 @@ struct oracle {
 };
 
 /*
- * The workers' part: all rows of a batch. Some rows are holes, some ask to be mirrored where there
- * is a finish.
+ * Write all rows of a batch, like the workers. Some rows are holes; with a finish, some ask to be
+ * mirrored.
  */
 void oracle_fill(const struct oracle *oracle, const struct mr_slot_view *view, uint64_t sequence);
-/* What nobody may see: the slot before its batch was written. */
+/* Write bytes that no consumer may see: the slot before its batch is written. */
 void oracle_scribble(const struct oracle *oracle, const struct mr_slot_view *view);
 
-/* The bits of one finished pixel, as the output's dtype holds them. */
+/* The bits of one finished pixel in the output's dtype. */
 uint32_t oracle_value(struct oracle *oracle, uint32_t channel, uint8_t pixel);
 
 /*
- * Rows [first, first + n) of the images; false, and a line in why, at the first byte that differs.
+ * Check rows [first, first + n) of the images. Returns false, and a line in why, at the first byte
+ * that differs.
  */
 bool oracle_check_image(struct oracle *oracle, uint64_t sequence, uint32_t first, uint32_t n,
                         const uint8_t *image, char why[160]);
-/* n rows of labels, indices, mask and geometry in a small block. */
+/* Check n rows of labels, indices, mask and geometry in a small block. */
 bool oracle_check_small(const struct oracle *oracle, uint64_t sequence, uint32_t n,
                         const uint8_t *small, char why[160]);
 

@@ -2,8 +2,8 @@
 /*
  * Draws a schedule: devices, sizes, dtype, layout, placement, the double's policy.
  *
- * Invariant: every draw is made whatever the wish says, or a wish would give another schedule than
- * the seed alone.
+ * Invariant: every draw is made whatever the wish is; otherwise a wish would change the draws after
+ * it.
  */
 #include "tests/pinned/schedule_plan.h"
 
@@ -38,7 +38,7 @@ static void draw_devices(struct schedule_plan *plan, const struct schedule_wish 
     if (wish->labels != 0)
         plan->labels = (enum schedule_labels)(wish->labels - 1);
     if (plan->n_parts > 1 && plan->labels == LABELS_ON_ANOTHER_GPU)
-        plan->labels = LABELS_WITH_IMAGES; /* one GPU does not take the labels of several parts */
+        plan->labels = LABELS_WITH_IMAGES; /* one GPU may not have the labels of several parts */
     memcpy(plan->gpus, order, sizeof plan->gpus);
     plan->label_gpu = order[SCHEDULE_MAX_PARTS];
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schedule from beginning to end; what workers and the copier's thread do.
+ * A schedule from beginning to end, and what workers and the copier's thread do.
  *
- * Invariant: tokens stand for the mutex and the words of the real program. Each is released when
- * its thread has done what the other may rely on, never later, or the double would see an order
- * that nothing makes.
+ * Invariant: tokens replace the mutex and the words of the real program. A thread releases its
+ * token as soon as the other may rely on its work, never later, or the double would assume an order
+ * that the program does not have.
  */
 #include "tests/pinned/schedule_rig.h"
 
@@ -44,19 +44,19 @@ bool schedule_expect_cuda(struct schedule_rig *rig, const char *what, cudaError_
     return status == cudaSuccess;
 }
 
-static struct mr_slot_view view_of(struct schedule_rig *rig, uint32_t slot)
+static struct mr_slot_view find_view(struct schedule_rig *rig, uint32_t slot)
 {
     return mr_slot_at(&rig->plan.oracle.layout, rig->slab, slot);
 }
 
 /* ---- workers ---- */
 
-/* A slot that has just become theirs: other bytes at once. */
+/* Write other bytes into a slot as soon as the workers have it. */
 static void spoil(struct schedule_rig *rig, uint32_t slot)
 {
     double_as_thread(THREAD_WORKERS);
     double_acquire(&rig->slots[slot].free_token);
-    struct mr_slot_view view = view_of(rig, slot);
+    struct mr_slot_view view = find_view(rig, slot);
     double_host_write(view.data, rig->plan.oracle.layout.status_off);
     oracle_scribble(&rig->plan.oracle, &view);
 }
@@ -69,7 +69,7 @@ static void fill(struct schedule_rig *rig)
         return;
     double_as_thread(THREAD_WORKERS);
     double_acquire(&s->free_token);
-    struct mr_slot_view view = view_of(rig, slot);
+    struct mr_slot_view view = find_view(rig, slot);
     double_host_write(view.data, rig->plan.oracle.layout.status_off);
     oracle_fill(&rig->plan.oracle, &view, rig->n_filled);
     s->filled = true;
@@ -114,7 +114,7 @@ static void issue(struct schedule_rig *rig)
     if (rig->n_issued == rig->n_filled || !find_buffer(rig, &b))
         return;
     uint32_t slot = rig->slot_of[rig->n_issued];
-    struct mr_slot_view view = view_of(rig, slot);
+    struct mr_slot_view view = find_view(rig, slot);
     mr_error error = {0};
     begin_buffer(rig, b, slot, n_rows);
     double_as_thread(THREAD_COPIER);
@@ -204,7 +204,10 @@ static void act(struct schedule_rig *rig)
     }
 }
 
-/* The consumer page-locks labels on the host itself, which is not refused. */
+/*
+ * Page-lock the slots. Only these registrations are refused, not the consumer's of labels on the
+ * host.
+ */
 static void lock_slots(struct schedule_rig *rig)
 {
     mr_error error = {0};
@@ -238,12 +241,12 @@ static void play(struct schedule_rig *rig)
                       rig->plan.n_batches);
 }
 
-/* The copier's end comes while the consumer's last reads may still be under way. */
+/* The copier is destroyed while the consumer's last reads may still run. */
 static void end(struct schedule_rig *rig)
 {
     schedule_consumer_leave(rig);
     double_as_thread(THREAD_COPIER);
-    double_handoff(THREAD_WORKERS, THREAD_COPIER); /* they are gone */
+    double_handoff(THREAD_WORKERS, THREAD_COPIER); /* the workers have ended */
     for (uint32_t b = 0; b < rig->plan.n_buffers; b++)
         double_acquire(&rig->buffers[b].released_token);
     schedule_phase(rig, PHASE_DESTROY);

@@ -15,10 +15,10 @@
 
 enum { MAX_THINGS = 4096, LOG_BYTES = 1 << 16 };
 
-/* Something that was taken: memory, an event, a handle, a pin. */
+/* A resource in use: memory, an event, a handle, a registration. */
 struct thing {
     const void *address;
-    uint64_t len_bytes; /* of memory; 0 of others */
+    uint64_t len_bytes; /* of memory; else 0 */
     int32_t device;
 };
 
@@ -45,12 +45,12 @@ const char *const scripted_names[SCRIPTED_CALLS] = {
     "open",         "enter",  "pin",  "alloc", "copy_in", "copy_out",     "finish",
     "event_create", "record", "wait", "sync",  "elapsed", "check_capture"};
 
-static int32_t id_of(const struct mr_device_handle *handle)
+static int32_t get_id(const struct mr_device_handle *handle)
 {
     return handle->device.id;
 }
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_word(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -68,7 +68,10 @@ static void take(const void *address, uint64_t len_bytes, int32_t device)
     script.things[script.n_things++] = (struct thing){address, len_bytes, device};
 }
 
-/* Of that device, and taken: anything else is given back twice, or by the wrong one. */
+/*
+ * The resource must be in use and the device's; otherwise it is given back twice, or by the wrong
+ * device.
+ */
 static void give(const void *address, int32_t device)
 {
     for (uint32_t i = 0; i < script.n_things; i++)
@@ -101,7 +104,7 @@ static void assert_memory(const void *address, uint64_t len_bytes, int32_t devic
     fail_msg("%llu bytes are not memory of device %d", (unsigned long long)len_bytes, (int)device);
 }
 
-/* Counts the call; its status. */
+/* Count the call; returns the status that it must have. */
 static mr_status attempt(enum scripted_call call, mr_status status, mr_error *error)
 {
     script.counts[call]++;
@@ -113,7 +116,7 @@ static mr_status attempt(enum scripted_call call, mr_status status, mr_error *er
     return MR_OK;
 }
 
-static const char *name_of(struct event *event)
+static const char *name_event(struct event *event)
 {
     uint32_t n = script.n_names;
     if (!event->name[0]) {
@@ -157,36 +160,37 @@ static mr_status open_device(int32_t id, struct mr_device_handle **handle_out, m
 
 static void close_device(struct mr_device_handle *handle)
 {
-    int32_t id = id_of(handle);
+    int32_t id = get_id(handle);
     give(handle, id);
     for (uint32_t i = 0; i < script.n_things; i++)
-        assert_int_not_equal(script.things[i].device, id); /* the last thing of a device to go */
+        assert_int_not_equal(script.things[i].device,
+                             id); /* a device's handle is closed after all its other resources */
     free(handle);
 }
 
 static mr_status enter(struct mr_device_handle *handle, mr_error *error)
 {
-    say("enter%d", id_of(handle));
+    log_word("enter%d", get_id(handle));
     return attempt(SCRIPTED_ENTER, MR_ERR_DEVICE, error);
 }
 
 static mr_status pin(struct mr_device_handle *handle, void *base, uint64_t slot_bytes,
                      uint32_t n_slots, mr_error *error)
 {
-    say("pin%d", id_of(handle));
+    log_word("pin%d", get_id(handle));
     assert_non_null(base);
     assert_true(slot_bytes > 0 && n_slots > 0);
     mr_status status = attempt(SCRIPTED_PIN, MR_ERR_NO_MEMORY, error);
     if (!status)
-        /* an address of its own */
-        take(&((struct scripted_device *)handle)->copy_stream, 0, id_of(handle));
+        /* a unique address */
+        take(&((struct scripted_device *)handle)->copy_stream, 0, get_id(handle));
     return status;
 }
 
 static void unpin(struct mr_device_handle *handle)
 {
-    say("unpin%d", id_of(handle));
-    give(&((struct scripted_device *)handle)->copy_stream, id_of(handle));
+    log_word("unpin%d", get_id(handle));
+    give(&((struct scripted_device *)handle)->copy_stream, get_id(handle));
 }
 
 static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void **memory_out,
@@ -198,22 +202,22 @@ static mr_status alloc(struct mr_device_handle *handle, uint64_t len_bytes, void
     assert_true(len_bytes > 0);
     *memory_out = malloc(len_bytes);
     assert_non_null(*memory_out);
-    take(*memory_out, len_bytes, id_of(handle));
+    take(*memory_out, len_bytes, get_id(handle));
     return MR_OK;
 }
 
 static void free_memory(struct mr_device_handle *handle, void *memory)
 {
-    give(memory, id_of(handle));
+    give(memory, get_id(handle));
     free(memory);
 }
 
 static mr_status copy_in(struct mr_device_handle *handle, void *device, const void *host,
                          uint64_t len_bytes, mr_error *error)
 {
-    say("copy_in%d", id_of(handle));
+    log_word("copy_in%d", get_id(handle));
     assert_true(len_bytes > 0);
-    assert_memory(device, len_bytes, id_of(handle));
+    assert_memory(device, len_bytes, get_id(handle));
     mr_status status = attempt(SCRIPTED_COPY_IN, MR_ERR_DEVICE, error);
     if (!status)
         memcpy(device, host, len_bytes);
@@ -223,9 +227,9 @@ static mr_status copy_in(struct mr_device_handle *handle, void *device, const vo
 static mr_status copy_out(struct mr_device_handle *handle, void *host, const void *device,
                           uint64_t len_bytes, mr_error *error)
 {
-    say("copy_out%d", id_of(handle));
+    log_word("copy_out%d", get_id(handle));
     assert_true(len_bytes > 0);
-    assert_memory(device, len_bytes, id_of(handle));
+    assert_memory(device, len_bytes, get_id(handle));
     mr_status status = attempt(SCRIPTED_COPY_OUT, MR_ERR_DEVICE, error);
     if (!status)
         memcpy(host, device, len_bytes);
@@ -235,8 +239,8 @@ static mr_status copy_out(struct mr_device_handle *handle, void *host, const voi
 static mr_status finish(struct mr_device_handle *handle, const struct mr_finish_job *job,
                         mr_error *error)
 {
-    int32_t id = id_of(handle);
-    say("finish%d", id);
+    int32_t id = get_id(handle);
+    log_word("finish%d", id);
     assert_true(job->n > 0);
     assert_memory(job->tables, sizeof job->finish->table, id);
     assert_memory(job->descriptors, job->n * sizeof *job->descriptors, id);
@@ -256,13 +260,13 @@ static mr_status event_create(struct mr_device_handle *handle, void **event_out,
         return status;
     *event_out = calloc(1, sizeof(struct event));
     assert_non_null(*event_out);
-    take(*event_out, 0, id_of(handle));
+    take(*event_out, 0, get_id(handle));
     return MR_OK;
 }
 
 static void event_destroy(struct mr_device_handle *handle, void *event)
 {
-    give(event, id_of(handle));
+    give(event, get_id(handle));
     free(event);
 }
 
@@ -270,13 +274,13 @@ static mr_status record(struct mr_device_handle *handle, void *event, void *stre
 {
     const struct scripted_stream *s = stream;
     struct event *e = event;
-    assert_true(is_taken(event, id_of(handle)));
-    say("record%d:%s@%c", id_of(handle), name_of(e), stream_name(stream));
-    assert_false(s && s->is_captured); /* would become part of the graph */
+    assert_true(is_taken(event, get_id(handle)));
+    log_word("record%d:%s@%c", get_id(handle), name_event(e), stream_name(stream));
+    assert_false(s && s->is_captured); /* a recorded event would become part of the graph */
     mr_status status = attempt(SCRIPTED_RECORD, MR_ERR_DEVICE, error);
     if (status)
         return status;
-    if (s && s->device != id_of(handle))
+    if (s && s->device != get_id(handle))
         return mr_error_set(error, MR_ERR_INVALID, "the stream is of device %d", (int)s->device);
     e->was_recorded = true;
     return MR_OK;
@@ -287,7 +291,7 @@ static mr_status wait(struct mr_device_handle *handle, void *stream, void *event
     const struct scripted_stream *s = stream;
     struct event *e = event;
     assert_true(is_taken(event, -1));
-    say("wait%d:%s@%c", id_of(handle), name_of(e), stream_name(stream));
+    log_word("wait%d:%s@%c", get_id(handle), name_event(e), stream_name(stream));
     assert_true(e->was_recorded); /* a wait for an event that was never recorded orders nothing */
     assert_false(s && s->is_captured);
     return attempt(SCRIPTED_WAIT, MR_ERR_DEVICE, error);
@@ -295,8 +299,8 @@ static mr_status wait(struct mr_device_handle *handle, void *stream, void *event
 
 static mr_status sync_event(struct mr_device_handle *handle, void *event, mr_error *error)
 {
-    assert_true(is_taken(event, id_of(handle)));
-    say("sync%d:%s", id_of(handle), name_of(event));
+    assert_true(is_taken(event, get_id(handle)));
+    log_word("sync%d:%s", get_id(handle), name_event(event));
     return attempt(SCRIPTED_SYNC, MR_ERR_DEVICE, error);
 }
 
@@ -304,8 +308,8 @@ static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end
                          mr_error *error)
 {
     struct event *b = begin, *e = end;
-    assert_true(is_taken(begin, id_of(handle)) && is_taken(end, id_of(handle)));
-    say("elapsed%d:%s-%s", id_of(handle), name_of(b), name_of(e));
+    assert_true(is_taken(begin, get_id(handle)) && is_taken(end, get_id(handle)));
+    log_word("elapsed%d:%s-%s", get_id(handle), name_event(b), name_event(e));
     assert_true(b->was_recorded && e->was_recorded);
     *ns_out = script.elapsed_ns;
     return attempt(SCRIPTED_ELAPSED, MR_ERR_DEVICE, error);
@@ -314,7 +318,7 @@ static mr_status elapsed(struct mr_device_handle *handle, void *begin, void *end
 static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr_error *error)
 {
     const struct scripted_stream *s = stream;
-    say("check%d@%c", id_of(handle), stream_name(stream));
+    log_word("check%d@%c", get_id(handle), stream_name(stream));
     mr_status status = attempt(SCRIPTED_CHECK_CAPTURE, MR_ERR_DEVICE, error);
     if (!status && s && s->is_captured)
         return mr_error_set(error, MR_ERR_STATE, "the stream is in a capture");
@@ -323,17 +327,17 @@ static mr_status check_capture(struct mr_device_handle *handle, void *stream, mr
 
 static int32_t numa_node(struct mr_device_handle *handle)
 {
-    return 10 + id_of(handle);
+    return 10 + get_id(handle);
 }
 
 static void range_push(const char *name)
 {
-    say("push:%s", name);
+    log_word("push:%s", name);
 }
 
 static void range_pop(void)
 {
-    say("pop");
+    log_word("pop");
 }
 
 const struct mr_device_ops scripted_table = {

@@ -96,7 +96,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Wait for the end of a generation by the wake-ups alone. */
+/* Wait for the end of a generation, relying only on the wake-ups. */
 static void await(struct stage *s, bool canceled)
 {
     for (;;) {
@@ -119,7 +119,7 @@ static void cancel(struct stage *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A filled slot is the host's alone. */
+/* Only the host uses a filled slot. */
 static void collect(struct stage *s, uint64_t sequence, uint32_t n_places)
 {
     await(s, false);

@@ -24,7 +24,7 @@ static void create(struct copier_rig *rig, uint32_t n_buffers)
         fail_msg("%s", error.text);
 }
 
-/* Names as a caller gives them, through mr_placement_resolve(). */
+/* Resolve names as a caller gives them, with mr_placement_resolve(). */
 static void place(struct copier_rig *rig, const char *const *devices, uint32_t n_devices,
                   const char *label_device)
 {
@@ -38,7 +38,7 @@ static void place(struct copier_rig *rig, const char *const *devices, uint32_t n
         fail_msg("%s", error.text);
 }
 
-/* What a batch costs in bytes: images once, the small block once per device that needs it. */
+/* The bytes copied for a batch: images once, the small block once per device that needs it. */
 static uint64_t expected_bytes(const struct copier_rig *rig, uint32_t n_rows, uint32_t n_parts)
 {
     bool wants_small[MR_PLACEMENT_DEVICES] = {0};
@@ -67,7 +67,7 @@ static struct mr_copy_report pass_batch(struct copier_rig *rig, uint32_t buffer,
     return report;
 }
 
-/* All sizes of batches, full, short and empty, twice through both buffers. */
+/* Pass all sizes of batches, full, short and empty, twice through both buffers. */
 static void pass_all_sizes(struct copier_rig *rig)
 {
     create(rig, 2);
@@ -127,7 +127,7 @@ static void parts_of_a_short_batch_are_those_of_torch_chunk(void **state)
     copier_rig_init(&rig, 16, false);
     place(&rig, devices, 4, NULL);
     create(&rig, 2);
-    /* before the first batch: those of a full one */
+    /* before the first batch: the parts of a full one */
     assert_int_equal(mr_copier_n_parts(rig.copier, 0), 4);
     (void)pass_batch(&rig, 0, 1, 5);
     assert_int_equal(mr_copier_n_parts(rig.copier, 0), 3);
@@ -213,7 +213,7 @@ static void a_row_that_cannot_be_finished_is_named(void **state)
     copier_rig_fini(&rig);
 }
 
-static void rows_that_are_not_real_or_not_there_fail_nothing(void **state)
+static void masked_rows_and_rows_beyond_the_batch_do_not_fail(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0"};
@@ -225,13 +225,13 @@ static void rows_that_are_not_real_or_not_there_fail_nothing(void **state)
     struct mr_copy_report report;
     slot.descriptors[3].encoding = 77;
     slot.mask[3] = 0;
-    slot.descriptors[8].encoding = 77; /* past the rows of this batch */
+    slot.descriptors[8].encoding = 77; /* beyond the rows of this batch */
     assert_int_equal(mr_copier_issue(rig.copier, 0, &slot, 8, NULL), MR_OK);
     assert_int_equal(mr_copier_await(rig.copier, 0, &report, NULL), MR_OK);
     copier_rig_fini(&rig);
 }
 
-static void await_says_whether_the_batch_before_was_ready(void **state)
+static void await_reports_whether_the_batch_before_was_ready(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0"};
@@ -240,19 +240,19 @@ static void await_says_whether_the_batch_before_was_ready(void **state)
     copier_rig_init(&rig, 4, false);
     place(&rig, devices, 1, NULL);
     create(&rig, 2);
-    assert_int_equal(pass_batch(&rig, 0, 1, 4).was_ready, -1); /* there is none before */
+    assert_int_equal(pass_batch(&rig, 0, 1, 4).was_ready, -1); /* no batch before it */
     assert_int_equal(mr_copier_use(rig.copier, 0, 0, streams, true, NULL), MR_OK);
     assert_int_equal(mr_copier_release(rig.copier, 0, NULL), MR_OK);
     assert_int_equal(pass_batch(&rig, 1, 2, 4).was_ready, -1); /* another buffer */
     assert_int_equal(pass_batch(&rig, 0, 3, 4).was_ready, 1);
     assert_int_equal(mr_copier_use(rig.copier, 0, 0, streams, false, NULL), MR_OK);
     assert_int_equal(mr_copier_release(rig.copier, 0, NULL), MR_OK);
-    assert_int_equal(pass_batch(&rig, 0, 4, 4).was_ready, -1); /* nobody arrived */
-    assert_int_equal(pass_batch(&rig, 0, 5, 4).was_ready, -1); /* nor at that one */
+    assert_int_equal(pass_batch(&rig, 0, 4, 4).was_ready, -1); /* no stream arrived at it */
+    assert_int_equal(pass_batch(&rig, 0, 5, 4).was_ready, -1); /* nor at the one before */
     copier_rig_fini(&rig);
 }
 
-static void a_ninth_stream_is_refused_and_the_same_one_is_one(void **state)
+static void a_ninth_stream_is_refused_and_the_same_stream_counts_once(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0", "host:1"};
@@ -346,7 +346,7 @@ static void sizes_that_overflow_are_refused(void **state)
     copier_rig_fini(&rig);
 }
 
-static void a_device_that_is_not_there_is_named(void **state)
+static void a_missing_device_is_named(void **state)
 {
     (void)state;
     mr_error error = {0};
@@ -381,12 +381,12 @@ int main(void)
         cmocka_unit_test(a_buffer_keeps_its_addresses),
         cmocka_unit_test(the_slot_is_only_read_but_for_its_status_words),
         cmocka_unit_test(a_row_that_cannot_be_finished_is_named),
-        cmocka_unit_test(rows_that_are_not_real_or_not_there_fail_nothing),
-        cmocka_unit_test(await_says_whether_the_batch_before_was_ready),
-        cmocka_unit_test(a_ninth_stream_is_refused_and_the_same_one_is_one),
+        cmocka_unit_test(masked_rows_and_rows_beyond_the_batch_do_not_fail),
+        cmocka_unit_test(await_reports_whether_the_batch_before_was_ready),
+        cmocka_unit_test(a_ninth_stream_is_refused_and_the_same_stream_counts_once),
         cmocka_unit_test(use_and_release_may_run_beside_await),
         cmocka_unit_test(sizes_that_overflow_are_refused),
-        cmocka_unit_test(a_device_that_is_not_there_is_named),
+        cmocka_unit_test(a_missing_device_is_named),
         cmocka_unit_test(ranges_and_the_node_pass_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

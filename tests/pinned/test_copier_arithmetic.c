@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All 256 values of every channel, in every dtype and layout, padded and exact: what the copier
- * leaves on the double's GPU is what the host's finishing makes, bit for bit, and what the oracle
- * expects of it.
+ * All 256 values of every channel, in every dtype and layout, padded and exact. The copier's result
+ * on the double's GPU is compared bit for bit with the host's finishing, and with the oracle.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +17,7 @@ enum { SIDE = 16, N_ROWS = 2 };
 
 static const uint32_t dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
 
-/* torchvision's usual numbers, one far off, one tiny. */
+/* torchvision's usual numbers, one much larger, one tiny. */
 static const float scales[] = {1 / 255.0f / 0.229f, 1 / 255.0f / 0.224f, -3.7e-5f, 1.9f};
 static const float biases[] = {-0.485f / 0.229f, -0.456f / 0.224f, 6.1e-5f, -201.3f};
 

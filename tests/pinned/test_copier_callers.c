@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the copier leaves unchanged for its caller: the current device, the last error, captures.
- * And what it refuses: streams of another device, too many streams, streams that are being
- * captured.
+ * Also what it refuses: streams of another device, too many streams, streams in a capture.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +24,7 @@ struct world {
     cudaStream_t blocking;
 };
 
-/* On cuda:1 of three, so that the caller's own device is another one. */
+/* On cuda:1 of three, so that the caller's current device is another one. */
 static void begin(struct world *w, enum double_policy policy)
 {
     memset(w, 0, sizeof *w);
@@ -90,7 +89,7 @@ static void use_and_release_leave_the_callers_device(void **state)
     end(&w);
 }
 
-static void an_error_of_the_callers_stays_his(void **state)
+static void the_callers_last_error_stays(void **state)
 {
     (void)state;
     struct world w;
@@ -105,7 +104,7 @@ static void an_error_of_the_callers_stays_his(void **state)
     end(&w);
 }
 
-static void an_error_of_ours_does_not_become_the_callers(void **state)
+static void an_error_of_the_library_does_not_become_the_callers(void **state)
 {
     (void)state;
     struct world w;
@@ -173,8 +172,8 @@ static void a_stream_in_a_capture_is_refused_and_the_capture_stays_valid(void **
             MR_ERR_STATE, "capture");
         end_capture(w.streams[0]);
         /*
-         * A stream that was used before its capture began: the release is refused, and done after
-         * it.
+         * A stream was used before its capture began: the release is refused, and succeeds after
+         * the capture.
          */
         assert_int_equal(cudaStreamBeginCapture(w.streams[1], (enum cudaStreamCaptureMode)mode),
                          cudaSuccess);
@@ -202,7 +201,7 @@ static void the_default_stream_is_refused_while_a_blocking_one_is_captured(void 
     end(&w);
 }
 
-static void other_streams_and_the_copier_go_on_while_one_is_captured(void **state)
+static void other_streams_and_the_copier_work_while_one_is_captured(void **state)
 {
     (void)state;
     struct world w;
@@ -235,7 +234,7 @@ static void a_ninth_stream_is_refused(void **state)
                          cudaSuccess);
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[i]),
                       i < MR_BUFFER_STREAMS ? MR_OK : MR_ERR_STATE, NULL);
-        /* again is no further one */
+        /* the same stream again does not count */
         expect_status(&w, fixture_use(&w.fixture, w.buffer, 0, streams[0]), MR_OK, NULL);
     }
     expect_status(&w, fixture_release(&w.fixture, w.buffer), MR_OK, NULL);
@@ -244,7 +243,7 @@ static void a_ninth_stream_is_refused(void **state)
     end(&w);
 }
 
-/* A program that makes a stream for each batch and ends it behind the release. */
+/* A program that makes a stream for each batch and destroys it after the release. */
 static void streams_are_forgotten_with_their_batch(void **state)
 {
     (void)state;
@@ -266,7 +265,10 @@ static void streams_are_forgotten_with_their_batch(void **state)
     end(&w);
 }
 
-/* Old programs do everything on the default stream, which waits for all others but the copier's. */
+/*
+ * Old programs do everything on the default stream, which waits for all other streams except the
+ * copier's.
+ */
 static void copies_do_not_wait_for_the_default_stream(void **state)
 {
     (void)state;
@@ -286,7 +288,9 @@ static void copies_do_not_wait_for_the_default_stream(void **state)
     end(&w);
 }
 
-/* The last batch of a loader that is gone ends the copier, in the thread that releases it. */
+/*
+ * The last batch of a destroyed loader destroys the copier, in the thread that releases the batch.
+ */
 static void destroy_leaves_the_callers_thread_as_it_was(void **state)
 {
     (void)state;
@@ -344,12 +348,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(use_and_release_leave_the_callers_device),
-        cmocka_unit_test(an_error_of_the_callers_stays_his),
-        cmocka_unit_test(an_error_of_ours_does_not_become_the_callers),
+        cmocka_unit_test(the_callers_last_error_stays),
+        cmocka_unit_test(an_error_of_the_library_does_not_become_the_callers),
         cmocka_unit_test(the_threads_capture_mode_stays),
         cmocka_unit_test(a_stream_in_a_capture_is_refused_and_the_capture_stays_valid),
         cmocka_unit_test(the_default_stream_is_refused_while_a_blocking_one_is_captured),
-        cmocka_unit_test(other_streams_and_the_copier_go_on_while_one_is_captured),
+        cmocka_unit_test(other_streams_and_the_copier_work_while_one_is_captured),
         cmocka_unit_test(a_ninth_stream_is_refused),
         cmocka_unit_test(streams_are_forgotten_with_their_batch),
         cmocka_unit_test(copies_do_not_wait_for_the_default_stream),

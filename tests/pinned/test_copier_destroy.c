@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end: all work of the devices for released batches and issued copies has ended before any
- * memory is freed. CUDA's own cudaFree would wait as well, so the order is checked before it.
+ * The end of a copier: all work on the devices for released batches and issued copies has ended
+ * before any memory is freed. CUDA's own cudaFree would wait as well, so the order is checked
+ * before that call.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +14,8 @@
 #include "tests/pinned/copier_fixture.h"
 
 /*
- * mr_device_cuda, which looks at a byte before it frees: static, because a table's functions get no
- * pointer of ours.
+ * mr_device_cuda, but it checks a byte before it frees. Static, because a test cannot pass a
+ * pointer to a table's functions.
  */
 static struct mr_device_ops watching;
 static const uint8_t *watched;
@@ -30,7 +31,7 @@ static mr_status open_watched(int32_t id, struct mr_device_handle **handle_out, 
     return status;
 }
 
-static void look(void)
+static void check_watched_byte(void)
 {
     if (watched != NULL && *watched != expected)
         n_early++;
@@ -40,14 +41,14 @@ static void look(void)
 
 static void free_watched(struct mr_device_handle *handle, void *memory)
 {
-    look();
-    watched = n_early == 0 ? NULL : watched; /* it may be what is freed */
+    check_watched_byte();
+    watched = n_early == 0 ? NULL : watched; /* the byte may be in the memory that is freed */
     mr_device_cuda.free(handle, memory);
 }
 
 static void unpin_watched(struct mr_device_handle *handle)
 {
-    look();
+    check_watched_byte();
     mr_device_cuda.unpin(handle);
 }
 
@@ -104,10 +105,10 @@ static void memory_is_freed_after_the_reads_of_released_batches(void **state)
 }
 
 /*
- * The copies of a batch; nth_record 0: as they are; else the nth event of the issue cannot be
- * recorded.
+ * Destroy after the copies of a batch were issued. nth_record: this event of the issue cannot be
+ * recorded; 0: no failure.
  */
-static void destroy_behind_issue(uint32_t nth_record)
+static void destroy_after_issue(uint32_t nth_record)
 {
     struct copier_fixture f;
     uint32_t buffer;
@@ -125,24 +126,24 @@ static void destroy_behind_issue(uint32_t nth_record)
     end(&f);
 }
 
-static void memory_is_freed_after_copies_that_nobody_awaited(void **state)
+static void memory_is_freed_after_copies_that_were_not_awaited(void **state)
 {
     (void)state;
-    destroy_behind_issue(0);
+    destroy_after_issue(0);
 }
 
 static void memory_is_freed_after_copies_of_an_issue_that_failed(void **state)
 {
     (void)state;
-    destroy_behind_issue(2); /* behind the copies */
-    destroy_behind_issue(3); /* filled */
+    destroy_after_issue(2); /* after the copies */
+    destroy_after_issue(3); /* the *filled* event */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_freed_after_the_reads_of_released_batches),
-        cmocka_unit_test(memory_is_freed_after_copies_that_nobody_awaited),
+        cmocka_unit_test(memory_is_freed_after_copies_that_were_not_awaited),
         cmocka_unit_test(memory_is_freed_after_copies_of_an_issue_that_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

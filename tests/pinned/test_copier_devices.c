@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device a copier opens, what it reports when there is none, and what a machine may refuse:
+ * Which device a copier opens, what it reports if there is none, and what a machine may refuse:
  * memory, page-locking.
  */
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static void expect_words(const mr_error *error, const char *words)
     assert_words(error->text, words);
 }
 
-/* Creation on this machine fails so, and leaves nothing. */
+/* Creation fails like this on this machine, and leaves nothing behind. */
 static void refuse(const struct double_options *options, const char *device, mr_status expected,
                    const char *words)
 {
@@ -34,7 +34,7 @@ static void refuse(const struct double_options *options, const char *device, mr_
     assert_int_equal(fixture_close(&f), 0);
 }
 
-static void no_driver_is_said(void **state)
+static void a_missing_driver_is_reported(void **state)
 {
     (void)state;
     refuse(&(struct double_options){.driver_version = -1}, "cuda:0", MR_ERR_NO_DEVICE,
@@ -50,7 +50,7 @@ static void an_old_driver_is_named_with_what_is_needed(void **state)
     refuse(&(struct double_options){.driver_version = 11040}, "cuda:0", MR_ERR_NO_DEVICE, needed);
 }
 
-static void no_device_is_said_with_the_variable_that_may_hide_it(void **state)
+static void a_missing_device_is_reported_with_the_variable_that_may_hide_it(void **state)
 {
     (void)state;
     unsetenv("CUDA_VISIBLE_DEVICES");
@@ -71,7 +71,7 @@ static void an_ordinal_out_of_range_is_named_with_how_many_there_are(void **stat
            "'cuda:7' does not exist; 1 visible");
 }
 
-/* Opens, copies a batch, and says where. */
+/* Open, copy a batch, and check on which device. */
 static void accept(const struct double_options *options, const char *device, int32_t expected)
 {
     struct copier_fixture f;
@@ -93,7 +93,7 @@ static void local_is_local_rank_or_the_only_one(void **state)
     const struct double_options one = {.n_devices = 1}, four = {.n_devices = 4};
     setenv("LOCAL_RANK", "3", 1);
     accept(&four, "cuda:local", 3);
-    accept(&one, "cuda:local", 0); /* the launcher shows each rank its own */
+    accept(&one, "cuda:local", 0); /* the launcher shows each rank only its own */
     setenv("LOCAL_RANK", "4", 1);
     refuse(&four, "cuda:local", MR_ERR_NO_DEVICE, "LOCAL_RANK is 4, but only 4 GPUs");
     setenv("LOCAL_RANK", "", 1);
@@ -109,7 +109,7 @@ static void local_is_local_rank_or_the_only_one(void **state)
     refuse(&four, "cuda:local", MR_ERR_NO_DEVICE, "4 GPUs are visible and LOCAL_RANK is not set");
 }
 
-static void memory_that_is_not_there_is_named_with_its_size(void **state)
+static void missing_memory_is_reported_with_its_size(void **state)
 {
     (void)state;
     struct copier_fixture f;
@@ -128,7 +128,7 @@ static void memory_that_is_not_there_is_named_with_its_size(void **state)
     accept(&(struct double_options){.device_bytes = needed}, "cuda:0", 0);
 }
 
-static void go_round(struct copier_fixture *f)
+static void pass_batches(struct copier_fixture *f)
 {
     uint32_t buffer;
     for (uint32_t i = 0; i < 2 * FIXTURE_SLOTS; i++) {
@@ -153,7 +153,7 @@ static void a_slab_that_is_refused_as_a_whole_is_pinned_in_pieces(void **state)
         double_mark();
         assert_int_equal(fixture_pin(&f), MR_OK);
         assert_true(double_calls("cudaHostRegister") > 2);
-        go_round(&f);
+        pass_batches(&f);
         assert_int_equal(double_count(DOUBLE_ALL_THREADS).pageable, 0);
         if (fixture_close(&f) != 0)
             fail_msg("%s", double_report());
@@ -193,12 +193,12 @@ static void a_slot_that_is_refused_is_named_with_size_and_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_driver_is_said),
+        cmocka_unit_test(a_missing_driver_is_reported),
         cmocka_unit_test(an_old_driver_is_named_with_what_is_needed),
-        cmocka_unit_test(no_device_is_said_with_the_variable_that_may_hide_it),
+        cmocka_unit_test(a_missing_device_is_reported_with_the_variable_that_may_hide_it),
         cmocka_unit_test(an_ordinal_out_of_range_is_named_with_how_many_there_are),
         cmocka_unit_test(local_is_local_rank_or_the_only_one),
-        cmocka_unit_test(memory_that_is_not_there_is_named_with_its_size),
+        cmocka_unit_test(missing_memory_is_reported_with_its_size),
         cmocka_unit_test(a_slab_that_is_refused_as_a_whole_is_pinned_in_pieces),
         cmocka_unit_test(a_slot_that_is_refused_is_named_with_size_and_place),
     };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is left after any call of the copier has failed, on scripted devices: a status with the
- * words of the call, and everything given back once. The order of the calls is test_copier_order.c.
+ * The state after any call of the copier has failed, on scripted devices: a status with the text of
+ * the call, and everything given back once. The order of the calls is tested in
+ * test_copier_order.c.
  */
 #include "tests/pinned/copier_rig.h"
 #include "tests/pinned/scripted_device.h"
@@ -20,7 +21,7 @@ static void end(struct copier_rig *rig)
     assert_int_equal(scripted_n_taken(), 0);
 }
 
-/* What lies on one scripted device, images and labels. */
+/* Begin with images and labels on one scripted device. */
 static void begin_one(struct copier_rig *rig, bool floats)
 {
     scripted_reset();
@@ -58,7 +59,9 @@ static void after_a_failed_device_each_release_is_tried_once(void **state)
     end(&rig);
 }
 
-/* One failed record of many: the others are made, and the buffer is not copied into any more. */
+/*
+ * One of many records fails: the others are made, and nothing is copied into the buffer any more.
+ */
 static void a_buffer_whose_release_was_lost_is_not_overwritten(void **state)
 {
     (void)state;
@@ -83,7 +86,7 @@ static void a_buffer_whose_release_was_lost_is_not_overwritten(void **state)
     end(&rig);
 }
 
-/* Whatever the words, MR_ERR_STATE would mean that the batch is still lent. */
+/* Whatever the error is, it is not MR_ERR_STATE, which would mean that the batch is still lent. */
 static void a_stream_that_became_another_devices_is_a_failed_device(void **state)
 {
     (void)state;
@@ -130,10 +133,7 @@ static mr_status pass_batch(struct copier_rig *rig, uint32_t i, struct scripted_
     return status ? status : mr_copier_release(copier, i % 2, error);
 }
 
-/*
- * Words of the log are told apart by their events, so one that comes twice is a call that was
- * repeated.
- */
+/* Words of the log differ by their events, so a word that comes twice is a repeated call. */
 static void assert_no_word_twice(const char *log)
 {
     for (const char *word = log; *word;) {
@@ -150,7 +150,7 @@ static void assert_no_word_twice(const char *log)
     }
 }
 
-/* A life of a copier of which one call fails. false when it was over before that call. */
+/* The life of a copier in which one call fails; false if the life ended before that call. */
 static bool live_and_fail(int placement, bool floats, enum scripted_call call, uint32_t n,
                           bool is_sticky)
 {
@@ -204,7 +204,7 @@ static void steady_state_takes_nothing_and_sleeps_only_in_await(void **state)
     (void)state;
     struct scripted_stream streams[3] = {
         {.name = 's', .device = 0}, {.name = 't', .device = 1}, {.name = 'u', .device = 0}};
-    /* the one on the host has to sleep, see above */
+    /* the placement on the host has to sleep, see above */
     for (int placement = 0; placement < 3; placement++) {
         struct copier_rig rig;
         scripted_reset();

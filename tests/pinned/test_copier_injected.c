@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors on purpose at each call that a copier makes, one after the other, once and for good. Each
- * must end in a status with the function's name and CUDA's message, or be a call that only gives
- * something back. Nothing may stay behind, and no wrong order may follow.
+ * Injects an error into each call that a copier makes, one after the other, once or for good. Each
+ * must end in a status with the function's name and CUDA's message, unless the call only gives
+ * something back. Nothing may be left behind, and no wrong order may follow.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 enum { N_BATCHES = 4, MAX_GPUS = 2 };
 
-/* What is taken and given back, by the functions' names. */
+/* Functions that take and give back. */
 static const char *const pairs[][2] = {{"cudaMalloc", "cudaFree"},
                                        {"cudaEventCreateWithFlags", "cudaEventDestroy"},
                                        {"cudaStreamCreateWithPriority", "cudaStreamDestroy"},
@@ -27,16 +27,16 @@ enum { N_PAIRS = sizeof pairs / sizeof *pairs, PAIR_REGISTER = 3 };
 struct life {
     struct copier_fixture fixture;
     cudaStream_t streams[MAX_GPUS];
-    mr_status status; /* of the first step that failed; its name and words */
+    mr_status status; /* of the first step that failed; also its name and text */
     const char *step;
     mr_error error;
     uint64_t n_taken[N_PAIRS];
     uint64_t n_given[N_PAIRS]; /* by destroy */
     uint64_t n_end_calls;      /* all of destroy's */
-    uint32_t n_failed;         /* errors that were injected: in all, and before destroy */
+    uint32_t n_failed;         /* injected errors: in all, and before destroy */
     uint32_t n_failed_before;
-    char failed_in[64]; /* the function that returned the last of them */
-    uint32_t n_found;   /* by the double */
+    char failed_in[64]; /* the function that returned the last injected error */
+    uint32_t n_found;   /* findings of the double */
     char report[512];
 };
 
@@ -73,10 +73,7 @@ static bool use_parts(struct life *life, uint32_t buffer)
     return true;
 }
 
-/*
- * As a loader would go on: after a failure nothing but the end. A batch that is lent is released
- * all the same.
- */
+/* Like a loader: after a failure only the end follows, and a lent batch is still released. */
 static void live(struct life *life)
 {
     struct copier_fixture *f = &life->fixture;
@@ -143,7 +140,7 @@ static void run_life(struct life *life, const struct mr_placement_names *names, 
     snprintf(life->report, sizeof life->report, "%s", double_report());
 }
 
-/* Functions that only give back or put back what was there: there is nobody to tell. */
+/* True for functions that only give back or restore: their errors are not reported. */
 static bool is_quiet(const char *function)
 {
     static const char *const quiet[] = {"cudaFree",          "cudaEventDestroy",
@@ -155,7 +152,7 @@ static bool is_quiet(const char *function)
     return false;
 }
 
-/* "cuda" and a capital, before the words of the error. */
+/* True if the text has "cuda" and a capital letter. */
 static bool has_function(const char *text)
 {
     const char *at = strstr(text, "cuda");
@@ -165,8 +162,8 @@ static bool has_function(const char *text)
 }
 
 /*
- * Of an error that came once the function is known; of one that came again and again, the first
- * that was in the way.
+ * For an error that came once the function is known; for one that came repeatedly it is the first
+ * one that mattered.
  */
 static void check_words(const struct life *life, uint64_t nth, cudaError_t code)
 {
@@ -200,8 +197,8 @@ typedef void check_fn(const struct life *life, const struct life *whole, uint64_
                       cudaError_t code);
 
 /*
- * For every n until a life has no nth call; check compares with a life in which nothing fails.
- * Returns how many.
+ * For every n until a life has no nth call; check compares with a life without failures. Returns
+ * the number of calls.
  */
 static uint64_t for_every_call(const struct mr_placement_names *names, enum how how,
                                cudaError_t code, check_fn *check)
@@ -230,7 +227,7 @@ static void check_once(const struct life *life, const struct life *whole, uint64
                        cudaError_t code)
 {
     check_life(life, nth, code);
-    /* which were accepted */
+    /* and all pieces were accepted */
     bool in_pieces = life->n_taken[PAIR_REGISTER] > whole->n_taken[PAIR_REGISTER];
     if (life->status == MR_OK && life->n_failed_before > 0 && !is_quiet(life->failed_in) &&
         !in_pieces)
@@ -238,7 +235,7 @@ static void check_once(const struct life *life, const struct life *whole, uint64
                  life->failed_in);
 }
 
-/* Whatever was taken by then is given back once; what surrounds each call may be tried twice. */
+/* Whatever was taken before is given back once; what surrounds each call may be tried twice. */
 static void check_end(const struct life *life, const struct life *whole, uint64_t nth,
                       cudaError_t code)
 {
@@ -285,13 +282,13 @@ static void calls_that_fail_for_good_end_as_well(void **state)
         (void)for_every_call(&placements[i], HOW_FOR_GOOD, cudaErrorLaunchFailure, check_end);
 }
 
-/* What fails on the device is reported by a later call, with the error of the device. */
-static void a_device_that_breaks_while_it_runs_is_told(void **state)
+/* A failure on the device is reported by a later call, with the device's error. */
+static void a_device_that_breaks_while_it_runs_is_reported(void **state)
 {
     (void)state;
     struct life *life = malloc(sizeof *life);
     assert_non_null(life);
-    uint64_t n_told = 0;
+    uint64_t n_reported = 0;
     uint64_t nth;
     for (nth = 1;; nth++) {
         run_life(life, &placements[3], HOW_ONCE, DOUBLE_RUN, nth, cudaErrorECCUncorrectable);
@@ -299,12 +296,12 @@ static void a_device_that_breaks_while_it_runs_is_told(void **state)
             break;
         if (life->n_found != 0)
             fail_msg("operation %llu: %s", (unsigned long long)nth, life->report);
-        n_told += life->status != MR_OK;
+        n_reported += life->status != MR_OK;
         if (life->status != MR_OK && strstr(life->error.text, "cudaErrorECCUncorrectable") == NULL)
             fail_msg("operation %llu: %s", (unsigned long long)nth, life->error.text);
     }
-    /* the last releases are not waited for by any step */
-    assert_true(nth > 20 && n_told > nth * 3 / 4);
+    /* no step waits for the last releases */
+    assert_true(nth > 20 && n_reported > nth * 3 / 4);
     free(life);
 }
 
@@ -314,7 +311,7 @@ int main(void)
         cmocka_unit_test(any_call_that_fails_once_ends_in_its_words),
         cmocka_unit_test(a_device_that_breaks_is_given_back_in_one_try_each),
         cmocka_unit_test(calls_that_fail_for_good_end_as_well),
-        cmocka_unit_test(a_device_that_breaks_while_it_runs_is_told),
+        cmocka_unit_test(a_device_that_breaks_while_it_runs_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

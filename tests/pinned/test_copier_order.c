@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact order of the copier's calls, on scripted devices: who waits for whom, and at most two
- * copies per device. The words are explained in scripted_device.h.
+ * The exact order of the copier's calls on scripted devices: which stream waits for which event,
+ * and at most two copies per device. scripted_device.h explains the words.
  */
 #include "tests/pinned/copier_rig.h"
 #include "tests/pinned/scripted_device.h"
@@ -19,7 +19,7 @@ static void end(struct copier_rig *rig)
     assert_int_equal(scripted_n_taken(), 0);
 }
 
-/* What lies on one scripted device, images and labels. */
+/* Begin with images and labels on one scripted device. */
 static void begin_one(struct copier_rig *rig, bool floats)
 {
     scripted_reset();
@@ -51,15 +51,15 @@ static void a_finished_batch_makes_these_calls_and_no_other(void **state)
     scripted_expect("wait0:E@c wait0:G@c record0:B@c copy_in0 copy_in0 record0:C@c finish0 "
                     "copy_out0 record0:H@c");
     assert_int_equal(copier_rig_do_await(&rig, 0).was_ready, 1);
-    /* Zero may be a time that was cut off: asked the other way round as well. */
+    /* Zero may be an interval that was cut off, so it is also measured the other way round. */
     scripted_expect("sync0:H elapsed0:B-C elapsed0:D-F elapsed0:F-D");
-    copier_rig_do_issue(&rig, 0, 2); /* nobody used the batch before */
+    copier_rig_do_issue(&rig, 0, 2); /* no stream used the batch before */
     scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:D@c");
     (void)copier_rig_do_await(&rig, 0);
     scripted_clear();
     mr_copier_destroy(rig.copier);
     rig.copier = NULL;
-    scripted_expect("sync0:H sync0:D record0:A@c sync0:A unpin0"); /* and none for buffer 1 */
+    scripted_expect("sync0:H sync0:D record0:A@c sync0:A unpin0"); /* and no sync for buffer 1 */
     end(&rig);
 }
 
@@ -74,7 +74,7 @@ static void without_finishing_images_are_copied_into_place(void **state)
     scripted_expect("record0:A@c copy_in0 copy_in0 record0:B@c record0:C@c");
     (void)copier_rig_do_await(&rig, 1);
     scripted_clear();
-    copier_rig_do_issue(&rig, 0, 0); /* an empty batch: its small block and the events */
+    copier_rig_do_issue(&rig, 0, 0); /* an empty batch: only its small block and the events */
     scripted_expect("record0:D@c copy_in0 record0:E@c record0:F@c");
     (void)copier_rig_do_await(&rig, 0);
     end(&rig);
@@ -112,17 +112,18 @@ static void images_and_labels_wait_for_each_others_streams(void **state)
     copier_rig_do_issue(&rig, 0, 4);
     scripted_expect("record0:B@c copy_in0 copy_in0 record0:C@c finish0 copy_out0 record0:D@c "
                     "record1:E@c copy_in1 record1:F@c record1:G@c");
-    copier_rig_do_use(&rig, 0, 0, &s); /* is tried on the images' device first */
+    copier_rig_do_use(&rig, 0, 0, &s); /* tried on the images' device first */
     scripted_expect("check0@s record0:H@s record1:I@s wait1:D@s wait1:G@s");
     copier_rig_do_use(&rig, 0, 0, &t);
     scripted_expect("check0@t record0:J@t wait0:D@t wait0:G@t");
     copier_rig_do_use(&rig, 0, 0, NULL); /* the images' default stream */
     scripted_expect("check0@0 record0:K@0 wait0:D@0 wait0:G@0");
-    copier_rig_do_use_label(&rig, 0, NULL); /* the labels', another stream with the same handle */
+    copier_rig_do_use_label(
+        &rig, 0, NULL); /* the labels' default stream: another stream with the same handle */
     scripted_expect("check1@0 record1:L@0 wait1:D@0 wait1:G@0");
     copier_rig_do_use_label(&rig, 0, NULL);
     scripted_expect("check1@0 wait1:D@0 wait1:G@0");
-    copier_rig_do_use_label(&rig, 0, &t); /* any other stream is itself */
+    copier_rig_do_use_label(&rig, 0, &t); /* any other stream is the same stream */
     scripted_expect("check0@t wait0:D@t wait0:G@t");
     (void)copier_rig_do_await(&rig, 0);
     scripted_expect("sync0:D sync1:G elapsed0:B-C elapsed1:E-F");
@@ -209,13 +210,13 @@ static void each_part_has_its_own_streams(void **state)
     (void)copier_rig_do_await(&rig, 0);
     copier_rig_do_release(&rig, 0);
     scripted_clear();
-    copier_rig_do_issue(&rig, 0, 1); /* one part: the other's device is left alone */
+    copier_rig_do_issue(&rig, 0, 1); /* one part: nothing happens on the other device */
     scripted_expect("wait0:G@c record0:A@c copy_in0 copy_in0 record0:B@c record0:I@c");
     (void)copier_rig_do_await(&rig, 0);
     scripted_expect("sync0:I elapsed0:A-B");
     copier_rig_do_release(&rig, 0);
     scripted_expect("");
-    copier_rig_do_issue(&rig, 0, 4); /* and has still to wait for its stream of two batches ago */
+    copier_rig_do_issue(&rig, 0, 4); /* it still waits for its stream of two batches ago */
     scripted_expect("record0:A@c copy_in0 copy_in0 record0:B@c record0:C@c "
                     "wait1:H@c record1:D@c copy_in1 copy_in1 record1:E@c record1:F@c");
     (void)copier_rig_do_await(&rig, 0);
@@ -255,13 +256,13 @@ static void labels_of_all_parts_on_the_host_are_copied_once_after_their_streams(
     copier_rig_do_use(&rig, 0, 0, &s);
     copier_rig_do_use(&rig, 0, 1, &t);
     scripted_expect("check0@s record0:G@s wait0:C@s check1@t record1:H@t wait1:F@t");
-    /* nor is it the host's */
+    /* nor the host's */
     assert_int_equal(mr_copier_use(rig.copier, 0, 0, &u, false, NULL), MR_ERR_INVALID);
     assert_int_equal(copier_rig_do_await(&rig, 0).bytes,
                      4 * rig.layout.sample_bytes + rig.layout.small_bytes);
     copier_rig_do_release(&rig, 0);
     scripted_clear();
-    /* the host's memory is overwritten at once, so here the streams must have ended */
+    /* the host's memory is overwritten at once, so the streams must have ended before that */
     copier_rig_do_issue(&rig, 0, 4);
     scripted_expect("wait0:G@c record0:A@c copy_in0 record0:B@c record0:J@c "
                     "wait1:H@c record1:D@c copy_in1 record1:E@c record1:K@c sync0:G sync1:H");
@@ -269,7 +270,7 @@ static void labels_of_all_parts_on_the_host_are_copied_once_after_their_streams(
     copier_rig_do_use(&rig, 0, 1, &t);
     copier_rig_do_release(&rig, 0);
     scripted_clear();
-    /* a part that is not in this batch may still be reading the labels */
+    /* a part that this batch lacks may still be reading the labels */
     copier_rig_do_issue(&rig, 0, 1);
     scripted_expect("record0:A@c copy_in0 record0:B@c record0:C@c sync1:H");
     copier_rig_do_await(&rig, 0);
@@ -289,7 +290,7 @@ static void images_on_the_host_and_labels_on_a_gpu_share_no_streams(void **state
     scripted_clear();
     copier_rig_do_issue(&rig, 0, 4);
     scripted_expect("record0:A@c copy_in0 record0:B@c record0:C@c");
-    copier_rig_do_use(&rig, 0, 0, NULL); /* the host's, whose batch is there already */
+    copier_rig_do_use(&rig, 0, 0, NULL); /* the host's stream: the host's copy has ended already */
     scripted_expect("");
     copier_rig_do_use_label(&rig, 0, NULL);
     scripted_expect("check0@0 record0:D@0 wait0:C@0");
@@ -327,7 +328,8 @@ static void a_capture_stays_valid_and_the_batch_lent(void **state)
     assert_int_equal(mr_copier_release(rig.copier, 0, &error), MR_ERR_STATE);
     scripted_expect("check0@s check0@t");
     t.is_captured = false;
-    assert_int_equal(mr_copier_remember(rig.copier, 0, 0, &s, NULL), MR_OK); /* known already */
+    assert_int_equal(mr_copier_remember(rig.copier, 0, 0, &s, NULL),
+                     MR_OK); /* already remembered */
     scripted_expect("check0@s");
     copier_rig_do_release(&rig, 0);
     (void)copier_rig_do_await(&rig, 0);
@@ -345,7 +347,7 @@ static void a_remembered_stream_is_waited_for_and_does_not_wait(void **state)
     scripted_clear();
     assert_int_equal(mr_copier_remember(rig.copier, 0, 0, &s, NULL), MR_OK);
     scripted_expect("check0@s record0:D@s");
-    copier_rig_do_use(&rig, 0, 0, &s); /* now it does */
+    copier_rig_do_use(&rig, 0, 0, &s); /* now it waits */
     scripted_expect("check0@s wait0:C@s");
     copier_rig_do_release(&rig, 0);
     (void)copier_rig_do_await(&rig, 0);
@@ -374,7 +376,7 @@ static void destroy_waits_for_releases_that_no_copy_has_waited_for(void **state)
     end(&rig);
 }
 
-static void destroy_waits_for_no_stream_of_a_batch_that_was_not_released(void **state)
+static void destroy_does_not_wait_for_streams_of_an_unreleased_batch(void **state)
 {
     (void)state;
     struct scripted_stream s = {.name = 's'};
@@ -430,7 +432,7 @@ int main(void)
         cmocka_unit_test(a_capture_stays_valid_and_the_batch_lent),
         cmocka_unit_test(a_remembered_stream_is_waited_for_and_does_not_wait),
         cmocka_unit_test(destroy_waits_for_releases_that_no_copy_has_waited_for),
-        cmocka_unit_test(destroy_waits_for_no_stream_of_a_batch_that_was_not_released),
+        cmocka_unit_test(destroy_does_not_wait_for_streams_of_an_unreleased_batch),
         cmocka_unit_test(ranges_and_the_node_are_those_of_the_first_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finish on a stream of its own, in the double's virtual time: a batch is finished while the
- * next one is copied.
+ * The finish on its own stream, in the double's virtual time: a batch is finished while the next
+ * one is copied.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,34 +13,34 @@
 
 enum { N_BATCHES = 20, KERNEL_NS = 800000 };
 
-static void must(mr_status status, const struct copier_fixture *f)
+static void expect_ok(mr_status status, const struct copier_fixture *f)
 {
     if (status != MR_OK)
         fail_msg("%s: %s", mr_status_name(status), f->error.text);
 }
 
-/* Virtual time of some batches, two of which are under way at a time. */
+/* Virtual time of some batches, two of which are in progress at a time. */
 static uint64_t take_time(bool overlaps)
 {
     struct copier_fixture f;
     uint32_t buffers[2];
-    /* A byte takes a microsecond, so a batch about as long as its kernel. */
+    /* A byte takes a microsecond, so a batch takes about as long as its kernel. */
     fixture_open(
         &f,
         &(struct double_options){.h2d_mb_per_s = 1, .kernel_ns = KERNEL_NS, .policy = DOUBLE_EARLY},
         NULL);
     f.overlaps = overlaps;
-    must(fixture_create(&f), &f);
-    must(fixture_pin(&f), &f);
+    expect_ok(fixture_create(&f), &f);
+    expect_ok(fixture_pin(&f), &f);
     uint64_t begin_ns = double_now_ns();
-    must(fixture_issue(&f, &buffers[0]), &f);
+    expect_ok(fixture_issue(&f, &buffers[0]), &f);
     for (uint32_t i = 1; i <= N_BATCHES; i++) {
         if (i < N_BATCHES)
-            must(fixture_issue(&f, &buffers[i % 2]), &f);
+            expect_ok(fixture_issue(&f, &buffers[i % 2]), &f);
         uint32_t buffer = buffers[(i - 1) % 2];
-        must(fixture_await(&f, buffer), &f);
+        expect_ok(fixture_await(&f, buffer), &f);
         fixture_check(&f, buffer, i - 1);
-        must(fixture_release(&f, buffer), &f);
+        expect_ok(fixture_release(&f, buffer), &f);
     }
     uint64_t ns = double_now_ns() - begin_ns;
     assert_int_equal(fixture_close(&f), 0);
@@ -57,7 +57,7 @@ static void the_next_batch_is_copied_while_one_is_finished(void **state)
     assert_true(two_ns * 10 < one_ns * 7);
 }
 
-/* What it costs where it is not wanted: nothing. */
+/* If it is off, it costs nothing. */
 static void without_it_there_is_one_stream_and_one_staging(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void without_it_there_is_one_stream_and_one_staging(void **state)
         struct copier_fixture f;
         fixture_open(&f, &(struct double_options){0}, NULL);
         f.overlaps = overlaps;
-        must(fixture_create(&f), &f);
+        expect_ok(fixture_create(&f), &f);
         n_streams[overlaps] = double_calls("cudaStreamCreateWithPriority");
         n_allocations[overlaps] = double_calls("cudaMalloc");
         assert_int_equal(fixture_close(&f), 0);

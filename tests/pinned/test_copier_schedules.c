@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ten thousand schedules over the copier and the double of the CUDA runtime: right bytes and no
- * unordered access. One schedule is run again by its seed as the program's argument or in
- * MR_SCHEDULE_SEED; MR_SCHEDULE_COUNT is their number.
+ * Ten thousand schedules over the copier and the double of the CUDA runtime must give right bytes
+ * and no unordered access. To run one schedule again, give its seed as the program's argument or in
+ * MR_SCHEDULE_SEED. MR_SCHEDULE_COUNT sets their number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void all_schedules_give_right_bytes_in_order(void **state)
 }
 
 /*
- * What a kind of schedule is drawn how often: a plan that never draws four GPUs proves nothing
+ * Counts how often each kind of schedule is drawn: a plan that never draws four GPUs proves nothing
  * about them.
  */
 static void the_schedules_cover_all_that_is_drawn(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a batch costs in the steady state, after the first ones. The consumer's thread never
+ * Counts the cost of a batch in the steady state, after the first ones. The consumer's thread never
  * blocks, nothing is allocated, nothing goes through pageable memory, and there are at most two
  * copies per device and batch.
  */
@@ -17,7 +17,7 @@
 
 enum { COPIER = 1, CONSUMER = 2, MAX_GPUS = 5, N_WARM = 6, N_BATCHES = 200 };
 
-/* mr_device_cuda with its copies counted, per device. */
+/* mr_device_cuda, with copies counted per device. */
 static struct mr_device_ops counting;
 static uint64_t n_copies[MAX_GPUS];
 
@@ -103,8 +103,8 @@ static void consume(struct loop *loop, uint32_t buffer)
     assert_int_equal(fixture_release(f, buffer), MR_OK);
 }
 
-/* As the loader does it: the next batch is issued before the one before is awaited. */
-static void go_on(struct loop *loop, uint32_t n)
+/* Like the loader: the next batch is issued before the one before is awaited. */
+static void run_batches(struct loop *loop, uint32_t n)
 {
     struct copier_fixture *f = &loop->fixture;
     uint32_t before = 0;
@@ -138,10 +138,10 @@ static void count(const struct mr_placement_names *names)
     assert_non_null(loop);
     memset(loop, 0, sizeof *loop);
     begin(loop, names);
-    go_on(loop, N_WARM);
+    run_batches(loop, N_WARM);
     double_mark();
     memset(n_copies, 0, sizeof n_copies);
-    go_on(loop, N_BATCHES);
+    run_batches(loop, N_BATCHES);
     struct double_counts consumer = double_count(CONSUMER);
     struct double_counts all = double_count(DOUBLE_ALL_THREADS);
     assert_int_equal(consumer.blocking, 0);
@@ -180,7 +180,8 @@ static void with_labels_on_another_gpu(void **state)
 }
 
 /*
- * The copier's thread sleeps for the streams too then: the host's memory has no stream to wait in.
+ * In this case the copier's thread also sleeps for the streams: the host's memory has no stream
+ * that could wait.
  */
 static void with_labels_on_the_host(void **state)
 {
@@ -189,7 +190,7 @@ static void with_labels_on_the_host(void **state)
 }
 
 /*
- * What await says of the batch before in the same buffer, with a consumer that looks this long
+ * What await reports about the previous batch in the same buffer, if the consumer asks this long
  * after the issue.
  */
 static int32_t ready_after(uint64_t ns)
@@ -227,8 +228,8 @@ static void a_batch_is_ready_when_its_copy_ended_before_its_stream_came(void **s
 }
 
 /*
- * On the host's devices, because the double allocates for itself; what is left is the copier's and
- * the buffers'.
+ * On the host's devices, because the double itself allocates; the remaining allocations would be
+ * the copier's and the buffers'.
  */
 static void without_malloc(void **state)
 {

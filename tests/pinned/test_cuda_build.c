@@ -63,13 +63,13 @@ static void expect_no_driver(mr_status status, const mr_error *error)
         fail_msg("%s: '%s'", mr_status_name(status), error->text);
 }
 
-static void the_library_says_that_it_has_cuda(void **state)
+static void the_library_reports_that_it_has_cuda(void **state)
 {
     (void)state;
     assert_words(mr_features(), " cuda");
 }
 
-static void devices_are_counted_as_none_and_the_driver_is_missed(void **state)
+static void no_devices_are_counted_and_the_missing_driver_is_reported(void **state)
 {
     (void)state;
     mr_error error;
@@ -100,8 +100,8 @@ static void auto_and_host_give_loaders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_library_says_that_it_has_cuda),
-        cmocka_unit_test(devices_are_counted_as_none_and_the_driver_is_missed),
+        cmocka_unit_test(the_library_reports_that_it_has_cuda),
+        cmocka_unit_test(no_devices_are_counted_and_the_missing_driver_is_reported),
         cmocka_unit_test(a_loader_for_a_gpu_is_refused_with_the_reason),
         cmocka_unit_test(auto_and_host_give_loaders),
     };

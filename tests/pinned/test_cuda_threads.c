@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the program that make their first call of CUDA together, on the double of the runtime.
+ * Threads of the program that make their first call of CUDA at the same time, on the double of the
+ * runtime.
  */
 #include "pinned/cuda_find.h"
 
@@ -14,12 +15,15 @@
 enum { N_THREADS = 8, N_FUNCTIONS = 5 };
 
 static pthread_barrier_t barrier;
-static bool gathers; /* constant while there are threads */
+static bool gathers; /* constant while threads run */
 
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 
-/* All threads have seen that no function is found yet before the first one looks. */
+/*
+ * Waits until all threads have seen that no function is found yet, before the first one looks them
+ * up.
+ */
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     if (gathers)
@@ -34,7 +38,7 @@ static void *call_cuda(void *arg)
     return NULL;
 }
 
-/* A thread that comes later must not write the driver's functions again while others call them. */
+/* A later thread must not write the driver's functions again while other threads call them. */
 static void the_drivers_functions_are_looked_up_once(void **state)
 {
     (void)state;

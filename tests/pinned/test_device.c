@@ -34,8 +34,8 @@ static void a_kind_has_its_table_or_none(void **state)
     assert_null(mr_device_find((mr_device_kind)99));
 }
 
-/* Callers ask for no function whether it is there. */
-static void every_function_of_the_host_is_there(void **state)
+/* Callers do not check whether a function exists. */
+static void the_hosts_table_has_every_function(void **state)
 {
     (void)state;
     const size_t first = offsetof(struct mr_device_ops, count);
@@ -170,7 +170,8 @@ static void events_keep_the_time_between_them(void **state)
     assert_int_equal(host->event_create(handle, &begin, &error), MR_OK);
     assert_int_equal(host->event_create(handle, &end, &error), MR_OK);
     int64_t ns = -5;
-    assert_int_equal(host->sync(handle, begin, &error), MR_OK); /* at once, though never recorded */
+    assert_int_equal(host->sync(handle, begin, &error),
+                     MR_OK); /* returns at once, though never recorded */
     assert_int_equal(host->wait(other, NULL, begin, &error), MR_OK);
     assert_int_equal(host->record(handle, begin, handle->copy_stream, &error), MR_OK);
     assert_error(host->elapsed(handle, begin, end, &ns, &error), MR_ERR_DEVICE, &error, "second");
@@ -225,7 +226,7 @@ static void keep_line(void *user, mr_log_level level, const char *line)
     snprintf(lines->last, sizeof lines->last, "%s", line);
 }
 
-static void auto_is_the_host_here_and_says_so_once(void **state)
+static void auto_is_the_host_here_and_logs_it_once(void **state)
 {
     (void)state;
     struct lines lines = {0};
@@ -248,7 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kind_has_its_table_or_none),
-        cmocka_unit_test(every_function_of_the_host_is_there),
+        cmocka_unit_test(the_hosts_table_has_every_function),
         cmocka_unit_test(there_are_64_hosts),
         cmocka_unit_test(other_hosts_do_not_exist),
         cmocka_unit_test(memory_is_its_own_and_on_pages),
@@ -256,7 +257,7 @@ int main(void)
         cmocka_unit_test(copies_and_finishing_have_ended_when_they_return),
         cmocka_unit_test(events_keep_the_time_between_them),
         cmocka_unit_test(cuda_is_not_in_this_build),
-        cmocka_unit_test(auto_is_the_host_here_and_says_so_once),
+        cmocka_unit_test(auto_is_the_host_here_and_logs_it_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

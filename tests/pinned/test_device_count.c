@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices are counted in a child process that may hang, crash or be reaped by others, and nothing
- * of it stays.
+ * Devices are counted in a child process that may hang, crash or be reaped by other code; nothing
+ * of it may be left.
  */
 #include "pinned/device_count.h"
 
@@ -26,11 +26,11 @@
 
 enum { SOON_MS = 300, LATE_MS = 20000 };
 
-/* What tests and their children share. */
+/* State shared by tests and their children. */
 struct shared {
     _Atomic pid_t parent;
-    _Atomic pid_t asked; /* who ran count last */
-    _Atomic bool over;   /* for heirs; never taken back */
+    _Atomic pid_t asked; /* the process that ran count last */
+    _Atomic bool over;   /* for grandchildren; never reset */
 };
 
 static struct shared *shared_state(void)
@@ -132,7 +132,7 @@ static mr_status refuse_forks(uint32_t *n_out, mr_error *error)
     return count_5(n_out, error);
 }
 
-static void who_uses_cuda_already_is_asked_himself(void **state)
+static void a_process_that_uses_cuda_already_counts_by_itself(void **state)
 {
     (void)state;
     counting_state()->count = refuse_forks;
@@ -171,7 +171,7 @@ static mr_status die(uint32_t *n_out, mr_error *error)
     return MR_OK;
 }
 
-static void a_dying_child_is_told_at_once(void **state)
+static void a_dying_child_is_reported_at_once(void **state)
 {
     (void)state;
     counting_state()->count = die;
@@ -184,7 +184,7 @@ static void a_dying_child_is_told_at_once(void **state)
     no_child_is_left();
 }
 
-/* The grandchild keeps the pipe open: the end of the child must be seen all the same. */
+/* The grandchild keeps the pipe open: the end of the child must be noticed even so. */
 static mr_status die_with_heirs(uint32_t *n_out, mr_error *error)
 {
     if (fork() == 0) {
@@ -195,7 +195,7 @@ static mr_status die_with_heirs(uint32_t *n_out, mr_error *error)
     return die(n_out, error);
 }
 
-static void an_open_pipe_elsewhere_does_not_hold_it_up(void **state)
+static void an_open_pipe_elsewhere_does_not_delay_the_answer(void **state)
 {
     (void)state;
     counting_state()->count = die_with_heirs;
@@ -273,8 +273,8 @@ static mr_status interrupt_itself(uint32_t *n_out, mr_error *error)
     return count_5(n_out, error);
 }
 
-/* The host's handlers belong to the host: they must not run in a copy of it. */
-static void the_childs_signals_wait_and_the_hosts_mask_is_kept(void **state)
+/* The host's handlers must not run in its copy, the child. */
+static void the_childs_signals_wait_and_the_hosts_mask_does_not_change(void **state)
 {
     (void)state;
     counting_state()->count = interrupt_itself;
@@ -335,14 +335,14 @@ int main(void)
         cmocka_unit_test_setup(cuda_is_asked_in_a_child, begin),
         cmocka_unit_test_setup(the_reason_for_none_comes_from_the_child, begin),
         cmocka_unit_test_setup(a_number_beside_a_failure_means_nothing, begin),
-        cmocka_unit_test_setup(who_uses_cuda_already_is_asked_himself, begin),
+        cmocka_unit_test_setup(a_process_that_uses_cuda_already_counts_by_itself, begin),
         cmocka_unit_test_setup(a_hanging_child_is_killed, begin),
-        cmocka_unit_test_setup(a_dying_child_is_told_at_once, begin),
-        cmocka_unit_test_setup(an_open_pipe_elsewhere_does_not_hold_it_up, begin),
+        cmocka_unit_test_setup(a_dying_child_is_reported_at_once, begin),
+        cmocka_unit_test_setup(an_open_pipe_elsewhere_does_not_delay_the_answer, begin),
         cmocka_unit_test_setup(ignored_children_change_nothing, begin),
         cmocka_unit_test_setup(a_host_that_reaps_everything_changes_nothing, begin),
         cmocka_unit_test_setup(signals_do_not_shorten_the_wait, begin),
-        cmocka_unit_test_setup(the_childs_signals_wait_and_the_hosts_mask_is_kept, begin),
+        cmocka_unit_test_setup(the_childs_signals_wait_and_the_hosts_mask_does_not_change, begin),
         cmocka_unit_test_setup(no_descriptor_is_left, begin),
         cmocka_unit_test_setup(the_hosts_buffers_are_written_once, begin),
     };

@@ -56,7 +56,7 @@ static void expect_no_handle(int32_t id, const char *words)
     assert_null(handle);
 }
 
-/* ---- which one ---- */
+/* ---- which device ---- */
 
 static void no_driver_and_an_old_one_are_told_apart(void **state)
 {
@@ -125,7 +125,7 @@ static void local_is_the_only_one_or_that_of_the_rank(void **state)
     expect_clean();
 }
 
-/* ---- what a caller keeps ---- */
+/* ---- what stays unchanged for the caller ---- */
 
 struct rig {
     struct mr_device_handle *handle;
@@ -200,7 +200,7 @@ static void a_callers_device_mode_and_last_error_stay(void **state)
     expect_clean();
 }
 
-static void enter_gives_a_thread_of_ours_the_device(void **state)
+static void enter_sets_the_device_of_the_calling_thread(void **state)
 {
     (void)state;
     mr_error error;
@@ -217,11 +217,11 @@ static void enter_gives_a_thread_of_ours_the_device(void **state)
     expect_clean();
 }
 
-/* Calls of a thread that never chose a device, as a destructor's, about things of device 1. */
+/* Calls about device 1 by a thread that never chose a device, such as a destructor's. */
 struct visit {
     struct rig *rig;
     cudaStream_t stream;
-    int context; /* of the thread, and its device, afterwards */
+    int context; /* the thread's context, and its device, afterwards */
     int device;
 };
 
@@ -262,7 +262,7 @@ static void a_fresh_thread_leaves_no_context_behind(void **state)
     expect_clean();
 }
 
-/* Where the driver's functions are not found, all works but for that. */
+/* If the driver's functions cannot be found, everything else works. */
 static void without_the_drivers_functions_calls_work(void **state)
 {
     (void)state;
@@ -308,7 +308,7 @@ static void a_streams_device_is_found_and_nothing_changes(void **state)
     assert_int_equal(ops->stream_device(NULL, NULL, &id, &error), MR_OK);
     assert_int_equal(id, 0);
     assert_int_equal(ops->stream_device(NULL, rig.handle->copy_stream, &id, &error), MR_OK);
-    assert_int_equal(id, CUDART_VERSION >= 12080); /* before, the current one */
+    assert_int_equal(id, CUDART_VERSION >= 12080); /* before CUDA 12.8: the current one */
     double_fail_at("cudaStreamGetDevice", 1, cudaErrorNotSupported);
     assert_int_equal(ops->stream_device(NULL, rig.handle->copy_stream, &id, &error), MR_OK);
     assert_int_equal(id, 0);
@@ -337,7 +337,7 @@ static void captures_are_noticed_and_stay_valid(void **state)
     expect_error(&error, MR_ERR_STATE, "the default stream cannot be used");
     assert_int_equal(ops->check_capture(rig.handle, rig.handle->copy_stream, &error), MR_OK);
     assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
-    /* such calls are forbidden to the thread in this capture, but not to us */
+    /* this capture forbids such calls to the thread, but the library relaxes that */
     struct rig during = make_rig(0);
     end_rig(&during);
     assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
@@ -347,7 +347,7 @@ static void captures_are_noticed_and_stay_valid(void **state)
     expect_clean();
 }
 
-/* The default priority needs no range, the greatest does. */
+/* The default priority needs no query for the range; the greatest does. */
 static void copy_stream_has_the_default_priority_on_request(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void slots_are_pinned_whole_or_in_pieces_of_slots(void **state)
     mr_error error;
     pin_with_limit(0, MR_OK, 1, &error);
     pin_with_limit(SLOT * N_SLOTS - 1, MR_OK, 2, &error);
-    pin_with_limit(SLOT * 2 + 4096, MR_OK, 3, &error); /* 2, and 3 as 1 and 2 */
+    pin_with_limit(SLOT * 2 + 4096, MR_OK, 3, &error); /* in pieces: 2 slots, then 3 as 1 and 2 */
     pin_with_limit(SLOT, MR_OK, N_SLOTS, &error);
 }
 
@@ -406,7 +406,7 @@ static void a_slot_that_cannot_be_pinned_is_named(void **state)
     expect_error(&error, MR_ERR_UNSUPPORTED, "(cudaErrorMemoryAllocation)");
 }
 
-/* A refusal is about the memory; after any other error nothing can be copied either. */
+/* A refusal is about the memory. After any other error nothing can be copied either. */
 static void a_refusal_is_told_apart_from_a_failure(void **state)
 {
     (void)state;
@@ -436,7 +436,8 @@ static void a_refusal_is_told_apart_from_a_failure(void **state)
 }
 
 /*
- * As on a system of larger pages: a slot that were not whole pages would share one with the next.
+ * As on a system with larger pages: a slot of less than whole pages would share a page with the
+ * next.
  */
 static void pieces_share_no_page(void **state)
 {
@@ -470,7 +471,7 @@ static void pieces_are_given_back_when_a_later_one_fails(void **state)
     uint8_t *host = aligned_alloc(4096, SLOT * N_SLOTS);
     double_open(&(struct double_options){.registration_bytes = SLOT * 2});
     struct mr_device_handle *handle = open_id(0);
-    /* All, slots 0 and 1, slots 2 to 4, slot 2, and then no more. */
+    /* Calls: the whole, slots 0 and 1, slots 2 to 4, slot 2; all later ones fail. */
     double_fail_from("cudaHostRegister", 5, cudaErrorNotPermitted);
     assert_int_equal(ops->pin(handle, host, SLOT, N_SLOTS, &error), MR_ERR_UNSUPPORTED);
     expect_error(&error, MR_ERR_UNSUPPORTED, "cudaHostRegister of 8192 bytes at 24576 of");
@@ -484,7 +485,7 @@ static void pieces_are_given_back_when_a_later_one_fails(void **state)
 
 /* ---- failures ---- */
 
-static void memory_that_is_not_there_names_its_size(void **state)
+static void missing_memory_is_reported_with_its_size(void **state)
 {
     (void)state;
     mr_error error;
@@ -499,8 +500,8 @@ static void memory_that_is_not_there_names_its_size(void **state)
     expect_clean();
 }
 
-/* Each call that opening makes fails once: the function is named, and nothing is left over. */
-static void each_failure_while_opening_is_told(void **state)
+/* Each call made while opening fails once: the function is named, and nothing is left behind. */
+static void each_failure_while_opening_is_reported(void **state)
 {
     (void)state;
     uint32_t n_failed = 0;
@@ -529,7 +530,7 @@ static void each_failure_while_opening_is_told(void **state)
     assert_in_range(n_failed, 5, 98);
 }
 
-/* After a fault on the device everything says so, and what is given back is given back. */
+/* After a fault on the device every call reports it, and everything is still given back. */
 static void a_broken_device_is_named_by_every_call(void **state)
 {
     (void)state;
@@ -555,14 +556,14 @@ static void a_broken_device_is_named_by_every_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* first: they are found once for the process */
+        /* first, because they are found once per process */
         cmocka_unit_test(without_the_drivers_functions_calls_work),
         cmocka_unit_test(no_driver_and_an_old_one_are_told_apart),
         cmocka_unit_test(no_device_names_what_hides_them),
         cmocka_unit_test(an_ordinal_out_of_range_names_how_many_there_are),
         cmocka_unit_test(local_is_the_only_one_or_that_of_the_rank),
         cmocka_unit_test(a_callers_device_mode_and_last_error_stay),
-        cmocka_unit_test(enter_gives_a_thread_of_ours_the_device),
+        cmocka_unit_test(enter_sets_the_device_of_the_calling_thread),
         cmocka_unit_test(a_fresh_thread_leaves_no_context_behind),
         cmocka_unit_test(a_stream_of_another_device_is_the_callers_mistake),
         cmocka_unit_test(a_streams_device_is_found_and_nothing_changes),
@@ -573,8 +574,8 @@ int main(void)
         cmocka_unit_test(a_refusal_is_told_apart_from_a_failure),
         cmocka_unit_test(pieces_share_no_page),
         cmocka_unit_test(pieces_are_given_back_when_a_later_one_fails),
-        cmocka_unit_test(memory_that_is_not_there_names_its_size),
-        cmocka_unit_test(each_failure_while_opening_is_told),
+        cmocka_unit_test(missing_memory_is_reported_with_its_size),
+        cmocka_unit_test(each_failure_while_opening_is_reported),
         cmocka_unit_test(a_broken_device_is_named_by_every_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

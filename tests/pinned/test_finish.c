@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finishing against the slow oracle of finish_bench.h: every value of every dtype, and descriptors
- * that are wrong or hostile, with 128 bits instead of checked ranges.
+ * Finishing against the slow oracle of finish_bench.h: every value of every dtype, and wrong or
+ * hostile descriptors, with arithmetic in 128 bits instead of checked ranges.
  */
 #include "tests/pinned/finish_bench.h"
 
@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 
 /*
- * Row i of the output has the pixels of sample 4 - i, one row is a hole, and each has another flip.
+ * Row i of the output has the pixels of sample 4 - i. One row is a hole, and each has a different
+ * flip.
  */
 static void check_all_values(uint32_t channels, uint32_t out_channels, uint32_t layout,
                              uint32_t dtype, uint32_t exact)
@@ -24,7 +25,7 @@ static void check_all_values(uint32_t channels, uint32_t out_channels, uint32_t 
         b.descriptors[i].flip = i % 4;
     }
     b.descriptors[4].encoding = MR_ENCODING_NONE;
-    b.descriptors[4].offset = b.descriptors[4].len = UINT64_MAX; /* of a hole nobody reads them */
+    b.descriptors[4].offset = b.descriptors[4].len = UINT64_MAX; /* not read for a hole */
     for (uint32_t i = 0; i < ROWS; i++)
         finish_bench_sample(&b, i == 4 ? NULL : b.staging + i * b.in_bytes, i % 4,
                             b.expected + (ROWS - 1 - i) * b.out_bytes);
@@ -46,8 +47,8 @@ static void all_values_are_those_of_the_oracle(void **state)
 }
 
 /*
- * Were the oracle's sums rounded twice, or the code's not finish_bench_fused, some value would show
- * it.
+ * If the oracle's sums were rounded twice, or the code did not use a fused operation, some value
+ * would show it.
  */
 static void fused_and_separate_floats_are_told_apart(void **state)
 {
@@ -64,14 +65,14 @@ static void fused_and_separate_floats_are_told_apart(void **state)
     assert_true(n_different > 20);
 }
 
-static void pixels_lie_where_the_staging_begins(void **state)
+static void pixels_begin_where_the_staging_begins(void **state)
 {
     (void)state;
     struct finish_bench b;
     finish_bench_open(&b, 3, 4, MR_NCHW, MR_F16, 0);
     static const uint32_t good[ROWS];
     memset(b.expected, 0xa5, ROWS * b.out_bytes);
-    b.job.n = 2; /* rows 0 and 1 from the last two samples of the staging */
+    b.job.n = 2; /* rows 0 and 1, from the last two samples of the staging */
     for (uint32_t i = 0; i < 2; i++) {
         b.descriptors[i].offset = STAGING_OFF + (3 + i) * b.in_bytes;
         finish_bench_sample(&b, b.staging + (3 + i) * b.in_bytes, 0, b.expected + i * b.out_bytes);
@@ -121,7 +122,7 @@ static void a_byte_too_far_at_either_end_is_a_bad_range(void **state)
     finish_bench_close(&b);
 }
 
-static void a_place_of_another_part_is_told_and_writes_nothing(void **state)
+static void a_place_of_another_part_is_reported_and_writes_nothing(void **state)
 {
     (void)state;
     struct finish_bench b;
@@ -134,7 +135,7 @@ static void a_place_of_another_part_is_told_and_writes_nothing(void **state)
     b.descriptors[2].place = FIRST + ROWS;
     b.descriptors[3].place = UINT32_MAX;
     b.descriptors[4].place = 0;
-    b.descriptors[4].encoding = MR_ENCODING_NONE; /* not even zeros */
+    b.descriptors[4].encoding = MR_ENCODING_NONE; /* not even zeros are written */
     finish_bench_expect(&b, status);
     finish_bench_close(&b);
 }
@@ -149,7 +150,7 @@ static void places_at_the_end_of_32_bits_do_not_wrap(void **state)
     b.job.first_place = UINT32_MAX - 2;
     memset(b.expected, 0xa5, ROWS * b.out_bytes);
     for (uint32_t i = 0; i < ROWS; i++)
-        b.descriptors[i].place = b.job.first_place + i; /* the last two are 0 and 1 */
+        b.descriptors[i].place = b.job.first_place + i; /* the last two wrap to 0 and 1 */
     for (uint32_t i = 0; i < 3; i++)
         finish_bench_sample(&b, b.staging + i * b.in_bytes, 0, b.expected + i * b.out_bytes);
     finish_bench_expect(&b, status);
@@ -162,10 +163,7 @@ static uint64_t draw(uint64_t *random)
     return *random >> 33;
 }
 
-/*
- * Numbers that are hostile to sums: near both ends of what is allowed, near both ends of 64 bits,
- * or anything.
- */
+/* Hostile numbers: near both ends of the allowed range, near both ends of 64 bits, or any. */
 static uint64_t draw_offset(uint64_t *random, const struct finish_bench *b)
 {
     uint64_t bases[] = {0,           STAGING_OFF, STAGING_OFF + ROWS * b->in_bytes,
@@ -227,7 +225,7 @@ static void sizes_have_64_bits(void **state)
     assert_true(mr_finish_out_bytes(&finish) == 5726212096u);
 }
 
-/* The output is mostly holes in memory: only its last row is written. */
+/* The output is mostly unbacked memory: only its last row is written. */
 static void a_row_beyond_4_gib_is_found(void **state)
 {
     (void)state;
@@ -274,10 +272,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_values_are_those_of_the_oracle),
         cmocka_unit_test(fused_and_separate_floats_are_told_apart),
-        cmocka_unit_test(pixels_lie_where_the_staging_begins),
+        cmocka_unit_test(pixels_begin_where_the_staging_begins),
         cmocka_unit_test(other_encodings_and_ranges_leave_zeros),
         cmocka_unit_test(a_byte_too_far_at_either_end_is_a_bad_range),
-        cmocka_unit_test(a_place_of_another_part_is_told_and_writes_nothing),
+        cmocka_unit_test(a_place_of_another_part_is_reported_and_writes_nothing),
         cmocka_unit_test(places_at_the_end_of_32_bits_do_not_wrap),
         cmocka_unit_test(hostile_descriptors_read_and_write_nothing_else),
         cmocka_unit_test(sizes_have_64_bits),

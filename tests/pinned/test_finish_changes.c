@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Erasing and mixing where floats are made, against an oracle that goes over rows, boxes and bytes
- * one by one.
- */
+/* Erasing and mixing of floats, against an oracle that handles rows, boxes and bytes one by one. */
 #include "base/rng.h"
 #include "tests/pinned/finish_bench.h"
 
@@ -10,7 +7,7 @@
 #include <string.h>
 
 /*
- * Boxes one after the other; normal numbers are those of a stream, in the order channel, row,
+ * Erase boxes one after the other; normal numbers come from a stream, in the order channel, row,
  * column.
  */
 static void expected_boxes(const struct finish_bench *b, const struct mr_erase *erase, uint8_t *out)
@@ -36,7 +33,7 @@ static void expected_boxes(const struct finish_bench *b, const struct mr_erase *
     }
 }
 
-/* Row i has i boxes, which overlap; the one of row 4 that is the whole sample is the first. */
+/* Row i has i boxes, which overlap; in row 4 the first box is the whole sample. */
 static void draw_boxes(struct finish_bench *b, bool is_random)
 {
     b->finish.erases = 1;
@@ -117,7 +114,7 @@ static bool is_in_box(const struct mr_mix *mix, size_t pixel)
     return x >= mix->x1 && x < mix->x2 && y >= mix->y1 && y < mix->y2;
 }
 
-/* torchvision's: each row with the one before it, as floats (f32, interleaved, erased). */
+/* torchvision's rule: mix each row with the one before it, as floats (f32, interleaved, erased). */
 static float mixed_float(const struct mr_mix *mix, const uint8_t *rows, size_t row_floats,
                          uint32_t i, size_t at, size_t pixel)
 {
@@ -129,7 +126,7 @@ static float mixed_float(const struct mr_mix *mix, const uint8_t *rows, size_t r
     return is_in_box(mix, pixel) ? partner : own;
 }
 
-/* timm's: each row's bytes with those of its mirror image in the batch. */
+/* timm's rule: mix each row's bytes with those of its mirror image in the batch. */
 static void mix_bytes(const struct finish_bench *b, const struct mr_mix *mix, uint8_t *mixed)
 {
     for (uint32_t i = 0; i < ROWS; i++)
@@ -143,7 +140,7 @@ static void mix_bytes(const struct finish_bench *b, const struct mr_mix *mix, ui
         }
 }
 
-/* Row i of these pixels as f32, interleaved, erased. */
+/* Row i of these pixels, as f32, interleaved, erased. */
 static void make_floats(const struct finish_bench *b, const uint8_t *pixels, uint32_t i,
                         uint8_t *f32)
 {
@@ -221,8 +218,8 @@ static void rows_are_mixed_as_by_the_oracle(void **state)
 }
 
 /*
- * Of rows 0 and 2, one is refused and one a hole; they leave those that would be mixed with them as
- * they are.
+ * Of rows 0 and 2 one is refused and one is a hole; rows that would be mixed with them stay
+ * unchanged.
  */
 static void rows_without_a_partner_stay_as_they_are(void **state)
 {
@@ -240,7 +237,7 @@ static void rows_without_a_partner_stay_as_they_are(void **state)
         b.descriptors[0].encoding = 77;
         b.descriptors[hole].encoding = MR_ENCODING_NONE;
         finish_bench_runs[0](&b.job);
-        /* of a row that is mixed, one way is the other's oracle */
+        /* for a mixed row, each way is the other's oracle */
         memcpy(b.expected, b.out, ROWS * b.out_bytes);
         memset(b.expected, 0, b.out_bytes);
         memset(b.expected + hole * b.out_bytes, 0, b.out_bytes);
@@ -252,7 +249,7 @@ static void rows_without_a_partner_stay_as_they_are(void **state)
     }
 }
 
-/* Whatever a box says, only the tensor is written; nothing else is promised of it. */
+/* Whatever a box contains, only the tensor is written; nothing else is specified. */
 static void hostile_boxes_write_nothing_else(void **state)
 {
     (void)state;

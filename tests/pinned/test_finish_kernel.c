@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The finishing kernel's own part, which thread writes which element, run on the host: its source
- * is included here, and a launch runs all threads of a grid one after the other. The result equals
- * the host's finishing to the last bit, whatever the grid. This test says nothing about the code
- * that nvcc makes.
+ * The finishing kernel's own part, which thread writes which element, run on the host. The kernel's
+ * source is included here, and a launch runs all threads of a grid one after the other. The result
+ * must equal the host's finishing to the last bit, whatever the grid. This test says nothing about
+ * the code that nvcc makes.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_pixel.h"
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 #include <cuda_runtime.h>
 
-/* ---- the words of CUDA that the kernel uses ---- */
+/* ---- the parts of CUDA that the kernel uses ---- */
 
 typedef struct {
     unsigned x, y, z;
@@ -31,7 +31,7 @@ struct cudaFuncAttributes {
 #define __launch_bounds__(n)
 
 static dim3 blockIdx, threadIdx, gridDim;
-static unsigned limit_x, limit_y; /* of grids; a kernel must be right with any */
+static unsigned limit_x, limit_y; /* limits of grids; the kernel must be right with any grid */
 static unsigned n_launches, n_loaded;
 static void *launched_on;
 
@@ -45,8 +45,8 @@ static cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, 
 static cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                     size_t shared, cudaStream_t stream);
 
-static uint64_t n_puts; /* a thread that does another one's work too would not be seen in what
-                           comes out */
+/* Counts writes: a thread that also does another thread's work would not show in the output. */
+static uint64_t n_puts;
 static void counted_pixel(const struct mr_finish_view *view, const struct mr_finish_sample *sample,
                           uint64_t pixel)
 {
@@ -142,7 +142,7 @@ static struct batch *make_batch(mr_layout layout, mr_dtype dtype, uint32_t chann
     return batch;
 }
 
-static struct mr_finish_job job_of(struct batch *batch, void *out, uint32_t *status)
+static struct mr_finish_job make_job(struct batch *batch, void *out, uint32_t *status)
 {
     return (struct mr_finish_job){.finish = &batch->finish,
                                   .tables = &batch->finish.table[0][0],
@@ -166,9 +166,9 @@ static void compare(struct batch *batch, unsigned x, unsigned y)
     memset(batch->expected, 0xa5, sizeof batch->expected);
     memset(batch->out, 0xa5, sizeof batch->out);
     memset(batch->status, 0xa5, sizeof batch->status);
-    struct mr_finish_job job = job_of(batch, batch->expected, batch->expected_status);
+    struct mr_finish_job job = make_job(batch, batch->expected, batch->expected_status);
     mr_finish_run(&job);
-    job = job_of(batch, batch->out, batch->status);
+    job = make_job(batch, batch->out, batch->status);
     n_puts = 0;
     assert_int_equal(mr_finish_cuda_launch(&job, batch), cudaSuccess);
     assert_ptr_equal(launched_on, batch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on memory, read from a made-up /proc and /sys: which of them counts, and the message. */
+/* Limits on memory, read from a simulated /proc and /sys: which limit counts, and the message. */
 #include "pinned/memory_limit.h"
 #include "tests/support/folder.h"
 #include "tests/support/assert_words.h"
@@ -25,7 +25,7 @@ static int make_root(void **state)
     return 0;
 }
 
-/* A file below the root, with the folders above it. */
+/* Write a file below the root, and make its folders. */
 static void put(const char *name, const char *text)
 {
     char path[512];
@@ -88,7 +88,7 @@ static void limits_that_cannot_be_read_do_not_count(void **state)
     fits(UINT64_MAX);
 }
 
-static void the_own_group_limits(void **state)
+static void the_processs_own_group_limits(void **state)
 {
     (void)state;
     put_meminfo();
@@ -164,8 +164,8 @@ static void version_one_limits(void **state)
     is_too_much(31 * MB, "cgroup /docker leaves 30.0 MB");
 }
 
-/* The first one that is missed may not be the one that decides. */
-static void the_least_room_is_named_and_by_how_much_it_is_missed(void **state)
+/* The first limit that is exceeded may not be the lowest. */
+static void the_lowest_limit_is_named_with_what_is_missing(void **state)
 {
     (void)state;
     put_meminfo();
@@ -197,13 +197,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_ROOT(available_memory_is_the_limit),
         IN_ROOT(limits_that_cannot_be_read_do_not_count),
-        IN_ROOT(the_own_group_limits),
+        IN_ROOT(the_processs_own_group_limits),
         IN_ROOT(the_page_cache_of_a_group_counts_as_free),
         IN_ROOT(an_enclosing_group_limits),
         IN_ROOT(the_root_of_a_container_limits),
         IN_ROOT(a_full_group_leaves_nothing),
         IN_ROOT(version_one_limits),
-        IN_ROOT(the_least_room_is_named_and_by_how_much_it_is_missed),
+        IN_ROOT(the_lowest_limit_is_named_with_what_is_missing),
         cmocka_unit_test(this_machine_has_room_for_a_page_and_not_for_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

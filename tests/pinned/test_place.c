@@ -13,13 +13,13 @@
 
 enum { N_STATES = 4 };
 
-/* The packing as the header states it, written down a second time. */
+/* The packing that the header states, written here a second time. */
 static uint64_t word(unsigned state, uint64_t blame, uint64_t worker, uint64_t generation)
 {
     return state | blame << 2 | worker << 8 | generation << 24;
 }
 
-static struct mr_place place_of(uint64_t content)
+static struct mr_place make_place(uint64_t content)
 {
     struct mr_place place;
     atomic_init(&place.word, content);
@@ -51,7 +51,7 @@ static void each_field_is_read_back_at_its_limits(void **state)
 static void a_life_goes_open_busy_done(void **state)
 {
     (void)state;
-    struct mr_place place = place_of(0);
+    struct mr_place place = make_place(0);
     uint64_t held = 0;
     mr_place_open(&place, 7);
     assert_word(&place, word(MR_PLACE_OPEN, 0, 0, 7));
@@ -70,7 +70,7 @@ static void only_an_open_place_is_taken(void **state)
     (void)state;
     for (unsigned s = 0; s < N_STATES; s++) {
         uint64_t before = word(s, 3, 0, 5), held = 99;
-        struct mr_place place = place_of(before);
+        struct mr_place place = make_place(before);
         bool taken = mr_place_take(&place, before, 12, &held);
         assert_int_equal(taken, s == MR_PLACE_OPEN);
         assert_word(&place, taken ? word(MR_PLACE_BUSY, 3, 12, 5) : before);
@@ -83,7 +83,7 @@ static void only_an_open_place_is_canceled(void **state)
     (void)state;
     for (unsigned s = 0; s < N_STATES; s++) {
         uint64_t before = word(s, 10, 4, 5);
-        struct mr_place place = place_of(before);
+        struct mr_place place = make_place(before);
         bool canceled = mr_place_cancel(&place);
         assert_int_equal(canceled, s == MR_PLACE_OPEN);
         assert_word(&place, canceled ? word(MR_PLACE_CLOSED, 0, 0, 5) : before);
@@ -97,7 +97,7 @@ static bool reopen_with_ten(struct mr_place *place, uint64_t held)
     return mr_place_reopen(place, held, 10);
 }
 
-/* The moves out of BUSY: the state they lead to, and who may be the one that they fail for. */
+/* The moves out of BUSY: the state they lead to, and the word for which each must fail. */
 static const struct {
     move_fn move;
     enum mr_place_state to;
@@ -111,7 +111,7 @@ static void a_busy_place_moves_for_its_holder(void **state)
     (void)state;
     for (unsigned m = 0; m < 3; m++) {
         uint64_t held = word(MR_PLACE_BUSY, 5, 9, 5);
-        struct mr_place place = place_of(held);
+        struct mr_place place = make_place(held);
         assert_true(out_of_busy[m].move(&place, held));
         uint64_t after = mr_place_load(&place);
         assert_int_equal(mr_place_state(after), out_of_busy[m].to);
@@ -120,7 +120,7 @@ static void a_busy_place_moves_for_its_holder(void **state)
     }
 }
 
-static void a_busy_place_moves_for_nobody_else(void **state)
+static void a_busy_place_moves_only_for_its_holder(void **state)
 {
     (void)state;
     const uint64_t present[] = {word(MR_PLACE_BUSY, 5, 9, 6), word(MR_PLACE_BUSY, 5, 8, 5),
@@ -129,7 +129,7 @@ static void a_busy_place_moves_for_nobody_else(void **state)
                                 word(MR_PLACE_OPEN, 10, 0, 5)};
     for (unsigned m = 0; m < 3; m++)
         for (unsigned i = 0; i < sizeof present / sizeof *present; i++) {
-            struct mr_place place = place_of(present[i]);
+            struct mr_place place = make_place(present[i]);
             assert_false(out_of_busy[m].move(&place, word(MR_PLACE_BUSY, 5, 9, 5)));
             assert_word(&place, present[i]);
         }
@@ -138,7 +138,7 @@ static void a_busy_place_moves_for_nobody_else(void **state)
 static void a_place_seen_in_an_earlier_generation_is_not_taken(void **state)
 {
     (void)state;
-    struct mr_place place = place_of(0);
+    struct mr_place place = make_place(0);
     uint64_t held = 0;
     mr_place_open(&place, 41);
     uint64_t seen = mr_place_load(&place);
@@ -151,7 +151,7 @@ static void a_place_seen_in_an_earlier_generation_is_not_taken(void **state)
 static void a_place_seen_before_a_death_is_not_taken(void **state)
 {
     (void)state;
-    struct mr_place place = place_of(0);
+    struct mr_place place = make_place(0);
     uint64_t held, late = 0;
     mr_place_open(&place, 1);
     uint64_t seen = mr_place_load(&place);
@@ -167,10 +167,10 @@ static void a_place_seen_before_a_death_is_not_taken(void **state)
 static void the_limit_of_blame_fits_its_field(void **state)
 {
     (void)state;
-    /* The largest sum that is ever stored, and the largest that is ever computed. */
+    /* The largest sum that is stored, and the largest that is computed. */
     assert_true(MR_BLAME_LIMIT - 1 <= 63);
     assert_true(MR_BLAME_LIMIT - 1 + MR_BLAME_CRASH <= 63);
-    struct mr_place place = place_of(word(MR_PLACE_BUSY, 0, 65535, 1));
+    struct mr_place place = make_place(word(MR_PLACE_BUSY, 0, 65535, 1));
     assert_true(mr_place_reopen(&place, mr_place_load(&place), 63));
     assert_word(&place, word(MR_PLACE_OPEN, 63, 0, 1));
 }
@@ -178,7 +178,7 @@ static void the_limit_of_blame_fits_its_field(void **state)
 static void the_generation_wraps_at_two_to_the_forty(void **state)
 {
     (void)state;
-    struct mr_place place = place_of(0);
+    struct mr_place place = make_place(0);
     uint64_t held = 0;
     mr_place_open(&place, MR_PLACE_GENERATION_MASK);
     assert_int_equal(mr_place_generation(mr_place_load(&place)), MR_PLACE_GENERATION_MASK);
@@ -198,7 +198,7 @@ int main(void)
         cmocka_unit_test(only_an_open_place_is_taken),
         cmocka_unit_test(only_an_open_place_is_canceled),
         cmocka_unit_test(a_busy_place_moves_for_its_holder),
-        cmocka_unit_test(a_busy_place_moves_for_nobody_else),
+        cmocka_unit_test(a_busy_place_moves_only_for_its_holder),
         cmocka_unit_test(a_place_seen_in_an_earlier_generation_is_not_taken),
         cmocka_unit_test(a_place_seen_before_a_death_is_not_taken),
         cmocka_unit_test(the_limit_of_blame_fits_its_field),

@@ -84,7 +84,7 @@ static void a_single_device_has_images_and_labels(void **state)
     }
 }
 
-static void labels_may_lie_on_another_device(void **state)
+static void labels_may_be_on_another_device(void **state)
 {
     (void)state;
     const struct {
@@ -170,7 +170,7 @@ static void labels_of_several_parts_may_stay_on_the_host(void **state)
     assert_int_equal(placement.label[1], 1);
 }
 
-static void devices_that_cannot_be_are_refused(void **state)
+static void impossible_devices_are_refused(void **state)
 {
     (void)state;
     static const char *const
@@ -191,8 +191,8 @@ static void devices_that_cannot_be_are_refused(void **state)
          "n_devices 1 is not between 2 and 16; device names a single one"},
         {{.devices = many, .n_devices = 17}, "n_devices 17 is not between 2 and 16"},
         {{.devices = many, .n_devices = UINT32_MAX}, "n_devices 4294967295 is not"},
-        {{.devices = twice, .n_devices = 3}, "devices[2] 'cuda' is devices[0] too"},
-        {{.devices = hosts_twice, .n_devices = 2}, "devices[1] 'host:0' is devices[0] too"},
+        {{.devices = twice, .n_devices = 3}, "devices[2] 'cuda' is the same as devices[0]"},
+        {{.devices = hosts_twice, .n_devices = 2}, "devices[1] 'host:0' is the same as devices[0]"},
         {{.devices = mixed, .n_devices = 2},
          "devices 'cuda:0' and 'host:0' are of different kinds"},
         {{.devices = local, .n_devices = 2},
@@ -210,7 +210,7 @@ static void devices_that_cannot_be_are_refused(void **state)
         expect_failure(&cases[i].names, MR_ERR_INVALID, cases[i].words);
 }
 
-static void rubbish_is_refused_as_it_was_given(void **state)
+static void unknown_names_are_refused_and_quoted(void **state)
 {
     (void)state;
     const char *const names[] = {"",
@@ -277,7 +277,7 @@ static void a_long_name_is_cut_in_the_message(void **state)
     free(name);
 }
 
-static void auto_is_a_gpu_where_there_is_one(void **state)
+static void auto_is_a_gpu_if_there_is_one(void **state)
 {
     (void)state;
     unsetenv("LOCAL_RANK");
@@ -293,7 +293,7 @@ static void auto_is_a_gpu_where_there_is_one(void **state)
     expect_device(&placement, placement.image[0], MR_DEVICE_CUDA, MR_DEVICE_LOCAL);
     expect_device(&placement, placement.label[0], MR_DEVICE_HOST, 0);
     unsetenv("LOCAL_RANK");
-    assert_int_equal(counting_state()->n_calls, 0); /* CUDA was not asked in this process */
+    assert_int_equal(counting_state()->n_calls, 0); /* CUDA was not called in this process */
 }
 
 struct lines {
@@ -309,7 +309,7 @@ static void keep_line(void *user, mr_log_level level, const char *line)
     snprintf(lines->last, sizeof lines->last, "%s", line);
 }
 
-static void auto_without_a_gpu_is_the_host_and_says_so_once(void **state)
+static void auto_without_a_gpu_is_the_host_and_logs_it_once(void **state)
 {
     (void)state;
     struct lines lines = {0};
@@ -326,7 +326,7 @@ static void auto_without_a_gpu_is_the_host_and_says_so_once(void **state)
     assert_string_equal(lines.last, "device 'auto' is the host: no driver in this test");
 }
 
-/* What torch.chunk does, by dealing out rows one by one. */
+/* The result of torch.chunk, computed by dealing out rows one by one. */
 static uint32_t chunk_by_rows(uint32_t n_rows, uint32_t n_parts, uint32_t *sizes_out)
 {
     uint32_t most = 0;
@@ -361,7 +361,7 @@ static void parts_are_those_of_torch_chunk(void **state)
         }
 }
 
-/* Those that torch.chunk(torch.arange(n), k) is known to give. */
+/* Known results of torch.chunk(torch.arange(n), k). */
 static void known_chunks(void **state)
 {
     (void)state;
@@ -386,15 +386,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_host_lends_the_slots),
         cmocka_unit_test(a_single_device_has_images_and_labels),
-        cmocka_unit_test(labels_may_lie_on_another_device),
+        cmocka_unit_test(labels_may_be_on_another_device),
         cmocka_unit_test(host_and_host_0_are_one_place),
         cmocka_unit_test(several_devices_have_a_part_each),
         cmocka_unit_test(labels_of_several_parts_may_stay_on_the_host),
-        cmocka_unit_test(devices_that_cannot_be_are_refused),
-        cmocka_unit_test(rubbish_is_refused_as_it_was_given),
+        cmocka_unit_test(impossible_devices_are_refused),
+        cmocka_unit_test(unknown_names_are_refused_and_quoted),
         cmocka_unit_test(a_long_name_is_cut_in_the_message),
-        cmocka_unit_test(auto_is_a_gpu_where_there_is_one),
-        cmocka_unit_test(auto_without_a_gpu_is_the_host_and_says_so_once),
+        cmocka_unit_test(auto_is_a_gpu_if_there_is_one),
+        cmocka_unit_test(auto_without_a_gpu_is_the_host_and_logs_it_once),
         cmocka_unit_test(parts_are_those_of_torch_chunk),
         cmocka_unit_test(known_chunks),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slab: shared with a child by its descriptor, of a size that nobody can change, refused with a
- * message when too large.
+ * The slab: shared with a child by its descriptor, of a size that no process can change, refused
+ * with a message if too large.
  */
 #include "pinned/slab.h"
 #include "tests/support/assert_words.h"
@@ -30,7 +30,7 @@ static struct mr_slab make(uint64_t len_bytes)
     return slab;
 }
 
-/* Run in a child; its exit status, or 128 and the signal that ended it. */
+/* Run a function in a child. Returns its exit status, or 128 plus the signal that ended it. */
 static int in_child(int (*body)(void *), void *arg)
 {
     pid_t pid = fork();
@@ -84,7 +84,7 @@ static void its_size_is_fixed(void **state)
     mr_slab_destroy(&slab);
 }
 
-/* Attach by the descriptor alone, close it, answer what is read. */
+/* Attach with only the descriptor, close it, and return the byte that is read. */
 static int answer(void *arg)
 {
     struct mr_slab *slab = arg, mine;

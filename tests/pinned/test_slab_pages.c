@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages: what the kernel offers, read from a made-up /sys, and what a slab uses. The linker's
- * --wrap replaces the slab's queries and its two calls that may fail here, so a machine without
- * huge pages runs all of it.
+ * Huge pages: what the kernel offers, read from a simulated /sys, and what a slab uses. The
+ * linker's --wrap replaces the slab's queries and the two calls that may fail here, so all of it
+ * runs on a machine without huge pages.
  */
 #include "pinned/huge_pages.h"
 #include "pinned/slab.h"
@@ -31,11 +31,11 @@
 #define TRANSPARENT "/sys/kernel/mm/transparent_hugepage/"
 
 static struct {
-    uint64_t pool_bytes; /* what the pool says it has */
+    uint64_t pool_bytes; /* free bytes that the pool reports */
     bool on_request;
-    bool refuses_memfd; /* of the pool */
+    bool refuses_memfd; /* for the pool */
     bool refuses_pages;
-    bool is_old; /* knows no MADV_POPULATE_WRITE */
+    bool is_old; /* the kernel has no MADV_POPULATE_WRITE */
     unsigned n_pool_memfds;
 } kernel;
 
@@ -91,7 +91,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* A file below the root, with the folders above it. */
+/* Write a file below the root, and make its folders. */
 static void put(const char *name, const char *text)
 {
     char path[512];
@@ -108,10 +108,10 @@ static void put(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void pages_that_are_promised_are_not_free(void **state)
+static void reserved_pages_are_not_free(void **state)
 {
     (void)state;
-    assert_int_equal(mr_huge_pages_free(root), 0); /* no such kernel */
+    assert_int_equal(mr_huge_pages_free(root), 0); /* an old kernel has no such file */
     put(POOL "free_hugepages", "7\n");
     assert_int_equal(mr_huge_pages_free(root), 7 * MR_HUGE_PAGES_BYTES);
     put(POOL "resv_hugepages", "5\n");
@@ -191,7 +191,7 @@ static void slab_takes_the_pool_then_asks_then_has_small_pages(void **state)
     use(MR_SLAB_PAGES_POOL, LEN, MR_SLAB_PAGES_ASKED, LEN);
     kernel.on_request = false;
     use(MR_SLAB_PAGES_POOL, LEN, MR_SLAB_PAGES_SMALL, LEN);
-    assert_int_equal(kernel.n_pool_memfds, 1); /* it was not even tried */
+    assert_int_equal(kernel.n_pool_memfds, 1); /* the pool was not tried */
 }
 
 static void slab_smaller_than_a_huge_page_does_without(void **state)
@@ -202,7 +202,7 @@ static void slab_smaller_than_a_huge_page_does_without(void **state)
     use(MR_SLAB_PAGES_POOL, 4096, MR_SLAB_PAGES_SMALL, 4096);
 }
 
-/* Faults of this process when all of the slab is written to. */
+/* Page faults of this process while it writes to all of the slab. */
 static long touch_all(const struct mr_slab *slab)
 {
     struct rusage before, after;
@@ -222,7 +222,7 @@ static void populated_pages_are_mapped_or_at_least_reserved(void **state)
         mr_error error = {0};
         kernel.is_old = old;
         assert_int_equal(mr_slab_create(LEN, MR_SLAB_PAGES_SMALL, &slab, &error), MR_OK);
-        slab.base[5000] = 7; /* a worker was here */
+        slab.base[5000] = 7; /* written by a worker */
         assert_ok(mr_slab_populate(&slab, 0, LEN, &error), &error);
         assert_int_equal(fstat(slab.fd, &st), 0);
         assert_true((uint64_t)st.st_blocks * 512 >= LEN);
@@ -249,7 +249,7 @@ static int count_fds(void)
     return n;
 }
 
-static void pool_that_breaks_its_word_is_no_failure(void **state)
+static void a_pool_that_refuses_pages_is_no_failure(void **state)
 {
     struct mr_slab slab;
     mr_error error;
@@ -271,12 +271,12 @@ static void pool_that_breaks_its_word_is_no_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(pages_that_are_promised_are_not_free, set_up),
+        cmocka_unit_test_setup(reserved_pages_are_not_free, set_up),
         cmocka_unit_test_setup(transparent_pages_follow_the_switch_of_shared_memory, set_up),
         cmocka_unit_test_setup(slab_takes_the_pool_then_asks_then_has_small_pages, set_up),
         cmocka_unit_test_setup(slab_smaller_than_a_huge_page_does_without, set_up),
         cmocka_unit_test_setup(populated_pages_are_mapped_or_at_least_reserved, set_up),
-        cmocka_unit_test_setup(pool_that_breaks_its_word_is_no_failure, set_up),
+        cmocka_unit_test_setup(a_pool_that_refuses_pages_is_no_failure, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,8 @@ static uint64_t take(struct rig *rig, uint32_t i, uint32_t worker)
     return held;
 }
 
-/* Take and finish; what count_down says. */
-static bool do_place(struct rig *rig, uint32_t i, uint32_t worker)
+/* Take and finish a place; returns the result of the count-down. */
+static bool make_place(struct rig *rig, uint32_t i, uint32_t worker)
 {
     assert_true(mr_place_finish(&rig->view.places[i], take(rig, i, worker)));
     return mr_slot_count_down(&rig->view);
@@ -107,10 +107,10 @@ static void the_last_place_wakes_the_host(void **state)
 {
     struct rig *rig = *state;
     publish(rig, 0, 3);
-    assert_false(do_place(rig, 2, 1));
-    assert_false(do_place(rig, 0, 2));
+    assert_false(make_place(rig, 2, 1));
+    assert_false(make_place(rig, 0, 2));
     assert_false(mr_slot_is_filled(&rig->view));
-    assert_true(do_place(rig, 1, 1));
+    assert_true(make_place(rig, 1, 1));
     assert_true(mr_slot_is_filled(&rig->view));
 }
 
@@ -138,8 +138,8 @@ static void a_new_generation_follows_each_publishing(void **state)
     struct rig *rig = *state;
     publish(rig, 0, 2);
     uint64_t seen = mr_place_load(&rig->view.places[0]), held;
-    assert_false(do_place(rig, 1, 1));
-    assert_true(do_place(rig, 0, 1));
+    assert_false(make_place(rig, 1, 1));
+    assert_true(make_place(rig, 0, 1));
     mr_slot_move(rig->view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
     mr_slot_move(rig->view.slot, MR_SLOT_FILLED, MR_SLOT_LENT);
     mr_slot_move(rig->view.slot, MR_SLOT_LENT, MR_SLOT_FREE);
@@ -149,21 +149,21 @@ static void a_new_generation_follows_each_publishing(void **state)
                      mr_place_generation(seen) + 1);
 }
 
-/* The count of a finisher who was late by a generation makes the hint too low, never too high. */
+/* The late count of a worker from an earlier generation makes the hint too low, never too high. */
 static void a_late_count_does_not_lose_the_wake_up(void **state)
 {
     struct rig *rig = *state;
     publish(rig, 0, 2);
     uint64_t held = take(rig, 0, 1);
     assert_true(mr_place_finish(&rig->view.places[0], held)); /* and sleeps before it counts */
-    assert_false(do_place(rig, 1, 2));
+    assert_false(make_place(rig, 1, 2));
     assert_true(mr_slot_is_filled(&rig->view));
     mr_slot_move(rig->view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
     mr_slot_move(rig->view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
     publish(rig, 1, 2);
-    assert_false(mr_slot_count_down(&rig->view)); /* now */
-    assert_false(do_place(rig, 0, 2));
-    assert_true(do_place(rig, 1, 2));
+    assert_false(mr_slot_count_down(&rig->view)); /* and counts now */
+    assert_false(make_place(rig, 0, 2));
+    assert_true(make_place(rig, 1, 2));
 }
 
 static void cancelling_closes_what_is_open_and_leaves_what_is_held(void **state)
@@ -171,7 +171,7 @@ static void cancelling_closes_what_is_open_and_leaves_what_is_held(void **state)
     struct rig *rig = *state;
     publish(rig, 0, 4);
     uint64_t held = take(rig, 1, 1);
-    assert_false(do_place(rig, 2, 2));
+    assert_false(make_place(rig, 2, 2));
     mr_slot_cancel(&rig->view);
     assert_int_equal(mr_slot_state(rig->view.slot), MR_SLOT_CANCELED);
     assert_int_equal(place_state(rig, 0), MR_PLACE_CLOSED);
@@ -190,7 +190,7 @@ static void a_filled_slot_can_be_canceled(void **state)
 {
     struct rig *rig = *state;
     publish(rig, 0, 1);
-    assert_true(do_place(rig, 0, 1));
+    assert_true(make_place(rig, 0, 1));
     mr_slot_move(rig->view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
     mr_slot_cancel(&rig->view);
     assert_int_equal(mr_slot_state(rig->view.slot), MR_SLOT_CANCELED);
@@ -220,7 +220,7 @@ static void a_death_gives_back_its_own_places_only(void **state)
     publish(rig, 0, 4);
     take(rig, 0, 1);
     take(rig, 1, 2);
-    assert_false(do_place(rig, 2, 1));
+    assert_false(make_place(rig, 2, 1));
     assert_int_equal(die(rig, 1, MR_BLAME_CRASH, &n), 1);
     assert_int_equal(place_state(rig, 0), MR_PLACE_OPEN);
     assert_int_equal(mr_place_blame(mr_place_load(&rig->view.places[0])), MR_BLAME_CRASH);
@@ -236,26 +236,26 @@ static void a_death_between_done_and_the_count_loses_no_wake_up(void **state)
     int n = 0;
     publish(rig, 0, 3);
     uint64_t held = take(rig, 0, 1);
-    assert_true(mr_place_finish(&rig->view.places[0], held)); /* dead here: never counts */
+    assert_true(mr_place_finish(&rig->view.places[0], held)); /* dies here: never counts */
     assert_int_equal(die(rig, 1, MR_BLAME_KILL, &n), 0);
-    assert_false(do_place(rig, 1, 2));
-    assert_true(do_place(rig, 2, 2));
+    assert_false(make_place(rig, 1, 2));
+    assert_true(make_place(rig, 2, 2));
 }
 
-static void a_death_after_the_others_were_done_is_seen_by_the_words(void **state)
+static void a_death_after_the_other_places_were_done_is_seen_in_the_words(void **state)
 {
     struct rig *rig = *state;
     int n = 0;
     publish(rig, 0, 2);
     uint64_t held = take(rig, 0, 1);
     assert_true(mr_place_finish(&rig->view.places[0], held));
-    assert_false(do_place(rig, 1, 2)); /* the hint says one is missing */
+    assert_false(make_place(rig, 1, 2)); /* the hint says that one is missing */
     die(rig, 1, MR_BLAME_KILL, &n);
-    /* what the host looks at when the supervisor wakes it */
+    /* the host checks the words when the supervisor wakes it */
     assert_true(mr_slot_is_filled(&rig->view));
 }
 
-/* The wanted sample of a place has these words. */
+/* The error of a place's wanted sample has this text. */
 static void expect_words(const struct rig *rig, uint32_t place, int64_t index, const char *words)
 {
     const mr_error *error = mr_slot_recorded(&rig->view, place, true);
@@ -293,7 +293,7 @@ static void the_next_candidate_is_blamed_for_itself(void **state)
     assert_int_equal(n, 2);
     assert_int_equal(rig->view.skipped[0], 2);
     expect_words(rig, 0, 90, "sample 90 kills");
-    assert_int_equal(rig->view.slot->n_errors, 1); /* a substitute leaves no words */
+    assert_int_equal(rig->view.slot->n_errors, 1); /* a substitute leaves no text */
 }
 
 static void twenty_kills_make_the_sample_damaged(void **state)
@@ -326,7 +326,7 @@ static void ten_kills_and_a_crash_make_the_sample_damaged(void **state)
     assert_int_equal(n, 1);
 }
 
-static void a_death_in_a_canceled_slot_closes_and_blames_nobody(void **state)
+static void a_death_in_a_canceled_slot_closes_the_place_without_blame(void **state)
 {
     struct rig *rig = *state;
     int n = 0;
@@ -342,7 +342,7 @@ static void a_death_in_a_canceled_slot_closes_and_blames_nobody(void **state)
     assert_int_equal(rig->view.slot->n_errors, 0);
 }
 
-/* The moves as DESIGN's slots have them, written down a second time. */
+/* The legal moves of slot.h, written here a second time. */
 static bool is_legal(int from, int to)
 {
     switch (from * 10 + to) {
@@ -362,7 +362,7 @@ static bool is_legal(int from, int to)
     }
 }
 
-/* Signal that ends a child which makes this move of a slot in this state, 0 when it lives. */
+/* The signal that ends a child that makes this move of a slot in this state; 0 if it survives. */
 static int signal_of_move(struct rig *rig, int actual, int from, int to)
 {
     pid_t pid = fork();
@@ -391,7 +391,7 @@ static void illegal_moves_of_a_slot_abort(void **state)
                              is_legal(from, to) ? 0 : SIGABRT);
 }
 
-static void a_move_from_another_state_than_the_present_aborts(void **state)
+static void a_move_from_a_state_other_than_the_present_aborts(void **state)
 {
     assert_int_equal(signal_of_move(*state, MR_SLOT_FREE, MR_SLOT_LENT, MR_SLOT_FREE), SIGABRT);
     assert_int_equal(signal_of_move(*state, MR_SLOT_CANCELED, MR_SLOT_FILLING, MR_SLOT_FILLED),
@@ -413,14 +413,14 @@ int main(void)
         ON_SLOT(a_filled_slot_can_be_canceled),
         ON_SLOT(a_death_gives_back_its_own_places_only),
         ON_SLOT(a_death_between_done_and_the_count_loses_no_wake_up),
-        ON_SLOT(a_death_after_the_others_were_done_is_seen_by_the_words),
+        ON_SLOT(a_death_after_the_other_places_were_done_is_seen_in_the_words),
         ON_SLOT(the_second_crash_makes_the_sample_damaged),
         ON_SLOT(the_next_candidate_is_blamed_for_itself),
         ON_SLOT(twenty_kills_make_the_sample_damaged),
         ON_SLOT(ten_kills_and_a_crash_make_the_sample_damaged),
-        ON_SLOT(a_death_in_a_canceled_slot_closes_and_blames_nobody),
+        ON_SLOT(a_death_in_a_canceled_slot_closes_the_place_without_blame),
         ON_SLOT(illegal_moves_of_a_slot_abort),
-        ON_SLOT(a_move_from_another_state_than_the_present_aborts),
+        ON_SLOT(a_move_from_a_state_other_than_the_present_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte arrays of slots: where they lie, and rows that are moved together. */
+/* Byte arrays of slots: their layout, and rows that are moved together. */
 #include "pinned/slot_extra.h"
 
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static struct mr_slot_layout make_layout(void)
     return layout;
 }
 
-static void arrays_lie_behind_the_descriptors_and_go_with_the_small_block(void **state)
+static void arrays_follow_the_descriptors_and_are_copied_with_the_small_block(void **state)
 {
     (void)state;
     struct mr_slot_layout l = make_layout();
@@ -60,8 +60,8 @@ static void sizes_that_overflow_are_refused(void **state)
     assert_int_equal(mr_slot_layout_init(&l, &large, NULL), MR_ERR_NO_MEMORY);
 }
 
-/* Byte b of row i of array k; rows written twice, as after a death, have what came last. */
-static uint8_t byte_of(unsigned k, unsigned i, uint64_t b)
+/* Byte b of row i of array k. A row that is written twice, as after a death, has the last bytes. */
+static uint8_t make_byte(unsigned k, unsigned i, uint64_t b)
 {
     return (uint8_t)(k * 100 + i * 7 + b);
 }
@@ -71,7 +71,7 @@ static void write_row(const struct mr_slot_layout *l, const struct mr_slot_view 
 {
     uint8_t bytes[512];
     for (uint64_t b = 0; b < sizeof bytes; b++)
-        bytes[b] = byte_of(k, i, b);
+        bytes[b] = make_byte(k, i, b);
     mr_slot_extra_put(l, view, k, i, bytes, sizeof bytes);
     mr_slot_extra_put(l, view, k, i, len > 0 ? bytes : NULL, len);
 }
@@ -85,7 +85,7 @@ static void check_rows(const struct mr_slot_layout *l, const struct mr_slot_view
     for (unsigned i = 0; i < n; i++) {
         assert_int_equal(offsets[i], at);
         for (uint64_t b = 0; b < lens[i]; b++)
-            assert_int_equal(values[at + b], byte_of(k, i, b));
+            assert_int_equal(values[at + b], make_byte(k, i, b));
         at += lens[i];
     }
     for (unsigned i = n; i <= BATCH; i++)
@@ -122,7 +122,7 @@ static void rows_are_moved_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_lie_behind_the_descriptors_and_go_with_the_small_block),
+        cmocka_unit_test(arrays_follow_the_descriptors_and_are_copied_with_the_small_block),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(rows_are_moved_together),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the parts of slots are: aligned, inside, without overlap, for many shapes; sizes that
- * overflow are errors.
+ * Where the parts of slots are: aligned, inside the slab, without overlap, for many shapes. Sizes
+ * that overflow are errors.
  */
 #include "pinned/slot.h"
 #include "tests/support/assert_words.h"
@@ -25,7 +25,7 @@ static int by_start(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Parts in order, none before `from`, none over the next one, none past `to`. */
+/* Parts are in order: none before `from`, none overlaps the next, none ends past `to`. */
 static void assert_apart(struct part *parts, unsigned n, uint64_t from, uint64_t to)
 {
     qsort(parts, n, sizeof *parts, by_start);
@@ -149,7 +149,7 @@ static void rows_follow_each_other_without_a_gap(void **state)
     assert_int_equal(l.data_bytes, 4096);
 }
 
-static void boxes_are_copied_with_the_small_block_and_cost_nothing_elsewhere(void **state)
+static void boxes_are_copied_with_the_small_block_and_cost_nothing_if_not_deferred(void **state)
 {
     (void)state;
     struct mr_slot_layout plain, erasing;
@@ -221,7 +221,7 @@ static void the_largest_that_fits_is_computed_exactly(void **state)
     assert_true(l.slab_bytes < 16 * 128 * sample + (UINT64_C(1) << 32));
 }
 
-/* 64 KiB, as on GH200: page-locking two neighbours must not page-lock one page twice. */
+/* 64 KiB, as on GH200: page-locking two neighbouring slots must not page-lock one page twice. */
 static void slots_share_no_page_of_the_system(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_aligned_and_apart),
         cmocka_unit_test(rows_follow_each_other_without_a_gap),
-        cmocka_unit_test(boxes_are_copied_with_the_small_block_and_cost_nothing_elsewhere),
+        cmocka_unit_test(boxes_are_copied_with_the_small_block_and_cost_nothing_if_not_deferred),
         cmocka_unit_test(sizes_that_overflow_are_refused_with_their_numbers),
         cmocka_unit_test(the_largest_that_fits_is_computed_exactly),
         cmocka_unit_test(slots_share_no_page_of_the_system),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second word of a place: when a row can be mixed, and what a death or a cancellation does to
- * it. Then threads play workers that make samples, mix rows and "die" of both, while the host
- * publishes, cancels and collects: each row of a filled generation comes of the samples of that
- * generation, and no wake-up is lost.
+ * it. Then threads play workers that make samples, mix rows and "die" while doing either, while the
+ * host publishes, cancels and collects. Each row of a filled generation must come from the samples
+ * of that generation, and no wake-up may be lost.
  */
 #include "tests/pinned/slot_stage.h"
 
@@ -45,7 +45,7 @@ static void a_row_can_be_mixed_when_both_samples_are_made(void **state)
     for (uint32_t i = 0; i < STAGE_BATCH; i++)
         assert_false(mr_slot_can_mix(&s.view, i, &seen));
     make(&s, 4);
-    assert_true(mr_slot_can_mix(&s.view, 0, &seen)); /* with the last of the five */
+    assert_true(mr_slot_can_mix(&s.view, 0, &seen)); /* once the last of the five is made */
     assert_false(mr_slot_can_mix(&s.view, 1, &seen));
     assert_false(mr_slot_can_mix(&s.view, 4, &seen));
     for (uint32_t i = 1; i < 4; i++)
@@ -78,9 +78,7 @@ static void samples_of_another_generation_are_not_mixed(void **state)
     assert_false(mr_slot_can_mix(&s.view, 0, &seen));
     /* by a worker that slept meanwhile */
     assert_false(mr_place_take(&s.view.mixes[0], late, 0, &seen));
-    /*
-     * The old DONE of one word beside the new OPEN of the other, as in the middle of a publication.
-     */
+    /* One word has the old DONE and the other the new OPEN, as in the middle of publishing. */
     make(&s, 0);
     make(&s, 1);
     mr_place_open(&s.view.mixes[0], 3);
@@ -97,7 +95,7 @@ static void a_death_in_mixing_opens_the_row_without_blame(void **state)
     stage_publish(&s, 1, 2);
     make(&s, 0);
     make(&s, 1);
-    for (int i = 0; i < 30; i++) { /* more often than a sample may kill */
+    for (int i = 0; i < 30; i++) { /* more often than a sample may kill a worker */
         take(&s.view.mixes[0], 2);
         assert_true(mr_slot_is_busy(&s.view));
         assert_int_equal(stage_bury(&s, 1), 0);
@@ -115,7 +113,7 @@ static void a_death_in_mixing_opens_the_row_without_blame(void **state)
     stage_drop(&s);
 }
 
-/* The samples and rows are not atomic on purpose, so that TSan sees who writes when. */
+/* Samples and rows are not atomic on purpose, so that TSan detects unordered writes. */
 static void mix_row(struct player *p, uint32_t i)
 {
     struct mr_slot_view *view = &p->stage->view;
@@ -157,7 +155,7 @@ static void make_sample(struct player *p, uint32_t i)
         atomic_fetch_add(&p->stage->wrong, 1);
     if (mr_slot_is_canceled(view))
         stage_wake_host(p->stage);
-    if (fate == 1) /* before it looks at the rows */
+    if (fate == 1) /* before it checks the rows */
         stage_die(p);
 }
 
@@ -182,7 +180,7 @@ static void check_row(struct stage *s, uint32_t i, uint64_t sequence)
     assert_int_equal(row[1], sequence);
 }
 
-static void rows_are_of_the_samples_of_their_generation(void **state)
+static void rows_come_from_the_samples_of_their_generation(void **state)
 {
     (void)state;
     static const struct stage_script script = {.try_place = try_place, .check_place = check_row};
@@ -201,7 +199,7 @@ int main(void)
         cmocka_unit_test(a_row_can_be_mixed_when_both_samples_are_made),
         cmocka_unit_test(samples_of_another_generation_are_not_mixed),
         cmocka_unit_test(a_death_in_mixing_opens_the_row_without_blame),
-        cmocka_unit_test(rows_are_of_the_samples_of_their_generation),
+        cmocka_unit_test(rows_come_from_the_samples_of_their_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

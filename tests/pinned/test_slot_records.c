@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that a batch keeps of its errors: those of the most important ones, in whichever order
- * they came, with workers at the same time, and after deaths between any two steps.
+ * The errors that a batch records: the most important ones, in whichever order they occur, with
+ * workers at the same time, and after deaths between any two steps.
  */
 #include "pinned/slot.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each second place has trouble, all have damage. */
+/* Every second place has an error that is not damage ("trouble"), and all places have damage. */
 enum { BATCH = 101, N_WORKERS = 4, N_TROUBLES = BATCH / 2 };
 
 struct rig {
@@ -69,7 +69,7 @@ static void record(struct rig *rig, uint32_t place, mr_status status, const char
     mr_slot_record(&rig->view, place, &error);
 }
 
-/* NULL: none are kept. */
+/* words NULL: no error is recorded. */
 static void expect(const struct rig *rig, uint32_t place, bool is_damage, const char *words)
 {
     const mr_error *error = mr_slot_recorded(&rig->view, place, is_damage);
@@ -79,12 +79,12 @@ static void expect(const struct rig *rig, uint32_t place, bool is_damage, const 
         assert_string_equal(error ? error->text : "none", words);
 }
 
-static void a_place_keeps_its_words_until_the_next_batch(void **state)
+static void a_place_has_its_errors_until_the_next_batch(void **state)
 {
     struct rig *rig = *state;
     record(rig, 3, MR_ERR_DAMAGED, "damage of place 3");
     record(rig, 1, MR_ERR_DAMAGED, "damage of place 1");
-    rig->view.skipped[1] = 1; /* what follows is a substitute's */
+    rig->view.skipped[1] = 1; /* what follows is about a substitute */
     record(rig, 1, MR_ERR_DAMAGED, "a substitute");
     record(rig, 1, MR_ERR_IO, "a substitute's trouble");
     expect(rig, 3, true, "damage of place 3");
@@ -108,7 +108,7 @@ static void record_all_of(struct rig *rig, uint32_t place)
         record(rig, place, MR_ERR_IO, words);
 }
 
-/* All trouble, and the damage of the lowest places. */
+/* All trouble is recorded, and the damage of the lowest places. */
 static void expect_most_important(const struct rig *rig)
 {
     char words[32];
@@ -125,7 +125,7 @@ static void expect_most_important(const struct rig *rig)
     expect(rig, BATCH - 1, true, NULL);
 }
 
-static void what_is_reported_is_kept_in_any_order(void **state)
+static void the_most_important_errors_are_recorded_in_any_order(void **state)
 {
     struct rig *rig = *state;
     for (uint32_t step = 1; step < BATCH; step++) { /* upwards, mixed, downwards */
@@ -136,7 +136,7 @@ static void what_is_reported_is_kept_in_any_order(void **state)
     }
 }
 
-/* Threads in place of workers: each records the places that it is the holder of. */
+/* Threads play workers: each records errors of the places that it holds. */
 struct recorder {
     struct rig *rig;
     uint32_t worker;
@@ -151,7 +151,7 @@ static void *record_many(void *arg)
     return NULL;
 }
 
-static void what_is_reported_is_kept_with_workers_at_the_same_time(void **state)
+static void the_most_important_errors_are_recorded_by_workers_at_the_same_time(void **state)
 {
     struct rig *rig = *state;
     for (uint32_t round = 1; round <= 200; round++) {
@@ -168,10 +168,8 @@ static void what_is_reported_is_kept_with_workers_at_the_same_time(void **state)
     }
 }
 
-/*
- * A worker dies before the words are complete: the record has its weight, but for the lowest bit.
- */
-static void half_written_words_belong_to_their_place(void **state)
+/* A worker dies before the text is complete: the record has its weight, without the lowest bit. */
+static void a_half_written_record_belongs_to_its_place(void **state)
 {
     struct rig *rig = *state;
     struct mr_record *half = &rig->view.records[0];
@@ -180,7 +178,7 @@ static void half_written_words_belong_to_their_place(void **state)
     memset(half->error.text, 'x', sizeof half->error.text);
     for (uint32_t place = 0; place < BATCH; place++)
         if (place != 30)
-            record_all_of(rig, place); /* of more weight, and of less */
+            record_all_of(rig, place); /* with more weight, and with less */
     expect(rig, 30, true, NULL);
     expect(rig, 29, true, NULL);
     record(rig, 30, MR_ERR_DAMAGED, "whole");
@@ -188,8 +186,8 @@ static void half_written_words_belong_to_their_place(void **state)
     assert_string_equal(half->error.text, "whole");
 }
 
-/* It dies after that, and the place's next holder finds the same once more. */
-static void words_that_are_complete_are_not_doubled(void **state)
+/* It dies after that, and the place's next holder finds the same error again. */
+static void complete_records_are_not_doubled(void **state)
 {
     struct rig *rig = *state;
     for (uint32_t k = 0; k < 2 * BATCH; k++)
@@ -199,11 +197,8 @@ static void words_that_are_complete_are_not_doubled(void **state)
         assert_int_equal(rig->view.records[i].weight, 0);
 }
 
-/*
- * The largest batch there is: each of its places has a weight of its own, above that of a free
- * record.
- */
-static void the_last_place_of_the_largest_batch_has_words(void **state)
+/* In the largest batch each place has a different weight, above that of a free record. */
+static void the_last_place_of_the_largest_batch_has_a_record(void **state)
 {
     struct rig *rig = *state;
     rig->view.skipped = calloc(UINT16_MAX, sizeof *rig->view.skipped);
@@ -224,12 +219,12 @@ static void the_last_place_of_the_largest_batch_has_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_SLOT(a_place_keeps_its_words_until_the_next_batch),
-        ON_SLOT(what_is_reported_is_kept_in_any_order),
-        ON_SLOT(what_is_reported_is_kept_with_workers_at_the_same_time),
-        ON_SLOT(half_written_words_belong_to_their_place),
-        ON_SLOT(words_that_are_complete_are_not_doubled),
-        ON_SLOT(the_last_place_of_the_largest_batch_has_words),
+        ON_SLOT(a_place_has_its_errors_until_the_next_batch),
+        ON_SLOT(the_most_important_errors_are_recorded_in_any_order),
+        ON_SLOT(the_most_important_errors_are_recorded_by_workers_at_the_same_time),
+        ON_SLOT(a_half_written_record_belongs_to_its_place),
+        ON_SLOT(complete_records_are_not_doubled),
+        ON_SLOT(the_last_place_of_the_largest_batch_has_a_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads play workers over the words of one slot: every sample of a filled generation was made
- * exactly once in it, none is ever written in a wrong generation, and the host is never left
- * waiting.
+ * Threads play workers on the words of one slot: every sample of a filled generation was made
+ * exactly once in it, none is ever written in a wrong generation, and the host never waits for
+ * ever.
  */
 #include "tests/pinned/slot_stage.h"
 
@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 /*
- * One held place: the sample is its sequence and place, not atomic on purpose, so that TSan sees
- * who writes when.
+ * One held place. The sample is its sequence and place; it is not atomic on purpose, so that TSan
+ * detects unordered writes.
  */
 static void make_sample(struct player *p, uint32_t place, uint64_t held)
 {
