@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every collective of the gloo engine.
+ * The collectives of the gloo engine.
  *
- * One of up to 4 KiB is one exchange of every rank with every other one, after which each rank
- * computes the result in the order of the ranks. A longer one begins with an exchange of what each
- * rank is about to do, and is then gloo's own. Above 16 ranks all are gloo's.
+ * In a collective of up to 4 KiB every rank sends its data to every other rank, and each rank
+ * computes the result in the order of the ranks. In a longer one the ranks first exchange only a
+ * description of the call, then gloo's own collective runs. With more than 16 ranks all collectives
+ * are gloo's own.
  */
 #include "dist/gloo/gloo_collectives.hh"
 
@@ -22,14 +23,14 @@
 namespace
 {
 
-/* gloo's own collectives have the prefixes 1 to 8; 0x42 and 0x44 are the exchange's. */
+/* gloo's own collectives use the prefixes 1 to 8; gloo_exchange.cc uses 0x42 and 0x44. */
 constexpr uint8_t slot_scatter = 0x41;
 
-constexpr uint64_t half_part = 1u << 18; /* elements of 16 bits that are made f32 at a time */
+constexpr uint64_t half_part = 1u << 18; /* 16-bit elements that are widened to f32 at a time */
 
-/* gloo sends and receives by pointers that are not const; it only reads what it sends. */
-std::unique_ptr<gloo::transport::UnboundBuffer> buffer_of(mr_gloo_job &j, const void *data,
-                                                          size_t n_bytes)
+/* gloo takes pointers that are not const, but only reads what it sends. */
+std::unique_ptr<gloo::transport::UnboundBuffer> make_buffer(mr_gloo_job &j, const void *data,
+                                                            size_t n_bytes)
 {
     return j.e.mesh.context->createUnboundBuffer(const_cast<void *>(data), n_bytes);
 }
@@ -40,7 +41,7 @@ template <typename Options> void set_common(Options &options, mr_gloo_job &j)
     options.setTimeout(j.timeout);
 }
 
-/* gloo asks for the type of an element, of which it uses the size alone. */
+/* gloo asks for an element's type, but uses only its size. */
 template <typename Options> void set_output(Options &options, mr_gloo_job &j)
 {
     switch (j.size) {
@@ -116,9 +117,9 @@ void do_all_gather(mr_gloo_job &j)
 }
 
 /*
- * gloo has no such collective that works without a setup of its own, so this is the first half of
- * its ring: in each step a rank adds its own part to what it was given and passes that on, and in
- * the last one it keeps it.
+ * gloo's reduce_scatter needs a setup for each call, so this is the first half of a ring. In each
+ * step a rank adds its own part to the sum it received and passes the result on. In the last step
+ * it stores the result.
  */
 void do_reduce_scatter(mr_gloo_job &j)
 {
@@ -132,17 +133,17 @@ void do_reduce_scatter(mr_gloo_job &j)
     memory[0].resize(j.n_bytes);
     memory[1].resize(n > 2 ? j.n_bytes : 0);
 
-    const void *passed = part(1);
+    const void *to_send = part(1);
     for (uint32_t step = 1; step < n; step++) {
-        void *given = memory[step & 1 ? 0 : 1].data();
-        auto sending = buffer_of(j, passed, j.n_bytes);
-        auto receiving = buffer_of(j, given, j.n_bytes);
+        void *received = memory[step & 1 ? 0 : 1].data();
+        auto sending = make_buffer(j, to_send, j.n_bytes);
+        auto receiving = make_buffer(j, received, j.n_bytes);
         receiving->recv((int)from, slot);
         sending->send((int)to, slot);
         receiving->waitRecv(j.timeout);
         sending->waitSend(j.timeout);
-        j.reduce(step + 1 < n ? given : j.c.out, part(step + 1), given, j.c.count);
-        passed = given;
+        j.reduce(step + 1 < n ? received : j.c.out, part(step + 1), received, j.c.count);
+        to_send = received;
     }
     divide_sum(j);
 }
@@ -157,38 +158,39 @@ void do_recv(mr_gloo_job &j)
     j.e.exchange->receive_message(j.c, j.n_bytes, j.timeout);
 }
 
-using doer = void (*)(mr_gloo_job &);
-constexpr doer doers[] = {do_barrier,    do_all_reduce,     do_reduce, do_broadcast,
-                          do_all_gather, do_reduce_scatter, do_send,   do_recv};
+using collective_function = void (*)(mr_gloo_job &);
+constexpr collective_function functions[] = {do_barrier,   do_all_reduce, do_reduce,
+                                             do_broadcast, do_all_gather, do_reduce_scatter,
+                                             do_send,      do_recv};
 
-/* In the exchange: what every rank sends of one element after the other. */
+/* Bytes that a rank sends in a short collective. */
 size_t bytes_to_all(const mr_gloo_job &j)
 {
     return j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.n_bytes * j.e.world_size : j.n_bytes;
 }
 
-/* The result, of what all ranks have sent. */
+/* Compute the result from the data of all ranks. */
 void finish_exchange(mr_gloo_job &j)
 {
-    const mr_gloo_exchange &given = *j.e.exchange;
+    const mr_gloo_exchange &received = *j.e.exchange;
     auto *out = static_cast<uint8_t *>(j.c.out);
     if (mr_gloo_collectives_is_reduction(j.c) &&
         (j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root)) {
         const uint8_t *in[mr_gloo_exchange::max_ranks];
         size_t own = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.rank * j.n_bytes : 0;
         for (uint32_t rank = 0; rank < j.e.world_size; rank++)
-            in[rank] = given.of_rank(rank) + own;
+            in[rank] = received.of_rank(rank) + own;
         mr_gloo_reduce_find_all(j.c.dtype, j.c.op)(out, in, j.e.world_size, j.c.count,
                                                    j.c.op == MR_MEAN);
     }
     if (j.c.kind == MR_COLLECTIVE_BROADCAST)
-        memcpy(out, given.of_rank(j.c.root), j.n_bytes);
+        memcpy(out, received.of_rank(j.c.root), j.n_bytes);
     for (uint32_t rank = 0; rank < j.e.world_size && j.c.kind == MR_COLLECTIVE_ALL_GATHER; rank++)
-        memcpy(out + rank * j.n_bytes, given.of_rank(rank), j.n_bytes);
+        memcpy(out + rank * j.n_bytes, received.of_rank(rank), j.n_bytes);
 }
 
-/* Sums of 16-bit floats, in f32: a mean that fits does not overflow on the way. */
-void do_halves(mr_gloo_job &j)
+/* Sum 16-bit floats in f32, so that a mean that fits into 16 bits does not overflow on the way. */
+void sum_halves(mr_gloo_job &j)
 {
     const uint32_t parts = j.c.kind == MR_COLLECTIVE_REDUCE_SCATTER ? j.e.world_size : 1;
     const bool has_result = j.c.kind != MR_COLLECTIVE_REDUCE || j.e.rank == j.c.root;
@@ -214,21 +216,21 @@ void do_halves(mr_gloo_job &j)
                             mr_gloo_reduce_find(MR_F32, MR_SUM),
                             j.timeout};
         j.e.tag++;
-        doers[c.kind](wide);
+        functions[c.kind](wide);
         if (has_result)
             mr_gloo_reduce_narrow(j.c.dtype, out, j.c.op == MR_MEAN ? (float)j.e.world_size : 1,
                                   static_cast<uint8_t *>(j.c.out) + 2 * first, count);
     }
 }
 
-/* A collective of all ranks. */
-void do_by_all(mr_gloo_job &j)
+void run_on_all(mr_gloo_job &j)
 {
     const bool is_short = bytes_to_all(j) <= mr_gloo_exchange::max_bytes;
     j.e.tag++;
     if (j.e.exchange->is_for_all()) {
-        bool gives = is_short && (j.c.kind != MR_COLLECTIVE_BROADCAST || j.e.rank == j.c.root);
-        j.e.exchange->exchange_all(j.c, j.c.in, gives ? bytes_to_all(j) : 0, j.e.tag, j.timeout);
+        bool sends_data = is_short && (j.c.kind != MR_COLLECTIVE_BROADCAST || j.e.rank == j.c.root);
+        j.e.exchange->exchange_all(j.c, j.c.in, sends_data ? bytes_to_all(j) : 0, j.e.tag,
+                                   j.timeout);
         if (is_short) {
             finish_exchange(j);
             return;
@@ -236,7 +238,7 @@ void do_by_all(mr_gloo_job &j)
     }
     bool sums_halves = mr_gloo_collectives_is_reduction(j.c) && j.size == 2 &&
                        (j.c.op == MR_SUM || j.c.op == MR_MEAN);
-    sums_halves ? do_halves(j) : doers[j.c.kind](j);
+    sums_halves ? sum_halves(j) : functions[j.c.kind](j);
 }
 
 } // namespace
@@ -249,6 +251,6 @@ bool mr_gloo_collectives_is_reduction(const struct mr_collective &c)
 
 void mr_gloo_collectives_do(mr_gloo_job &j)
 {
-    bool by_two = j.c.kind == MR_COLLECTIVE_SEND || j.c.kind == MR_COLLECTIVE_RECV;
-    by_two ? doers[j.c.kind](j) : do_by_all(j);
+    bool is_pair = j.c.kind == MR_COLLECTIVE_SEND || j.c.kind == MR_COLLECTIVE_RECV;
+    is_pair ? functions[j.c.kind](j) : run_on_all(j);
 }

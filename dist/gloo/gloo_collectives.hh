@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine is, and its collectives: each is one exchange, or gloo's own. */
+/* The engine, and its collectives. */
 #ifndef DIST_GLOO_GLOO_COLLECTIVES_HH
 #define DIST_GLOO_GLOO_COLLECTIVES_HH
 
@@ -20,15 +20,15 @@ struct mr_gloo_engine {
     mr_gloo_mesh mesh; /* empty in a world of one */
     std::unique_ptr<mr_gloo_exchange> exchange;
     /*
-     * Counts the collectives of all ranks; sends and receives, of which other ranks know nothing,
-     * are distinguished by their pair and their order.
+     * Counts the collectives that all ranks take part in. Sends and receives do not count: two
+     * ranks match them by their order.
      */
     uint32_t tag = 0;
     bool closed = false;
     mr_gloo_watch watch;
 };
 
-/* One collective, checked, with what doing it needs. */
+/* One collective whose arguments are checked, and what is needed to run it. */
 struct mr_gloo_job {
     mr_gloo_engine &e;
     const struct mr_collective &c;
@@ -38,10 +38,10 @@ struct mr_gloo_job {
     std::chrono::milliseconds timeout;
 };
 
-/* Is c.op used? */
+/* Is c a reduction, so that c.op is used? */
 bool mr_gloo_collectives_is_reduction(const struct mr_collective &c);
 
-/* Do one collective, in a world of more than one. Throws mr_gloo_failure, and what gloo throws. */
+/* Run one collective; world_size is at least 2. Throws mr_gloo_failure and gloo's exceptions. */
 void mr_gloo_collectives_do(mr_gloo_job &j);
 
 #endif

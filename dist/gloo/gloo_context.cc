@@ -2,9 +2,9 @@
 /*
  * A transport context whose waits can be ended.
  *
- * A connection may end well, because the other rank has all its data and left, while its last bytes
- * are still to be counted here. So a wait is ended only when its connection was found gone in two
- * rounds.
+ * A connection may end normally: the other rank has all its data and leaves, while this rank has
+ * not yet counted the last bytes that it received. So a wait is ended only when its connection is
+ * found closed in two rounds.
  */
 #include "dist/gloo/gloo_context.hh"
 
@@ -22,11 +22,11 @@ using std::chrono::milliseconds;
 
 constexpr uint8_t slot_sentinel = 0x43;
 
-class buffer_of_ranks : public UnboundBuffer
+class rank_buffers : public UnboundBuffer
 {
   public:
-    buffer_of_ranks(mr_gloo_context &context, gloo::transport::Context &real, void *data,
-                    size_t n_bytes)
+    rank_buffers(mr_gloo_context &context, gloo::transport::Context &real, void *data,
+                 size_t n_bytes)
         : UnboundBuffer(data, n_bytes), context_(context), real_(real)
     {
     }
@@ -77,7 +77,7 @@ class buffer_of_ranks : public UnboundBuffer
     bool wait_posted(std::vector<int> &posted, bool receives, int *other_out, milliseconds timeout)
     {
         if (posted.empty())
-            throw gloo::InvalidOperationException("a wait for what was not posted");
+            throw gloo::InvalidOperationException("a wait without a send or receive before it");
         int other = posted.front();
         posted.erase(posted.begin());
         UnboundBuffer &real = buffer_for(other);
@@ -90,7 +90,7 @@ class buffer_of_ranks : public UnboundBuffer
             throw;
         }
         context_.end_wait();
-        if (!done && !has_come(real, receives))
+        if (!done && !has_arrived(real, receives))
             throw gloo::IoException(context_.describe_end());
         if (other_out != nullptr)
             *other_out = other;
@@ -98,10 +98,10 @@ class buffer_of_ranks : public UnboundBuffer
     }
 
     /*
-     * gloo also reports an abort if everything had come and only the waiting thread had not run
+     * gloo reports an abort even if all data have arrived and only the waiting thread has not run
      * since.
      */
-    static bool has_come(UnboundBuffer &real, bool receives) noexcept
+    static bool has_arrived(UnboundBuffer &real, bool receives) noexcept
     {
         try {
             return receives ? real.waitRecv(nullptr, milliseconds(0))
@@ -114,7 +114,7 @@ class buffer_of_ranks : public UnboundBuffer
     mr_gloo_context &context_;
     gloo::transport::Context &real_;
     std::vector<part> parts_;
-    std::vector<int> sending_, receiving_; /* ranks, in the order of posting */
+    std::vector<int> sending_, receiving_; /* ranks, in the order of their calls */
 };
 
 } // namespace
@@ -137,7 +137,7 @@ std::unique_ptr<gloo::transport::Pair> &mr_gloo_context::createPair(int other)
 
 std::unique_ptr<UnboundBuffer> mr_gloo_context::createUnboundBuffer(void *data, size_t n_bytes)
 {
-    return std::make_unique<buffer_of_ranks>(*this, *real_, data, n_bytes);
+    return std::make_unique<rank_buffers>(*this, *real_, data, n_bytes);
 }
 
 void mr_gloo_context::post_sentinels()
@@ -186,8 +186,7 @@ void mr_gloo_context::abort_wait()
 }
 
 /*
- * An aborted wait returns at once, and throws where the connection has ended: a question that waits
- * for nothing.
+ * An aborted wait returns at once, and throws if the connection has ended. So this does not block.
  */
 bool mr_gloo_context::has_ended(int other)
 {
@@ -229,6 +228,6 @@ void mr_gloo_context::close_pairs() noexcept
         char nothing;
         real_->createUnboundBuffer(&nothing, sizeof nothing)->waitRecv(milliseconds(0));
     } catch (...) {
-        /* That it throws is how it closes. */
+        /* gloo closes all connections and then throws. */
     }
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gloo's transport context with two additions: a wait that can be ended from another thread, and a
- * wait that ends when its connection does. gloo ends a wait for a message that has not begun, but
- * not for one that is half sent or half received; it takes an aborted wait for a finished one; and
- * a wait that runs out of time closes every connection.
+ * gloo's transport context with two additions: another thread can end a wait, and a wait ends when
+ * its connection ends. gloo itself ends a wait for a message that has not begun, but not for one
+ * that is half sent or half received. It reports an aborted wait as a finished one, and a wait that
+ * times out closes all connections.
  *
- * It uses gloo's public interfaces only. A buffer here is one of gloo's for each rank that it talks
- * to, waited for in the order of posting, so that the rank behind each wait is known.
+ * It uses gloo's public interfaces only. A buffer here has one gloo buffer for each other rank, and
+ * waits in the order in which sends and receives were started. So the rank that each wait depends
+ * on is known.
  */
 #ifndef DIST_GLOO_GLOO_CONTEXT_HH
 #define DIST_GLOO_GLOO_CONTEXT_HH
@@ -28,28 +29,26 @@ class mr_gloo_context : public gloo::transport::Context
     std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *data,
                                                                         size_t n_bytes) override;
 
-    /* Once connected: from now on a connection that ends is noticed. */
+    /* Called once, after connecting. From then on a connection that ends is noticed. */
     void post_sentinels();
 
-    /* Threads: any, for these three. */
+    /* Threads: any thread may call the next three functions. */
 
-    /*
-     * If the connection of the wait under way has ended, end the wait. To be called again and
-     * again.
-     */
+    /* End the current wait if its connection has ended. Called in each round of the watch. */
     void check_wait();
     /*
-     * Ends the wait under way and all to come, and closes all connections; the other ranks notice.
+     * End the current wait and all later ones, and close all connections. The other ranks notice.
      */
     void abort_all() noexcept;
     void close_pairs() noexcept;
 
     /*
-     * A wait of the thread that runs collectives: throws where all has ended. Used by the buffers.
+     * Called by the buffers around each wait, in the thread that runs collectives. Throws after
+     * abort_all().
      */
     void begin_wait(int other, gloo::transport::UnboundBuffer *buffer, bool receives);
     void end_wait() noexcept;
-    /* Why a wait was ended. */
+    /* The reason why a wait was ended. */
     std::string describe_end();
 
   private:
@@ -58,14 +57,14 @@ class mr_gloo_context : public gloo::transport::Context
 
     const std::shared_ptr<gloo::transport::Context> real_;
     std::mutex mutex_;
-    /* All of these under the mutex. */
-    /* a receive that nothing comes for */
+    /* All fields below are under the mutex. */
+    /* receives that no rank ever sends to */
     std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sentinels_;
     gloo::transport::UnboundBuffer *waiting_ = nullptr;
     bool receives_ = false;
     int waits_for_ = -1;
-    uint64_t number_ = 0;  /* of the wait */
-    uint64_t suspect_ = 0; /* the one whose connection had ended when last seen */
+    uint64_t number_ = 0;  /* number of the current wait */
+    uint64_t suspect_ = 0; /* number of the wait whose connection was closed in the last round */
     bool ended_ = false;
     std::string words_;
     char nothing_[1] = {0};

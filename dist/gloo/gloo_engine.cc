@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gloo engine: its table, how it begins, ends and fails. It is the only C++ of the project; no
- * exception leaves it, and the table is its only symbol.
+ * The gloo engine: its table, and how it begins, ends and fails. No exception leaves the module,
+ * and the table is its only symbol.
  *
- * Invariant: after any failure all connections are closed. If a buffer is gone while others still
- * send to it, gloo's thread spins, and the other ranks wait for this one until their deadlines.
+ * Invariant: after any failure all connections are closed. If a buffer were freed while other ranks
+ * still send to it, gloo's thread would spin, and the other ranks would wait until their deadlines.
  */
 #include "dist/gloo/gloo_collectives.hh"
 
@@ -34,7 +34,7 @@ const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : "collective";
 }
 
-/* gloo bounds single waits; the watch bounds the whole, and is the first to act. */
+/* gloo's timeout is for a single wait. The watch bounds the whole collective, and acts first. */
 milliseconds gloo_timeout(uint64_t deadline_ns)
 {
     uint64_t now_ns = mr_gloo_watch_now_ns();
@@ -49,7 +49,7 @@ void close_connections(mr_gloo_engine &e) noexcept
     e.closed = true;
 }
 
-/* The words of a failure, after the connections are closed. */
+/* Close the connections, then write the error. */
 int32_t fail_collective(mr_gloo_engine &e, const struct mr_collective &c,
                         mr_gloo_watch::verdict verdict, int32_t status, const char *what,
                         mr_error *error)
@@ -93,12 +93,12 @@ int32_t run_watched(mr_gloo_job &j, uint64_t deadline_ns, const volatile uint32_
         words = mr_gloo_mesh_words(failure.what());
     }
     mr_gloo_watch::verdict verdict = e.watch.end_watch();
-    if (status == MR_OK && verdict == mr_gloo_watch::NOBODY)
+    if (status == MR_OK && verdict == mr_gloo_watch::NONE)
         return MR_OK;
     return fail_collective(e, j.c, verdict, status, words.c_str(), error);
 }
 
-/* In a world of one every result is the own part. */
+/* With one rank every result is the rank's own data. */
 int32_t run_alone(const struct mr_collective &c, size_t n_bytes)
 {
     bool to_oneself = c.kind == MR_COLLECTIVE_SEND || c.kind == MR_COLLECTIVE_RECV;
@@ -114,16 +114,15 @@ int32_t check_job(const mr_gloo_job &j, mr_error *error)
     const struct mr_collective &c = j.c;
     size_t total;
     if (c.kind > MR_COLLECTIVE_RECV)
-        return j.e.fail(error, MR_ERR_INVALID, "gloo: no collective has the number %u", c.kind);
+        return j.e.fail(error, MR_ERR_INVALID, "gloo: collective %u does not exist", c.kind);
     if (c.kind != MR_COLLECTIVE_BARRIER && j.size == 0)
-        return j.e.fail(error, MR_ERR_INVALID, "gloo: dtype %u is not one of collectives", c.dtype);
+        return j.e.fail(error, MR_ERR_INVALID, "gloo: collectives have no dtype %u", c.dtype);
     if (__builtin_mul_overflow(c.count, j.size * j.e.world_size, &total))
         return j.e.fail(error, MR_ERR_INVALID, "gloo: count %llu is too large",
                         (unsigned long long)c.count);
     bool integer_mean = c.op == MR_MEAN && (c.dtype == MR_I32 || c.dtype == MR_I64);
     if (mr_gloo_collectives_is_reduction(c) && (j.reduce == nullptr || integer_mean))
-        return j.e.fail(error, MR_ERR_INVALID, "gloo: operation %u is not one of dtype %u", c.op,
-                        c.dtype);
+        return j.e.fail(error, MR_ERR_INVALID, "gloo: dtype %u has no operation %u", c.dtype, c.op);
     return MR_OK;
 }
 
@@ -143,7 +142,7 @@ int32_t run_checked(mr_gloo_engine &e, const struct mr_collective &c, uint64_t d
     if (e.world_size == 1)
         return run_alone(c, j.n_bytes);
     if (c.count == 0 && c.kind != MR_COLLECTIVE_BARRIER)
-        return MR_OK; /* of all ranks: nothing to wait for */
+        return MR_OK; /* count is 0 on all ranks: nothing to wait for */
     if (e.closed)
         return e.fail(error, MR_ERR_PEER,
                       "gloo: the connections are closed since an earlier failure");
@@ -153,10 +152,9 @@ int32_t run_checked(mr_gloo_engine &e, const struct mr_collective &c, uint64_t d
 }
 
 /*
- * gloo writes to connections that the other end may have closed. In a thread of ours signals are
- * blocked, but a blocking call runs in the program's, where SIGPIPE would end the process. A write
- * that fails in the caller's thread throws there, so that after a success there is nothing to take
- * back.
+ * Blocks SIGPIPE in the caller's thread. gloo writes to connections that the other end may have
+ * closed, and a blocking call runs in the program's thread, where SIGPIPE would end the process. A
+ * write that fails in this thread throws, so after a success no signal can be pending.
  */
 class no_sigpipe
 {
@@ -197,15 +195,12 @@ int32_t engine_run(void *self, const struct mr_collective *collective, uint64_t 
         return status;
     } catch (...) {
         e.watch.end_watch();
-        return fail_collective(e, *collective, mr_gloo_watch::NOBODY, MR_ERR_NO_MEMORY,
+        return fail_collective(e, *collective, mr_gloo_watch::NONE, MR_ERR_NO_MEMORY,
                                "not enough memory", error);
     }
 }
 
-/*
- * gloo's threads and ours inherit the mask of the one that makes them: no handler of the program
- * shall run in them.
- */
+/* gloo's threads and ours inherit this mask, so no signal handler of the program runs in them. */
 class all_signals_blocked
 {
   public:
@@ -223,7 +218,7 @@ class all_signals_blocked
 
 void *make_engine(const struct mr_engine_setup &setup, mr_error *error)
 {
-    no_sigpipe quiet; /* outermost: what was pending is taken after the mask is as it was */
+    no_sigpipe quiet; /* outermost: a pending SIGPIPE is taken after the old mask is back */
     all_signals_blocked blocked;
     auto made = std::make_unique<mr_gloo_engine>();
     made->rank = setup.rank;
@@ -237,10 +232,10 @@ void *make_engine(const struct mr_engine_setup &setup, mr_error *error)
 }
 
 /*
- * Who has connected to all might leave at once, while others are still connecting: so all wait for
- * the last one.
+ * Wait until all ranks have connected. Otherwise a rank could leave while others are still
+ * connecting.
  */
-int32_t meet_ranks(mr_gloo_engine &e, const struct mr_engine_setup &setup, mr_error *error)
+int32_t wait_for_all(mr_gloo_engine &e, const struct mr_engine_setup &setup, mr_error *error)
 {
     const struct mr_collective barrier = {};
     const volatile uint32_t never = 0;
@@ -253,12 +248,12 @@ int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr
     *engine_out = nullptr;
     if (setup->abi != MR_ENGINE_ABI)
         return setup->fail(error, MR_ERR_UNSUPPORTED,
-                           "gloo: the module is of engine version %u, the library of %u",
-                           MR_ENGINE_ABI, setup->abi);
+                           "gloo: the module has interface %u, the library %u", MR_ENGINE_ABI,
+                           setup->abi);
     try {
         std::unique_ptr<mr_gloo_engine> made(
             static_cast<mr_gloo_engine *>(make_engine(*setup, error)));
-        int32_t status = meet_ranks(*made, *setup, error);
+        int32_t status = wait_for_all(*made, *setup, error);
         if (status == MR_OK)
             *engine_out = made.release();
         return status;
@@ -275,15 +270,11 @@ int32_t engine_create(const struct mr_engine_setup *setup, void **engine_out, mr
         return setup->fail(error, MR_ERR_IO, "gloo: while connecting: %s",
                            mr_gloo_mesh_words(failure.what()).c_str());
     } catch (...) {
-        return setup->fail(error, MR_ERR_IO,
-                           "gloo: while connecting: an exception of an unknown kind");
+        return setup->fail(error, MR_ERR_IO, "gloo: while connecting: unknown exception");
     }
 }
 
-/*
- * Closing waits for nobody in either case: what a collective has sent is the kernel's, which still
- * delivers it.
- */
+/* Closing never blocks. The kernel still delivers what a collective has sent. */
 void engine_destroy(void *self, bool healthy)
 {
     auto *e = static_cast<mr_gloo_engine *>(self);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages with a head, between all ranks and between two.
+ * Messages with a head, between all ranks and between two ranks.
  *
- * Invariant: a receive always has room for a whole place. gloo ends the process when a message is
- * longer than the receive; a shorter one is allowed.
+ * Invariant: a receive always has room for a whole place. gloo ends the process if a message is
+ * longer than the receive; it may be shorter.
  */
 #include "dist/gloo/gloo_exchange.hh"
 
@@ -17,14 +17,14 @@
 namespace
 {
 
-/* gloo's own collectives have the prefixes 1 to 8. */
+/* gloo's own collectives use the prefixes 1 to 8. */
 constexpr uint8_t slot_pair = 0x42;
 constexpr uint8_t slot_all = 0x44;
 
 using std::chrono::milliseconds;
 
 /* "all_reduce (3 f32, op 0, root 0)" */
-std::string words_of(uint64_t count, uint32_t kind, uint32_t root, uint32_t dtype, uint32_t op)
+std::string describe_call(uint64_t count, uint32_t kind, uint32_t root, uint32_t dtype, uint32_t op)
 {
     static const char *const kinds[] = {"barrier",    "all_reduce",     "reduce", "broadcast",
                                         "all_gather", "reduce_scatter", "send",   "recv"};
@@ -63,9 +63,7 @@ mr_gloo_exchange::mr_gloo_exchange(std::shared_ptr<gloo::Context> context)
 {
 }
 
-/*
- * Of both ends of a message the same, and of a collective without root, operation or elements, too.
- */
+/* Sender and receiver make the same head. Fields that a collective does not use are 0. */
 mr_gloo_exchange::head mr_gloo_exchange::head_of(const struct mr_collective &c)
 {
     head made = {c.count, c.kind, 0, c.dtype, 0};
@@ -87,11 +85,11 @@ void mr_gloo_exchange::compare_heads(uint32_t rank, const head &own) const
     memcpy(&other, place(n_places_ == 1 ? 0 : rank), sizeof other);
     if (memcmp(&own, &other, sizeof own) == 0)
         return;
-    throw mr_gloo_failure(MR_ERR_PEER,
-                          "rank " + std::to_string(rank) + " calls " +
-                              words_of(other.count, other.kind, other.root, other.dtype, other.op) +
-                              ", rank " + std::to_string(rank_) + " " +
-                              words_of(own.count, own.kind, own.root, own.dtype, own.op));
+    throw mr_gloo_failure(
+        MR_ERR_PEER, "rank " + std::to_string(rank) + " calls " +
+                         describe_call(other.count, other.kind, other.root, other.dtype, other.op) +
+                         ", rank " + std::to_string(rank_) + " " +
+                         describe_call(own.count, own.kind, own.root, own.dtype, own.op));
 }
 
 void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *data, size_t n_bytes,
@@ -102,7 +100,7 @@ void mr_gloo_exchange::exchange_all(const struct mr_collective &c, const void *d
     memcpy(place(rank_), &own, sizeof own);
     if (n_bytes > 0)
         memcpy(place(rank_) + sizeof own, data, n_bytes);
-    /* Each begins behind itself, so that not all send to the same one first. */
+    /* Each rank begins with its neighbour, so that not all send to the same rank first. */
     for (uint32_t i = 1; i < n_ranks_; i++) {
         uint32_t from = (rank_ + n_ranks_ - i) % n_ranks_;
         buffer_->recv((int)from, slot, from * place_bytes, place_bytes);
@@ -129,7 +127,7 @@ void mr_gloo_exchange::send_message(const struct mr_collective &c, size_t n_byte
     memcpy(place(at) + sizeof own, c.in, along);
     buffer_->send((int)c.root, slot, at * place_bytes, sizeof own + along);
     if (along < n_bytes) {
-        /* only read */
+        /* gloo only reads it */
         auto apart = context_->createUnboundBuffer(const_cast<void *>(c.in), n_bytes);
         apart->send((int)c.root, slot);
         apart->waitSend(timeout);

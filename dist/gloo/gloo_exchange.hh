@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages with a head that says what they are: from every rank to every other one, and between
- * two. So a rank that calls another collective is an error that names it, where gloo itself would
- * end the process; and a few bytes need one message each way instead of a ring of them.
+ * Messages with a head that describes the call, from every rank to every other rank or between two
+ * ranks. If a rank calls another collective, the error names it; gloo itself would end the process.
+ * And a few bytes need one message each way, not a ring of messages.
  */
 #ifndef DIST_GLOO_GLOO_EXCHANGE_HH
 #define DIST_GLOO_GLOO_EXCHANGE_HH
@@ -19,7 +19,7 @@ class mr_gloo_exchange
 {
   public:
     static constexpr size_t max_bytes = 4096; /* of one rank */
-    /* of everybody with everybody; a ring is better for more */
+    /* above this a ring needs fewer messages */
     static constexpr uint32_t max_ranks = 16;
 
     explicit mr_gloo_exchange(std::shared_ptr<gloo::Context> context);
@@ -27,14 +27,15 @@ class mr_gloo_exchange
     bool is_for_all() const { return n_ranks_ <= max_ranks; }
 
     /*
-     * All ranks tell each other what they do, and up to max_bytes. Throws mr_gloo_failure when one
-     * differs. From then to the next call of_rank() are that rank's bytes.
+     * Every rank sends its call's description and up to max_bytes of data to all others. Throws
+     * mr_gloo_failure if the calls differ. Afterwards, until the next call, of_rank() returns a
+     * rank's data.
      */
     void exchange_all(const struct mr_collective &c, const void *data, size_t n_bytes, uint32_t tag,
                       std::chrono::milliseconds timeout);
     const uint8_t *of_rank(uint32_t rank) const { return place(rank) + sizeof(head); }
 
-    /* To and from c.root: what it is, and the bytes, whatever their number. */
+    /* Send to c.root, or receive from it: the description and any number of bytes. */
     void send_message(const struct mr_collective &c, size_t n_bytes,
                       std::chrono::milliseconds timeout);
     void receive_message(const struct mr_collective &c, size_t n_bytes,
@@ -59,9 +60,9 @@ class mr_gloo_exchange
     const uint32_t rank_;
     const uint32_t n_ranks_;
     const uint32_t n_places_;
-    /* a place for each rank, or one for pairs where there is no exchange of all */
+    /* one place for each rank; above max_ranks a single one, for pairs */
     std::vector<uint8_t> memory_;
-    /* of that memory, and gone before it */
+    /* over memory_; declared after it, so destroyed first */
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connects gloo's full mesh, over the group's store and from the address by which the others reach
- * this rank.
+ * Connects gloo's full mesh. Ranks find each other over the group's store; each one listens on the
+ * address at which the other ranks reach it.
  *
- * gloo by itself takes the address of the host name, which fails between hosts; it reads rubbish if
- * an address cannot be resolved, and leaks if it cannot be bound. So the address is given, and
- * checked first. And gloo may take five times the timeout that it is given for a connection.
+ * By default gloo uses the address of the host name, which fails between hosts. It reads undefined
+ * memory if an address cannot be resolved, and leaks if it cannot be bound. So the address is passed
+ * in, and checked first. gloo may also take five times the timeout that it is given.
  */
 #include "dist/gloo/gloo_mesh.hh"
 
@@ -28,12 +28,11 @@
 namespace
 {
 
-/* The group's store as gloo wants one. */
-class store_of_group : public gloo::rendezvous::Store
+/* The group's store, with gloo's interface. */
+class group_store : public gloo::rendezvous::Store
 {
   public:
-    store_of_group(const struct mr_engine_setup &setup, mr_error *error)
-        : setup_(setup), error_(error)
+    group_store(const struct mr_engine_setup &setup, mr_error *error) : setup_(setup), error_(error)
     {
     }
 
@@ -47,7 +46,7 @@ class store_of_group : public gloo::rendezvous::Store
 
     std::vector<char> get(const std::string &key) override
     {
-        /* At most one address for each rank, or a host name. */
+        /* A value is a host name or at most one address for each rank. */
         std::vector<char> data((size_t)setup_.world_size * gloo::transport::Address::kMaxByteSize +
                                1024);
         uint32_t len = 0;
@@ -59,14 +58,14 @@ class store_of_group : public gloo::rendezvous::Store
         return data;
     }
 
-    /* get() waits by itself, and until the deadline, whatever gloo's own timeout is. */
-    void wait(const std::vector<std::string> &) override { all_pairs_made(); }
+    /* get() itself waits until the deadline, so gloo's timeout is not used here. */
+    void wait(const std::vector<std::string> &) override { on_first_wait(); }
     void wait(const std::vector<std::string> &, const std::chrono::milliseconds &) override
     {
-        all_pairs_made();
+        on_first_wait();
     }
 
-    /* Has a rank broken off? Nobody sets this key, and nobody waits for it. */
+    /* Has a rank disconnected? No rank sets this key, and the call does not wait for it. */
     bool is_broken(mr_error *words)
     {
         char nothing;
@@ -76,10 +75,10 @@ class store_of_group : public gloo::rendezvous::Store
     }
 
     /*
-     * From the first wait on, gloo's list of pairs does not change and they may be closed from
-     * outside.
+     * Called at gloo's first wait. From then on gloo's list of pairs does not change, and another
+     * thread may close them.
      */
-    std::function<void()> all_pairs_made;
+    std::function<void()> on_first_wait;
 
   private:
     static std::string prefix_key(const std::string &key) { return "gloo/" + key; }
@@ -89,15 +88,12 @@ class store_of_group : public gloo::rendezvous::Store
 };
 
 /*
- * A device whose contexts are ours, and which remembers the one that gloo makes on it and then
- * hides.
+ * A device that makes our contexts. It remembers the last one, because gloo does not give it out.
  */
-class device_of_ours : public gloo::transport::Device
+class our_device : public gloo::transport::Device
 {
   public:
-    explicit device_of_ours(std::shared_ptr<gloo::transport::Device> real) : real_(std::move(real))
-    {
-    }
+    explicit our_device(std::shared_ptr<gloo::transport::Device> real) : real_(std::move(real)) {}
 
     std::string str() const override { return real_->str(); }
     const std::string &getPCIBusID() const override { return real_->getPCIBusID(); }
@@ -116,7 +112,7 @@ class device_of_ours : public gloo::transport::Device
     const std::shared_ptr<gloo::transport::Device> real_;
 };
 
-/* 0, or an errno. */
+/* Returns 0 or an errno. */
 int try_bind(const struct addrinfo &address)
 {
     int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -127,8 +123,8 @@ int try_bind(const struct addrinfo &address)
     return result;
 }
 
-/* AF_INET or AF_INET6 of a numeric address, which must be one of this machine's. */
-int family_of(const char *address)
+/* Returns AF_INET or AF_INET6 of a numeric address. Throws if it is not one of this machine. */
+int find_family(const char *address)
 {
     struct addrinfo hints = {};
     struct addrinfo *found = nullptr;
@@ -146,7 +142,7 @@ int family_of(const char *address)
     return family;
 }
 
-/* The first of the variables that is set; of a list, its first name. */
+/* The first variable that is set counts. If it is a list, its first name does. */
 std::string interface_name()
 {
     for (const char *variable : {"MR_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
@@ -165,7 +161,7 @@ std::string interface_name()
 std::shared_ptr<gloo::transport::Device> open_device(const struct mr_engine_setup &setup)
 {
     struct gloo::transport::tcp::attr attr;
-    attr.ai_family = family_of(setup.local_address);
+    attr.ai_family = find_family(setup.local_address);
     attr.iface = interface_name();
     if (attr.iface.empty())
         attr.hostname = setup.local_address;
@@ -176,7 +172,7 @@ std::chrono::milliseconds connect_timeout(uint64_t deadline_ns)
 {
     uint64_t now_ns = mr_gloo_watch_now_ns();
     uint64_t left_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000000 : 0;
-    /* gloo multiplies by five; the watch ends it at the deadline in any case. */
+    /* gloo multiplies by five. The watch ends the connecting at the deadline in any case. */
     return std::chrono::milliseconds(std::clamp<uint64_t>(left_ms / 5 + 1, 1, 24u * 3600 * 1000));
 }
 
@@ -197,16 +193,16 @@ std::string mr_gloo_mesh_words(const char *what)
 mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_watch &watch,
                                   mr_error *error)
 {
-    auto ours = std::make_shared<device_of_ours>(open_device(setup));
+    auto ours = std::make_shared<our_device>(open_device(setup));
     std::shared_ptr<gloo::transport::Device> device = ours;
     auto context =
         std::make_shared<gloo::rendezvous::Context>((int)setup.rank, (int)setup.world_size);
     context->setTimeout(connect_timeout(setup.deadline_ns));
 
-    store_of_group store(setup, error);
+    group_store store(setup, error);
     mr_error broken = {};
     bool watched = false;
-    store.all_pairs_made = [&] {
+    store.on_first_wait = [&] {
         if (!watched)
             watch.begin_watch(ours->last.lock(), setup.deadline_ns, nullptr,
                               [&] { return store.is_broken(&broken); });

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-/* A failure with its status. With empty words they are in the error record already. */
+/* A failure with its status. If words is empty, the error record has them already. */
 class mr_gloo_failure : public std::exception
 {
   public:
@@ -23,17 +23,17 @@ class mr_gloo_failure : public std::exception
     const std::string words;
 };
 
-/* gloo's words in one line, without the place in its source. */
+/* gloo's message in one line, without its source file and line. */
 std::string mr_gloo_mesh_words(const char *what);
 
 struct mr_gloo_mesh {
     std::shared_ptr<gloo::Context> context;
-    std::shared_ptr<mr_gloo_context> transport; /* the same one's, to end it by */
+    std::shared_ptr<mr_gloo_context> transport; /* of the same context: ends its waits */
 };
 
 /*
- * Throws mr_gloo_failure, and gloo's own exceptions. By setup->deadline_ns; no watch may be under
- * way.
+ * Connect to all ranks by setup.deadline_ns. Throws mr_gloo_failure and gloo's exceptions. The
+ * watch must not be running.
  */
 mr_gloo_mesh mr_gloo_mesh_connect(const struct mr_engine_setup &setup, mr_gloo_watch &watch,
                                   mr_error *error);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums, minima and maxima of the six dtypes. 16-bit floats are added in f32 all the way and rounded
- * once at the end. Buffers may begin at any address. Integers wrap around as in other engines, so
- * they are added as unsigned numbers.
+ * Sums, minima and maxima of the six dtypes. 16-bit floats are added in f32 and rounded once, at
+ * the end. Buffers may begin at any address. Integers wrap around, as in the other engines, so they
+ * are added as unsigned numbers.
  *
- * gloo calls with out equal to a; the pragma below says that this does not forbid vector code.
+ * gloo calls these functions with out equal to a. The pragma below allows vector code even so.
  */
 #include "dist/gloo/gloo_reduce.hh"
 
@@ -15,7 +15,7 @@
 #include <cstring>
 #include <type_traits>
 
-/* Element i is read before element i is written, and no other is touched. */
+/* Each iteration reads element i, then writes element i, and touches no other element. */
 #if defined(__clang__)
 #define MR_VECTORS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -25,7 +25,7 @@
 namespace
 {
 
-/* How an element lies in memory, and what it is calculated in. */
+/* How an element is stored, and the type that it is computed in. */
 template <typename T> struct plain {
     using stored = T;
     static T load_value(T value) { return value; }
@@ -62,7 +62,7 @@ struct max {
     template <typename V> static V apply_op(V a, V b) { return a < b ? b : a; }
 };
 
-/* Element i, wherever it lies. */
+/* Element i, at any alignment. */
 template <typename E> auto get_element(const uint8_t *at, size_t i)
 {
     typename E::stored value;
@@ -105,7 +105,7 @@ struct pair {
     mr_gloo_reduce_all_function all;
 };
 
-template <typename E> pair functions_of(uint32_t op)
+template <typename E> pair choose_functions(uint32_t op)
 {
     switch (op) {
     case MR_SUM:
@@ -119,12 +119,12 @@ template <typename E> pair functions_of(uint32_t op)
 pair find_functions(uint32_t dtype, uint32_t op)
 {
     switch (dtype) {
-    case MR_F16: return functions_of<f16>(op);
-    case MR_BF16: return functions_of<bf16>(op);
-    case MR_F32: return functions_of<plain<float>>(op);
-    case MR_F64: return functions_of<plain<double>>(op);
-    case MR_I32: return functions_of<plain<int32_t>>(op);
-    case MR_I64: return functions_of<plain<int64_t>>(op);
+    case MR_F16: return choose_functions<f16>(op);
+    case MR_BF16: return choose_functions<bf16>(op);
+    case MR_F32: return choose_functions<plain<float>>(op);
+    case MR_F64: return choose_functions<plain<double>>(op);
+    case MR_I32: return choose_functions<plain<int32_t>>(op);
+    case MR_I64: return choose_functions<plain<int64_t>>(op);
     default: return {nullptr, nullptr};
     }
 }

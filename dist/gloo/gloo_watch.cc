@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that watches one engine's collective. It must cost nothing to a collective of a few
- * microseconds. So it looks 50 times a second while there is work, and after a second without work
+ * The thread that watches one engine's collectives. It must not slow down a collective of a few
+ * microseconds. So it runs 50 rounds a second while there is work, and after a second without work
  * it sleeps until the next collective wakes it.
  */
 #include "dist/gloo/gloo_watch.hh"
@@ -15,7 +15,7 @@ namespace
 
 constexpr uint64_t round_ns = 20 * 1000 * 1000;
 constexpr uint32_t idle_rounds = 50;
-constexpr uint32_t broken_rounds = 25; /* between two questions */
+constexpr uint32_t broken_rounds = 25; /* between two calls of is_broken() */
 
 } // namespace
 
@@ -48,7 +48,7 @@ void mr_gloo_watch::begin_watch(const std::shared_ptr<mr_gloo_context> &context,
     stop_ = stop;
     is_broken_ = std::move(is_broken);
     rounds_ = 0;
-    verdict_ = NOBODY;
+    verdict_ = NONE;
     idle_ = 0;
     if (asleep_)
         wake_.notify_one();
@@ -71,7 +71,7 @@ mr_gloo_watch::verdict mr_gloo_watch::find_verdict()
         return LATE;
     if (is_broken_ && ++rounds_ % broken_rounds == 0 && is_broken_())
         return BROKEN;
-    return NOBODY;
+    return NONE;
 }
 
 void mr_gloo_watch::watch_loop()
@@ -81,11 +81,11 @@ void mr_gloo_watch::watch_loop()
         uint64_t wait_ns = round_ns;
         if (context_ != nullptr) {
             /*
-             * With the mutex held, so that the thread that waits in gloo cannot destroy what is
-             * being closed.
+             * The mutex is held, so that the thread that waits in gloo cannot destroy what is being
+             * closed here.
              */
             verdict_ = find_verdict();
-            if (verdict_ != NOBODY) {
+            if (verdict_ != NONE) {
                 context_->abort_all();
                 context_.reset();
                 continue;
