@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries rank 0's address by MPI, before there is a store. Ranks that another MPI's mpirun has
- * started are each a world of one here, where a broadcast would succeed and carry nothing: so the
- * world size is compared first.
+ * Carries rank 0's address by MPI, before the store exists. If the mpirun belongs to another MPI,
+ * each rank is alone in its world here: a broadcast would succeed and carry nothing. So the world
+ * size is compared first.
  */
 #include "dist/group/engine_table.h"
 
@@ -21,17 +21,18 @@ static int32_t check_place(const struct mr_engine_setup *setup, MPI_Comm comm, m
     int size = 0;
     if (!mr_mpi_process_lock(setup->deadline_ns))
         return setup->fail(error, MR_ERR_TIMEOUT,
-                           "another thread's call of MPI has not ended in time");
+                           "another thread's MPI call did not end by the deadline");
     bool is_known =
         MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
     mr_mpi_process_unlock();
     if (!is_known)
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is not a communicator");
     if ((uint32_t)rank != setup->rank || (uint32_t)size != setup->world_size)
-        return setup->fail(error, MR_ERR_PEER,
-                           "rank %u of %u is rank %d of %d in MPI: were all started by one mpirun, "
-                           "and is it of this MPI?",
-                           setup->rank, setup->world_size, rank, size);
+        return setup->fail(
+            error, MR_ERR_PEER,
+            "rank %u of %u is rank %d of %d in MPI: all ranks must be started by one "
+            "mpirun of this MPI",
+            setup->rank, setup->world_size, rank, size);
     return MR_OK;
 }
 
@@ -45,7 +46,7 @@ static int32_t broadcast_bytes(const struct mr_engine_setup *setup, MPI_Comm com
     memcpy(job->numbers, bytes, len);
     int32_t status = mr_mpi_process_do(job, setup->deadline_ns, setup->fail, error);
     if (status == MR_ERR_TIMEOUT)
-        return status; /* the job is MPI's */
+        return status; /* MPI may still use the job */
     if (status == MR_OK)
         memcpy(bytes, job->numbers, len);
     mr_mpi_process_free(job);

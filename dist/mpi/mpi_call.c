@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One nonblocking call of MPI: it is begun, then tested until it has ended, its deadline has passed
+ * One nonblocking MPI call. It is started, then tested until it has ended, its deadline has passed
  * or it is stopped.
  *
- * Invariant: a call that was given up cannot be taken back. MPI keeps its buffers and would write
- * into them whenever it gets to run, and they are the caller's again when run() returns. So this
- * process makes no call of MPI after that, neither for other groups nor at exit. The program's own
- * calls of MPI are its own affair.
+ * Invariant: a call that was given up cannot be cancelled. Any later MPI call could write into its
+ * buffers, which belong to the caller again after run() returns. So this process makes no MPI call
+ * after that, neither for other groups nor at exit. The program's own MPI calls are not affected.
  */
 #include "dist/mpi/mpi_call.h"
 
@@ -17,8 +16,8 @@
 #include <time.h>
 
 #define N_SPINS 256         /* tests before the first look at the clock */
-#define QUIET_NS 20000000u  /* of giving way after that, before the first sleep */
-#define NS_PER_BYTE 10u     /* and for so long per byte: a slow network's time is no late rank */
+#define QUIET_NS 20000000u  /* after that sched_yield() for this long, before the first sleep */
+#define NS_PER_BYTE 10u     /* and this much longer per byte, for slow networks */
 #define PAUSE_MIN_NS 50000u /* sleeps grow from this */
 #define PAUSE_MAX_NS 500000u
 
@@ -71,7 +70,7 @@ static int begin_all_reduce(const struct mr_mpi_engine *engine, const struct mr_
                           part->type, part->op, engine->comm, request);
 }
 
-/* The whole at once, or one rank's part of it. */
+/* All ranks' parts in one call, or one rank's part. */
 static int begin_reduce_scatter(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
                                 MPI_Request *request)
 {
@@ -109,15 +108,15 @@ int32_t mr_mpi_call_fail(const struct mr_mpi_engine *engine, const struct mr_col
     char text[MPI_MAX_ERROR_STRING] = "";
     int len = 0;
     if (MPI_Error_string(code, text, &len) != MPI_SUCCESS)
-        return engine->fail(error, MR_ERR_PEER, "%s: MPI's error %d", kind_names[collective->kind],
+        return engine->fail(error, MR_ERR_PEER, "%s: MPI error %d", kind_names[collective->kind],
                             code);
     return engine->fail(error, MR_ERR_PEER, "%s of %llu %s: %s", kind_names[collective->kind],
                         (unsigned long long)collective->count,
                         mr_mpi_reduce_name(collective->dtype), text);
 }
 
-/* Neither late ranks nor the program's other threads should pay for a waiting one. */
-static void pause_a_little(uint64_t waited_ns, uint64_t quiet_ns)
+/* Leave the CPU to late ranks and to the program's other threads. */
+static void pause_briefly(uint64_t waited_ns, uint64_t quiet_ns)
 {
     if (waited_ns < quiet_ns) {
         sched_yield();
@@ -125,7 +124,7 @@ static void pause_a_little(uint64_t waited_ns, uint64_t quiet_ns)
     }
     uint64_t pause_ns = PAUSE_MIN_NS + (waited_ns - quiet_ns) / 64;
     struct timespec pause = {.tv_nsec = (long)(pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS)};
-    nanosleep(&pause, NULL); /* shorter by a signal is as good */
+    nanosleep(&pause, NULL); /* a signal may end it early */
 }
 
 int32_t mr_mpi_call_give_up(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
@@ -135,8 +134,7 @@ int32_t mr_mpi_call_give_up(const struct mr_mpi_engine *engine, const struct mr_
     mr_mpi_process_give_up();
     if (__atomic_load_n(limits->stop, __ATOMIC_ACQUIRE))
         return engine->fail(error, MR_ERR_CANCELED, "%s was stopped", kind_names[collective->kind]);
-    return engine->fail(error, MR_ERR_TIMEOUT,
-                        "%s of %llu %s has not ended within %llu ms: a rank is late or hangs",
+    return engine->fail(error, MR_ERR_TIMEOUT, "%s of %llu %s did not end within %llu ms",
                         kind_names[collective->kind], (unsigned long long)collective->count,
                         collective->kind == MR_COLLECTIVE_BARRIER
                             ? "elements"
@@ -144,7 +142,7 @@ int32_t mr_mpi_call_give_up(const struct mr_mpi_engine *engine, const struct mr_
                         (unsigned long long)(mr_clock_now_ns() - limits->start_ns) / 1000000u);
 }
 
-/* *is_done where this thread's turn came and MPI has ended the request. Returns MPI's code. */
+/* Test the request, unless another thread is inside MPI. Sets *is_done and returns MPI's code. */
 static int test_request(MPI_Request *request, MPI_Status *result, int *is_done)
 {
     *is_done = 0;
@@ -173,11 +171,11 @@ static int32_t wait_for(const struct mr_mpi_engine *engine, const struct mr_mpi_
         uint64_t now_ns = mr_clock_now_ns();
         if (now_ns >= limits->deadline_ns || __atomic_load_n(limits->stop, __ATOMIC_ACQUIRE))
             return mr_mpi_call_give_up(engine, part, limits, error);
-        pause_a_little(now_ns - limits->start_ns, quiet_ns);
+        pause_briefly(now_ns - limits->start_ns, quiet_ns);
     }
 }
 
-/* A sender that sent less than is expected is no error to MPI. */
+/* To MPI it is no error if the sender sent less than expected. */
 static int32_t check_received(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
                               const struct mr_mpi_limits *limits, const MPI_Status *result,
                               mr_error *error)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over MPI: a communicator of the group's own, and each collective as one nonblocking
- * call, or as several if the count is above what an int holds.
+ * The engine over MPI. Each group has a separate communicator. Each collective is one nonblocking
+ * call, or several if the count does not fit into an int.
  *
  * Invariant: after a failure MPI may still use the buffers of a call. Memory allocated for a call
- * is freed only when the call has ended well.
+ * is freed only if the call succeeded.
  */
 #include "dist/mpi/mpi_call.h"
 #include "dist/mpi/mpi_process.h"
@@ -22,10 +22,10 @@
 #define MR_MPI_PART INT_MAX
 #endif
 
-#define HALF_PART (1u << 18) /* elements of 16 bits that are made f32 at a time */
+#define HALF_PART (1u << 18) /* 16-bit elements that are widened to f32 at a time */
 #define LEAVE_NS 3000000000u /* for MPI_Comm_free */
 
-/* What lies so many elements after p. */
+/* The address `elements` elements after p. */
 static void *element_at(const void *p, uint64_t elements, const struct mr_collective *collective)
 {
     return p ? (char *)(uintptr_t)p + elements * mr_mpi_reduce_size(collective->dtype) : NULL;
@@ -42,7 +42,7 @@ static struct mr_mpi_part first_part(const struct mr_mpi_engine *engine,
         .op = mr_mpi_reduce_op(&engine->ops, collective->dtype, collective->op)};
 }
 
-/* in, out and count of the part from element `first` on. */
+/* Set in, out and count of the part that begins at element `first`. */
 static void place_part(struct mr_mpi_part *part, uint64_t first)
 {
     const struct mr_collective *collective = part->collective;
@@ -66,8 +66,8 @@ static int32_t do_parts(const struct mr_mpi_engine *engine, const struct mr_coll
 }
 
 /*
- * MPI's type of one rank's elements in the whole: part->count, and the next rank's begin
- * collective->count further on. /
+ * Make the MPI type of one rank's elements: part->count of them; the next rank's begin
+ * collective->count elements further on. /
  */
 static int make_block(struct mr_mpi_part *part)
 {
@@ -96,7 +96,7 @@ static int32_t gather_part(const struct mr_mpi_engine *engine, struct mr_mpi_par
         return status;
     if (!mr_mpi_process_lock(limits->deadline_ns))
         return mr_mpi_call_give_up(engine, part, limits, error);
-    MPI_Type_free(&part->block); /* cannot fail for a type that we made */
+    MPI_Type_free(&part->block); /* cannot fail: we made the type */
     mr_mpi_process_unlock();
     return MR_OK;
 }
@@ -117,7 +117,7 @@ static int32_t do_all_gather(const struct mr_mpi_engine *engine,
     return status;
 }
 
-/* One reduction per rank and part. */
+/* One reduction for each rank and part. */
 static int32_t scatter_parts(const struct mr_mpi_engine *engine,
                              const struct mr_collective *collective,
                              const struct mr_mpi_limits *limits, mr_error *error)
@@ -143,7 +143,8 @@ static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine,
     size_t len = (size_t)collective->count * mr_mpi_reduce_size(collective->dtype);
     uintptr_t in = (uintptr_t)collective->in;
     uintptr_t out = (uintptr_t)collective->out;
-    if (out + len > in && out < in + len * engine->n_ranks) { /* MPI wants them apart */
+    /* MPI does not allow them to overlap */
+    if (out + len > in && out < in + len * engine->n_ranks) {
         apart.out = malloc(len);
         if (!apart.out)
             return engine->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", len);
@@ -154,7 +155,7 @@ static int32_t do_reduce_scatter(const struct mr_mpi_engine *engine,
     if (apart.out != collective->out && status == MR_OK) {
         memcpy(collective->out, apart.out, len);
         free(apart.out);
-    } /* after a failure it is MPI's */
+    } /* after a failure MPI may still write to it */
     return status;
 }
 
@@ -166,7 +167,7 @@ static int32_t do_barrier(const struct mr_mpi_engine *engine,
     return mr_mpi_call_do(engine, &part, limits, error);
 }
 
-/* The engines' buffers of a broadcast may be two. */
+/* A broadcast may have two buffers here, in MPI it has one. */
 static int32_t do_broadcast(const struct mr_mpi_engine *engine,
                             const struct mr_collective *collective,
                             const struct mr_mpi_limits *limits, mr_error *error)
@@ -195,7 +196,7 @@ static int32_t do_collective(const struct mr_mpi_engine *engine,
     }
 }
 
-/* Has this rank a result of a reduction? */
+/* Does this rank get the result of a reduction? */
 static bool has_result(const struct mr_mpi_engine *engine, const struct mr_collective *collective)
 {
     return collective->kind == MR_COLLECTIVE_ALL_REDUCE ||
@@ -203,7 +204,10 @@ static bool has_result(const struct mr_mpi_engine *engine, const struct mr_colle
            (collective->kind == MR_COLLECTIVE_REDUCE && collective->root == engine->rank);
 }
 
-/* The elements from `first` on, in f32: in of all parts, then out where there are several. */
+/*
+ * Sum the elements from `first` on in f32. memory holds the input of all parts, then the output if
+ * there are several parts.
+ */
 static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_collective *collective,
                         uint64_t first, float *memory, const struct mr_mpi_limits *limits,
                         mr_error *error)
@@ -227,7 +231,7 @@ static int32_t sum_part(const struct mr_mpi_engine *engine, const struct mr_coll
     return status;
 }
 
-/* Sums and means of 16-bit floats: a mean that fits does not overflow on the way. */
+/* Sum 16-bit floats in f32, so that a mean that fits into 16 bits does not overflow on the way. */
 static int32_t sum_halves(const struct mr_mpi_engine *engine,
                           const struct mr_collective *collective,
                           const struct mr_mpi_limits *limits, mr_error *error)
@@ -241,7 +245,7 @@ static int32_t sum_halves(const struct mr_mpi_engine *engine,
         return engine->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", size);
     for (uint64_t first = 0; first < collective->count && status == MR_OK; first += HALF_PART)
         status = sum_part(engine, collective, first, memory, limits, error);
-    if (status == MR_OK) /* after a failure it is MPI's */
+    if (status == MR_OK) /* after a failure MPI may still write to it */
         free(memory);
     return status;
 }
@@ -302,7 +306,9 @@ static int call_free(struct mr_mpi_job *job)
     return MPI_Comm_free(&job->comm);
 }
 
-/* The members' communicator: all of parent, or those of one color, in the group's order. */
+/*
+ * Make the members' communicator, in the group's order: all of parent, or the ranks of one color.
+ */
 static int32_t make_comm(struct mr_mpi_engine *engine, MPI_Comm parent, bool is_whole,
                          const struct mr_engine_setup *setup, mr_error *error)
 {
@@ -334,14 +340,15 @@ static int32_t make_engine(MPI_Comm parent, bool is_whole, const struct mr_engin
                                      .fail = setup->fail};
     size_t gathered = mr_mpi_short_bytes(setup->world_size);
     engine->gathered = gathered > 0 ? malloc(gathered) : NULL;
-    if (gathered > 0 && !engine->gathered) { /* the others do have theirs: all take the same way */
+    /* the other ranks gather, so this one cannot do without */
+    if (gathered > 0 && !engine->gathered) {
         free(engine);
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", gathered);
     }
     int32_t status = make_comm(engine, parent, is_whole, setup, error);
     if (status == MR_OK && !mr_mpi_process_lock(setup->deadline_ns))
         status = setup->fail(error, MR_ERR_TIMEOUT,
-                             "another thread's call of MPI has not ended in time");
+                             "another thread's MPI call did not end by the deadline");
     if (status == MR_OK) {
         int code = mr_mpi_reduce_init(&engine->ops);
         mr_mpi_process_unlock();
@@ -378,7 +385,7 @@ static int32_t split_engine(void *user, uint32_t color, uint32_t key,
                             const struct mr_engine_setup *setup, void **engine_out, mr_error *error)
 {
     const struct mr_mpi_engine *parent = user;
-    (void)key; /* setup has the order */
+    (void)key; /* setup has the order already */
     *engine_out = NULL;
     if (color == MR_NO_COLOR)
         return MR_OK;
@@ -392,7 +399,8 @@ static int32_t split_engine(void *user, uint32_t color, uint32_t key,
 }
 
 /*
- * healthy: MPI_Comm_free, which waits for nobody in the MPIs that we know, but may by the standard.
+ * Called only if the engine is healthy. MPI_Comm_free does not block in the MPIs that we know, but
+ * the standard allows it to.
  */
 static void release_comm(struct mr_mpi_engine *engine, uint64_t deadline_ns)
 {
@@ -416,7 +424,7 @@ static void destroy_engine(void *user, bool healthy)
     if (healthy)
         release_comm(engine, mr_clock_now_ns() + LEAVE_NS);
     mr_mpi_process_leave(healthy);
-    if (healthy) /* else it may be MPI's still */
+    if (healthy) /* otherwise MPI may still write to it */
         free(engine->gathered);
     free(engine);
 }
@@ -431,7 +439,7 @@ static void destroy_engine(void *user, bool healthy)
 #define VERSION "unknown MPI"
 #endif
 
-/* No check: without CUDA nobody here can know a device pointer. */
+/* No check: without CUDA this module cannot recognise a device pointer. */
 MR_API extern const struct mr_engine_table mr_engine_table;
 const struct mr_engine_table mr_engine_table = {
     .abi = MR_ENGINE_ABI,

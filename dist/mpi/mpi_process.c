@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one MPI of this process. The first engine initialises it. It is finalised when the process
- * exits, if this library initialised it, all engines were destroyed and nothing was given up.
+ * The MPI of this process; there is only one. The first engine initialises it. It is finalised when
+ * the process exits, if this library initialised it, all engines were destroyed and no call was
+ * given up.
  *
- * A rank that hangs makes MPI_Init, MPI_Comm_create_group, MPI_Comm_free and MPI_Finalize of all
- * others hang too, and nothing can end such a call. So these calls are made by a thread of their
- * own, and the caller waits for it with a deadline. After that no call of MPI is made any more, and
- * the thread is left behind when the process exits.
+ * If one rank hangs, MPI_Init, MPI_Comm_create_group, MPI_Comm_free and MPI_Finalize hang on all
+ * other ranks too, and cannot be ended. So a separate thread makes these calls, and the caller
+ * waits for it with a deadline. If the deadline passes, no further MPI call is made, and the
+ * process exits without joining the thread.
  */
 #include "dist/mpi/mpi_process.h"
 
@@ -22,24 +23,24 @@
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
-#define PAUSE_NS 20000 /* between looks at whether another thread is out of MPI */
+#define PAUSE_NS 20000 /* between two tries to enter MPI */
 
 typedef int32_t fail_function(mr_error *error, int32_t status, const char *format, ...);
 
-/* MPI itself is global, so what is known of it is, too. All but turn is under mutex. */
+/* MPI itself is global, so its state is too. All fields but turn are under mutex. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t posted; /* a job for MPI's thread */
     pthread_cond_t ended;  /* a job has ended, or MPI was given up */
     struct mr_mpi_job *job;
     bool has_thread;
-    bool is_ready; /* initialised, and its level is known */
-    bool is_ours;  /* to be finalised */
+    bool is_ready; /* initialised, and level is set */
+    bool is_ours;  /* this library initialised it, and finalises it */
     bool is_given_up;
     int level;
     uint32_t n_engines;
-    uint32_t timeout_ms; /* of the last engine; how long the end may take */
-    pid_t pid;           /* a forked child has no thread, and must not finalise */
+    uint32_t timeout_ms; /* of the last engine; the limit for MPI_Finalize at exit */
+    pid_t pid;           /* a forked child does not have the thread, and must not finalise */
     pthread_mutex_t turn;
 } process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -75,8 +76,7 @@ void mr_mpi_process_free(struct mr_mpi_job *job)
 }
 
 /*
- * Only with MPI_THREAD_SERIALIZED do the threads take turns; the level is constant once there is an
- * engine.
+ * Threads take turns only under MPI_THREAD_SERIALIZED. The level is constant once an engine exists.
  */
 bool mr_mpi_process_try(void)
 {
@@ -117,7 +117,7 @@ bool mr_mpi_process_is_usable(void)
     return usable && MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
 }
 
-/* MPI's thread: jobs one by one until the process ends. */
+/* MPI's thread: runs one job after the other until the process ends. */
 static void *run_jobs(void *unused)
 {
     (void)unused;
@@ -141,7 +141,7 @@ static void *run_jobs(void *unused)
     return NULL;
 }
 
-/* Under mutex: false when the deadline has passed or MPI was given up. */
+/* Under mutex. False: the deadline has passed, or MPI was given up. */
 static bool wait_ended(uint64_t deadline_ns)
 {
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / SECOND),
@@ -150,7 +150,7 @@ static bool wait_ended(uint64_t deadline_ns)
            pthread_cond_clockwait(&process.ended, &process.mutex, CLOCK_MONOTONIC, &until) == 0;
 }
 
-/* Under mutex: have MPI's thread do the job, after those that others have posted. */
+/* Under mutex: wait until MPI's thread is free, then have it do the job. */
 static bool post_and_wait(struct mr_mpi_job *job, uint64_t deadline_ns)
 {
     while (process.job || process.is_given_up)
@@ -166,7 +166,7 @@ static bool post_and_wait(struct mr_mpi_job *job, uint64_t deadline_ns)
     return true;
 }
 
-static int32_t say_code(const struct mr_mpi_job *job, fail_function *fail, mr_error *error)
+static int32_t set_mpi_error(const struct mr_mpi_job *job, fail_function *fail, mr_error *error)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int len = 0;
@@ -189,19 +189,18 @@ int32_t mr_mpi_process_do(struct mr_mpi_job *job, uint64_t deadline_ns, fail_fun
     }
     pthread_mutex_unlock(&process.mutex);
     if (is_done)
-        return job->code == MPI_SUCCESS ? MR_OK : say_code(job, fail, error);
-    int32_t status = fail ? fail(error, MR_ERR_TIMEOUT,
-                                 "%s has not ended in time: a rank is late or hangs", job->name)
+        return job->code == MPI_SUCCESS ? MR_OK : set_mpi_error(job, fail, error);
+    int32_t status = fail ? fail(error, MR_ERR_TIMEOUT, "%s did not end by the deadline", job->name)
                           : MR_ERR_TIMEOUT;
-    if (!is_posted) /* else MPI's thread still reads it */
+    if (!is_posted) /* otherwise MPI's thread still reads it */
         mr_mpi_process_free(job);
     return status;
 }
 
 /*
- * Open MPI's nonblocking all_reduce takes a tree of whole messages unless a variable says
- * otherwise, and needs three times as long for a million doubles as its blocking one. What the user
- * has set stays; another MPI has no such variable.
+ * Open MPI's nonblocking all_reduce sends whole messages along a tree by default, and takes three
+ * times as long for a million doubles as its blocking one. A control variable chooses another
+ * algorithm. What the user has set stays; other MPIs do not have this variable.
  */
 static void choose_all_reduce(void)
 {
@@ -227,7 +226,7 @@ static int call_init(struct mr_mpi_job *job)
     (void)job;
     int level = 0;
     int initialized = 0;
-    /* another thread's job was first */
+    /* another thread's job has initialised it */
     if (MPI_Initialized(&initialized) == MPI_SUCCESS && initialized)
         return MPI_SUCCESS;
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
@@ -243,7 +242,7 @@ static int call_finalize(struct mr_mpi_job *job)
     return MPI_Finalize();
 }
 
-/* Is there an MPI of ours to finalise? Never in a child, which has not the thread. */
+/* Should this process finalise MPI? Never in a forked child, which does not have the thread. */
 static bool is_to_be_finalized(void)
 {
     int finalized = 0;
@@ -272,14 +271,14 @@ int32_t mr_mpi_process_finalize(const struct mr_engine_setup *setup, mr_error *e
 }
 
 /*
- * At exit. Waits for the other ranks as long as a collective would; then the process ends without
- * MPI's consent, and it is mpirun's to say so.
+ * At exit: wait for the other ranks as long as a collective would. After that the process ends
+ * without MPI_Finalize, and mpirun reports that.
  */
 static void finish_at_exit(void)
 {
     if (is_to_be_finalized() &&
         finalize_mpi(mr_clock_now_ns() + process.timeout_ms * MS, NULL, NULL) == MR_ERR_TIMEOUT)
-        fprintf(stderr, "millrace: MPI_Finalize has not ended within %u ms and is left behind\n",
+        fprintf(stderr, "millrace: MPI_Finalize did not end within %u ms; exiting without it\n",
                 process.timeout_ms);
 }
 
@@ -317,7 +316,7 @@ static int32_t initialise_mpi(const struct mr_engine_setup *setup, mr_error *err
     process.is_ours = true;
     pthread_mutex_unlock(&process.mutex);
     if (atexit(finish_at_exit) != 0)
-        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot register the end of MPI");
+        return setup->fail(error, MR_ERR_NO_MEMORY, "cannot register an exit handler for MPI");
     return MR_OK;
 }
 
@@ -330,15 +329,14 @@ static int32_t learn_level(const struct mr_engine_setup *setup, mr_error *error)
 {
     int level = MPI_THREAD_SINGLE;
     if (MPI_Query_thread(&level) != MPI_SUCCESS)
-        return setup->fail(error, MR_ERR_UNSUPPORTED, "MPI_Query_thread fails");
+        return setup->fail(error, MR_ERR_UNSUPPORTED, "MPI_Query_thread failed");
     if (level < MPI_THREAD_SERIALIZED)
         return setup->fail(error, MR_ERR_UNSUPPORTED,
-                           "MPI was initialised with %s, but a group calls it from a thread of its "
-                           "own: initialise it by "
-                           "MPI_Init_thread with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED",
+                           "MPI was initialised with %s, but a group calls it from another thread: "
+                           "call MPI_Init_thread with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED",
                            level_name(level));
     pthread_mutex_lock(&process.mutex);
-    if (!process.is_ready) /* others read it without the lock */
+    if (!process.is_ready) /* other threads read it without the lock */
         process.level = level;
     process.is_ready = true;
     pthread_mutex_unlock(&process.mutex);
@@ -350,7 +348,7 @@ static int32_t become_ready(const struct mr_engine_setup *setup, mr_error *error
     int initialized = 0;
     int finalized = 0;
     if (MPI_Initialized(&initialized) != MPI_SUCCESS || MPI_Finalized(&finalized) != MPI_SUCCESS)
-        return setup->fail(error, MR_ERR_UNSUPPORTED, "MPI_Initialized fails");
+        return setup->fail(error, MR_ERR_UNSUPPORTED, "MPI_Initialized failed");
     if (finalized)
         return setup->fail(error, MR_ERR_STATE,
                            "MPI was finalised before, and cannot be initialised again");
@@ -369,7 +367,7 @@ int32_t mr_mpi_process_enter(const struct mr_engine_setup *setup, mr_error *erro
     pthread_mutex_unlock(&process.mutex);
     if (is_given_up)
         return setup->fail(error, MR_ERR_STATE,
-                           "MPI was given up in this process, after a call that did not end");
+                           "MPI was given up in this process after a call that did not end");
     int32_t status = become_ready(setup, error);
     if (status != MR_OK)
         return status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agrees which rank of MPI is which rank of the group. The launcher's ranks and MPI's may differ in
- * order; if they differ in number, something else was started than was meant. Every rank reports
- * its rank in MPI to rank 0, which compares all and gives all the same answer. A refusal goes to
- * all ranks, because a rank that refuses alone leaves the others waiting.
+ * Ranks agree which rank of MPI is which rank of the group. The launcher's ranks and MPI's may
+ * differ in order, but not in number. Every rank reports its rank in MPI to rank 0, which compares
+ * all reports and sends one answer to all. A refusal goes to all ranks too: if one rank refused
+ * alone, the others would wait for it.
  */
 #include "dist/mpi/mpi_process.h"
 #include "dist/mpi/mpi_ranks.h"
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank says of itself. */
+/* What a rank reports about itself. */
 struct claim {
     uint32_t rank;
     uint32_t n_ranks;
 };
 
-/* What rank 0 says to all: the table, or the words of a refusal. */
+/* Rank 0's answer to all: the table, or the reason for a refusal. */
 struct verdict {
     uint32_t is_refusal;
     uint32_t ranks[];
@@ -35,7 +35,7 @@ static int32_t own_claim(const struct mr_engine_setup *setup, MPI_Comm comm,
         return setup->fail(error, MR_ERR_INVALID, "mpi_comm is MPI_COMM_NULL");
     if (!mr_mpi_process_lock(setup->deadline_ns))
         return setup->fail(error, MR_ERR_TIMEOUT,
-                           "another thread's call of MPI has not ended in time");
+                           "another thread's MPI call did not end by the deadline");
     bool is_known =
         MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && MPI_Comm_size(comm, &size) == MPI_SUCCESS;
     mr_mpi_process_unlock();
@@ -52,18 +52,18 @@ static void refuse_claim(struct verdict *verdict, const char *words)
 }
 
 /*
- * Enter rank's claim in the table, or the words against it. seen: which of MPI's ranks are taken,
- * by whom, plus one.
+ * Enter a rank's claim into the table, or refuse it. seen: nonzero for each rank of MPI that is
+ * taken.
  */
 static void judge_claim(const struct mr_engine_setup *setup, bool is_whole, uint32_t rank,
                         const struct claim *claim, uint32_t *seen, struct verdict *verdict)
 {
     char words[WORDS];
     if (is_whole && claim->n_ranks != setup->world_size) {
-        snprintf(
-            words, sizeof words,
-            "rank %u is one of %u in MPI, but the group has %u: were all started by one mpirun?",
-            rank, claim->n_ranks, setup->world_size);
+        snprintf(words, sizeof words,
+                 "rank %u is one of %u in MPI, but the group has %u: all ranks must be started by "
+                 "one mpirun",
+                 rank, claim->n_ranks, setup->world_size);
         refuse_claim(verdict, words);
     } else if (claim->rank >= claim->n_ranks || (is_whole && seen[claim->rank])) {
         snprintf(words, sizeof words, "rank %u and another are both rank %u of %u in MPI", rank,
@@ -76,7 +76,7 @@ static void judge_claim(const struct mr_engine_setup *setup, bool is_whole, uint
     }
 }
 
-/* Rank 0: hear all, and tell all. */
+/* Rank 0: read all claims and publish the answer. */
 static int32_t decide_for_all(const struct mr_engine_setup *setup, bool is_whole,
                               struct verdict *verdict, uint32_t size, mr_error *error)
 {
@@ -94,8 +94,9 @@ static int32_t decide_for_all(const struct mr_engine_setup *setup, bool is_whole
         status = setup->store.get(setup->store.user, key, &claim, sizeof claim, &len,
                                   setup->deadline_ns, error);
         if (status == MR_OK && len != sizeof claim)
-            status = setup->fail(error, MR_ERR_PEER, "rank %u sent %u bytes about itself, not %zu",
-                                 rank, len, sizeof claim);
+            status = setup->fail(error, MR_ERR_PEER,
+                                 "rank %u: %u bytes about its rank in MPI instead of %zu", rank,
+                                 len, sizeof claim);
         if (status == MR_OK)
             judge_claim(setup, is_whole, rank, &claim, seen, verdict);
     }
@@ -118,7 +119,7 @@ static int32_t exchange_claims(const struct mr_engine_setup *setup, bool is_whol
         status = setup->store.get(setup->store.user, "mpi/ranks", verdict, size, &len,
                                   setup->deadline_ns, error);
     if (status == MR_OK && len != size)
-        status = setup->fail(error, MR_ERR_PEER, "rank 0 sent %u bytes about MPI's ranks, not %u",
+        status = setup->fail(error, MR_ERR_PEER, "rank 0: %u bytes about MPI's ranks instead of %u",
                              len, size);
     return status;
 }
@@ -137,7 +138,7 @@ int32_t mr_mpi_ranks_agree(const struct mr_engine_setup *setup, MPI_Comm comm, b
         return setup->fail(error, MR_ERR_NO_MEMORY, "cannot allocate %zu bytes", size);
     if (setup->world_size > 1) {
         status = exchange_claims(setup, is_whole, &claim, verdict, (uint32_t)size, error);
-    } else { /* nobody to ask */
+    } else { /* no other rank */
         uint32_t seen[1] = {0};
         judge_claim(setup, is_whole, 0, &claim, seen, verdict);
     }

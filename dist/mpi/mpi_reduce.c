@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions that MPI does not have. For minima and maxima 16-bit floats travel as MPI_UINT16_T,
- * with operations defined here; for sums they become f32 before and are rounded once afterwards.
- * Buffers may begin at any address.
+ * Reductions that MPI does not have. Minima and maxima of 16-bit floats use MPI_UINT16_T and the
+ * operations defined here. For sums, 16-bit floats are widened to f32 before the reduction and
+ * rounded once after it. Buffers may begin at any address.
  *
- * Invariant: every operation is commutative to the last bit. MPI calls it with another rank's part
- * and its own, in either order and any grouping, and otherwise ranks would not all get the same
- * result. For that reason a NaN wins over every number.
+ * Invariant: every operation is commutative and associative to the last bit. MPI may call it in
+ * either order and with any grouping, and all ranks must get the same result. For that reason a NaN
+ * wins over every number.
  */
 #include "dist/mpi/mpi_reduce.h"
 
@@ -69,7 +69,7 @@ void mr_mpi_reduce_fini(struct mr_mpi_ops *ops)
 {
     for (int i = 0; i < 4; i++)
         if (ops->half[i / 2][i % 2] != MPI_OP_NULL)
-            MPI_Op_free(&ops->half[i / 2][i % 2]); /* cannot fail for an operation that we made */
+            MPI_Op_free(&ops->half[i / 2][i % 2]); /* cannot fail: we made the operation */
 }
 
 void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MPI does not have: 16-bit floats, and the division of a mean. */
+/* What MPI does not have: 16-bit floats and means. */
 #ifndef DIST_MPI_MPI_REDUCE_H
 #define DIST_MPI_MPI_REDUCE_H
 
@@ -8,14 +8,14 @@
 #include <mpi.h>
 
 /*
- * MPI's own for the others; MR_MEAN is a sum. Sums of 16-bit floats are made in f32, see widen and
- * narrow.
+ * Operations that MPI does not have. All others are MPI's; for MR_MEAN it is the sum. Sums of
+ * 16-bit floats are computed in f32, see widen and narrow.
  */
 struct mr_mpi_ops {
     MPI_Op half[2][2]; /* f16, bf16; min, max */
 };
 
-/* MPI's code. */
+/* Returns MPI's code. */
 int mr_mpi_reduce_init(struct mr_mpi_ops *ops);
 void mr_mpi_reduce_fini(struct mr_mpi_ops *ops);
 
@@ -24,12 +24,12 @@ size_t mr_mpi_reduce_size(uint32_t dtype);
 const char *mr_mpi_reduce_name(uint32_t dtype);
 MPI_Op mr_mpi_reduce_op(const struct mr_mpi_ops *ops, uint32_t dtype, uint32_t op);
 
-/* 16-bit floats to f32 and, divided by n, back. */
+/* Convert 16-bit floats to f32; divide f32 by n and convert it back. */
 void mr_mpi_reduce_widen(uint32_t dtype, const void *halves, float *out, uint64_t count);
 void mr_mpi_reduce_narrow(uint32_t dtype, const float *in, uint32_t n, void *halves,
                           uint64_t count);
 
-/* buffer /= n, of f32 or f64. */
+/* Divide each f32 or f64 in buffer by n. */
 void mr_mpi_reduce_divide(void *buffer, uint64_t count, uint32_t dtype, uint32_t n);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_reduce of a few bytes. MPI's nonblocking all_reduce takes as many steps for them as for many,
- * and each step is a turn of the scheduler if ranks outnumber CPUs. Gathering needs one step; each
- * rank then reduces in the order of the ranks, so that all have the same bits.
+ * all_reduce of a few bytes. MPI's nonblocking all_reduce takes as many steps for few bytes as for
+ * many. If there are more ranks than CPUs, each step waits for the scheduler. Gathering needs one
+ * step. Each rank then reduces in the order of the ranks, so all get the same bits.
  *
- * Invariant: the gathered bytes lie in the engine, not in the call: MPI may still write to them
- * after a failure.
+ * Invariant: the gathered bytes are in the engine, not in the call, because MPI may still write to
+ * them after a failure.
  */
 #include "dist/mpi/mpi_short.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define MAX_BYTES 4096u /* of one rank */
-#define MAX_RANKS 16u   /* each sends to each */
+#define MAX_RANKS 16u   /* every rank sends to every other one */
 
 static size_t len_of(const struct mr_collective *collective)
 {
@@ -33,7 +33,7 @@ bool mr_mpi_short_fits(const struct mr_mpi_engine *engine, const struct mr_colle
            collective->count <= MAX_BYTES / mr_mpi_reduce_size(collective->dtype);
 }
 
-/* Rank 0's first, then the others' in their order. */
+/* In the order of the ranks. */
 static int reduce_gathered(const struct mr_mpi_engine *engine, const struct mr_mpi_part *part,
                            void *out, size_t len)
 {

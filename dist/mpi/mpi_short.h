@@ -5,12 +5,12 @@
 
 #include "dist/mpi/mpi_call.h"
 
-/* Of all ranks: for mr_mpi_engine.gathered. 0: too many ranks for it. */
+/* Bytes of mr_mpi_engine.gathered, for all ranks. 0: too many ranks. */
 size_t mr_mpi_short_bytes(uint32_t n_ranks);
 
 bool mr_mpi_short_fits(const struct mr_mpi_engine *engine, const struct mr_collective *collective);
 
-/* The sum of a mean is not divided. Blocks, as mr_mpi_call_do(). */
+/* For a mean this is the sum, not divided. Blocks, as mr_mpi_call_do() does. */
 int32_t mr_mpi_short_all_reduce(const struct mr_mpi_engine *engine,
                                 const struct mr_collective *collective,
                                 const struct mr_mpi_limits *limits, mr_error *error);

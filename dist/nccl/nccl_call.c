@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls of NCCL and CUDA return, in words. NCCL's last error may have several lines, belong to
- * an earlier failure, or be missing, so it only follows what the result itself says.
+ * Errors of NCCL and CUDA calls, with a message. NCCL's last error may have several lines, belong
+ * to an earlier failure, or be missing. So the message begins with the result's own text, and
+ * NCCL's last error only follows it.
  */
 #include "dist/nccl/nccl_call.h"
 
@@ -30,8 +31,8 @@ int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t cod
                         cudaGetErrorName(code));
 }
 
-/* The group is at its end with any of these: another rank may have gone on. */
-static mr_status status_of(ncclResult_t result)
+/* Any of these ends the group, because another rank may have continued. */
+static mr_status choose_status(ncclResult_t result)
 {
     switch (result) {
     case ncclSuccess: return MR_OK;
@@ -50,11 +51,12 @@ int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name
         more = "";
     more += strspn(more, " \n");
     size_t len = strcspn(more, "\n");
-    return mr_error_set(error, status_of(result), "%s: %s%s%.*s", name, ncclGetErrorString(result),
-                        len > 0 ? ": " : "", (int)(len < 400 ? len : 400), more);
+    return mr_error_set(error, choose_status(result), "%s: %s%s%.*s", name,
+                        ncclGetErrorString(result), len > 0 ? ": " : "",
+                        (int)(len < 400 ? len : 400), more);
 }
 
-/* NCCL counts in thousands up to 2.8, later in ten thousands. */
+/* Up to 2.8 a version is major * 1000 + ..., later major * 10000 + ... */
 void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT])
 {
     int unit = version < 10000 ? 1000 : 10000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call of NCCL or CUDA returned, as a status, with words in the error. */
+/* The result of an NCCL or CUDA call as a status, with a message in the error. */
 #ifndef DIST_NCCL_NCCL_CALL_H
 #define DIST_NCCL_NCCL_CALL_H
 
@@ -7,21 +7,15 @@
 
 int32_t mr_nccl_call_cuda(const struct mr_nccl_engine *engine, cudaError_t code, const char *name,
                           mr_error *error);
-/*
- * As above, but a stream that is not of the engine's device is the caller's mistake:
- * MR_ERR_INVALID.
- */
+/* As above, but a stream of another device is the caller's mistake: MR_ERR_INVALID. */
 int32_t mr_nccl_call_stream(const struct mr_nccl_engine *engine, cudaError_t code, const char *name,
                             mr_error *error);
-/* comm NULL: there is none that could say more. Under comm_lock. */
+/* comm may be NULL; otherwise its last error is added. Under comm_lock. */
 int32_t mr_nccl_call_nccl(ncclComm_t comm, ncclResult_t result, const char *name, mr_error *error);
-/*
- * MR_ERR_STATE: the stream is being captured into a graph, and may be given nothing that is no part
- * of one.
- */
+/* MR_ERR_STATE: the stream is being captured into a graph, so no collective may be put into it. */
 int32_t mr_nccl_call_capture(const struct mr_nccl_engine *engine, void *stream, mr_error *error);
 int32_t mr_nccl_call_aborted(mr_error *error);
-/* "2.28.9", of what ncclGetVersion() gives. */
+/* "2.28.9", from the number of ncclGetVersion(). */
 #define MR_NCCL_VERSION_TEXT 24
 void mr_nccl_call_version(int version, char text_out[MR_NCCL_VERSION_TEXT]);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communicator. It is nonblocking: a call that has to wait for others returns ncclInProgress,
- * and until polling shows that it has ended, only ncclCommAbort() may be called on the
+ * The communicator. It is nonblocking: a call that has to wait for other ranks returns
+ * ncclInProgress. Until polling shows that it has ended, only ncclCommAbort() may be called on the
  * communicator.
  *
  * ncclCommGetAsyncError() completes what was in progress, so it too is called by one thread at a
- * time. A communicator whose rank is lost can only be aborted; another thread does that while no
- * thread is inside a call. But a call can block even so, when the device's queue is full of work
- * that waits for the lost rank. Then the abort is made beside the call, and ends it.
+ * time. If a rank is lost, the communicator can only be aborted. Another thread does that, normally
+ * while no thread is inside a call. But a call blocks if the device's queue is full of work that
+ * waits for the lost rank. Then the abort runs during the call, and ends it.
  *
  * Invariant: after each call of NCCL, is_aborted is checked before the communicator is touched
  * again.
@@ -24,23 +24,24 @@
 
 #define MS 1000000ull           /* ns */
 #define FINALIZE_NS (3000 * MS) /* then it is aborted */
-#define ABORT_MS 2500 /* then abort() returns without it, before the group gives the engine up */
-#define LOCK_NS (500 * MS) /* for a call to come back before an abort */
-#define ASK_NS (200 * MS)  /* between two questions to the store, while connecting */
+/* then abort() returns while NCCL's abort still runs; shorter than the group's own limit */
+#define ABORT_MS 2500
+#define LOCK_NS (500 * MS) /* how long an abort waits for a call to return */
+#define ASK_NS (200 * MS)  /* between two checks of the store, while connecting */
 #define N_YIELDS 64        /* before the first sleep */
 #define PAUSE_MIN_NS 20000
 #define PAUSE_MAX_NS 1000000
 
-/* How long something in progress is waited for. */
+/* When to stop waiting. */
 struct limits {
     uint64_t deadline_ns;
-    const volatile uint32_t *stop;       /* or NULL */
-    const struct mr_engine_setup *setup; /* while connecting: who is lost is asked there; else
-                                            NULL */
+    const volatile uint32_t *stop; /* may be NULL */
+    /* while connecting: the store, to ask for lost ranks; else NULL */
+    const struct mr_engine_setup *setup;
     uint64_t asked_ns;
 };
 
-static void pause_a_little(uint32_t i)
+static void pause_briefly(uint32_t i)
 {
     if (i < N_YIELDS) {
         sched_yield();
@@ -48,10 +49,10 @@ static void pause_a_little(uint32_t i)
     }
     uint64_t ns = PAUSE_MIN_NS * (uint64_t)(i - N_YIELDS + 1);
     struct timespec pause = {.tv_nsec = ns < PAUSE_MAX_NS ? (long)ns : PAUSE_MAX_NS};
-    nanosleep(&pause, NULL); /* shorter by a signal is as good */
+    nanosleep(&pause, NULL); /* a signal may end it early */
 }
 
-/* A key that nobody sets: the answer is only whether a rank has broken off. */
+/* Ask for a key that no rank sets: the answer is only whether a rank has disconnected. */
 static int32_t ask_store(struct limits *limits, uint64_t now_ns, mr_error *error)
 {
     uint32_t len;
@@ -79,9 +80,12 @@ static int32_t check_limits(const struct mr_nccl_engine *engine, struct limits *
     return ask_store(limits, now_ns, error);
 }
 
-/* Under the lock. *result is what it stands at; MR_OK also while in progress. */
-static int32_t look_at_comm(const struct mr_nccl_engine *engine, const char *name,
-                            ncclResult_t *result, mr_error *error)
+/*
+ * Under the lock. Read the communicator's state into *result. MR_OK also while a call is in
+ * progress.
+ */
+static int32_t poll_comm(const struct mr_nccl_engine *engine, const char *name,
+                         ncclResult_t *result, mr_error *error)
 {
     if (!engine->comm || atomic_load(&engine->is_ended))
         return mr_nccl_call_aborted(error);
@@ -93,7 +97,7 @@ static int32_t look_at_comm(const struct mr_nccl_engine *engine, const char *nam
 }
 
 /*
- * False: aborted. The thread that does that has the lock as long as NCCL waits for what is on the
+ * False: the communicator is aborted. The aborting thread holds the lock while NCCL waits for the
  * device.
  */
 static bool lock_comm(struct mr_nccl_engine *engine)
@@ -101,12 +105,12 @@ static bool lock_comm(struct mr_nccl_engine *engine)
     for (uint32_t i = 0; pthread_mutex_trylock(&engine->comm_lock) != 0; i++) {
         if (atomic_load(&engine->is_aborted))
             return false;
-        pause_a_little(i);
+        pause_briefly(i);
     }
     return true;
 }
 
-/* Until the communicator can be called again. */
+/* Wait until the communicator can be called again. */
 static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, struct limits *limits,
                            mr_error *error)
 {
@@ -114,7 +118,7 @@ static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, stru
         ncclResult_t result = ncclInProgress;
         if (!lock_comm(engine))
             return mr_nccl_call_aborted(error);
-        int32_t status = look_at_comm(engine, name, &result, error);
+        int32_t status = poll_comm(engine, name, &result, error);
         pthread_mutex_unlock(&engine->comm_lock);
         if (status == MR_OK && result == ncclInProgress)
             status = check_limits(engine, limits, name, error);
@@ -122,7 +126,7 @@ static int32_t settle_comm(struct mr_nccl_engine *engine, const char *name, stru
             return status;
         if (status != MR_OK)
             return status;
-        pause_a_little(i);
+        pause_briefly(i);
     }
 }
 
@@ -207,7 +211,7 @@ static bool find_op(uint32_t op, ncclRedOp_t *op_out)
     return true;
 }
 
-/* One call; name_out is its function's. */
+/* Make one call; *name_out is the function's name. */
 static ncclResult_t call_nccl(const struct mr_nccl_engine *engine, const struct mr_collective *c,
                               ncclDataType_t type, ncclRedOp_t op, const char **name_out)
 {
@@ -262,7 +266,7 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
     const char *name = "";
     if (c.kind > MR_COLLECTIVE_RECV || !find_type(c.dtype, &type) || !find_op(c.op, &op))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "nccl has no collective %u of %s with reduction %u", c.kind,
+                            "nccl: collective %u of %s with reduction %u does not exist", c.kind,
                             mr_dtype_name((mr_dtype)c.dtype), c.op);
     if (c.count == 0)
         return MR_OK;
@@ -274,7 +278,7 @@ int32_t mr_nccl_comm_put(struct mr_nccl_engine *engine, const struct mr_collecti
     }
     ncclResult_t result = call_nccl(engine, &c, type, op, &name);
     int32_t status = MR_OK;
-    if (atomic_load(&engine->is_aborted)) { /* meanwhile, and it may be gone */
+    if (atomic_load(&engine->is_aborted)) { /* aborted during the call: comm may be freed */
         status = mr_nccl_call_aborted(error);
         result = ncclSuccess;
     } else if (result != ncclInProgress) {
@@ -294,8 +298,8 @@ int32_t mr_nccl_comm_health(void *user, mr_error *error)
     if (atomic_load(&engine->is_aborted))
         return mr_nccl_call_aborted(error);
     if (pthread_mutex_trylock(&engine->comm_lock) != 0)
-        return MR_OK; /* a call is under way, and tells */
-    int32_t status = look_at_comm(engine, "NCCL", &result, error);
+        return MR_OK; /* a call is running, and reports failures itself */
+    int32_t status = poll_comm(engine, "NCCL", &result, error);
     pthread_mutex_unlock(&engine->comm_lock);
     return status;
 }
@@ -305,15 +309,15 @@ static bool lock_soon(struct mr_nccl_engine *engine)
     uint64_t until_ns = mr_clock_now_ns() + LOCK_NS;
     bool is_locked = pthread_mutex_trylock(&engine->comm_lock) == 0;
     for (uint32_t i = 0; !is_locked && mr_clock_now_ns() < until_ns; i++) {
-        pause_a_little(i);
+        pause_briefly(i);
         is_locked = pthread_mutex_trylock(&engine->comm_lock) == 0;
     }
     return is_locked;
 }
 
 /*
- * Without the lock the engine is not touched afterwards: the call that held it may have ended, and
- * the engine too.
+ * If the lock was not taken, the engine is not touched after the abort: the call that held the lock
+ * may have returned, and the engine may be freed.
  */
 static void abort_comm(void *arg)
 {
@@ -340,7 +344,7 @@ static bool finalize_comm(ncclComm_t comm)
     uint64_t deadline_ns = mr_clock_now_ns() + FINALIZE_NS;
     ncclResult_t result = ncclCommFinalize(comm);
     for (uint32_t i = 0; result == ncclInProgress && mr_clock_now_ns() < deadline_ns; i++) {
-        pause_a_little(i);
+        pause_briefly(i);
         ncclResult_t code = ncclCommGetAsyncError(comm, &result);
         if (code != ncclSuccess)
             result = code;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that may never return. NCCL's abort and destroy wait for threads and kernels of their own,
- * and have been seen to hang, so they are made in a thread that can be left behind. Engines also
- * begin in such a thread: a thread that has not chosen a device yet gets a context on device 0 by
- * any call of CUDA, and it may be the caller's.
+ * Calls that may never return. NCCL's abort and destroy wait for NCCL's threads and kernels, and
+ * have been seen to hang. So they run in a thread that the caller can stop waiting for. Engines are
+ * also created in a separate thread: in a thread without a chosen device, any CUDA call creates a
+ * context on device 0, and the caller's thread may be one.
  *
  * Invariant: the waiter may time out first; the last user frees the shared state.
  */
@@ -26,7 +26,7 @@ struct call {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_done; /* under the lock */
-    bool is_left; /* under the lock: nobody waits any more */
+    bool is_left; /* under the lock: the waiter has timed out */
 };
 
 static void free_call(struct call *call)
@@ -64,8 +64,8 @@ static bool wait_done(struct call *call, uint64_t timeout_ms)
     return is_done;
 }
 
-/* Used if no thread can be created. */
-static void do_here(void (*job)(void *arg), void *arg)
+/* Run the job in this thread. Used if no thread can be created. */
+static void run_here(void (*job)(void *arg), void *arg)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     int device = 0;
@@ -94,7 +94,7 @@ bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
     pthread_t thread;
     struct call *call = calloc(1, sizeof *call);
     if (!call) {
-        do_here(job, arg);
+        run_here(job, arg);
         return true;
     }
     call->job = job;
@@ -103,7 +103,7 @@ bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
     pthread_cond_init(&call->changed, NULL);
     if (mr_thread_start(&thread, run_call, call) != 0) {
         free_call(call);
-        do_here(job, arg);
+        run_here(job, arg);
         return true;
     }
     bool is_done = wait_done(call, timeout_ms);
@@ -111,7 +111,7 @@ bool mr_nccl_detached_do(void (*job)(void *arg), void *arg, uint64_t timeout_ms)
         pthread_detach(thread);
         return false;
     }
-    pthread_join(thread, NULL); /* it has only to return */
+    pthread_join(thread, NULL); /* the job is done: the thread ends at once */
     free_call(call);
     return true;
 }

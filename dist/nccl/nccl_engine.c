@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over NCCL: the table, and how an engine begins and ends. NCCL's own functions wait for
- * what is on the device, cudaFree() may, and that may wait for a rank that hangs. So an engine ends
- * in a thread, which is left behind with the engine if it does not come back.
+ * The engine over NCCL: the table, and how an engine begins and ends. NCCL's functions wait for the
+ * work on the device, and cudaFree() may. That work may wait for a rank that hangs. So a separate
+ * thread ends the engine. If the thread hangs, it is abandoned together with the engine.
  */
 #include "dist/nccl/nccl_state.h"
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define DESTROY_MS 3500
-#define OPEN_LATE_MS 1000 /* NCCL that minds its deadline has come back by itself */
+#define OPEN_LATE_MS 1000 /* beyond the deadline: normally NCCL has returned by then */
 
 static bool parse_number(const char *text, uint32_t *number_out)
 {
@@ -40,7 +40,7 @@ static int32_t parse_device(const struct mr_engine_setup *setup, uint32_t *ordin
     if (!device || !device[0])
         return mr_error_set(
             error, MR_ERR_INVALID,
-            "nccl needs a device: \"cuda:local\" (by the local rank) or \"cuda:N\"");
+            "nccl needs a device: \"cuda:local\" (chosen by the local rank) or \"cuda:N\"");
     *ordinal_out = setup->local_rank;
     if (strcmp(device, "cuda:local") == 0)
         return MR_OK;
@@ -55,7 +55,8 @@ static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_
 {
     uint32_t ordinal = 0;
     uint32_t n = 0;
-    bool is_known = setup->adopt && (!setup->device || !setup->device[0]); /* to the communicator */
+    /* the communicator knows its device */
+    bool is_known = setup->adopt && (!setup->device || !setup->device[0]);
     int32_t status = is_known ? MR_OK : parse_device(setup, &ordinal, error);
     if (status == MR_OK)
         status = mr_cuda_find_count(&n, error);
@@ -64,11 +65,11 @@ static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_
     if (status != MR_OK || is_known)
         return status;
     bool is_local = strcmp(setup->device, "cuda:local") == 0;
-    if (is_local &&
-        /*
-         * launchers may show each rank its own; two ranks that see the same one are refused later
-         */
-        n == 1)
+    /*
+     * A launcher may show each rank only its own GPU. If two ranks see the same one, they are
+     * refused later.
+     */
+    if (is_local && n == 1)
         ordinal = 0;
     if (ordinal >= n && is_local)
         return mr_error_set(error, MR_ERR_NO_DEVICE,
@@ -81,7 +82,7 @@ static int32_t find_device(const struct mr_engine_setup *setup, int32_t *device_
     return MR_OK;
 }
 
-/* The library that was found may be older than the one that this was built with. */
+/* The NCCL that was loaded may be older than the one that the module was built with. */
 static int32_t check_version(mr_error *error)
 {
     int version = 0;
@@ -94,7 +95,7 @@ static int32_t check_version(mr_error *error)
                         "libnccl.so.2 is NCCL %s, 2.18 or later is needed", text);
 }
 
-/* The device is the current one. */
+/* The engine's device is the current one. */
 static int32_t make_parts(struct mr_nccl_engine *engine, mr_error *error)
 {
     struct mr_nccl_ticket *ticket = NULL;
@@ -113,16 +114,16 @@ static int32_t make_parts(struct mr_nccl_engine *engine, mr_error *error)
             engine, cudaMemsetAsync(engine->cell, 0, sizeof(int64_t), engine->stream),
             "cudaMemsetAsync", error);
     if (status == MR_OK)
-        status =
-            mr_nccl_call_cuda(engine, mr_nccl_sums_load(), "the kernels of the metrics", error);
+        status = mr_nccl_call_cuda(engine, mr_nccl_sums_load(),
+                                   "loading the kernels of the metrics", error);
     if (status == MR_OK)
-        /* the first one is there from the beginning */
+        /* a first ticket is made now */
         status = mr_nccl_pool_take(engine, 1, &ticket, error);
     mr_nccl_pool_drop(engine, ticket);
     return status;
 }
 
-/* The caller's, or the thread's when nobody waits for it any more. */
+/* Owned by the caller, or by the thread after the caller has timed out. */
 struct opening {
     struct mr_nccl_engine *engine;
     struct mr_engine_setup setup;
@@ -142,7 +143,7 @@ static void open_parts(void *arg)
         opening->status = mr_nccl_comm_open(engine, &opening->setup, &opening->id, &opening->error);
 }
 
-/* *is_left: the thread still has the engine, which is given up. */
+/* *is_left: the caller timed out, and the thread owns the engine. */
 static int32_t open_detached(struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
                              const ncclUniqueId *id, bool *is_left, mr_error *error)
 {
@@ -156,7 +157,8 @@ static int32_t open_detached(struct mr_nccl_engine *engine, const struct mr_engi
     opening->id = *id;
     *is_left = !mr_nccl_detached_do(open_parts, opening, left_ms + OPEN_LATE_MS);
     if (*is_left)
-        return mr_error_set(error, MR_ERR_TIMEOUT, "ncclCommInitRankConfig does not come back");
+        return mr_error_set(error, MR_ERR_TIMEOUT,
+                            "ncclCommInitRankConfig did not return by the deadline");
     int32_t status = opening->status;
     if (status != MR_OK)
         mr_error_copy(error, &opening->error);
@@ -179,7 +181,7 @@ struct end {
     bool healthy;
 };
 
-/* Nobody can be told of a failure here. */
+/* Failures here cannot be reported any more. */
 static void end_engine(void *arg)
 {
     struct end *end = arg;
@@ -187,7 +189,7 @@ static void end_engine(void *arg)
     if (engine->device >= 0)
         (void)mr_nccl_detached_enter(engine, NULL);
     mr_nccl_comm_close(engine, end->healthy);
-    if (engine->stream) { /* freeing memory need not wait for what uses it */
+    if (engine->stream) { /* freeing memory does not wait for the work that uses it */
         mr_nccl_metric_sums_follow(engine);
         (void)cudaStreamSynchronize(engine->stream);
     }
@@ -212,7 +214,7 @@ static void destroy_engine(void *user, bool healthy)
         return;
     struct end *end = calloc(1, sizeof *end);
     if (!end)
-        return; /* without memory the engine is left, as it is when NCCL hangs */
+        return; /* out of memory: the engine is leaked, as if NCCL hung */
     *end = (struct end){.engine = engine, .healthy = healthy && !atomic_load(&engine->is_aborted)};
     (void)mr_nccl_detached_do(end_engine, end, DESTROY_MS);
 }
@@ -271,8 +273,8 @@ static const struct mr_engine_device device_table = {
 #define WORDS_(a, b, c) "NCCL " #a "." #b "." #c
 
 /*
- * No split: create() does it. No check: whose memory a pointer is, the library asks the driver
- * itself.
+ * No split: create() is enough. No check: the library itself asks the driver whose memory a pointer
+ * is.
  */
 MR_API extern const struct mr_engine_table mr_engine_table;
 const struct mr_engine_table mr_engine_table = {

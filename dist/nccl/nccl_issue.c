@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives in the engine's stream: it waits for what the caller's stream was given so far, does
- * the collective, and records the event that is the ticket.
+ * Collectives in the engine's stream: it waits for the work that the caller's stream has so far,
+ * runs the collective, and records the ticket's event.
  *
- * Collectives stand in one stream, one after the other. So two ranks that both send to each other
- * and then receive wait for each other, once the message does not fit into NCCL's buffers: one of
- * them has to receive first.
+ * Collectives run one after the other in one stream. So if two ranks both send to each other and
+ * then receive, they wait for each other forever once the message does not fit into NCCL's buffers:
+ * one of them has to receive first.
  *
- * Invariant: a stream that is being captured is not even asked for an event, which would spoil the
+ * Invariant: no event is recorded in a stream that is being captured, because that would break the
  * capture.
  */
 #include "dist/nccl/nccl_issue.h"
@@ -21,19 +21,19 @@
 
 #include <string.h>
 
-#define STAGE_ALIGN 256 /* of the result behind the input, bytes */
+#define STAGE_ALIGN 256 /* bytes; alignment of the result, which follows the input */
 
-/* What a collective of host memory moves. */
+/* What a collective of host memory copies. */
 struct staged {
-    size_t in_len; /* of the whole input and output, where this rank has one */
+    size_t in_len; /* of the whole input and output, if this rank has one */
     size_t out_len;
-    bool reads;  /* this rank gives something */
-    bool writes; /* this rank gets something */
+    bool reads;  /* this rank has input */
+    bool writes; /* this rank gets a result */
     size_t out_at;
     size_t size;
 };
 
-/* The engine's stream comes after what this one was given so far. */
+/* Order the engine's stream after the work that this stream has so far. */
 static int32_t follow_stream(const struct mr_nccl_engine *engine, void *stream, mr_error *error)
 {
     int32_t status = mr_nccl_call_capture(engine, stream, error);
@@ -51,10 +51,9 @@ static int32_t plan_stage(const struct mr_nccl_engine *engine, const struct mr_c
 {
     size_t size = mr_dtype_size((mr_dtype)c->dtype);
     if (size == 0 || c->count > MR_NCCL_POOL_MAX / size / engine->n_ranks)
-        return mr_error_set(
-            error, MR_ERR_INVALID,
-            "%llu %s of host memory: nccl takes at most 1 MiB for all ranks together",
-            (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype));
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "%llu %s of host memory: nccl's limit is 1 MiB for all ranks together",
+                            (unsigned long long)c->count, mr_dtype_name((mr_dtype)c->dtype));
     size_t one = (size_t)c->count * size;
     bool is_root = c->root == engine->rank;
     struct staged staged = {.in_len = one, .out_len = one, .reads = true, .writes = true};
@@ -86,9 +85,9 @@ static int32_t check_sums(const struct mr_collective *c, mr_error *error)
                         "sums on the device need an all_reduce of as many f64 sums");
 }
 
-/* From the host to the stage, and what lies on the device besides. */
-static int32_t put_in(struct mr_nccl_engine *engine, const struct mr_collective *c,
-                      const struct staged *staged, struct mr_nccl_stage *stage, mr_error *error)
+/* Copy from the host to the stage, and add the sums on the device. */
+static int32_t put_input(struct mr_nccl_engine *engine, const struct mr_collective *c,
+                         const struct staged *staged, struct mr_nccl_stage *stage, mr_error *error)
 {
     int32_t status = MR_OK;
     if (staged->reads && staged->in_len > 0) {
@@ -103,8 +102,9 @@ static int32_t put_in(struct mr_nccl_engine *engine, const struct mr_collective 
     return status;
 }
 
-static int32_t put_out(const struct mr_nccl_engine *engine, const struct mr_collective *c,
-                       const struct staged *staged, struct mr_nccl_ticket *ticket, mr_error *error)
+static int32_t put_output(const struct mr_nccl_engine *engine, const struct mr_collective *c,
+                          const struct staged *staged, struct mr_nccl_ticket *ticket,
+                          mr_error *error)
 {
     if (!staged->writes || staged->out_len == 0)
         return MR_OK;
@@ -126,11 +126,11 @@ static int32_t put_staged(struct mr_nccl_engine *engine, const struct mr_collect
     struct mr_collective on_device = *c;
     on_device.in = ticket->stage->device;
     on_device.out = ticket->stage->device + staged->out_at;
-    int32_t status = put_in(engine, c, staged, ticket->stage, error);
+    int32_t status = put_input(engine, c, staged, ticket->stage, error);
     if (status == MR_OK)
         status = mr_nccl_comm_put(engine, &on_device, deadline_ns, stop, error);
     if (status == MR_OK)
-        status = put_out(engine, c, staged, ticket, error);
+        status = put_output(engine, c, staged, ticket, error);
     return status;
 }
 
@@ -180,7 +180,7 @@ int32_t mr_nccl_issue(void *user, const struct mr_collective *collective, uint64
     return status;
 }
 
-/* Once; both threads that test may be here. */
+/* Does its work once, although two threads may test the ticket. */
 static void take_result(struct mr_nccl_engine *engine, struct mr_nccl_ticket *ticket)
 {
     pthread_mutex_lock(&engine->pool_lock);
@@ -192,8 +192,8 @@ static void take_result(struct mr_nccl_engine *engine, struct mr_nccl_ticket *ti
 
 /*
  * The watch's thread never chose a device. Setting it back to device 0 would make a context there
- * from every rank of a machine, so it keeps ours; until it is known for what it is, only the
- * caller's thread looks.
+ * for every rank of the machine, so it keeps the engine's device. Until the watch's thread is
+ * known, only the caller's thread may test.
  */
 static bool enter_thread(const struct mr_nccl_engine *engine)
 {
@@ -219,7 +219,7 @@ int32_t mr_nccl_issue_test(void *user, void *handle, mr_error *error)
     int32_t status = mr_cuda_call_end(&call, engine->device, error, "cudaEventQuery");
     if (status != MR_OK)
         return status;
-    if (atomic_load(&engine->is_aborted)) /* which ends everything */
+    if (atomic_load(&engine->is_aborted)) /* an abort ends all collectives */
         return mr_nccl_call_aborted(error);
     if (is_pending)
         return MR_PENDING;
@@ -238,7 +238,7 @@ int32_t mr_nccl_issue_wait(void *user, void *handle, void *stream, mr_error *err
     if (call.code == cudaSuccess && status == MR_OK)
         status = mr_nccl_call_stream(engine, cudaStreamWaitEvent(stream, ticket->ended, 0),
                                      "cudaStreamWaitEvent", error);
-    int32_t ended =
-        mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL, "a stream's wait");
+    int32_t ended = mr_cuda_call_end(&call, engine->device, status == MR_OK ? error : NULL,
+                                     "ordering a stream");
     return status != MR_OK ? status : ended;
 }

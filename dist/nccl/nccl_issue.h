@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of struct mr_engine_device: issue a collective into the engine's stream, and ask or
- * wait for it.
+ * Functions of struct mr_engine_device: issue a collective into the engine's stream, test it, wait
+ * for it.
  */
 #ifndef DIST_NCCL_NCCL_ISSUE_H
 #define DIST_NCCL_NCCL_ISSUE_H

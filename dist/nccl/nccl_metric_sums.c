@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums that lie on the device. Small kernels add to them in whatever stream has the value, and a
- * reduction takes them.
+ * Sums on the device. Small kernels add to them in the stream that has the value, and a reduction
+ * takes them.
  *
  * Invariant: the order. An add comes after the last add to the same number and after the last time
- * its accumulator was taken; a reduction comes after all adds. If there are more streams than
- * slots, a new stream takes over a slot by waiting for it, so that its own last add stands for
- * both. A stream also waits for its own slot, because a new stream may have the handle of an old
- * one.
+ * its accumulator was taken. A reduction comes after all adds. If there are more streams than
+ * slots, a new stream waits for a slot's last add and takes the slot over; its own last add then
+ * comes after both. A stream also waits for its own slot, because a new stream may have the handle
+ * of an old one.
  */
 #include "dist/nccl/nccl_metric_sums.h"
 
@@ -61,7 +61,7 @@ static int32_t allocate_sums(const struct mr_nccl_engine *engine, struct mr_nccl
     return status;
 }
 
-/* In the engine's stream: after all adds so far. */
+/* Order the engine's stream after all adds so far. */
 static int32_t follow_adders(const struct mr_nccl_engine *engine, struct mr_nccl_metric_sums *sums,
                              mr_error *error)
 {
@@ -145,7 +145,7 @@ int32_t mr_nccl_metric_sums_create(void *user, uint32_t n, void **sums_out, mr_e
     return MR_OK;
 }
 
-/* The stream's own slot, a free one, or one to be taken over. */
+/* Find the stream's slot, a free slot, or a slot to take over. */
 static uint32_t find_slot(struct mr_nccl_metric_sums *sums, const void *stream)
 {
     uint32_t unused = MR_NCCL_ADDERS;
@@ -165,7 +165,7 @@ static int32_t wait_for(const struct mr_nccl_engine *engine, cudaStream_t stream
                              error);
 }
 
-/* The stream comes after what the add has to come after. */
+/* Order the stream after everything that must precede the add. */
 static int32_t order_stream(const struct mr_nccl_engine *engine,
                             const struct mr_nccl_metric_sums *sums, uint32_t slot, uint32_t at,
                             cudaStream_t stream, mr_error *error)
@@ -238,7 +238,7 @@ int32_t mr_nccl_metric_sums_take(struct mr_nccl_engine *engine, struct mr_nccl_m
     return status;
 }
 
-/* Kept for the next ones: to free it here may wait for all that is on the device. */
+/* The memory is reused for later sums. Freeing it here may wait for all work on the device. */
 void mr_nccl_metric_sums_destroy(void *user, void *handle)
 {
     struct mr_nccl_metric_sums *sums = handle;

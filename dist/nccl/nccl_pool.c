@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tickets with their events, and stages, taken and given back. Sizes of stages are powers of two,
- * and none is freed before the engine ends: cudaFree() may wait for all that is on the device.
+ * The pools of tickets, with their events, and of stages. Sizes of stages are powers of two. No
+ * stage is freed before the engine ends, because cudaFree() may wait for all work on the device.
  */
 #include "dist/nccl/nccl_pool.h"
 
@@ -119,7 +119,7 @@ void mr_nccl_pool_drop(void *user, void *handle)
     pthread_mutex_lock(&engine->pool_lock);
     ticket->out = NULL;
     if (ticket->stage) {
-        /* The smallest first: a larger one is only taken where it is needed. */
+        /* Smallest first, so that a larger one is taken only if needed. */
         struct mr_nccl_stage **at = &engine->stages;
         while (*at && (*at)->size < ticket->stage->size)
             at = &(*at)->next;

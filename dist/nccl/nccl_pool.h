@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets and stages, taken and given back. */
+/* Pools of tickets and stages. */
 #ifndef DIST_NCCL_NCCL_POOL_H
 #define DIST_NCCL_NCCL_POOL_H
 
 #include "dist/nccl/nccl_state.h"
 
-/* Pinned memory and as much of the device's, for what the library itself reduces. */
+/* Pinned memory and the same amount of device memory, for collectives of host memory. */
 struct mr_nccl_stage {
-    struct mr_nccl_stage *next; /* of the pool's */
+    struct mr_nccl_stage *next; /* the pool's list */
     size_t size;
     char *host;
     char *device;
@@ -15,16 +15,16 @@ struct mr_nccl_stage {
 
 /* A collective under way. */
 struct mr_nccl_ticket {
-    struct mr_nccl_ticket *next; /* of the pool's */
+    struct mr_nccl_ticket *next; /* the pool's list */
     cudaEvent_t ended;
-    struct mr_nccl_stage *stage; /* NULL: the buffers are the caller's */
-    void *out;     /* under pool_lock: where the host's result goes; NULL: it is there, or there
-                      is none */
-    size_t out_at; /* in the stage */
+    struct mr_nccl_stage *stage; /* NULL: the caller's buffers are used */
+    /* under pool_lock: where the host's result goes; NULL: it has been copied, or there is none */
+    void *out;
+    size_t out_at; /* offset in the stage */
     size_t out_len;
 };
 
-/* Nothing larger is staged. */
+/* Bytes; the largest stage. */
 #define MR_NCCL_POOL_MAX ((size_t)1 << 20)
 /* stage_size 0: a ticket without a stage. */
 int32_t mr_nccl_pool_take(struct mr_nccl_engine *engine, size_t stage_size,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks compare before NCCL begins. Every rank puts a card into the store that says which GPU
- * of which machine it has. Rank 0 reads all cards and answers with the communicator's id, or with
- * the reason for a refusal, so that all ranks report the same.
+ * What ranks compare before NCCL begins. Every rank puts a card into the store with its machine and
+ * GPU. Rank 0 reads all cards and answers with the communicator's id, or with the reason for a
+ * refusal, so that all ranks report the same.
  *
- * NCCL does not always notice two ranks on one GPU, and then hangs. The number of a device does not
- * show it, since CUDA_VISIBLE_DEVICES may differ; the machine's boot id and the GPU's UUID do, in
+ * NCCL does not always notice two ranks on one GPU, and then hangs. Device numbers do not show it,
+ * because CUDA_VISIBLE_DEVICES may differ. The machine's boot id and the GPU's UUID show it, in
  * containers too. Parts of one GPU (MIG) may have different UUIDs; NCCL itself refuses those, by
- * the address on the bus.
+ * their bus address.
  */
 #include "dist/nccl/nccl_ranks.h"
 
@@ -23,7 +23,7 @@
 #define MACHINE 64 /* bytes of a machine's name */
 #define KEY 32
 #define UUID_TEXT 48
-#define REFUSAL 400 /* bytes of rank 0's words */
+#define REFUSAL 400 /* bytes of rank 0's message */
 
 struct card {
     int32_t version; /* NCCL_VERSION_CODE of the library */
@@ -39,7 +39,7 @@ struct answer {
     ncclUniqueId id;
 };
 
-/* The boot id, or where that cannot be read the host's name. */
+/* The boot id, or the host name if the boot id cannot be read. */
 static void name_machine(char name_out[MACHINE])
 {
     memset(name_out, 0, MACHINE);
@@ -80,7 +80,7 @@ static int32_t make_card(const struct mr_nccl_engine *engine, struct card *card_
     return MR_OK;
 }
 
-static int32_t say_same(const struct card *cards, uint32_t i, uint32_t j, mr_error *error)
+static int32_t refuse_same_gpu(const struct card *cards, uint32_t i, uint32_t j, mr_error *error)
 {
     char uuid[UUID_TEXT];
     name_uuid(cards[i].uuid, uuid);
@@ -89,11 +89,11 @@ static int32_t say_same(const struct card *cards, uint32_t i, uint32_t j, mr_err
                             "ranks %u and %u are both on cuda:%d (%s) of one machine", i, j,
                             (int)cards[i].device, uuid);
     return mr_error_set(error, MR_ERR_INVALID,
-                        "rank %u on its cuda:%d and rank %u on its cuda:%d have one GPU (%s)", i,
+                        "rank %u on its cuda:%d and rank %u on its cuda:%d use one GPU (%s)", i,
                         (int)cards[i].device, j, (int)cards[j].device, uuid);
 }
 
-static int32_t say_versions(const struct card *cards, uint32_t j, mr_error *error)
+static int32_t refuse_version(const struct card *cards, uint32_t j, mr_error *error)
 {
     char theirs[MR_NCCL_VERSION_TEXT];
     char own[MR_NCCL_VERSION_TEXT];
@@ -103,7 +103,7 @@ static int32_t say_versions(const struct card *cards, uint32_t j, mr_error *erro
                         own);
 }
 
-/* The ranks before j have passed. */
+/* Compare rank j's card with those of the ranks before it, which have passed. */
 static int32_t compare_card(const struct card *cards, uint32_t j, mr_error *error)
 {
     if (cards[j].is_adopted != cards[0].is_adopted)
@@ -111,11 +111,11 @@ static int32_t compare_card(const struct card *cards, uint32_t j, mr_error *erro
                             "rank %u gives a communicator to adopt, rank %u does not",
                             cards[j].is_adopted ? j : 0, cards[j].is_adopted ? 0 : j);
     if (cards[j].version != cards[0].version)
-        return say_versions(cards, j, error);
+        return refuse_version(cards, j, error);
     for (uint32_t i = 0; i < j; i++)
         if (memcmp(cards[i].uuid, cards[j].uuid, sizeof cards[i].uuid) == 0 &&
             memcmp(cards[i].machine, cards[j].machine, MACHINE) == 0)
-            return say_same(cards, i, j, error);
+            return refuse_same_gpu(cards, i, j, error);
     return MR_OK;
 }
 
@@ -137,7 +137,7 @@ static int32_t set_value(const struct mr_engine_setup *setup, const char *key, c
     return setup->store.set(setup->store.user, key, value, len, error);
 }
 
-/* Rank 0. */
+/* Called by rank 0. */
 static int32_t compare_all(const struct mr_engine_setup *setup, const struct card *own,
                            mr_error *error)
 {
@@ -157,7 +157,7 @@ static int32_t compare_all(const struct mr_engine_setup *setup, const struct car
     return status;
 }
 
-/* Rank 0. */
+/* Called by rank 0. */
 static int32_t answer_all(const struct mr_nccl_engine *engine, const struct mr_engine_setup *setup,
                           const struct card *own, ncclUniqueId *id_out, mr_error *error)
 {

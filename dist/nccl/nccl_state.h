@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine from inside, what its files share: one communicator, one stream of its own, and
- * pools of what collectives need, so that nothing is allocated after a program's first step.
+ * The nccl engine's state, shared by its files: one communicator, the engine's stream, and pools of
+ * what collectives need, so that nothing is allocated after a program's first step.
  *
- * Invariant: abort() may come from another thread at any moment. So calls of NCCL with the
- * communicator are made under comm_lock, none of them should wait for another rank, and is_aborted
- * is set before anything ends: after that, an event that has passed says nothing about its
- * collective.
+ * Invariant: abort() may come from another thread at any moment. So NCCL calls with the
+ * communicator are made under comm_lock, and none of them should wait for another rank. is_aborted
+ * is set before anything ends: after that, an event that has passed does not mean that its
+ * collective succeeded.
  */
 #ifndef DIST_NCCL_NCCL_STATE_H
 #define DIST_NCCL_NCCL_STATE_H
@@ -31,24 +31,23 @@ struct mr_nccl_engine {
     int32_t device;
     bool is_adopted;
     cudaStream_t stream;
-    cudaEvent_t ready; /* recorded in a caller's stream, waited for by ours */
-    void *cell;        /* one number on the device, 0: what a barrier adds up */
+    cudaEvent_t ready; /* recorded in a caller's stream; the engine's stream waits for it */
+    void *cell;        /* one number on the device, always 0: a barrier sums it */
 
     pthread_mutex_t comm_lock;
     ncclComm_t comm;        /* NULL: none, or aborted */
     atomic_bool is_aborted; /* set without the lock */
-    atomic_bool is_ended;   /* comm was given to NCCL's abort or destroy, once; also without the
-                               lock */
+    /* comm was passed to NCCL's abort or destroy; set once, also without the lock */
+    atomic_bool is_ended;
 
     pthread_mutex_t pool_lock;
     struct mr_nccl_ticket *tickets; /* not in use */
     struct mr_nccl_stage *stages;   /* not in use */
 
-    struct mr_nccl_metric_sums *metric_sums; /* of the caller's thread */
+    struct mr_nccl_metric_sums *metric_sums; /* used by the caller's thread only */
 
     atomic_ulong caller; /* pthread_t of the last issue */
-    atomic_ulong watch;  /* pthread_t of the thread that asks for health; it keeps our device as
-                            its own */
+    atomic_ulong watch;  /* pthread_t of the thread that checks health; it keeps our device set */
 };
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * The kernels that add up metrics on the device.
  *
- * Invariant: two adds to the same number run one after the other, which nccl_metric_sums.c takes
- * care of. Nothing here is atomic, so that the result is the same every time.
+ * Invariant: two adds to the same number run one after the other; nccl_metric_sums.c orders them.
+ * Nothing here is atomic, so the result is the same every time.
  */
 #include "dist/nccl/nccl_sums.h"
 

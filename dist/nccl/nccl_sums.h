@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl module's own kernels (nccl_sums.cu), behind one C function each. Tests have a twin of
- * them beside the double.
+ * The nccl module's kernels (nccl_sums.cu); each has one C function that launches it. Tests have
+ * the same functions in plain C, next to the double of CUDA.
  */
 #ifndef DIST_NCCL_NCCL_SUMS_H
 #define DIST_NCCL_NCCL_SUMS_H
@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 /*
- * Load the kernels on the current device. Otherwise CUDA loads them at their first launch, and may
- * then wait for all that is on the device, such as a collective that waits for another rank.
+ * Load the kernels on the current device. Otherwise CUDA loads them at the first launch, and may
+ * then wait for all work on the device, such as a collective that waits for another rank.
  */
 cudaError_t mr_nccl_sums_load(void);
 /*

@@ -255,7 +255,7 @@ static void scenario_hang(void)
          MR_ERR_TIMEOUT);
     uint64_t took_ns = mr_clock_now_ns() - start_ns;
     must(took_ns >= SECOND / 2 && took_ns < 3 * SECOND);
-    must(strstr(error.text, "all_reduce of 1000 f64 has not ended within"));
+    must(strstr(error.text, "all_reduce of 1000 f64 did not end within"));
     must(table->run(oracle.engine, &collective, start_ns + 60 * SECOND, &stop, &error) ==
          MR_ERR_STATE);
     struct folder_store store;
