@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes and reads checkpoints. Without fsync() before rename(), a crash of the machine can leave
- * an empty file under the final name, and without fsync() of the folder after it, the older
- * checkpoint; and a full disk may be reported only by fsync() or fclose().
+ * an empty file under the final name. Without fsync() of the folder after rename(), it can leave
+ * the older checkpoint. A full disk may be reported only by fsync() or fclose().
  */
 #include "checkpoint.h"
 
@@ -50,7 +50,7 @@ static bool write_aside(const char *path, const char *aside, const struct checkp
     return false;
 }
 
-/* A file system that cannot do that is no failure. */
+/* Not every file system can do this, so failures are ignored. */
 static void sync_folder(const char *folder)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -87,11 +87,11 @@ static bool read_all(FILE *file, const char *path, struct checkpoint *head, void
     struct checkpoint saved;
 
     if (fread(&saved, sizeof saved, 1, file) != 1 || memcmp(saved.magic, magic, sizeof magic) != 0)
-        return print_failure(path, "no checkpoint of this program");
+        return print_failure(path, "not a checkpoint of this program");
     if (saved.dtype != head->dtype || saved.n_params != head->n_params)
-        return print_failure(path, "a checkpoint of another network or --dtype");
+        return print_failure(path, "the checkpoint is of another network or --dtype");
     if (fread(numbers, size, n, file) != n || fgetc(file) != EOF)
-        return print_failure(path, "a checkpoint of another length than its head says");
+        return print_failure(path, "the file's length does not match its head");
     *head = saved;
     return true;
 }
@@ -99,7 +99,8 @@ static bool read_all(FILE *file, const char *path, struct checkpoint *head, void
 bool checkpoint_read(const char *path, struct checkpoint *head, void *numbers)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
+    /* opening a FIFO would wait for its writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 
     if (file == NULL) {

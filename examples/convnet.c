@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's memory and weights, and the choice of the table that does the arithmetic.
- * Invariant: weights do not depend on the rank, the device or the type of number. They are drawn
- * here, in f64, from a counter that also passes over the layers that are on another device.
+ * The network's memory and weights, and the choice of the functions that do the arithmetic.
+ *
+ * Invariant: weights do not depend on the rank, the device or the dtype. They are drawn here, in
+ * f64, from a counter that also counts the layers on other devices.
  */
 #include "convnet.h"
 
@@ -34,7 +35,8 @@ static void put_number(const struct convnet *net, void *numbers, size_t at, doub
 }
 
 /*
- * He's uniform distribution for layers before a ReLU, a narrower one for the last; biases are zero.
+ * Layers before a ReLU get He's uniform distribution, the last layer a narrower one; biases are
+ * zero.
  */
 static bool draw_weights(struct convnet *net)
 {
@@ -61,7 +63,7 @@ static bool draw_weights(struct convnet *net)
 
 /* ---- memory ---- */
 
-/* Zeroed memory for count x n elements; *good becomes false when there is none. */
+/* Zeroed memory for count x n elements. If there is none, *good becomes false. */
 static void *allocate_elements(struct convnet *net, size_t count, size_t n, size_t size, bool *good)
 {
     void *memory = *good ? net->math->allocate(net, count * n * size) : NULL;
@@ -76,7 +78,7 @@ static void *allocate_numbers(struct convnet *net, size_t count, size_t n, bool 
     return allocate_elements(net, count, n, mr_dtype_size(net->plan.dtype), good);
 }
 
-/* What the layers that are here take of the batch. */
+/* Memory for the batch in the layers on this device. */
 static void allocate_activations(struct convnet *net, bool *good)
 {
     const struct convnet_plan *plan = &net->plan;
@@ -95,7 +97,7 @@ static void allocate_activations(struct convnet *net, bool *good)
         net->scores = allocate_numbers(net, plan->max_batch, plan->n_classes, good);
 }
 
-/* The largest that any convolution here wants. */
+/* Memory for the largest convolution on this device. */
 static void allocate_work(struct convnet *net, bool *good)
 {
     size_t rows = net->plan.max_batch < net->math->rows ? net->plan.max_batch : net->math->rows;
@@ -142,7 +144,7 @@ struct convnet *convnet_create(const struct convnet_plan *plan)
     struct convnet *net = calloc(1, sizeof *net);
 
     if (net == NULL || !is_possible(plan))
-        return refuse_plan(net, net == NULL ? "no memory" : "no network can be like this");
+        return refuse_plan(net, net == NULL ? "no memory" : "the plan is out of range");
     net->plan = *plan;
     net->math = plan->device.kind == MR_DEVICE_CUDA ? convnet_gpu() : &convnet_host;
     if (net->math == NULL)

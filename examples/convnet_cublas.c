@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products by cuBLAS. cuBLAS stores matrices by columns, so the product of the transposed
- * matrices is requested in the reverse order. By default it may round f32 to fewer bits; that is
- * switched off.
+ * Matrix products by cuBLAS. cuBLAS stores matrices by columns, so the transposed matrices are
+ * multiplied in reverse order. By default cuBLAS may round f32 to fewer bits; that is switched off,
+ * and so are atomics, so that the bits are the same each time.
  */
 #include <cublas_v2.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@ void *convnet_products_open(cudaStream_t stream)
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH);
     if (status == CUBLAS_STATUS_SUCCESS)
-        /* the same bits each time */
         status = cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED);
     if (status == CUBLAS_STATUS_SUCCESS)
         return handle;

@@ -2,8 +2,9 @@
 /*
  * The network's arithmetic on a GPU: kernels and products, queued in the net's stream. Only a copy
  * to or from the host waits. An error ends the program.
+ *
  * Invariant: a copy between two devices is queued in the receiver's stream, and the sender must not
- * write again before it is done, so each stream waits for the other's event.
+ * write again before the copy is done. So each stream waits for the other's event.
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -12,13 +13,13 @@
 #include "convnet_kernels.h"
 #include "convnet_math.h"
 
-enum { ROWS = 128 }; /* that go through a convolution at once */
+enum { ROWS = 128 }; /* rows that go through a convolution at once */
 
 struct gpu {
-    cudaEvent_t event; /* what the net was given so far, for another net's stream */
+    cudaEvent_t event; /* the work queued so far, for another net's stream to wait for */
     void *products;
     double *row_sums; /* [max_batch, 3] */
-    void *ones;       /* sums of rows are products with it */
+    void *ones;       /* a product with it sums up rows */
 };
 
 static void check_cuda(cudaError_t error)
@@ -72,7 +73,8 @@ static void *allocate_gpu(struct convnet *net, size_t n_bytes)
 
     enter_device(net);
     if (cudaMalloc(&memory, n_bytes) != cudaSuccess) {
-        (void)cudaGetLastError(); /* NULL reports it; the next launch would do so again */
+        /* NULL reports it; otherwise the next launch would report it again */
+        (void)cudaGetLastError();
         return NULL;
     }
     check_cuda(cudaMemsetAsync(memory, 0, n_bytes, net->stream));
@@ -88,7 +90,7 @@ static void release_gpu(struct convnet *net, void *memory)
     check_cuda(cudaFree(memory));
 }
 
-/* What `then` is given from now on comes after what `first` was given so far. */
+/* Work queued in `then` from now on comes after the work queued in `first` so far. */
 static void order_streams(struct convnet *first, struct convnet *then)
 {
     const struct gpu *gpu = enter_device(first);
@@ -191,52 +193,53 @@ static void images_gpu(struct convnet *net, const mr_array *images)
     launch_kernel(net, CONVNET_SHRINK, &job);
 }
 
-/* Some rows of the batch in one convolution. */
-struct some {
+/* Rows of the batch that go through one convolution at once. */
+struct part {
     size_t first, n;
     struct convnet_shape shape;
-    int pixels, wide, rows, columns; /* pixels of a row, of all rows; of the matrix of weights */
+    /* pixels of a row, of all rows; rows and columns of the weights */
+    int pixels, wide, rows, columns;
 };
 
-static struct some some_rows(const struct convnet *net, int layer, size_t first)
+static struct part choose_part(const struct convnet *net, int layer, size_t first)
 {
-    struct some some = {.first = first, .n = net->n - first < ROWS ? net->n - first : ROWS};
+    struct part part = {.first = first, .n = net->n - first < ROWS ? net->n - first : ROWS};
 
-    some.shape = convnet_shape(layer);
-    some.pixels = some.shape.side * some.shape.side;
-    some.wide = (int)some.n * some.pixels;
-    some.rows = convnet_rows(net, layer);
-    some.columns = convnet_columns(layer);
-    return some;
+    part.shape = convnet_shape(layer);
+    part.pixels = part.shape.side * part.shape.side;
+    part.wide = (int)part.n * part.pixels;
+    part.rows = convnet_rows(net, layer);
+    part.columns = convnet_columns(layer);
+    return part;
 }
 
-static void queue_unfold(struct convnet *net, int layer, const struct some *some)
+static void queue_unfold(struct convnet *net, int layer, const struct part *part)
 {
-    size_t n_in = some->n * convnet_row_in(layer), n = n_in * CONVNET_KERNEL;
+    size_t n_in = part->n * convnet_row_in(layer), n = n_in * CONVNET_KERNEL;
     struct convnet_job job = {
         .n = n,
-        .memory = {{convnet_at(net, convnet_input(net, layer), some->first * convnet_row_in(layer)),
+        .memory = {{convnet_at(net, convnet_input(net, layer), part->first * convnet_row_in(layer)),
                     bytes_of(net, n_in), false},
                    {net->columns, bytes_of(net, n), true}},
-        .rows = (int)some->n,
-        .side = some->shape.side,
-        .channels = some->shape.in};
+        .rows = (int)part->n,
+        .side = part->shape.side,
+        .channels = part->shape.in};
 
     launch_kernel(net, CONVNET_UNFOLD, &job);
 }
 
-static void queue_pool(struct convnet *net, int layer, const struct some *some, void *bias)
+static void queue_pool(struct convnet *net, int layer, const struct part *part, void *bias)
 {
-    size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
+    size_t n = part->n * convnet_row_out(layer), at = part->first * convnet_row_out(layer);
     struct convnet_job job = {
         .n = n,
         .memory = {{net->plane, bytes_of(net, n * 4), false},
-                   {bias, bytes_of(net, (size_t)some->rows), false},
+                   {bias, bytes_of(net, (size_t)part->rows), false},
                    {convnet_at(net, net->pooled[layer], at), bytes_of(net, n), true},
                    {net->winner[layer] + at, n, true}},
-        .rows = (int)some->n,
-        .side = some->shape.side,
-        .channels = some->shape.out};
+        .rows = (int)part->n,
+        .side = part->shape.side,
+        .channels = part->shape.out};
 
     launch_kernel(net, CONVNET_POOL, &job);
 }
@@ -273,18 +276,18 @@ static void forward_gpu(struct convnet *net, int layer)
     if (layer == CONVNET_CONVS && net->n > 0)
         forward_linear(net, weights);
     for (size_t first = 0; layer < CONVNET_CONVS && first < net->n; first += ROWS) {
-        struct some some = some_rows(net, layer, first);
-        queue_unfold(net, layer, &some);
-        queue_product(net, (struct convnet_product){.m = some.rows,
-                                                    .n = some.wide,
-                                                    .k = some.columns,
+        struct part part = choose_part(net, layer, first);
+        queue_unfold(net, layer, &part);
+        queue_product(net, (struct convnet_product){.m = part.rows,
+                                                    .n = part.wide,
+                                                    .k = part.columns,
                                                     .a = weights,
-                                                    .lda = some.columns,
+                                                    .lda = part.columns,
                                                     .b = net->columns,
-                                                    .ldb = some.wide,
+                                                    .ldb = part.wide,
                                                     .c = net->plane,
-                                                    .ldc = some.wide});
-        queue_pool(net, layer, &some, convnet_at(net, weights, (size_t)(some.rows * some.columns)));
+                                                    .ldc = part.wide});
+        queue_pool(net, layer, &part, convnet_at(net, weights, (size_t)(part.rows * part.columns)));
     }
 }
 
@@ -320,36 +323,36 @@ static bool score_gpu(struct convnet *net, void *scores, uint32_t n,
 
 /* ---- backward ---- */
 
-static void queue_unpool(struct convnet *net, int layer, const struct some *some)
+static void queue_unpool(struct convnet *net, int layer, const struct part *part)
 {
-    size_t n = some->n * convnet_row_out(layer), at = some->first * convnet_row_out(layer);
+    size_t n = part->n * convnet_row_out(layer), at = part->first * convnet_row_out(layer);
     struct convnet_job job = {
         .n = n * 4,
         .memory = {{convnet_at(net, net->d_pooled[layer], at), bytes_of(net, n), false},
                    {net->winner[layer] + at, n, false},
                    {net->plane, bytes_of(net, n * 4), true}},
-        .rows = (int)some->n,
-        .side = some->shape.side,
-        .channels = some->shape.out};
+        .rows = (int)part->n,
+        .side = part->shape.side,
+        .channels = part->shape.out};
 
     launch_kernel(net, CONVNET_UNPOOL, &job);
 }
 
-static void queue_fold(struct convnet *net, int layer, const struct some *some)
+static void queue_fold(struct convnet *net, int layer, const struct part *part)
 {
-    size_t n = some->n * convnet_row_in(layer), at = some->first * convnet_row_in(layer);
+    size_t n = part->n * convnet_row_in(layer), at = part->first * convnet_row_in(layer);
     struct convnet_job job = {
         .n = n,
         .memory = {{net->columns, bytes_of(net, n * CONVNET_KERNEL), false},
                    {convnet_at(net, net->d_pooled[layer - 1], at), bytes_of(net, n), true}},
-        .rows = (int)some->n,
-        .side = some->shape.side,
-        .channels = some->shape.in};
+        .rows = (int)part->n,
+        .side = part->shape.side,
+        .channels = part->shape.in};
 
     launch_kernel(net, CONVNET_FOLD, &job);
 }
 
-/* c = op(a) op(b) for gradients: the biases' are the same with ones for b. */
+/* The gradients of weights and biases; those of the biases are a product with ones. */
 static void backward_linear(struct convnet *net, const void *weights, void *gradients)
 {
     const struct gpu *gpu = net->own;
@@ -383,41 +386,41 @@ static void backward_convolve(struct convnet *net, int layer, size_t first, cons
                               void *gradients)
 {
     const struct gpu *gpu = net->own;
-    struct some some = some_rows(net, layer, first);
+    struct part part = choose_part(net, layer, first);
     struct convnet_product product = {.transposed_b = true,
-                                      .m = some.rows,
-                                      .n = some.columns,
-                                      .k = some.wide,
+                                      .m = part.rows,
+                                      .n = part.columns,
+                                      .k = part.wide,
                                       .a = net->plane,
-                                      .lda = some.wide,
+                                      .lda = part.wide,
                                       .b = net->columns,
-                                      .ldb = some.wide,
+                                      .ldb = part.wide,
                                       .beta = first > 0,
                                       .c = gradients,
-                                      .ldc = some.columns};
+                                      .ldc = part.columns};
     struct convnet_product biases = product;
 
     biases.transposed_b = false;
     biases.n = biases.ldb = biases.ldc = 1;
     biases.b = gpu->ones;
-    biases.c = convnet_at(net, gradients, (size_t)(some.rows * some.columns));
-    queue_unpool(net, layer, &some);
-    queue_unfold(net, layer, &some);
+    biases.c = convnet_at(net, gradients, (size_t)(part.rows * part.columns));
+    queue_unpool(net, layer, &part);
+    queue_unfold(net, layer, &part);
     queue_product(net, product);
     queue_product(net, biases);
     if (layer == 0)
         return;
     queue_product(net, (struct convnet_product){.transposed_a = true,
-                                                .m = some.columns,
-                                                .n = some.wide,
-                                                .k = some.rows,
+                                                .m = part.columns,
+                                                .n = part.wide,
+                                                .k = part.rows,
                                                 .a = weights,
-                                                .lda = some.columns,
+                                                .lda = part.columns,
                                                 .b = net->plane,
-                                                .ldb = some.wide,
+                                                .ldb = part.wide,
                                                 .c = net->columns,
-                                                .ldc = some.wide});
-    queue_fold(net, layer, &some);
+                                                .ldc = part.wide});
+    queue_fold(net, layer, &part);
 }
 
 static void backward_gpu(struct convnet *net, int layer)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic on the CPU, by BLAS; convnet_real.h has it once for each type of number.
- * BLAS must not use threads of its own, because ranks share the cores and sums must keep their
- * order.
+ * The network's arithmetic on the CPU, by BLAS. convnet_real.h is included once for each dtype.
+ * BLAS must use one thread, because ranks share the cores and sums must keep their order.
  */
 #include <cblas.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network's kernels, one thread for each number of the result. A test compiles this file as C
- * for the CPU; a double of CUDA then defines CUDA's keywords and CONVNET_RUN. A launch that fails
- * is reported only by cudaGetLastError().
+ * for the CPU; then a double of CUDA defines CUDA's keywords and CONVNET_RUN. Only
+ * cudaGetLastError() reports a launch that fails.
  */
 #include <math.h>
 

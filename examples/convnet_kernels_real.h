@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels for one type of number; convnet_kernels.cu includes this twice, with REAL and NAME
- * defined. Each thread makes one number and reads what it needs in a fixed order: no thread waits
+ * The kernels for one dtype; convnet_kernels.cu includes this file twice, with REAL and NAME
+ * defined. Each thread computes one number and reads its input in a fixed order: no thread waits
  * for another, and sums have the same bits each time.
+ *
  * Invariant: this is valid C and valid CUDA C++, because a test runs it on the CPU.
  */
 
@@ -43,7 +44,7 @@ static __global__ void NAME(unfold)(struct convnet_job job)
     ((REAL *)job.memory[1].at)[i] = inside ? plane[y * job.side + x] : 0;
 }
 
-/* The reverse: a pixel adds up what nine columns hold of it. */
+/* The reverse: each pixel is the sum of its values in nine columns. */
 static __global__ void NAME(fold)(struct convnet_job job)
 {
     size_t i = THREAD, pixels = (size_t)(job.side * job.side);
@@ -62,7 +63,7 @@ static __global__ void NAME(fold)(struct convnet_job job)
     ((REAL *)job.memory[1].at)[i] = sum;
 }
 
-/* Bias, ReLU and the largest of 2 x 2 pixels, with who it was. */
+/* Bias, ReLU and the largest of 2 x 2 pixels, and which pixel it was. */
 static __global__ void NAME(pool)(struct convnet_job job)
 {
     size_t i = THREAD, half = (size_t)job.side / 2, quads = half * half, quad = i % quads;
@@ -82,7 +83,7 @@ static __global__ void NAME(pool)(struct convnet_job job)
     ((uint8_t *)job.memory[3].at)[i] = (uint8_t)(best > 0 ? (below ? 2 + low : up) : NOBODY);
 }
 
-/* The reverse: derivatives go to the winners alone. */
+/* The reverse: derivatives go only to the winners. */
 static __global__ void NAME(unpool)(struct convnet_job job)
 {
     size_t i = THREAD, side = (size_t)job.side, pixels = side * side, pixel = i % pixels;
@@ -105,8 +106,8 @@ static __global__ void NAME(bias)(struct convnet_job job)
 }
 
 /*
- * Scores become derivatives, softmax minus the weights at the labels, in place. A wrong label
- * cannot end the program from here: its loss is no number.
+ * Overwrite scores with derivatives: softmax minus the labels' weights. A kernel cannot end the
+ * program, so a wrong label makes the loss NaN.
  */
 static __global__ void NAME(score)(struct convnet_job job)
 {

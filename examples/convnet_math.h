@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of functions that does the network's arithmetic: one for the CPU (convnet_host.c), one
- * for GPUs (convnet_cuda.c), and the shapes that both use.
+ * The table of functions for the network's arithmetic. One is for the CPU (convnet_host.c), one for
+ * GPUs (convnet_cuda.c). Also the shapes that both use.
+ *
  * Invariant: layers are numbered as in the whole network, but weights begin with those of the first
- * layer that is on this device.
+ * layer on this device.
  */
 #ifndef EXAMPLES_CONVNET_MATH_H
 #define EXAMPLES_CONVNET_MATH_H
@@ -13,12 +14,12 @@
 enum { CONVNET_KERNEL = 9, CONVNET_NOBODY = 4, CONVNET_FEATURES = 128 * 4 * 4 };
 
 struct convnet_math {
-    uint32_t rows; /* samples that go through a convolution at once: columns and plane have room
-                      for them */
-    /* False after a line on stderr. */
+    /* samples that go through a convolution at once; columns and plane have room for them */
+    uint32_t rows;
+    /* False: failed, and the reason is on stderr. */
     bool (*open)(struct convnet *net);
     void (*close)(struct convnet *net);
-    /* Zeroed memory of the device; NULL where there is none. */
+    /* Zeroed memory of the device. NULL: no memory. */
     void *(*allocate)(struct convnet *net, size_t n_bytes);
     void (*release)(struct convnet *net, void *memory);
     void (*copy)(struct convnet *to_net, void *to, struct convnet *from_net, const void *from,
@@ -33,12 +34,12 @@ struct convnet_math {
 };
 
 extern const struct convnet_math convnet_host;
-/* NULL where this build has none. */
+/* The table for GPUs. NULL: this build has none. */
 const struct convnet_math *convnet_gpu(void);
 
 /*
- * Of a convolution: a side of its input in pixels, channels in and out. Its output's side is half
- * as long.
+ * A convolution: a side of its input in pixels, channels in and out. Its output's side is half as
+ * long.
  */
 struct convnet_shape {
     int side, in, out;
@@ -52,7 +53,7 @@ static inline struct convnet_shape convnet_shape(int layer)
     return shapes[layer];
 }
 
-/* A layer is a matrix of rows x columns and rows biases. */
+/* A layer has a matrix of rows x columns, and one bias for each row. */
 static inline int convnet_rows(const struct convnet *net, int layer)
 {
     return layer < CONVNET_CONVS ? convnet_shape(layer).out : (int)net->plan.n_classes;
@@ -68,7 +69,7 @@ static inline size_t convnet_count(const struct convnet *net, int layer)
     return (size_t)convnet_rows(net, layer) * ((size_t)convnet_columns(layer) + 1);
 }
 
-/* Numbers before a layer's. */
+/* How many numbers of this device come before a layer's. */
 static inline size_t convnet_first(const struct convnet *net, int layer)
 {
     size_t first = 0;
@@ -78,7 +79,7 @@ static inline size_t convnet_first(const struct convnet *net, int layer)
     return first;
 }
 
-/* Numbers that one row takes in what a convolution gets, and in what it gives. */
+/* Numbers of one row in a convolution's input, and in its output. */
 static inline size_t convnet_row_in(int layer)
 {
     struct convnet_shape shape = convnet_shape(layer);
@@ -93,7 +94,7 @@ static inline size_t convnet_row_out(int layer)
     return (size_t)shape.out * (size_t)(shape.side * shape.side / 4);
 }
 
-/* What a convolution gets, and its derivatives. */
+/* A convolution's input. */
 static inline void *convnet_input(const struct convnet *net, int layer)
 {
     return layer == 0 ? net->input : net->pooled[layer - 1];

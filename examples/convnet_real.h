@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network's arithmetic for one type of number; convnet_host.c includes it twice, with REAL,
- * NAME, GEMM and GEMV defined. A convolution is a product of matrices: weights [out, in x 9] times
- * columns [in x 9, pixels], where a column holds what the kernel sees at one pixel.
+ * The network's arithmetic for one dtype; convnet_host.c includes this file twice, with REAL, NAME,
+ * GEMM and GEMV defined. A convolution is a matrix product: weights [out, in x 9] times columns [in
+ * x 9, pixels], where a column has the input of the convolution at one pixel.
+ *
  * Invariant: gradients are sums, never means, because only the sum over all ranks can be divided by
  * the number of samples on all ranks.
  */
 
 /*
- * Row y + dy - 1 of a channel as the kernel's column dx sees it: shifted by dx - 1, with zeros
- * outside.
+ * Copy a row of a channel for column dx of the convolution: shifted by dx - 1, with zeros outside.
  */
 static void NAME(shift_row)(const REAL *row, int side, int dx, REAL *out)
 {
@@ -36,7 +36,7 @@ static void NAME(unfold)(const REAL *image, struct convnet_shape shape, REAL *co
     }
 }
 
-/* The reverse: what columns hold is added to the pixels that it came from. */
+/* The reverse: add the columns to the pixels that they came from. */
 static void NAME(fold)(const REAL *columns, struct convnet_shape shape, REAL *image)
 {
     int side = shape.side;
@@ -57,7 +57,7 @@ static void NAME(fold)(const REAL *columns, struct convnet_shape shape, REAL *im
     }
 }
 
-/* Bias, ReLU and the largest of 2 x 2 pixels, with who it was. */
+/* Bias, ReLU and the largest of 2 x 2 pixels, and which pixel it was. */
 static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape shape, REAL *out,
                        uint8_t *winner)
 {
@@ -79,7 +79,7 @@ static void NAME(pool)(const REAL *plane, const REAL *bias, struct convnet_shape
     }
 }
 
-/* The reverse: derivatives go to the winners alone. */
+/* The reverse: derivatives go only to the winners. */
 static void NAME(unpool)(const REAL *d_out, const uint8_t *winner, struct convnet_shape shape,
                          REAL *d_plane, REAL *d_bias)
 {
@@ -117,7 +117,7 @@ static void NAME(convolve)(struct convnet *net, int layer, uint32_t row)
      net->winner[layer] + row * convnet_row_out(layer));
 }
 
-/* A picture of 32 x 32 pixels; each is the average of block x block. */
+/* Make a picture of 32 x 32 pixels; each is the average of block x block pixels. */
 static void NAME(shrink)(const float *pixels, int block, REAL *out)
 {
     int side = CONVNET_SIDE * block;
@@ -159,7 +159,7 @@ static void NAME(forward)(struct convnet *net, int layer)
     }
 }
 
-/* Scores become derivatives, softmax minus the weights at the labels, in place. */
+/* Overwrite scores with derivatives: softmax minus the labels' weights. */
 static void NAME(score_row)(REAL *scores, int n, int64_t label, int64_t mixed, double lambda,
                             struct convnet_sums *sums)
 {
@@ -235,7 +235,7 @@ static void NAME(backward)(struct convnet *net, int layer)
     const REAL *weights = (const REAL *)net->weights + convnet_first(net, layer);
     REAL *gradients = (REAL *)net->gradients + convnet_first(net, layer);
 
-    /* a rank without samples adds zeros */
+    /* A rank without samples adds zeros. */
     memset(gradients, 0, convnet_count(net, layer) * sizeof(REAL));
     if (net->n == 0)
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg on one GPU, with a stream for
- * training and one for metrics. The host does not wait: a step is queued and its batch released
- * before the GPU has begun with it.
+ * training and one for metrics. The host does not wait: it queues a step and releases the batch
+ * before the GPU has begun the step.
  */
 #include <cuda_runtime_api.h>
 
@@ -16,13 +16,13 @@ static void run_epoch(mr_loader *loader, cudaStream_t train, cudaStream_t metric
 
     /* Returns while the copy to the GPU is under way: train waits for it, this thread does not. */
     while ((status = mr_loader_next_on(loader, MR_FOREVER, train, &batch)) == MR_OK) {
-        /* metrics waits for it too */
+        /* The stream metrics waits for it too. */
         check_status(mr_batch_use(batch, metrics), mr_batch_error(batch));
-        /* f16 [N, 3, 224, 224], normalised */
+        /* Images: f16 [N, 3, 224, 224], normalised. Labels: i64 [N]. */
         queue_images(batch, results->pixels + results->n, train);
-        queue_labels(batch, results->labels + results->n, metrics); /* i64 [N] */
+        queue_labels(batch, results->labels + results->n, metrics);
         results->n += mr_batch_size(batch);
-        /* overwritten once both streams have come this far; failures: the next call */
+        /* Overwritten after the work in both streams. The next call reports failures. */
         mr_batch_release(batch);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 
     snprintf(device, sizeof(device), "cuda:%d", gpu);
     options.device = device;
-    options.dtype = MR_F16; /* made of u8 on the GPU */
+    options.dtype = MR_F16; /* converted from u8 on the GPU */
     options.batch_size = 32;
     options.n_epochs = 2;
     check_status(mr_dataset_open(argc > 1 ? argv[1] : ".", NULL, &dataset, &error), &error);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the GPU examples share and what is not about millrace: checks, and copies in place of the
- * kernels of a training step. A step copies a few bytes of every image and its label to page-locked
- * memory, without waiting; they are summed up at the end of the epoch. Include it after CUDA's
- * header.
+ * Shared by the GPU examples: checks, and copies instead of the kernels of a training step. A step
+ * copies a few bytes of each image and its label to page-locked memory, without waiting. They are
+ * summed up at the end of the epoch. Include this file after CUDA's header.
  */
 #ifndef EXAMPLES_GPU_SUPPORT_H
 #define EXAMPLES_GPU_SUPPORT_H
@@ -13,16 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SEEN = 256 }; /* bytes of each image */
+enum { SEEN = 256 }; /* bytes that a step reads of each image */
 
-/* What was seen in an epoch, of n images so far. */
+/* What the steps of an epoch have read, of n images so far. */
 struct results {
     uint8_t (*pixels)[SEEN];
     int64_t *labels;
     int64_t n;
 };
 
-/* A GPU's number. */
+/* Parse the number of a GPU. */
 static inline int gpu_number(const char *text)
 {
     char *end;
@@ -52,7 +51,8 @@ static inline void check_cuda(cudaError_t error)
 }
 
 /*
- * Stand for kernels: queued in the stream, which has the batch. to: on any device, or page-locked.
+ * These stand for kernels. They are queued in the stream, which has waited for the batch. to: on
+ * any device, or page-locked.
  */
 static inline void queue_images(const mr_batch *batch, uint8_t (*to)[SEEN], cudaStream_t stream)
 {
@@ -86,7 +86,7 @@ static inline void results_fini(struct results *results)
     check_cuda(cudaFreeHost(results->labels));
 }
 
-/* The images are added up, so that it does not matter who saw which. */
+/* The images are added up, so the sum does not depend on the order of the images. */
 static inline uint64_t results_checksum(const struct results *results)
 {
     uint64_t sum = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * graph_batch FOLDER [GPU]: two epochs over FOLDER/<class>/<image>.jpg, each step a CUDA graph. A
- * graph holds addresses, and each buffer of the loader keeps its own, so one graph is captured for
- * each buffer, when a batch lies in it for the first time. next and release are called between the
- * launches; inside a capture they refuse. All batches must have the same size, hence drop_last.
+ * graph holds addresses, and each buffer of the loader has a fixed address. So one graph is
+ * captured for each buffer, when the buffer has a batch for the first time. next and release are
+ * called between the launches; inside a capture they fail. All batches must have the same size, so
+ * drop_last is set.
  */
 #include <cuda_runtime_api.h>
 
@@ -14,16 +15,16 @@ enum { BATCH = 8, N_BUFFERS = 3 };
 struct trainer {
     cudaStream_t stream;
     cudaGraphExec_t graphs[N_BUFFERS]; /* NULL before the first batch in that buffer */
-    uint8_t (*pixels)[SEEN];           /* on the GPU: what one step leaves */
+    uint8_t (*pixels)[SEEN];           /* on the GPU: the output of one step */
     int64_t *labels;
 };
 
-/* The step as it would be queued without graphs. */
+/* The step, queued as it would be without graphs. */
 static void queue_step(const mr_batch *batch, struct trainer *trainer)
 {
-    /* bf16 [BATCH, 224, 224, 4], normalised */
+    /* Images: bf16 [BATCH, 224, 224, 4], normalised. Labels: i64 [BATCH]. */
     queue_images(batch, trainer->pixels, trainer->stream);
-    queue_labels(batch, trainer->labels, trainer->stream); /* i64 [BATCH] */
+    queue_labels(batch, trainer->labels, trainer->stream);
 }
 
 static cudaGraphExec_t capture_step(const mr_batch *batch, struct trainer *trainer)
@@ -39,7 +40,7 @@ static cudaGraphExec_t capture_step(const mr_batch *batch, struct trainer *train
     return executable;
 }
 
-/* Behind the graph in its stream, as the addresses change from step to step. */
+/* Queued after the graph, not in it, because these addresses change from step to step. */
 static void queue_results(struct trainer *trainer, struct results *results)
 {
     check_cuda(cudaMemcpyAsync(results->pixels + results->n, trainer->pixels, BATCH * SEEN,
@@ -59,7 +60,7 @@ static void run_epoch(mr_loader *loader, struct trainer *trainer, struct results
         if (!*graph)
             *graph = capture_step(batch, trainer);
         check_cuda(cudaGraphLaunch(*graph, trainer->stream));
-        /* overwritten once the stream has come this far; failures: the next call */
+        /* Overwritten after the work in the stream. The next call reports failures. */
         mr_batch_release(batch);
         queue_results(trainer, results);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_patches OUT N PHOTO.jpg...: cut N patches of 300 to 500 pixels out of every photograph into
- * OUT/<photo>/, so that a dozen photographs become an image folder of a few thousand JPEG files
- * with one class for each.
+ * make_patches OUT N PHOTO.jpg...: cut N patches of 300 to 500 pixels out of each photograph and
+ * write them to OUT/<photo>/. So a dozen photographs become an image folder of a few thousand JPEG
+ * files, with one class for each photograph.
  *
- * The places are pseudo-random but the same in every run. OUT appears by rename when everything is
- * written. A run that was interrupted leaves OUT.part, which must be removed before the next one
- * (script/demo does).
+ * The places are pseudo-random but the same in every run. The files are written to OUT.part, which
+ * is renamed to OUT at the end. An interrupted run leaves OUT.part, which must be removed before
+ * the next run (script/demo does that).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ struct photo {
     uint32_t height;
 };
 
-/* libjpeg ends a failed call by this jump; the caller of setjmp() cleans up. */
+/* A failed libjpeg call ends with this jump; the caller of setjmp() cleans up. */
 struct jpeg_failure {
     struct jpeg_error_mgr base;
     jmp_buf back;
@@ -56,7 +56,7 @@ static void read_rows(struct jpeg_decompress_struct *jpeg, struct photo *photo)
     }
 }
 
-/* On failure photo->pixels is NULL or still to be freed. */
+/* On failure photo->pixels is NULL or must still be freed. */
 static int read_photo(FILE *file, struct photo *photo)
 {
     struct jpeg_decompress_struct jpeg;
@@ -164,7 +164,7 @@ static int make_class_folder(const char *part, const char *path, char *folder_ou
     return mkdir(folder_out, 0777) == 0 || errno == EEXIST ? 0 : -1;
 }
 
-/* number tells photographs of one name in different folders apart. */
+/* number distinguishes photographs with the same name in different folders. */
 static int cut_photo(const char *part, const char *path, int number, int n_patches)
 {
     struct photo photo = {0};
@@ -174,7 +174,7 @@ static int cut_photo(const char *part, const char *path, int number, int n_patch
     int result = -1;
 
     if (!file || read_photo(file, &photo) < 0) {
-        fprintf(stderr, "%s: cannot be read, left out\n", path);
+        fprintf(stderr, "%s: cannot read it, skipped\n", path);
         result = 0;
     } else if (make_class_folder(part, path, folder, sizeof(folder)) < 0) {
         perror(path);

@@ -3,7 +3,7 @@
  * model_parallel FOLDER GPU GPU|host: two epochs over FOLDER/<class>/<image>.jpg through a model
  * whose first half is on one GPU, and whose second half with the loss is on another GPU or on the
  * host. Images are copied to the first half, labels to the second. A few bytes of each image stand
- * for its activations, which travel from the first to the second.
+ * for its activations, which are copied from the first half to the second.
  */
 #include <cuda_runtime_api.h>
 
@@ -15,19 +15,19 @@ enum { BATCH = 32 };
 
 struct model {
     int first;         /* GPU of the first half */
-    int second;        /* of the second; -1 is the host */
+    int second;        /* GPU of the second half; -1 is the host */
     cudaStream_t head; /* on the first GPU */
     cudaStream_t tail; /* on the second */
-    cudaEvent_t moved; /* on head: the activations have travelled */
-    cudaEvent_t taken; /* on tail: they are no longer needed */
+    cudaEvent_t moved; /* on head: the activations have been copied */
+    cudaEvent_t taken; /* on tail: the activations are no longer needed */
     uint8_t (*activations)[SEEN];
     uint8_t (*arrived)[SEEN]; /* the same on the second GPU */
-    struct results results;   /* the loss, as it were */
+    struct results results;   /* stands for the loss */
 };
 
 static void queue_first_half(const mr_batch *batch, struct model *model)
 {
-    check_cuda(cudaSetDevice(model->first));              /* as kernels would need it */
+    check_cuda(cudaSetDevice(model->first));              /* as kernels need it */
     queue_images(batch, model->activations, model->head); /* f16 [n, 3, 224, 224], normalised */
 }
 
@@ -36,7 +36,7 @@ static void queue_second_half(const mr_batch *batch, struct model *model)
     struct results *results = &model->results;
     size_t n_bytes = (size_t)mr_batch_size(batch) * SEEN;
 
-    /* nothing, before the first step */
+    /* Does nothing before the first step. */
     check_cuda(cudaStreamWaitEvent(model->head, model->taken, 0));
     check_cuda(cudaMemcpyAsync(model->arrived, model->activations, n_bytes, cudaMemcpyDefault,
                                model->head));
@@ -50,7 +50,7 @@ static void queue_second_half(const mr_batch *batch, struct model *model)
     check_cuda(cudaEventRecord(model->taken, model->tail));
 }
 
-/* Labels that lie on the host are there when next has returned, and are read before release. */
+/* Labels on the host are ready when next has returned, and must be read before release. */
 static void take_second_half(const mr_batch *batch, struct model *model)
 {
     struct results *results = &model->results;
@@ -71,12 +71,15 @@ static void run_epoch(mr_loader *loader, struct model *model)
         if (model->second < 0) {
             take_second_half(batch, model);
         } else {
-            /* a stream of the labels' device */
+            /* A stream of the labels' device. */
             check_status(mr_batch_use(batch, model->tail), mr_batch_error(batch));
             queue_second_half(batch, model);
         }
         model->results.n += mr_batch_size(batch);
-        /* images behind head, labels behind tail; failures: the next call */
+        /*
+         * Images are overwritten after the work in head, labels after that in tail. The next call
+         * reports failures.
+         */
         mr_batch_release(batch);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */

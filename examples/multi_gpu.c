@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * multi_gpu FOLDER GPU GPU...: two epochs over FOLDER/<class>/<image>.jpg on several GPUs in one
- * process. Each batch is split over them, images and labels alike, as torch.chunk splits, and each
- * part is copied straight to its GPU. Prints what each GPU has received, and the sum.
+ * process. The images and labels of each batch are split as torch.chunk splits, and each part is
+ * copied directly to its GPU. Prints what each GPU has received, and the sum.
  */
 #include <cuda_runtime_api.h>
 
@@ -19,10 +19,9 @@ static void queue_step(const mr_batch *part, struct gpu *gpu)
 {
     struct results *results = &gpu->results;
 
-    check_cuda(cudaSetDevice(gpu->id)); /* as kernels would need it */
-    /* f32 [n, 3, 224, 224], normalised */
+    check_cuda(cudaSetDevice(gpu->id)); /* as kernels need it */
+    /* Images: f32 [n, 3, 224, 224], normalised. Labels of the same samples: i64 [n]. */
     queue_images(part, results->pixels + results->n, gpu->stream);
-    /* i64 [n], of the same samples */
     queue_labels(part, results->labels + results->n, gpu->stream);
     results->n += mr_batch_size(part);
 }
@@ -34,14 +33,15 @@ static void run_epoch(mr_loader *loader, struct gpu *gpus)
 
     /* This makes the stream of part 0 wait for its copy; mr_batch_use() does so for the others. */
     while ((status = mr_loader_next_on(loader, MR_FOREVER, gpus[0].stream, &batch)) == MR_OK) {
-        /* a short last batch may have fewer */
+        /* A short last batch may have fewer parts. */
         for (uint32_t i = 0; i < mr_batch_n_parts(batch); i++) {
             mr_batch *part = mr_batch_part(batch, i);
             if (i > 0)
                 check_status(mr_batch_use(part, gpus[i].stream), mr_batch_error(part));
             queue_step(part, &gpus[i]);
         }
-        mr_batch_release(batch); /* all parts, each behind its stream; failures: the next call */
+        /* Each part is overwritten after the work in its stream. The next call reports failures. */
+        mr_batch_release(batch);
     }
     check_status(status, mr_loader_error(loader)); /* MR_END after the last batch */
 }
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     if (argc < 4 || argc - 2 > MR_MAX_DEVICES) {
         fprintf(
             stderr,
-            "usage: multi_gpu FOLDER GPU GPU... (their numbers, 2 to %d of them; here are %u)\n",
+            "usage: multi_gpu FOLDER GPU GPU... (2 to %d numbers of GPUs; this machine has %u)\n",
             MR_MAX_DEVICES, mr_device_count(MR_DEVICE_CUDA, NULL));
         return 2;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset of the program's own: a function draws each sample when its index is requested. The
- * function runs in worker processes, which are forked from this program when the loader is created.
- * What it reads must be ready by then, and what it writes stays in the worker.
+ * A dataset that the program makes itself: a function draws each sample when its index is
+ * requested. The function runs in worker processes, which are forked from this program when the
+ * loader is created. The data that it reads must be ready by then, and what it writes stays in the
+ * worker.
  */
 #include <inttypes.h>
 #include <millrace/millrace.h>
@@ -12,8 +13,8 @@
 enum { SIDE = 64 };
 
 /*
- * A bright disc at a place that follows from the index; its label is the quarter of the picture
- * that holds the centre. /
+ * Draw a bright disc at a place that depends only on the index. Its label is the quarter of the
+ * picture that has the disc's centre. /
  */
 static int draw_disc(void *user, int64_t index, mr_sample *sample)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plug_darknet SPEC [EPOCHS]: a trainer in darknet's manner, whose images come from millrace
+ * plug_darknet SPEC [EPOCHS]: a trainer like darknet that gets its images from millrace
  * (docs/plug-in.md).
  *
- * The trainer keeps its interface: data with X, rows of planar floats in [0, 1], and y, rows of
- * zeros and a one; train_network(), free_data(). Its loading threads and lists of paths are gone.
- * Invariant: rows of X lie in the batch, so free_data() releases the batch, and no row may be used
+ * The trainer's interface is unchanged: data with X, rows of planar floats in [0, 1], and y, rows
+ * of zeros and a one; train_network(), free_data(). Its loading threads and lists of paths are
+ * gone.
+ *
+ * Invariant: rows of X point into the batch. free_data() releases the batch, and no row may be used
  * after that.
  */
 #include <inttypes.h>
@@ -25,14 +27,14 @@ typedef struct data {
     int w, h;
     matrix X;
     matrix y;
-    mr_batch *batch; /* new: what the rows of X belong to; it stands for darknet's shallow */
+    mr_batch *batch; /* new: holds the rows of X; replaces darknet's shallow */
 } data;
 
 typedef struct load_args {
     int n;               /* images of one step */
-    int w, h, classes;   /* of them */
-    mr_dataset *dataset; /* new, in place of paths and labels */
-    mr_loader *loader;   /* new, in place of threads */
+    int w, h, classes;   /* of the images */
+    mr_dataset *dataset; /* new, replaces paths and labels */
+    mr_loader *loader;   /* new, replaces threads */
 } load_args;
 
 /* One linear layer stands for the network. */
@@ -112,8 +114,8 @@ static void start_loading(load_args *args, const char *spec, uint64_t epochs)
              args->w);
     check_true(mr_transform_parse(text, &transform, &error) == MR_OK, error.text);
     options.batch_size = (uint32_t)args->n;
-    options.drop_last = true; /* as many rows in every step */
-    options.dtype = MR_F32;   /* without mean and deviation: x / 255, in [0, 1] */
+    options.drop_last = true; /* n rows in every step */
+    options.dtype = MR_F32;   /* no mean and deviation: x / 255, in [0, 1] */
     options.layout = MR_NCHW; /* darknet's planes */
     options.num_workers = 2;
     options.n_epochs = epochs;
@@ -123,10 +125,10 @@ static void start_loading(load_args *args, const char *spec, uint64_t epochs)
                error.text);
     mr_transform_destroy(transform);
     check_true(mr_loader_n_batches(args->loader) > 0,
-               "the dataset has fewer images than a step takes");
+               "the dataset has fewer images than a step needs");
 }
 
-/* The next data of this epoch; false at its end. */
+/* Load the next data of this epoch. False: the epoch has ended. */
 static bool load_data(const load_args *args, data *d)
 {
     mr_status status = mr_loader_next(args->loader, MR_FOREVER, &d->batch);

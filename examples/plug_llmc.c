@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plug_llmc PATTERN [STEPS]: a trainer in llm.c's manner, whose tokens and ranks come from millrace
+ * plug_llmc PATTERN [STEPS]: a trainer like llm.c that gets its tokens and ranks from millrace
  * (docs/plug-in.md):
  *
  *   plug_llmc 'data/train_*.bin' 100
  *   millrace launch --nproc 2 -- plug_llmc 'data/train_*.bin' 100
  *
- * The trainer keeps its interface: dataloader_next_batch() gives B x T inputs, and targets that are
- * one token further; multi_gpu_config has the ranks. A window is T + 1 tokens, and windows begin T
- * apart.
+ * The trainer's interface is unchanged: dataloader_next_batch() gives B x T inputs, and targets
+ * that are one token further; multi_gpu_config has the ranks. A window has T + 1 tokens, and
+ * windows begin T tokens apart.
  */
 #include <glob.h>
 #include <math.h>
@@ -32,7 +32,7 @@ static void check_status(mr_status status, const mr_error *error)
         exit_with(error->text, "");
 }
 
-/* ---- ranks: MPI_Init, ncclCommInitRank and what finds the device are gone ---- */
+/* ---- ranks: MPI_Init, ncclCommInitRank and the search for the device are gone ---- */
 
 typedef struct MultiGpuConfig {
     int process_rank, num_processes, local_device_idx;
@@ -68,7 +68,7 @@ typedef struct DataLoader {
     mr_loader *loader;
 } DataLoader;
 
-/* What the header says, millrace does not read; llm.c checks as much. */
+/* millrace does not read the header, so check it here, as llm.c does. */
 static void check_shard(const char *path)
 {
     int32_t header[HEADER_SIZE];
@@ -76,15 +76,16 @@ static void check_shard(const char *path)
 
     if (file == NULL || fread(header, sizeof header, 1, file) != 1 || header[0] != MAGIC ||
         header[1] != 1)
-        exit_with(": no token file of version 1", path);
+        exit_with(": not a token file of version 1", path);
     if (fseeko(file, 0, SEEK_END) != 0 ||
         ftello(file) != (off_t)sizeof header + 2 * (off_t)header[2])
-        exit_with(": its size is not what its header says", path);
+        exit_with(": its size does not match its header", path);
     fclose(file);
 }
 
 /*
- * records:A,B,...?...: each sample is T + 1 tokens, of which the last one is the first of the next.
+ * records:A,B,...?...: each sample has T + 1 tokens; its last token is the first of the next
+ * sample.
  */
 static char *make_spec(const DataLoader *loader, const char *pattern)
 {
@@ -122,7 +123,7 @@ static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, s
     options.world_size = (uint32_t)num_processes;
     options.no_shuffle = !should_shuffle;
     options.drop_last = true;    /* B rows in every batch ... */
-    options.tail = MR_TAIL_DROP; /* ... and as many batches on every rank */
+    options.tail = MR_TAIL_DROP; /* ... and the same number of batches on every rank */
     options.seed = 42;           /* the same on all ranks: together they see each window once */
     options.num_workers = 1;
     check_status(mr_dataset_open(spec, NULL, &loader->dataset, &error), &error);
@@ -131,7 +132,7 @@ static void dataloader_init(DataLoader *loader, const char *pattern, size_t B, s
     free(spec);
     loader->inputs = malloc(2 * B * T * sizeof(int));
     if (mr_loader_n_batches(loader->loader) == 0 || loader->inputs == NULL)
-        exit_with(": fewer tokens than a step takes, or no memory", pattern);
+        exit_with(": fewer tokens than a step needs, or no memory", pattern);
     loader->targets = loader->inputs + B * T;
 }
 
@@ -161,7 +162,7 @@ static void dataloader_free(DataLoader *loader)
     free(loader->inputs);
 }
 
-/* ---- a table of scores, which token follows which, stands for the model ---- */
+/* ---- the model: a table of scores for each pair of successive tokens ---- */
 
 static float model_forward_backward(float (*scores)[VOCAB], float (*gradient)[VOCAB],
                                     const DataLoader *batch)
@@ -173,7 +174,7 @@ static float model_forward_backward(float (*scores)[VOCAB], float (*gradient)[VO
         int input = batch->inputs[i], target = batch->targets[i];
         float p[VOCAB], sum = 0;
         if (input >= VOCAB || target >= VOCAB)
-            exit_with("a token is not below 256", "");
+            exit_with("a token is above 255", "");
         for (int j = 0; j < VOCAB; j++)
             sum += p[j] = expf(scores[input][j]);
         for (int j = 0; j < VOCAB; j++)
@@ -196,7 +197,7 @@ int main(int argc, char **argv)
     for (int step = 0; step < steps; step++) {
         dataloader_next_batch(&train_loader);
         float loss = model_forward_backward(scores, gradient, &train_loader);
-        /* All ranks have as many tokens, so this is the mean over tokens. */
+        /* All ranks have the same number of tokens, so this is the mean over tokens. */
         check_status(mr_group_all_reduce(config.group, gradient, sizeof gradient / sizeof(float),
                                          MR_F32, MR_MEAN),
                      mr_group_error(config.group));

@@ -4,7 +4,7 @@
  * of 1024 + 1 tokens. Windows begin 1024 tokens apart, so two neighbours share one token: the last
  * target of one is the first input of the next.
  *
- * A "?", "," or "%" in the file's name must be written as %3F, %2C, %25.
+ * In the file's name write ?, "," and % as %3F, %2C and %25.
  */
 #include <inttypes.h>
 #include <millrace/millrace.h>

@@ -6,13 +6,14 @@
  *   millrace launch --nproc 2 -- train_cifar10 --data cifar-10-batches-bin --out run
  *   train_cifar10 --mode dp --devices cuda:0,cuda:1 --data cifar-10-batches-bin --out run
  *
- * The loop is the same for all modes: train_modes.c places the network on devices. On GPUs a step
- * is queued in their streams; the host waits for batches, not for results.
+ * The loop is the same for all modes; train_modes.c places the network on devices. On GPUs a step
+ * is queued in their streams: the host waits for batches, not for results.
  *
- * The batch size is that of all ranks together. A step takes the same samples on any number of
- * ranks, so the weights come out the same but for the order of sums.
- * Invariant: gradients are divided by the number of samples on all ranks, not on this one; the last
- * batch of an epoch may differ between ranks, or be empty on some.
+ * The batch size counts all ranks together. A step takes the same samples on any number of ranks,
+ * so the weights are the same apart from the order of sums.
+ *
+ * Invariant: gradients are divided by the number of samples on all ranks, not on this one, because
+ * the last batch of an epoch may differ between ranks or be empty on some.
  */
 #include <inttypes.h>
 #include <millrace/dist.h>
@@ -33,8 +34,8 @@ enum { N_CLASSES = 10 };
 /* ---- setting up ---- */
 
 /*
- * Samples by rank. The exact tail gives every sample once, so that a step has the same samples on
- * any number of ranks. /
+ * The samples of this rank. The exact tail gives each sample once, so a step has the same samples
+ * on any number of ranks. /
  */
 static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *transform_text,
                               bool test, bool alone)
@@ -52,7 +53,7 @@ static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *t
     options.rank = alone ? 0 : mr_group_rank(t->group);
     options.repeat = test || t->options.repeat < 2 ? 0 : t->options.repeat;
     if (options.repeat == 0)
-        options.tail = MR_TAIL_EXACT; /* repetition has its own */
+        options.tail = MR_TAIL_EXACT; /* not possible with repeat */
     options.no_shuffle = test;
     options.seed = mr_seed(t->options.seed, "sampler");
     options.dtype = MR_F32;
@@ -94,7 +95,7 @@ static void set_up(struct trainer *t)
     trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"),
                   mr_group_error(t->group));
     trainer_check(mr_metrics_create(t->group, &t->metrics, &error), &error);
-    for (int i = 0; i < 4; i++) /* a rank that tests nothing has them too */
+    for (int i = 0; i < 4; i++) /* also on a rank that does not test */
         trainer_check(mr_metrics_declare(t->metrics, names[i]), mr_metrics_error(t->metrics));
     trainer_open(t, N_CLASSES);
 }
@@ -102,8 +103,8 @@ static void set_up(struct trainer *t)
 /* ---- one step ---- */
 
 /*
- * A layer's gradients travel while the layer before it computes its own; on GPUs in the order of
- * the stream.
+ * A layer's gradients are reduced while the layer before it computes; on GPUs in the order of the
+ * stream.
  */
 static void backward_layers(struct trainer *t)
 {
@@ -122,14 +123,14 @@ static void backward_layers(struct trainer *t)
     }
     for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
         trainer_check(mr_group_work_wait(works[layer], net->stream),
-                      mr_group_error(t->group)); /* a GPU's stream, or here */
+                      mr_group_error(t->group)); /* a GPU's stream waits, or this thread */
         mr_group_work_free(works[layer]);
     }
 }
 
 /* ---- epochs ---- */
 
-/* Until the end of the epoch, or until a signal that came to any rank. */
+/* Train until the end of the epoch, or until any rank has received a signal. */
 static void train_epoch(struct trainer *t)
 {
     mr_batch *batch = NULL;
@@ -162,7 +163,7 @@ static void test_epoch(struct trainer *t)
         }
         trainer_check(status, mr_loader_error(t->test));
     }
-    /* all four, in one all_reduce */
+    /* All four metrics in one all_reduce. */
     trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics));
 }
 

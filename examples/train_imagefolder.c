@@ -2,13 +2,15 @@
 /*
  * The loop of train_cifar10.c on folders of JPEG files, on one or many ranks:
  *
- *   train_imagefolder --data FOLDER --out run        (FOLDER/train/<class>/<image>.jpg,
- * FOLDER/val/<class>/...) millrace launch --nproc 2 -- train_imagefolder --data FOLDER --out run
+ *   train_imagefolder --data FOLDER --out run
+ *   millrace launch --nproc 2 -- train_imagefolder --data FOLDER --out run
  *
- * What differs: files may be damaged, and photographs take long to decode. A damaged file is a row
- * of zeros whose mask is 0. It adds nothing to loss, gradients or counts; therefore the number of
- * rows on all ranks travels with the gradients. Both folders must have the same classes, or one
- * number would mean two things.
+ * The images are FOLDER/train/<class>/<image>.jpg and FOLDER/val/<class>/<image>.jpg. Both folders
+ * must have the same classes, because a label is a class's number.
+ *
+ * Unlike CIFAR-10, photographs take long to decode, and files may be damaged. A damaged file is a
+ * row of zeros whose mask is 0. It adds nothing to loss, gradients or counts. So the number of rows
+ * on all ranks is reduced together with the gradients.
  */
 #include <inttypes.h>
 #include <millrace/dist.h>
@@ -41,7 +43,7 @@ static mr_loader *open_loader(struct trainer *t, mr_dataset *data, const char *t
     options.rank = alone ? 0 : mr_group_rank(t->group);
     options.repeat = test || t->options.repeat < 2 ? 0 : t->options.repeat;
     if (options.repeat == 0)
-        options.tail = MR_TAIL_EXACT; /* repetition has its own */
+        options.tail = MR_TAIL_EXACT; /* not possible with repeat */
     options.on_error = MR_ON_ERROR_ZERO;
     options.no_shuffle = test;
     options.seed = mr_seed(t->options.seed, "sampler");
@@ -67,7 +69,7 @@ static mr_dataset *open_data(const char *folder, const char *split)
     return data;
 }
 
-/* Labels are numbers of classes in the order of their names. */
+/* Compare the classes' names: a label is a class's number in the order of the names. */
 static void compare_classes(const mr_dataset *train, const mr_dataset *val)
 {
     uint32_t n = mr_dataset_n_classes(train);
@@ -99,7 +101,7 @@ static void set_up(struct trainer *t)
     trainer_check(mr_group_same(t->group, mr_loader_fingerprint(t->train), "training data"),
                   mr_group_error(t->group));
     trainer_check(mr_metrics_create(t->group, &t->metrics, &error), &error);
-    for (int i = 0; i < 4; i++) /* a rank that tests nothing has them too */
+    for (int i = 0; i < 4; i++) /* also on a rank that does not test */
         trainer_check(mr_metrics_declare(t->metrics, names[i]), mr_metrics_error(t->metrics));
     trainer_open(t, mr_dataset_n_classes(t->train_data));
 }
@@ -107,8 +109,8 @@ static void set_up(struct trainer *t)
 /* ---- one step ---- */
 
 /*
- * A layer's gradients travel while the layer before it computes its own; on GPUs in the order of
- * the stream.
+ * A layer's gradients are reduced while the layer before it computes; on GPUs in the order of the
+ * stream.
  */
 static void backward_layers(struct trainer *t)
 {
@@ -127,14 +129,14 @@ static void backward_layers(struct trainer *t)
     }
     for (int layer = CONVNET_LAYERS - 1; layer >= 0 && works[layer] != NULL; layer--) {
         trainer_check(mr_group_work_wait(works[layer], net->stream),
-                      mr_group_error(t->group)); /* a GPU's stream, or here */
+                      mr_group_error(t->group)); /* a GPU's stream waits, or this thread */
         mr_group_work_free(works[layer]);
     }
 }
 
 /* ---- epochs ---- */
 
-/* Until the end of the epoch, or until a signal that came to any rank. */
+/* Train until the end of the epoch, or until any rank has received a signal. */
 static void train_epoch(struct trainer *t)
 {
     mr_batch *batch = NULL;
@@ -167,11 +169,11 @@ static void test_epoch(struct trainer *t)
         }
         trainer_check(status, mr_loader_error(t->test));
     }
-    /* all four, in one all_reduce */
+    /* All four metrics in one all_reduce. */
     trainer_check(mr_metrics_reduce(t->metrics), mr_metrics_error(t->metrics));
 }
 
-/* Is it the decoding or the arithmetic that takes the time? And what could not be decoded? */
+/* Print whether decoding or arithmetic takes the time, and how many images were damaged. */
 static void report_loader(const struct trainer *t)
 {
     mr_loader_stats stats = MR_LOADER_STATS_INIT;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places the network on devices and runs a step in each mode.
- * Invariant: a short last batch has fewer parts than there are devices, and a network without a
- * part must not add the gradients of the batch before; it runs with no rows, which makes zeros.
+ *
+ * Invariant: a network without a part of the batch must not add the gradients of the batch before.
+ * A short last batch may have fewer parts than there are devices. Then the network runs with no
+ * rows, which makes zeros.
  */
 #include "train_modes.h"
 
@@ -37,14 +39,14 @@ static const char *check_devices(const struct train_model *model)
     for (uint32_t i = 1; i < model->n_devices && words == NULL; i++) {
         words = parse_device(model->names[i], &other);
         if (words == NULL && other.kind != first.kind)
-            words = "devices are all GPUs or all of the host";
+            words = "devices must be all cuda:N or all host:N";
     }
     if (words == NULL && model->mode == TRAIN_DDP && model->n_devices != 1)
-        words = "--mode ddp has one device for each process";
+        words = "--mode ddp needs one device for each process";
     if (words == NULL && model->mode == TRAIN_MP && model->n_devices != 2)
-        words = "--mode mp has two devices";
+        words = "--mode mp needs two devices";
     if (words == NULL && model->mode != TRAIN_DDP && model->n_devices < 2)
-        words = "--mode dp has two devices or more";
+        words = "--mode dp needs two or more devices";
     return words;
 }
 
@@ -75,8 +77,8 @@ static bool is_data_parallel(const struct train_model *model)
 }
 
 /*
- * Room for what dp moves: scores of a part, or the gradients of a layer; and 9 bytes for each row's
- * label and mask.
+ * Room for what dp copies: scores of a part, or the gradients of a layer; and 9 bytes for each
+ * row's label and mask.
  */
 static bool open_gathered(struct train_model *model)
 {
@@ -147,7 +149,7 @@ static mr_status use_batch(mr_batch *batch, const struct convnet *net)
     return mr_batch_use(batch, net->stream);
 }
 
-/* Those that did not ask for the batch themselves. */
+/* For the networks other than the one that next was called for. */
 static mr_status use_all(struct train_model *model, mr_batch *batch)
 {
     mr_status status = MR_OK;
@@ -179,7 +181,7 @@ mr_status train_modes_next(struct train_model *model, mr_loader *loader, mr_batc
 
 /* ---- a step ---- */
 
-/* Between the halves: what the first gives, or the derivatives that come back. */
+/* Copy between the halves: activations forward, or derivatives back. */
 static void hand_over(struct train_model *model, bool forward)
 {
     struct convnet *first = model->nets[0], *second = model->nets[1];
@@ -214,8 +216,8 @@ const char *train_modes_forward(struct train_model *model, mr_batch *batch)
 }
 
 /*
- * Where the network that takes the loss can read them: what the loader left on the host goes to the
- * first device.
+ * Find the labels where the network that computes the loss can read them. What the loader left on
+ * the host is copied to the first device.
  */
 static struct convnet_targets find_targets(struct train_model *model, mr_batch *part)
 {
@@ -224,9 +226,10 @@ static struct convnet_targets find_targets(struct train_model *model, mr_batch *
                                       .mask = mr_batch_data(part, "mask")};
     size_t n = mr_batch_size(part);
 
-    targets.mixed = mr_batch_data(part, "mix_label"); /* NULL where rows are not mixed */
+    targets.mixed = mr_batch_data(part, "mix_label"); /* NULL: rows are not mixed */
     targets.lambda = mr_batch_data(part, "mix_lambda");
-    if (model->mode != TRAIN_DP || !train_modes_on_gpu(model)) /* where the loader mixes nothing */
+    /* only with dp on GPUs are labels copied, and there the loader does not mix */
+    if (model->mode != TRAIN_DP || !train_modes_on_gpu(model))
         return targets;
     uint8_t *mask = (uint8_t *)(model->labels + first->plan.max_batch);
     convnet_copy(first, model->labels, NULL, targets.labels, n * sizeof(int64_t));
@@ -234,7 +237,7 @@ static struct convnet_targets find_targets(struct train_model *model, mr_batch *
     return (struct convnet_targets){.labels = model->labels, .mask = mask};
 }
 
-/* Scores of a part come to the first device, and go back as derivatives. */
+/* Copy the scores of a part to the first device, and derivatives back. */
 static bool score_gathered(struct train_model *model, struct convnet *net,
                            const struct convnet_targets *targets)
 {
@@ -261,7 +264,7 @@ const char *train_modes_score(struct train_model *model, mr_batch *batch)
         else if (net->n > 0)
             good = score_gathered(model, net, &targets);
     }
-    return good ? NULL : "a label is no class";
+    return good ? NULL : "a label is not a class";
 }
 
 struct convnet_sums train_modes_sums(const struct train_model *model)
@@ -271,14 +274,14 @@ struct convnet_sums train_modes_sums(const struct train_model *model)
     for (uint32_t i = 0; i < model->n_devices; i++) {
         struct convnet_sums sums;
         convnet_copy(NULL, &sums, model->nets[i], model->nets[i]->sums, sizeof sums);
-        all.loss += sums.loss; /* zeros where no loss is taken */
+        all.loss += sums.loss; /* zeros on devices without a loss */
         all.correct += sums.correct;
         all.count += sums.count;
     }
     return all;
 }
 
-/* To the first device, where they are added in the order of the devices. */
+/* Copy gradients to the first device and add them there, in the order of the devices. */
 static void gather_gradients(struct train_model *model, int layer)
 {
     struct convnet *first = model->nets[0];
@@ -307,7 +310,7 @@ void train_modes_backward(struct train_model *model, int layer)
         gather_gradients(model, layer);
 }
 
-/* The first half divides by the number of samples too. */
+/* Copy the number of samples to the first half, which also divides by it. */
 static void hand_count(struct train_model *model)
 {
     struct convnet *first = model->nets[0], *second = model->nets[1];
@@ -317,7 +320,7 @@ static void hand_count(struct train_model *model)
                  mr_dtype_size(model->dtype));
 }
 
-/* The first device's weights, to all. */
+/* Copy the first device's weights to all others. */
 static void replicate_weights(struct train_model *model)
 {
     struct convnet *first = model->nets[0];

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the command line of the training examples. strtoull() reads "-1" as the largest number, so
- * signs are refused first.
+ * Parses the command line of the training examples. strtoull() reads "All modes give the same
+ * weights, apart from the order of sums.dp-loss: labels are scattered too, and each device computes
+ * its samples' loss.which has the labels "All modes give the same weights, apart from the order of
+ * sums.dp-loss: labels are scattered too, and each device computes its samples' loss.-1"All modes
+ * give the same weights, apart from the order of sums.dp-loss: labels are scattered too, and each
+ * device computes its samples' loss.which has the labels "All modes give the same weights, apart
+ * from the order of sums.dp-loss: labels are scattered too, and each device computes its samples'
+ * loss. as a huge number, so signs are refused first.
  */
 #include "train_options.h"
 
@@ -13,41 +19,42 @@
 #include <string.h>
 
 static const struct argp_option argp_options[] = {
-    {"data", 'd', "DIR", 0, "folder of the images (needed)", 0},
-    {"epochs", 'e', "N", 0, "default 18; 0: only test what --resume names", 0},
-    {"batch-size", 'b', "N", 0, "samples of a step, on all ranks together (32)", 0},
+    {"data", 'd', "DIR", 0, "folder of the images (required)", 0},
+    {"epochs", 'e', "N", 0, "default 18; 0: only test the checkpoint of --resume", 0},
+    {"batch-size", 'b', "N", 0, "samples in a step, on all ranks together (32)", 0},
     {"lr", 'l', "X", 0, "largest learning rate (0.02)", 0},
     {"transform", 'T', "TEXT", 0,
-     "what is done to training images (cifar; train:32 of train_imagefolder)", 0},
-    {"repeat", 'R', "N", 0, "each image so often in an epoch, of as many fewer images (1)", 0},
+     "operations on training images (cifar; train_imagefolder: train:32)", 0},
+    {"repeat", 'R', "N", 0,
+     "use each image N times in a row, and N times fewer images in an epoch (1)", 0},
     {"workers", 'w', "N", 0, "decoding processes of each rank (1); 0: none", 0},
-    {"dtype", 't', "f32|f64", 0, "of weights and arithmetic (f32)", 0},
-    {"seed", 's', "N", 0, "of weights, order and augmentation (1)", 0},
+    {"dtype", 't', "f32|f64", 0, "type of weights and arithmetic (f32)", 0},
+    {"seed", 's', "N", 0, "seed of weights, order and augmentation (1)", 0},
     {"out", 'o', "DIR", 0, "write best.ckpt, last.ckpt and log.tsv there", 0},
     {"resume", 'r', "FILE", 0, "continue from a checkpoint", 0},
     {"eval", 'v', "all|rank0", 0, "which ranks test (all)", 0},
     {"mode", 'm', "ddp|dp|dp-loss|mp", 0, "how devices share a step (ddp); see below", 0},
     {"device", 'D', "auto|host|cuda:local|cuda:N", 0,
-     "where a rank of --mode ddp computes (auto: a GPU of its own where there is one)", 0},
+     "where a rank of --mode ddp computes (auto: a GPU if each rank has one, else host)", 0},
     {"devices", 'M', "NAME,NAME...", 0,
-     "of the other modes: cuda:N or host:N (all GPUs; without one host:0,host:1)", 0},
+     "for the other modes: cuda:N or host:N (all GPUs; without a GPU host:0,host:1)", 0},
     {"backend", 'B', "gloo|mpi|nccl", 0,
-     "of several ranks (nccl on GPUs, mpi under mpirun if it is there, else gloo)", 0},
+     "for several ranks (nccl on GPUs, mpi under mpirun if available, else gloo)", 0},
     {0},
 };
 
 static const char doc[] =
     "Train a small network.\v"
-    "ddp: one device in each process; start it by a launcher for several, each takes its share of "
+    "ddp: one device in each process. Start several by a launcher; each takes its share of "
     "a step's samples.\n"
     "dp: one process, several devices: images are scattered, scores gathered on the first device, "
     "which has the labels "
-    "and takes the loss.\n"
-    "dp-loss: labels are scattered too, and each device takes the loss of its own samples.\n"
+    "and computes the loss.\n"
+    "dp-loss: labels are scattered too, and each device computes its samples' loss.\n"
     "mp: one process, two devices: the first half of the network on one, the second half and the "
     "labels on the other.\n"
-    "All come to the same weights, but for the order of sums.\n"
-    "GPUs need a build with CUDA and cuBLAS, and NCCL where there are several ranks.";
+    "All modes give the same weights, apart from the order of sums.\n"
+    "GPUs need a build with CUDA and cuBLAS; several ranks on GPUs also need NCCL.";
 
 static const char *const modes[] = {
     [TRAIN_DDP] = "ddp", [TRAIN_DP] = "dp", [TRAIN_DP_LOSS] = "dp-loss", [TRAIN_MP] = "mp"};

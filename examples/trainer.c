@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of a training run around the loop: group, files, log, checkpoint, signals.
- * Invariant: rank 0 alone writes files and the terminal, but all ranks call every collective (a
- * reduction, a broadcast); otherwise the others wait for ever.
+ *
+ * Invariant: only rank 0 writes to files and the terminal, but all ranks call every collective (a
+ * reduction, a broadcast). Otherwise the other ranks wait forever.
  */
 #include "trainer.h"
 
@@ -17,8 +18,8 @@
 #include <unistd.h>
 
 /*
- * On GPUs a rank that asks for signals waits for its stream, and the loader has a few batches
- * there.
+ * On GPUs a rank that asks for signals waits for its stream, which may have a few batches queued.
+ * So it asks only every few steps.
  */
 enum { STEPS_PER_AGREEMENT = 8 };
 
@@ -30,9 +31,8 @@ void trainer_fail(const char *format, ...)
     va_start(values, format);
     vsnprintf(words, sizeof words, format, values);
     va_end(values);
-    /* one write, or ranks mix their lines */
+    /* One write, so that ranks do not mix their lines. The group reports the end to the others. */
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, words);
-    /* the other ranks hear of it from the group */
     exit(1);
 }
 
@@ -60,7 +60,7 @@ static bool is_alone(void)
     return is;
 }
 
-/* Ranks on this machine, as far as the launcher says so. */
+/* Ranks on this machine, if the launcher's environment has their number. */
 static unsigned long n_local_ranks(void)
 {
     static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -73,7 +73,7 @@ static unsigned long n_local_ranks(void)
     return 1;
 }
 
-/* Is there a GPU for each rank of this machine, and an engine that takes its memory? */
+/* Is there a GPU for each rank of this machine, and an engine for GPU memory? */
 static bool has_own_gpu(const struct train_options *o)
 {
     bool is_refused = o->backend != NULL && strcmp(o->backend, "nccl") != 0 && !is_alone();
@@ -82,8 +82,8 @@ static bool has_own_gpu(const struct train_options *o)
     return n_gpus > 0 && n_local_ranks() <= n_gpus;
 }
 
-/* All GPUs, or two of the host. */
-static const char *all_devices(char *list, size_t size)
+/* All GPUs, or two host devices. */
+static const char *list_devices(char *list, size_t size)
 {
     uint32_t n = convnet_n_gpus();
     size_t len = 0;
@@ -93,7 +93,7 @@ static const char *all_devices(char *list, size_t size)
     return n > 1 ? list : "host:0,host:1";
 }
 
-static const char *device_of_rank(const struct train_options *o)
+static const char *choose_rank_device(const struct train_options *o)
 {
     if (o->device == NULL || strcmp(o->device, "auto") == 0)
         return has_own_gpu(o) ? "cuda:local" : "host";
@@ -123,22 +123,23 @@ void trainer_join(struct trainer *t)
     const char *list;
     mr_error error;
 
-    trainer_check(mr_signals_watch(&error), &error); /* first: counting GPUs takes a while */
-    list = is_ddp               ? device_of_rank(o)
+    /* early, because counting GPUs takes a while */
+    trainer_check(mr_signals_watch(&error), &error);
+    list = is_ddp               ? choose_rank_device(o)
            : o->devices != NULL ? o->devices
-                                : all_devices(all, sizeof all);
+                                : list_devices(all, sizeof all);
     options.backend = o->backend;
     if (options.backend == NULL && is_alone())
-        options.backend = "gloo"; /* which one process does not open: one GPU needs no NCCL */
+        options.backend = "gloo"; /* so that one GPU needs no NCCL; one process never opens gloo */
     if (is_ddp && strncmp(list, "cuda", 4) == 0 &&
         (options.backend == NULL || strcmp(options.backend, "nccl") == 0))
         options.device = list;
     trainer_check(mr_group_create(&options, &t->group, &error), &error);
     t->terminal = mr_group_rank(t->group) == 0 && isatty(STDERR_FILENO) == 1;
     if (!is_ddp && mr_group_world_size(t->group) > 1)
-        trainer_fail("only --mode ddp has several ranks");
+        trainer_fail("several ranks need --mode ddp");
     if (o->batch_size % mr_group_world_size(t->group) != 0)
-        trainer_fail("--batch-size %u is no multiple of %u ranks", o->batch_size,
+        trainer_fail("--batch-size %u is not a multiple of %u ranks", o->batch_size,
                      mr_group_world_size(t->group));
     choose_devices(t, list);
     if (train_modes_on_gpu(&t->model) && mr_group_world_size(t->group) > 1 && !is_on_nccl(t))
@@ -153,7 +154,7 @@ void trainer_open(struct trainer *t, uint32_t n_classes)
     uint32_t rows = o->batch_size / mr_group_world_size(t->group);
 
     if (!train_modes_open(&t->model, o->dtype, n_classes, rows, mr_seed(o->seed, "weights")))
-        trainer_fail("the network cannot be made");
+        trainer_fail("cannot create the network");
     t->numbers = calloc(2 * t->model.n_params, mr_dtype_size(o->dtype));
     if (t->numbers == NULL)
         trainer_fail("no memory for checkpoints");
@@ -164,7 +165,10 @@ void trainer_open(struct trainer *t, uint32_t n_classes)
         trainer_fail("--out %s: %s", o->out, strerror(errno));
 }
 
-/* Broadcast from rank 0. nccl takes a device's memory: the gradients, which are not in use yet. */
+/*
+ * Broadcast from rank 0. nccl needs device memory, so this uses the gradients, which are not in use
+ * yet.
+ */
 static void share_bytes(struct trainer *t, void *memory, size_t n_bytes)
 {
     struct convnet *net = t->model.nets[0];
@@ -204,8 +208,8 @@ void trainer_save(struct trainer *t, const char *name)
 
 /* ---- during a run ---- */
 
-/* Rank 0 prints once, at the first batch, what its devices hold. */
-static void tell_memory(struct trainer *t, mr_batch *batch)
+/* At the first batch rank 0 prints once how much memory its devices use. */
+static void print_memory(struct trainer *t, mr_batch *batch)
 {
     if (!t->reported && mr_group_rank(t->group) == 0)
         train_modes_print_memory(&t->model, t->train, batch);
@@ -220,7 +224,7 @@ void trainer_forward(struct trainer *t, mr_batch *batch, const char *loss, const
         words = train_modes_score(&t->model, batch);
     if (words != NULL)
         trainer_fail("%s", words);
-    tell_memory(t, batch);
+    print_memory(t, batch);
     trainer_count(t, batch, loss, accuracy);
 }
 

@@ -248,7 +248,7 @@ static void a_file_that_is_none_is_named(void **state)
     (void)state;
     mr_test_folder_write(folder, "train 1a.bin", words, sizeof words);
     assert_int_equal(run_child(run_alone, argv, text, sizeof text), 1);
-    assert_words(text, "train 1a.bin: no token file of version 1\n");
+    assert_words(text, "train 1a.bin: not a token file of version 1\n");
 }
 
 int main(void)

@@ -207,7 +207,7 @@ static void a_wrong_checkpoint_is_named(void **state)
     snprintf(more, sizeof more, "--device=host --resume=%s", path);
     run = training_new("refused", 1, more);
     assert_int_equal(training_finish(training_start(run)), 1);
-    assert_true(training_said(run, "last.ckpt: a checkpoint of another length than its head says"));
+    assert_true(training_said(run, "last.ckpt: the file's length does not match its head"));
     free(run);
     free(trained);
 }

@@ -96,9 +96,9 @@ static void what_cannot_be_is_one_line_of_words(void **state)
         const char *options, *words;
         int status;
     } cases[] = {
-        {"--mode=mp --devices=host:0,host:1,host:2", "--mode mp has two devices", 1},
-        {"--mode=dp --devices=host:0", "--mode dp has two devices or more", 1},
-        {"--mode=dp --devices=host:0,cuda:1", "devices are all GPUs or all of the host", 1},
+        {"--mode=mp --devices=host:0,host:1,host:2", "--mode mp needs two devices", 1},
+        {"--mode=dp --devices=host:0", "--mode dp needs two or more devices", 1},
+        {"--mode=dp --devices=host:0,cuda:1", "devices must be all cuda:N or all host:N", 1},
         {"--mode=dp --devices=host:0,,host:1", "the list of devices is wrong", 1},
         {"--mode=dp --devices=host:0,host:1x", "a device is host:N or cuda:N", 1},
         {"--mode=dp --device=host", "--mode ddp takes --device, the others take --devices", 64},
