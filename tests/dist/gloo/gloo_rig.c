@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gloo module under test, with a store that threads and processes share. A rank may be killed
- * while it holds the store's mutex, so the mutex is robust and the store is consistent between any
- * two of its steps.
+ * while it holds the store's mutex. So the mutex is robust, and the store is consistent after each
+ * step.
  */
 #include "tests/dist/gloo/gloo_rig.h"
 
@@ -25,8 +25,7 @@
 #define KEYS 256
 #define KEY 128
 #define VALUE 4096
-#define WAIT_MS                                                                                    \
-    60000 /* for a process that has no other reason to end late than the work of others */
+#define WAIT_MS 60000 /* for a process; a loaded machine may delay it */
 
 struct rig_store {
     pthread_mutex_t mutex;
@@ -70,7 +69,7 @@ void rig_store_destroy(struct rig_store *store)
     munmap(store, sizeof *store);
 }
 
-static void lock(struct rig_store *store)
+static void lock_store(struct rig_store *store)
 {
     if (pthread_mutex_lock(&store->mutex) == EOWNERDEAD)
         pthread_mutex_consistent(&store->mutex);
@@ -78,7 +77,7 @@ static void lock(struct rig_store *store)
 
 void rig_store_break(struct rig_store *store)
 {
-    lock(store);
+    lock_store(store);
     store->broken = 1;
     pthread_mutex_unlock(&store->mutex);
 }
@@ -87,7 +86,7 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
                          mr_error *error)
 {
     struct rig_store *store = user;
-    lock(store);
+    lock_store(store);
     uint32_t i = store->n_keys;
     if (i == KEYS || len > VALUE || strlen(key) >= KEY) {
         pthread_mutex_unlock(&store->mutex);
@@ -102,12 +101,12 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
     return MR_OK;
 }
 
-/* 1: found, 0: not there, -1: a rank broke. */
-static int look(struct rig_store *store, const char *key, void *value_out, uint32_t size,
-                uint32_t *len_out)
+/* 1: found, 0: not found, -1: a rank disconnected. */
+static int find_value(struct rig_store *store, const char *key, void *value_out, uint32_t size,
+                      uint32_t *len_out)
 {
     int found = 0;
-    lock(store);
+    lock_store(store);
     for (uint32_t i = 0; i < store->n_keys && !found; i++) {
         if (strcmp(store->at[i].key, key) != 0 || store->at[i].len > size)
             continue;
@@ -125,11 +124,12 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
                          uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     for (;;) {
-        int found = look(user, key, value_out, size, len_out);
+        int found = find_value(user, key, value_out, size, len_out);
         if (found > 0)
             return MR_OK;
         if (found < 0)
-            return mr_error_set(error, MR_ERR_PEER, "the test's store says that rank 1 broke");
+            return mr_error_set(error, MR_ERR_PEER,
+                                "the test's store says that rank 1 disconnected");
         if (rig_now_ns() >= deadline_ns)
             return mr_error_set(error, MR_ERR_TIMEOUT, "key '%s' is not set", key);
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank of a test over several hosts: netns_rank INIT RANK WORLD_SIZE TIMEOUT_MS SECONDS
- * all_reduces for so long, and says how that ended. RANK and WORLD_SIZE are "-" where the
- * environment has them. Exit status: 0; 2 without a group; 3 when a collective failed; 4 when a sum
- * was wrong.
+ * One rank of a test over several hosts: netns_rank INIT RANK WORLD_SIZE TIMEOUT_MS SECONDS runs
+ * all_reduces for SECONDS and prints how they ended. RANK and WORLD_SIZE are "-" if the environment
+ * has them. Exit status: 0 success; 2 no group; 3 a collective failed; 4 a sum was wrong.
  */
 #include <millrace/group.h>
 
@@ -20,11 +19,8 @@ enum { COUNT = 1 << 16 };
 
 static double values[COUNT];
 
-/*
- * Ends on all ranks after the same round: the first element is the number of those whose time is
- * up.
- */
-static int reduce_for(mr_group *group, uint64_t for_ms)
+/* Ends after the same round on all ranks: the first element counts the ranks whose time is up. */
+static int reduce_until(mr_group *group, uint64_t for_ms)
 {
     uint32_t n = mr_group_world_size(group);
     uint64_t until_ns = mr_clock_now_ns() + for_ms * 1000000;
@@ -64,7 +60,7 @@ int main(int argc, char **argv)
         return 2;
     }
     fprintf(stderr, "rank %u of %u is in\n", mr_group_rank(group), mr_group_world_size(group));
-    int end = reduce_for(group, (uint64_t)atoi(argv[5]) * 1000);
+    int end = reduce_until(group, (uint64_t)atoi(argv[5]) * 1000);
     if (end != 0)
         fprintf(stderr, "ended: %s\n", mr_group_error(group)->text);
     mr_group_destroy(group);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gloo module's table when all is well: ranks as threads, and as processes. */
+/* The gloo module without faults: ranks as threads, and as processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,13 +95,13 @@ static void four_processes_agree_with_the_oracle(void **state)
     rig_store_destroy(store);
 }
 
-static void a_world_of_one_needs_nobody(void **state)
+static void a_world_of_one_needs_no_other_rank(void **state)
 {
     (void)state;
     assert_int_equal(rig_threads(1, run_suite, NULL), 0);
 }
 
-/* An address of the other family, and both of loopback. */
+/* IPv6's loopback address. */
 static int run_suite_by_ipv6(struct rig_rank *rank)
 {
     rank->setup.local_address = "::1";
@@ -132,15 +132,12 @@ static void the_interface_can_be_named(void **state)
     assert_int_equal(n_wrong, 0);
 }
 
-/*
- * f16: 2048 + 1 is 2048, and a third rank's 1 is lost as well; added in f16 or in f32, never in
- * whole numbers.
- */
+/* f16: 2048 + 1 is 2048, and a third rank's 1 is lost too. */
 static int add_halves(struct rig_rank *rank)
 {
     struct caller caller = {.table = rank->table};
     uint16_t values[4] = {rank->setup.rank == 0 ? 0x6800 : 0x3c00, 0x0001, 0x7bff, 0xfc00};
-    uint16_t wide[2] = {0x3f80, 0x0001}; /* bf16: 1, and its smallest */
+    uint16_t wide[2] = {0x3f80, 0x0001}; /* bf16: 1, and the smallest subnormal */
     if (rank->table->create(&rank->setup, &caller.engine, &caller.error) != MR_OK)
         return 1;
     struct mr_collective c = {
@@ -150,7 +147,10 @@ static int add_halves(struct rig_rank *rank)
         .kind = MR_COLLECTIVE_ALL_REDUCE, .in = wide, .out = wide, .count = 2, .dtype = MR_BF16};
     wrong |= call(&caller, &c) != MR_OK;
     rank->table->destroy(caller.engine, true);
-    /* 2049 to even; two smallest subnormals; infinity past 65504; infinity stays. */
+    /*
+     * 2049 is rounded to even; two of the smallest subnormals; above 65504 infinity; infinity
+     * stays.
+     */
     wrong |=
         values[0] != 0x6800 || values[1] != 0x0002 || values[2] != 0x7c00 || values[3] != 0xfc00;
     wrong |= wide[0] != 0x4000 || wide[1] != 0x0002;
@@ -166,8 +166,8 @@ static void halves_are_rounded_to_even_and_overflow_to_infinity(void **state)
     assert_int_equal(rig_threads(2, add_halves, NULL), 0);
 }
 
-/* Messages of one pair keep their order, and do not meet the collectives between them. */
-static int talk(struct rig_rank *rank)
+/* Messages of one pair stay in order and are not mixed with the collectives between them. */
+static int exchange_messages(struct rig_rank *rank)
 {
     struct caller caller = {.table = rank->table};
     if (rank->table->create(&rank->setup, &caller.engine, &caller.error) != MR_OK)
@@ -192,10 +192,10 @@ static int talk(struct rig_rank *rank)
 static void sends_between_collectives_do_not_disturb_them(void **state)
 {
     (void)state;
-    assert_int_equal(rig_threads(3, talk, NULL), 0);
+    assert_int_equal(rig_threads(3, exchange_messages, NULL), 0);
 }
 
-/* The one that has its part leaves; the others' parts still end. */
+/* A rank that has its result leaves, and the other ranks still get theirs. */
 static int leave_at_once(struct rig_rank *rank)
 {
     struct caller caller = {.table = rank->table};
@@ -216,14 +216,14 @@ static int leave_at_once(struct rig_rank *rank)
     return wrong;
 }
 
-static void leaving_is_no_barrier_and_loses_nothing(void **state)
+static void a_rank_that_leaves_early_loses_nothing(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++)
         assert_int_equal(rig_threads(4, leave_at_once, NULL), 0);
 }
 
-static uint32_t entries(const char *path)
+static uint32_t count_entries(const char *path)
 {
     uint32_t n = 0;
     DIR *dir = opendir(path);
@@ -238,11 +238,11 @@ static void engines_leave_no_threads_and_no_files(void **state)
 {
     (void)state;
     assert_int_equal(rig_threads(2, leave_at_once, NULL), 0);
-    uint32_t files = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+    uint32_t files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
     for (int i = 0; i < 50; i++)
         assert_int_equal(rig_threads(2, leave_at_once, NULL), 0);
-    assert_int_equal(entries("/proc/self/fd"), files);
-    assert_int_equal(entries("/proc/self/task"), threads);
+    assert_int_equal(count_entries("/proc/self/fd"), files);
+    assert_int_equal(count_entries("/proc/self/task"), threads);
 }
 
 int main(void)
@@ -252,12 +252,12 @@ int main(void)
         cmocka_unit_test(two_ranks_agree_with_the_oracle),
         cmocka_unit_test(three_ranks_agree_with_the_oracle),
         cmocka_unit_test(four_processes_agree_with_the_oracle),
-        cmocka_unit_test(a_world_of_one_needs_nobody),
+        cmocka_unit_test(a_world_of_one_needs_no_other_rank),
         cmocka_unit_test(ranks_find_each_other_by_ipv6),
         cmocka_unit_test(the_interface_can_be_named),
         cmocka_unit_test(halves_are_rounded_to_even_and_overflow_to_infinity),
         cmocka_unit_test(sends_between_collectives_do_not_disturb_them),
-        cmocka_unit_test(leaving_is_no_barrier_and_loses_nothing),
+        cmocka_unit_test(a_rank_that_leaves_early_loses_nothing),
         cmocka_unit_test(engines_leave_no_threads_and_no_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

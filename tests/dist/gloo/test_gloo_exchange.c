@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gloo module adds to gloo: ranks that differ are named, 16-bit sums are rounded once, any
- * address will do.
+ * What the gloo module adds to gloo: ranks whose calls differ are named, 16-bit sums are rounded
+ * once, and buffers may have any address.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #define RUN_MS 20000
 #define F16_60000 0x7b53 /* 60000 */
 
-/* One engine, and what its last call said. */
+/* One engine, and the error of its last call. */
 struct caller {
     const struct rig_rank *rank;
     void *engine;
@@ -58,7 +58,7 @@ static int32_t all_reduce(struct caller *caller, void *buffer, uint64_t count, u
     return call(caller, &c);
 }
 
-/* user: two counts, of rank 0 and of the others. */
+/* user: two counts, for rank 0 and for the others. */
 static int reduce_another_count(struct rig_rank *rank)
 {
     const uint64_t *counts = rank->user;
@@ -80,7 +80,7 @@ static int reduce_another_count(struct rig_rank *rank)
     return wrong;
 }
 
-static void ranks_that_differ_in_the_count_are_named_and_nobody_ends(void **state)
+static void ranks_that_differ_in_the_count_are_named_and_no_process_ends(void **state)
 {
     (void)state;
     static uint64_t counts[][2] = {{2, 3},      {3, 2},           {2, 100000},
@@ -89,7 +89,7 @@ static void ranks_that_differ_in_the_count_are_named_and_nobody_ends(void **stat
         assert_int_equal(rig_threads(3, reduce_another_count, counts[i]), 0);
 }
 
-static int do_something_else(struct rig_rank *rank)
+static int call_another_collective(struct rig_rank *rank)
 {
     struct caller caller;
     float values[8] = {0};
@@ -117,7 +117,7 @@ static int do_something_else(struct rig_rank *rank)
 static void ranks_that_differ_in_the_collective_are_named(void **state)
 {
     (void)state;
-    assert_int_equal(rig_threads(2, do_something_else, NULL), 0);
+    assert_int_equal(rig_threads(2, call_another_collective, NULL), 0);
 }
 
 static int send_another_count(struct rig_rank *rank)
@@ -140,12 +140,12 @@ static int send_another_count(struct rig_rank *rank)
         !sends && (status != MR_ERR_PEER || !strstr(caller.error.text, "rank 0 calls send ("));
     if (wrong)
         printf("status %d, %s\n", status, caller.error.text);
-    leave(&caller, false); /* which ends a sender that nobody listens to any more */
+    leave(&caller, false); /* this ends the sender, which would wait forever */
     free(values);
     return wrong;
 }
 
-static void a_receiver_of_another_count_says_so(void **state)
+static void a_receiver_of_another_count_reports_it(void **state)
 {
     (void)state;
     static uint64_t counts[][2] = {{5, 3}, {3, 5}, {100000, 5}, {5, 100000}, {100000, 99999}};
@@ -154,8 +154,8 @@ static void a_receiver_of_another_count_says_so(void **state)
 }
 
 /*
- * The mean of large numbers, whose sum is none of the type's, and 2048 + 1 + 1 = 2050: of a few and
- * of many.
+ * The mean of large numbers whose sum does not fit into the type, and 2048 + 1 + 1 = 2050, for few
+ * and for many elements.
  */
 static int average_halves(struct rig_rank *rank)
 {
@@ -190,7 +190,7 @@ static void halves_are_summed_in_f32_and_rounded_once(void **state)
     assert_int_equal(rig_threads(3, average_halves, NULL), 0);
 }
 
-/* Of both reductions that are not all_reduce, with more elements than are made f32 at a time. */
+/* reduce and reduce_scatter, with more elements than are widened to f32 at a time. */
 static int scatter_halves(struct rig_rank *rank)
 {
     const uint32_t n = rank->setup.world_size;
@@ -202,7 +202,7 @@ static int scatter_halves(struct rig_rank *rank)
     if (!in || !out || !join(&caller, rank))
         return 1;
     for (uint64_t i = 0; i < n * count; i++)
-        in[i] = (uint16_t)(0x3f80 + i / count); /* bf16: about 1, another for each rank's part */
+        in[i] = (uint16_t)(0x3f80 + i / count); /* bf16: about 1, different for each rank's part */
     struct mr_collective c = {
         .kind = MR_COLLECTIVE_REDUCE_SCATTER, .in = in, .out = out, .count = count, .op = MR_MEAN};
     c.dtype = MR_BF16;
@@ -228,14 +228,14 @@ static int scatter_halves(struct rig_rank *rank)
     return n_wrong > 0;
 }
 
-static void halves_are_scattered_and_reduced_likewise(void **state)
+static void halves_are_rounded_once_in_reduce_and_reduce_scatter(void **state)
 {
     (void)state;
     assert_int_equal(rig_threads(2, scatter_halves, NULL), 0);
     assert_int_equal(rig_threads(3, scatter_halves, NULL), 0);
 }
 
-/* Buffers that begin at an odd address, short and long. */
+/* Short and long buffers at odd addresses. */
 static int reduce_unaligned(struct rig_rank *rank)
 {
     static const uint64_t counts[] = {3, 511, 512, 513, 40001};
@@ -273,7 +273,7 @@ static void two_to_eight_ranks_reduce_at_any_address(void **state)
 }
 
 /* 64 MiB of f32. */
-static int reduce_much(struct rig_rank *rank)
+static int reduce_64_mib(struct rig_rank *rank)
 {
     const uint64_t count = 16u << 20;
     struct caller caller;
@@ -294,18 +294,18 @@ static int reduce_much(struct rig_rank *rank)
 static void sixty_four_mebibytes_are_reduced(void **state)
 {
     (void)state;
-    assert_int_equal(rig_threads(2, reduce_much, NULL), 0);
-    assert_int_equal(rig_threads(3, reduce_much, NULL), 0);
+    assert_int_equal(rig_threads(2, reduce_64_mib, NULL), 0);
+    assert_int_equal(rig_threads(3, reduce_64_mib, NULL), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_differ_in_the_count_are_named_and_nobody_ends),
+        cmocka_unit_test(ranks_that_differ_in_the_count_are_named_and_no_process_ends),
         cmocka_unit_test(ranks_that_differ_in_the_collective_are_named),
-        cmocka_unit_test(a_receiver_of_another_count_says_so),
+        cmocka_unit_test(a_receiver_of_another_count_reports_it),
         cmocka_unit_test(halves_are_summed_in_f32_and_rounded_once),
-        cmocka_unit_test(halves_are_scattered_and_reduced_likewise),
+        cmocka_unit_test(halves_are_rounded_once_in_reduce_and_reduce_scatter),
         cmocka_unit_test(two_to_eight_ranks_reduce_at_any_address),
         cmocka_unit_test(sixty_four_mebibytes_are_reduced),
     };

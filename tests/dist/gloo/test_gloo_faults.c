@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gloo module when something is wrong: ranks that do not come, stop, hang or die. Every
- * survivor has to end in time, with the right status, and its engine has to be destroyed at once.
+ * The gloo module with faults: ranks that do not arrive, stop, hang or die. Every survivor must
+ * return in time with the right status, and its engine must be destroyed at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include "tests/dist/gloo/gloo_rig.h"
 #include "tests/support/assert_words.h"
 
-/* What "at once" and "soon" may take on a loaded machine. */
+/* The most that "at once" and "soon" may take on a loaded machine. */
 #define SOON_MS 3000
 #define NEVER_MS 60000
 
@@ -35,7 +35,7 @@ static uint64_t ms_since(uint64_t start_ns)
     return (rig_now_ns() - start_ns) / RIG_MS;
 }
 
-/* A connected rank with a buffer of its own, for one collective. */
+/* A connected rank with a buffer for one collective. */
 struct member {
     const struct mr_engine_table *table;
     void *engine;
@@ -75,7 +75,7 @@ static int leave(struct member *m)
     return 1;
 }
 
-/* One run that must end with status, between the two times. */
+/* Run once. It must return status, between the two times. */
 static int run_ends(struct member *m, uint32_t timeout_ms, const volatile uint32_t *stop,
                     int32_t status, uint64_t from_ms, uint64_t to_ms)
 {
@@ -89,7 +89,7 @@ static int run_ends(struct member *m, uint32_t timeout_ms, const volatile uint32
     return 1;
 }
 
-/* Rank 0 waits for one that does nothing. user: the kind. */
+/* Rank 0 waits for a rank that does nothing. user: the kind. */
 static int wait_in_vain(struct rig_rank *rank)
 {
     struct member m;
@@ -101,7 +101,7 @@ static int wait_in_vain(struct rig_rank *rank)
         volatile uint32_t stop = 0;
         wrong = run_ends(&m, 100, &stop, MR_ERR_TIMEOUT, 95, 100 + SOON_MS);
         wrong |= strstr(m.error.text, " 12 did not end") == NULL;
-        /* The connections are closed, and a further call says so at once. */
+        /* The connections are closed, and a further call reports that at once. */
         wrong |= run_ends(&m, NEVER_MS, &stop, MR_ERR_PEER, 0, SOON_MS);
     } else {
         sleep_ms(200);
@@ -113,7 +113,7 @@ static void every_collective_ends_by_its_deadline(void **state)
 {
     (void)state;
     for (uint32_t kind = MR_COLLECTIVE_BARRIER; kind <= MR_COLLECTIVE_RECV; kind++) {
-        /* Its in is its out: too small for these, which want one part for each rank. */
+        /* in and out are one buffer, which is too small for one part of each rank. */
         if (kind == MR_COLLECTIVE_ALL_GATHER || kind == MR_COLLECTIVE_REDUCE_SCATTER)
             continue;
         assert_int_equal(rig_threads(2, wait_in_vain, &kind), 0);
@@ -135,7 +135,7 @@ static void *stop_later(void *arg)
     return NULL;
 }
 
-static int be_stopped(struct rig_rank *rank)
+static int run_until_stopped(struct rig_rank *rank)
 {
     struct member m;
     struct stopper stopper = {.after_ms = 80};
@@ -161,15 +161,15 @@ static void stop_ends_a_blocked_collective_soon(void **state)
     for (uint32_t kind = MR_COLLECTIVE_BARRIER; kind <= MR_COLLECTIVE_RECV; kind++) {
         if (kind == MR_COLLECTIVE_ALL_GATHER || kind == MR_COLLECTIVE_REDUCE_SCATTER)
             continue;
-        assert_int_equal(rig_threads(2, be_stopped, &kind), 0);
+        assert_int_equal(rig_threads(2, run_until_stopped, &kind), 0);
     }
 }
 
 /*
- * A large message that is half there: the other end is stopped by the kernel while it reads. gloo
- * forgets which thread waits for such a message when its connection is closed.
+ * Half of a large message has arrived: a signal stops the other end while it reads. If the
+ * connection is closed then, gloo forgets which thread waits for the message.
  */
-static int read_for_ever(struct rig_rank *rank)
+static int read_forever(struct rig_rank *rank)
 {
     struct member m;
     volatile uint32_t stop = 0;
@@ -182,10 +182,10 @@ static int read_for_ever(struct rig_rank *rank)
 
 struct victim {
     pid_t child;
-    uint32_t kill_after_ms; /* 0: not at all */
+    uint32_t kill_after_ms; /* 0: do not kill */
 };
 
-static void *hold_and_kill(void *arg)
+static void *stop_and_kill(void *arg)
 {
     const struct victim *victim = arg;
     sleep_ms(20);
@@ -209,12 +209,12 @@ static void end_half_way(enum end end, bool sends)
     struct stopper stopper = {.after_ms = 150};
     pthread_t thread;
     other.user = &other_kind;
-    pid_t child = rig_child(&other, read_for_ever);
+    pid_t child = rig_child(&other, read_forever);
     assert_int_equal(join(&rank, &m, kind, LARGE), 0);
     volatile uint32_t stop = 0;
     assert_int_equal(rig_run(m.table, m.engine, &m.c, NEVER_MS, &stop, &m.error), MR_OK);
     struct victim victim = {child, end == BY_DEATH ? 150 : 0};
-    if (pthread_create(&thread, NULL, hold_and_kill, &victim) != 0)
+    if (pthread_create(&thread, NULL, stop_and_kill, &victim) != 0)
         abort();
     pthread_t stopping;
     if (end == BY_STOP && pthread_create(&stopping, NULL, stop_later, &stopper) != 0)
@@ -237,7 +237,7 @@ static void end_half_way(enum end end, bool sends)
     rig_store_destroy(store);
 }
 
-static void a_message_that_is_half_there_ends_like_any_other(void **state)
+static void a_message_that_has_half_arrived_ends_like_any_other(void **state)
 {
     (void)state;
     for (uint32_t sends = 0; sends < 2; sends++) {
@@ -248,11 +248,8 @@ static void a_message_that_is_half_there_ends_like_any_other(void **state)
     }
 }
 
-/*
- * The watching thread has gone to sleep for good after a second without work: the next collective
- * must wake it.
- */
-static int be_stopped_after_a_rest(struct rig_rank *rank)
+/* After a second without work the watch's thread sleeps, and the next collective must wake it. */
+static int run_until_stopped_after_a_rest(struct rig_rank *rank)
 {
     struct member m;
     struct stopper stopper = {.after_ms = 100};
@@ -276,10 +273,10 @@ static int be_stopped_after_a_rest(struct rig_rank *rank)
 static void stop_works_after_a_long_rest(void **state)
 {
     (void)state;
-    assert_int_equal(rig_threads(2, be_stopped_after_a_rest, NULL), 0);
+    assert_int_equal(rig_threads(2, run_until_stopped_after_a_rest, NULL), 0);
 }
 
-static int be_stopped_before(struct rig_rank *rank)
+static int run_after_a_stop(struct rig_rank *rank)
 {
     struct member m;
     volatile uint32_t stop = 1;
@@ -288,14 +285,14 @@ static int be_stopped_before(struct rig_rank *rank)
     return run_ends(&m, NEVER_MS, &stop, MR_ERR_CANCELED, 0, SOON_MS) | leave(&m);
 }
 
-static void a_stop_that_is_there_already_is_seen(void **state)
+static void a_stop_before_the_call_is_seen(void **state)
 {
     (void)state;
-    assert_int_equal(rig_threads(2, be_stopped_before, NULL), 0);
+    assert_int_equal(rig_threads(2, run_after_a_stop, NULL), 0);
 }
 
-/* Collectives until one fails: it must be because of a rank that is gone, and soon. */
-static int go_on_until_a_rank_dies(struct rig_rank *rank)
+/* Run collectives until one fails. It must fail soon, because a rank has died. */
+static int reduce_until_a_rank_dies(struct rig_rank *rank)
 {
     struct member m;
     volatile uint32_t stop = 0;
@@ -311,7 +308,7 @@ static int go_on_until_a_rank_dies(struct rig_rank *rank)
     return wrong | leave(&m);
 }
 
-static void a_killed_rank_ends_the_others_with_its_words(void **state)
+static void a_killed_rank_ends_the_others_with_peer_errors(void **state)
 {
     (void)state;
     for (uint32_t turn = 0; turn < 4; turn++) {
@@ -319,7 +316,7 @@ static void a_killed_rank_ends_the_others_with_its_words(void **state)
         pid_t children[3];
         for (uint32_t i = 0; i < 3; i++) {
             struct rig_rank rank = rig_rank_of(store, i, 3, 20000);
-            children[i] = rig_child(&rank, go_on_until_a_rank_dies);
+            children[i] = rig_child(&rank, reduce_until_a_rank_dies);
         }
         sleep_ms(200 + 17 * turn);
         uint64_t start_ns = rig_now_ns();
@@ -331,8 +328,8 @@ static void a_killed_rank_ends_the_others_with_its_words(void **state)
     }
 }
 
-/* A rank that only hangs keeps its connections: the deadline ends it for the others. */
-static int go_on_until_the_deadline(struct rig_rank *rank)
+/* A rank that only hangs keeps its connections, so the other ranks end at their deadline. */
+static int reduce_until_the_deadline(struct rig_rank *rank)
 {
     struct member m;
     volatile uint32_t stop = 0;
@@ -345,8 +342,8 @@ static int go_on_until_the_deadline(struct rig_rank *rank)
         status = rig_run(m.table, m.engine, &m.c, 800, &stop, &m.error);
     }
     /*
-     * The first whose deadline passes closes its connections, which the other may see before its
-     * own.
+     * The first rank whose deadline passes closes its connections. The other rank may see that
+     * before its own deadline.
      */
     int wrong =
         (status != MR_ERR_TIMEOUT && status != MR_ERR_PEER) || ms_since(start_ns) > 800 + SOON_MS;
@@ -363,7 +360,7 @@ static void a_hanging_rank_ends_the_others_by_their_deadline(void **state)
     pid_t children[3];
     for (uint32_t i = 0; i < 3; i++) {
         struct rig_rank rank = rig_rank_of(store, i, 3, 20000);
-        children[i] = rig_child(&rank, go_on_until_the_deadline);
+        children[i] = rig_child(&rank, reduce_until_the_deadline);
     }
     sleep_ms(300);
     kill(children[1], SIGSTOP);
@@ -374,7 +371,7 @@ static void a_hanging_rank_ends_the_others_by_their_deadline(void **state)
     rig_store_destroy(store);
 }
 
-/* One rank that must not be created: with this status and word, after this time. */
+/* Creating this rank's engine must fail with this status and word, after this time. */
 static void refused(struct rig_rank *rank, int32_t status, const char *word, uint64_t from_ms,
                     uint64_t to_ms)
 {
@@ -392,7 +389,7 @@ static void refused(struct rig_rank *rank, int32_t status, const char *word, uin
     assert_in_range(ms, from_ms, to_ms);
 }
 
-static void a_rank_that_does_not_come_is_waited_for_until_the_deadline(void **state)
+static void a_rank_that_does_not_arrive_is_waited_for_until_the_deadline(void **state)
 {
     (void)state;
     struct rig_store *store = rig_store_create();
@@ -403,18 +400,18 @@ static void a_rank_that_does_not_come_is_waited_for_until_the_deadline(void **st
     rig_store_destroy(store);
 }
 
-static void what_the_store_says_of_a_broken_rank_is_passed_on(void **state)
+static void the_stores_report_of_a_lost_rank_is_passed_on(void **state)
 {
     (void)state;
     struct rig_store *store = rig_store_create();
     struct rig_rank rank = rig_rank_of(store, 0, 2, NEVER_MS);
     rig_store_break(store);
-    refused(&rank, MR_ERR_PEER, "rank 1 broke", 0, SOON_MS);
+    refused(&rank, MR_ERR_PEER, "rank 1 disconnected", 0, SOON_MS);
     rig_store_destroy(store);
 }
 
-/* Its address is in the store, but the one who listens there never connects, or is gone. */
-struct half_there {
+/* Its address is in the store, but the rank never connects, or has died. */
+struct half_connected {
     struct mr_engine_store real;
     uint32_t n_sets;
 };
@@ -422,17 +419,17 @@ struct half_there {
 static int32_t set_and_hang(void *user, const char *key, const void *value, uint32_t len,
                             mr_error *error)
 {
-    struct half_there *half = user;
+    struct half_connected *half = user;
     int32_t status = half->real.set(half->real.user, key, value, len, error);
     if (++half->n_sets == 2)
         pause();
     return status;
 }
 
-static int32_t get_of_real(void *user, const char *key, void *value_out, uint32_t size,
-                           uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
+static int32_t get_from_real(void *user, const char *key, void *value_out, uint32_t size,
+                             uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
-    struct half_there *half = user;
+    struct half_connected *half = user;
     return half->real.get(half->real.user, key, value_out, size, len_out, deadline_ns, error);
 }
 
@@ -445,17 +442,17 @@ static void *break_later(void *arg)
 
 static int create_half(struct rig_rank *rank)
 {
-    struct half_there half = {.real = rank->setup.store};
+    struct half_connected half = {.real = rank->setup.store};
     void *engine;
     mr_error error;
     rank->setup.store =
-        (struct mr_engine_store){.user = &half, .set = set_and_hang, .get = get_of_real};
+        (struct mr_engine_store){.user = &half, .set = set_and_hang, .get = get_from_real};
     return rank->table->create(&rank->setup, &engine, &error) == MR_OK;
 }
 
 /*
- * Of two ranks the one with the larger address connects: these two, which have set theirs and do
- * nothing else. Rank 1 waits for them; broken: until the store says that they are gone.
+ * Of two ranks the one with the larger address connects. These two have only set their addresses.
+ * Rank 1 waits for them. broken: until the store reports that they have disconnected.
  */
 static void wait_for_two_that_hang(bool broken)
 {
@@ -471,7 +468,7 @@ static void wait_for_two_that_hang(bool broken)
     if (broken && pthread_create(&thread, NULL, break_later, store) != 0)
         abort();
     if (broken)
-        refused(&rank, MR_ERR_PEER, "rank 1 broke", 290, SOON_MS);
+        refused(&rank, MR_ERR_PEER, "rank 1 disconnected", 290, SOON_MS);
     else
         refused(&rank, MR_ERR_TIMEOUT, "deadline", 390, 400 + SOON_MS);
     if (broken)
@@ -510,7 +507,7 @@ static void an_unknown_interface_and_address_are_named(void **state)
     refused(&rank, MR_ERR_INVALID, "localhost", 0, SOON_MS);
     rank.setup.local_address = NULL;
     refused(&rank, MR_ERR_INVALID, "local address", 0, SOON_MS);
-    rank.setup.local_address = "192.0.2.1"; /* for documentation: of no interface */
+    rank.setup.local_address = "192.0.2.1"; /* reserved for documentation: no interface has it */
     refused(&rank, MR_ERR_IO, "192.0.2.1", 0, SOON_MS);
     rank.setup.abi = MR_ENGINE_ABI + 1;
     refused(&rank, MR_ERR_UNSUPPORTED, "version", 0, SOON_MS);
@@ -536,14 +533,14 @@ static int call_wrongly(struct rig_rank *rank)
     m.c = good;
     m.c.kind = MR_COLLECTIVE_RECV + 1;
     wrong |= run_ends(&m, NEVER_MS, &stop, MR_ERR_INVALID, 0, SOON_MS);
-    /* And the group goes on. */
+    /* The engine still works. */
     m.c = good;
     m.error.status = MR_OK;
     wrong |= run_ends(&m, NEVER_MS, &stop, MR_OK, 0, NEVER_MS);
     return wrong | leave(&m);
 }
 
-static void wrong_arguments_are_refused_and_the_engine_goes_on(void **state)
+static void wrong_arguments_are_refused_and_the_engine_still_works(void **state)
 {
     (void)state;
     assert_int_equal(rig_threads(2, call_wrongly, NULL), 0);
@@ -554,17 +551,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_collective_ends_by_its_deadline),
         cmocka_unit_test(stop_ends_a_blocked_collective_soon),
-        cmocka_unit_test(a_message_that_is_half_there_ends_like_any_other),
+        cmocka_unit_test(a_message_that_has_half_arrived_ends_like_any_other),
         cmocka_unit_test(stop_works_after_a_long_rest),
-        cmocka_unit_test(a_stop_that_is_there_already_is_seen),
-        cmocka_unit_test(a_killed_rank_ends_the_others_with_its_words),
+        cmocka_unit_test(a_stop_before_the_call_is_seen),
+        cmocka_unit_test(a_killed_rank_ends_the_others_with_peer_errors),
         cmocka_unit_test(a_hanging_rank_ends_the_others_by_their_deadline),
-        cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_until_the_deadline),
-        cmocka_unit_test(what_the_store_says_of_a_broken_rank_is_passed_on),
+        cmocka_unit_test(a_rank_that_does_not_arrive_is_waited_for_until_the_deadline),
+        cmocka_unit_test(the_stores_report_of_a_lost_rank_is_passed_on),
         cmocka_unit_test(a_rank_that_hangs_while_connecting_is_waited_for_until_the_deadline),
         cmocka_unit_test(a_rank_that_breaks_while_connecting_is_not_waited_for),
         cmocka_unit_test(an_unknown_interface_and_address_are_named),
-        cmocka_unit_test(wrong_arguments_are_refused_and_the_engine_goes_on),
+        cmocka_unit_test(wrong_arguments_are_refused_and_the_engine_still_works),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

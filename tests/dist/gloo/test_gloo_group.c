@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups over the real gloo module: the suite of all collectives, groups of groups, and ranks that
- * die.
+ * Groups over the real gloo module: the suite of all collectives, split groups, and ranks that die.
  */
 #include "tests/dist/group/group_rig.h"
 
@@ -69,7 +68,7 @@ static void lose_rank_one(mr_group *group, void *arg)
     double *values = calloc(n, sizeof *values);
     mr_status status = MR_OK;
     if (mr_group_rank(group) == 1)
-        alarm(1); /* by SIGALRM */
+        alarm(1); /* dies by SIGALRM */
     uint64_t end_ms = rig_now_ms() + 10000;
     while (status == MR_OK && rig_now_ms() < end_ms)
         status = mr_group_all_reduce(group, values, n, MR_F64, MR_SUM);
@@ -88,7 +87,7 @@ static void survivors_name_the_rank_that_died(void **state)
     assert_int_equal(results[2], 0);
 }
 
-/* Creation may not end on one rank before all have connected to all. */
+/* Creation must not return on one rank before all ranks have connected. */
 static void leave_at_once(mr_group *group, void *arg)
 {
     (void)group;

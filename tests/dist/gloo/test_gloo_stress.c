@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random sequences of collectives over the gloo module, of random sizes, types, roots and
- * addresses, among ranks that are late at random, each result compared with what a rank can work
- * out alone; and ranks that stay away in the middle of such a sequence, where the others free their
+ * Random sequences of collectives over the gloo module, with random sizes, types, roots and
+ * addresses, among ranks that are late at random. Each result is compared with one that a rank
+ * computes alone. In some sequences a rank stays away from the last step, and the others free their
  * buffers at once.
  *
- * Invariant: what all must agree on comes from the seed, what a rank does for itself from another
- * generator; otherwise the sequences drift apart.
+ * Invariant: draws that all ranks must agree on come from the seed, a rank's other draws from
+ * another generator. Otherwise the sequences drift apart.
  *
- * By hand: test_gloo_stress SEED SEQUENCES STEPS MAX_LOG2.
+ * Run by hand: test_gloo_stress SEED SEQUENCES STEPS MAX_LOG2.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,18 +28,18 @@
 
 #define PERIOD 251u /* element i has the value of element i modulo this prime */
 #define RUN_MS 60000
-#define ABSENT_MS 150 /* of a collective that a rank does not come to */
+#define ABSENT_MS 150 /* deadline of a collective that a rank stays away from */
 
 /* One sequence; the same for all its ranks. */
 struct sequence {
     uint64_t seed;
     uint32_t n_steps;
-    uint32_t max_log2;     /* of elements of a rank */
+    uint32_t max_log2;     /* log2 of the most elements of a rank */
     bool is_left;          /* one rank stays away from the last step */
-    uint32_t n_pauses_max; /* of 1000 steps, how many a rank comes late to */
+    uint32_t n_pauses_max; /* how many of 1000 steps a rank is late for */
 };
 
-/* One step: what all ranks call, or two of them where it is a message. */
+/* One step: a call of all ranks, or of two ranks if it is a message. */
 struct step {
     struct mr_collective c; /* without buffers */
     uint32_t from, to;      /* of a message */
@@ -80,20 +80,20 @@ static void write_value(uint32_t dtype, uint8_t *at, double value)
     }
 }
 
-/* Whole numbers so small that sums of all ranks are exact in every type. */
-static double value_of(const struct runner *r, uint32_t rank, uint64_t i)
+/* Whole numbers, small enough that sums over all ranks are exact in every type. */
+static double make_value(const struct runner *r, uint32_t rank, uint64_t i)
 {
     uint64_t mixed =
         (r->sequence->seed + r->at * 977u + rank * 40503u + i % PERIOD) * 0x9e3779b97f4a7c15u;
     return (double)(mixed >> 60) - 7;
 }
 
-static double combined(const struct runner *r, uint32_t op, uint64_t i)
+static double combine_values(const struct runner *r, uint32_t op, uint64_t i)
 {
     const uint32_t n = r->rank->setup.world_size;
-    double result = value_of(r, 0, i);
+    double result = make_value(r, 0, i);
     for (uint32_t rank = 1; rank < n; rank++) {
-        double value = value_of(r, rank, i);
+        double value = make_value(r, rank, i);
         if (op == MR_MIN)
             result = value < result ? value : result;
         else if (op == MR_MAX)
@@ -104,20 +104,20 @@ static double combined(const struct runner *r, uint32_t op, uint64_t i)
     return result;
 }
 
-/* Element i of one rank, or of all together, as it is stored. */
+/* Element i of one rank, or with rank -1 of the result, as it is stored. */
 static void write_element(const struct runner *r, const struct step *step, int rank, uint64_t i,
                           uint8_t *at)
 {
     const uint32_t n = r->rank->setup.world_size;
-    double value = rank >= 0 ? value_of(r, (uint32_t)rank, i) : combined(r, step->c.op, i);
-    if (rank < 0 && step->c.op == MR_MEAN) /* rounded as the type's own division does it */
+    double value = rank >= 0 ? make_value(r, (uint32_t)rank, i) : combine_values(r, step->c.op, i);
+    if (rank < 0 && step->c.op == MR_MEAN) /* rounded as a division in this type */
         value = step->c.dtype == MR_F64 ? value / n : (double)((float)value / (float)n);
     write_value(step->c.dtype, at, value);
 }
 
 /*
- * Elements first to first + count of a rank, or with rank -1 of all together, into a table that
- * comes again.
+ * Write elements first to first + count of a rank, or with rank -1 of the result, into a table that
+ * repeats.
  */
 static void write_table(const struct runner *r, const struct step *step, int rank, uint64_t first,
                         uint8_t *table)
@@ -136,8 +136,8 @@ static void fill(const struct runner *r, const struct step *step, int rank, uint
         memcpy(at + i * size, table, (size_t)(count - i < PERIOD ? count - i : PERIOD) * size);
 }
 
-static uint32_t differs(const struct runner *r, const struct step *step, int rank, uint64_t first,
-                        const uint8_t *at, uint64_t count)
+static uint32_t compare_elements(const struct runner *r, const struct step *step, int rank,
+                                 uint64_t first, const uint8_t *at, uint64_t count)
 {
     uint8_t table[PERIOD * 8];
     size_t size = size_of(step->c.dtype);
@@ -149,7 +149,7 @@ static uint32_t differs(const struct runner *r, const struct step *step, int ran
     return 0;
 }
 
-/* All draws of a step, in every rank alike, whether it needs them or not. */
+/* Make all draws of a step, on every rank, even if the rank does not need them. */
 static struct step draw(const struct sequence *sequence, uint32_t at, uint32_t n)
 {
     struct mr_rng rng;
@@ -178,7 +178,7 @@ static struct step draw(const struct sequence *sequence, uint32_t at, uint32_t n
     return step;
 }
 
-/* The result of a step that went well; in is what this rank had. */
+/* Compare the result of a step that succeeded. in: this rank's input. */
 static uint32_t check(const struct runner *r, const struct step *step, const uint8_t *in,
                       const uint8_t *out)
 {
@@ -188,31 +188,33 @@ static uint32_t check(const struct runner *r, const struct step *step, const uin
     const size_t len = count * size_of(step->c.dtype);
     uint32_t n_wrong = 0;
     switch (step->c.kind) {
-    case MR_COLLECTIVE_ALL_REDUCE: n_wrong = differs(r, step, -1, 0, out, count); break;
+    case MR_COLLECTIVE_ALL_REDUCE: n_wrong = compare_elements(r, step, -1, 0, out, count); break;
     case MR_COLLECTIVE_REDUCE:
-        n_wrong = me == step->c.root && differs(r, step, -1, 0, out, count);
+        n_wrong = me == step->c.root && compare_elements(r, step, -1, 0, out, count);
         break;
     case MR_COLLECTIVE_BROADCAST:
-        n_wrong = differs(r, step, (int)step->c.root, 0, out, count);
+        n_wrong = compare_elements(r, step, (int)step->c.root, 0, out, count);
         break;
-    case MR_COLLECTIVE_RECV: n_wrong = differs(r, step, (int)step->from, 0, out, count); break;
+    case MR_COLLECTIVE_RECV:
+        n_wrong = compare_elements(r, step, (int)step->from, 0, out, count);
+        break;
     case MR_COLLECTIVE_REDUCE_SCATTER:
-        n_wrong = differs(r, step, -1, me * count, out, count);
+        n_wrong = compare_elements(r, step, -1, me * count, out, count);
         break;
     case MR_COLLECTIVE_ALL_GATHER:
         for (uint32_t rank = 0; rank < n; rank++)
-            n_wrong += differs(r, step, (int)rank, 0, out + rank * len, count);
+            n_wrong += compare_elements(r, step, (int)rank, 0, out + rank * len, count);
         break;
     default: break;
     }
-    if (in != NULL) /* of its own: nobody wrote there */
-        n_wrong += differs(r, step, (int)me, 0, in, count * step->in_elements);
+    if (in != NULL) /* a separate buffer: it must be unchanged */
+        n_wrong += compare_elements(r, step, (int)me, 0, in, count * step->in_elements);
     return n_wrong;
 }
 
 /*
- * A block that ends with its allocation, so that a sanitizer sees who goes too far, and begins
- * anywhere.
+ * A block that ends where its allocation ends, so that a sanitizer sees an overrun, and begins at
+ * any address.
  */
 static uint8_t *allocate(struct runner *r, size_t len, uint8_t **block_out)
 {
@@ -224,7 +226,7 @@ static uint8_t *allocate(struct runner *r, size_t len, uint8_t **block_out)
     return *block_out + shift;
 }
 
-/* in and out of a step, and the blocks in which they lie. */
+/* in and out of a step, and the blocks that hold them. */
 struct buffers {
     uint8_t *in, *out;
     uint8_t *blocks[2];
@@ -264,7 +266,7 @@ static void pause_at_times(struct runner *r)
         nanosleep(&(struct timespec){.tv_nsec = mr_rng_below(&r->own, 3000000)}, NULL);
 }
 
-/* 0 or 1: wrong. *status_out is the call's. */
+/* Returns 0, or 1 if the result is wrong. *status_out is the call's status. */
 static uint32_t do_step(struct runner *r, struct step step, uint32_t timeout_ms,
                         int32_t *status_out)
 {
@@ -295,8 +297,8 @@ static uint32_t do_step(struct runner *r, struct step step, uint32_t timeout_ms,
 }
 
 /*
- * The last step, to which one rank does not come before the others have given up. Nobody hangs or
- * gets a wrong one.
+ * The last step. One rank stays away until the others have given up. No rank may hang or get a
+ * wrong result.
  */
 static uint32_t do_last_step(struct runner *r)
 {
@@ -337,7 +339,7 @@ static int run_sequence(struct rig_rank *rank)
     return n_wrong > 0 || status != MR_OK;
 }
 
-static uint32_t by_processes(uint32_t n, struct sequence *sequence)
+static uint32_t run_as_processes(uint32_t n, struct sequence *sequence)
 {
     struct rig_store *store = rig_store_create();
     pid_t children[RIG_RANKS];
@@ -353,7 +355,7 @@ static uint32_t by_processes(uint32_t n, struct sequence *sequence)
     return n_wrong;
 }
 
-/* Seeds from first on, each with another number of ranks. */
+/* Run seeds from first on, each with another number of ranks. */
 static uint32_t run_sequences(uint64_t first, uint32_t n_sequences, struct sequence like,
                               bool forks)
 {
@@ -362,12 +364,12 @@ static uint32_t run_sequences(uint64_t first, uint32_t n_sequences, struct seque
         struct sequence sequence = like;
         uint32_t n = 2 + i % 7;
         sequence.seed = first + i;
-        n_wrong += forks ? by_processes(n, &sequence) : rig_threads(n, run_sequence, &sequence);
+        n_wrong += forks ? run_as_processes(n, &sequence) : rig_threads(n, run_sequence, &sequence);
     }
     return n_wrong;
 }
 
-static uint64_t seed_of_today(void)
+static uint64_t choose_seed(void)
 {
     uint64_t seed = (uint64_t)time(NULL);
     printf("seed %llu\n", (unsigned long long)seed);
@@ -378,38 +380,38 @@ static void random_sequences_agree_with_the_oracle(void **state)
 {
     (void)state;
     struct sequence like = {.n_steps = 40, .max_log2 = 15, .n_pauses_max = 50};
-    assert_int_equal(run_sequences(seed_of_today(), 7, like, false), 0);
-    like.max_log2 = 9; /* around the length that one exchange takes */
+    assert_int_equal(run_sequences(choose_seed(), 7, like, false), 0);
+    like.max_log2 = 9; /* around the longest short collective */
     like.n_steps = 100;
-    assert_int_equal(run_sequences(seed_of_today(), 7, like, false), 0);
+    assert_int_equal(run_sequences(choose_seed(), 7, like, false), 0);
 }
 
 static void random_sequences_agree_between_processes(void **state)
 {
     (void)state;
     struct sequence like = {.n_steps = 40, .max_log2 = 17, .n_pauses_max = 50};
-    assert_int_equal(run_sequences(seed_of_today(), 3, like, true), 0);
+    assert_int_equal(run_sequences(choose_seed(), 3, like, true), 0);
 }
 
-/* With more than 16 there is no exchange of all. */
+/* With more than 16 ranks all collectives are gloo's own. */
 static void many_ranks_agree_with_the_oracle(void **state)
 {
     (void)state;
     struct sequence sequence = {
-        .seed = seed_of_today(), .n_steps = 40, .max_log2 = 12, .n_pauses_max = 10};
+        .seed = choose_seed(), .n_steps = 40, .max_log2 = 12, .n_pauses_max = 10};
     static const uint32_t worlds[] = {15, 16, 17, 20};
     for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++)
         assert_int_equal(rig_threads(worlds[i], run_sequence, &sequence), 0);
 }
 
-static void a_rank_that_stays_away_leaves_no_wrong_result_and_nobody_waiting(void **state)
+static void a_rank_that_stays_away_leaves_no_wrong_result_and_no_rank_waiting(void **state)
 {
     (void)state;
     struct sequence like = {.n_steps = 3, .max_log2 = 18, .is_left = true};
-    assert_int_equal(run_sequences(seed_of_today(), 9, like, false), 0);
+    assert_int_equal(run_sequences(choose_seed(), 9, like, false), 0);
 }
 
-static int by_hand(char **argv)
+static int run_by_hand(char **argv)
 {
     struct sequence like = {.n_steps = (uint32_t)atoi(argv[3]),
                             .max_log2 = (uint32_t)atoi(argv[4]),
@@ -433,9 +435,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(random_sequences_agree_with_the_oracle),
         cmocka_unit_test(random_sequences_agree_between_processes),
         cmocka_unit_test(many_ranks_agree_with_the_oracle),
-        cmocka_unit_test(a_rank_that_stays_away_leaves_no_wrong_result_and_nobody_waiting),
+        cmocka_unit_test(a_rank_that_stays_away_leaves_no_wrong_result_and_no_rank_waiting),
     };
     if (argc == 5)
-        return by_hand(argv);
+        return run_by_hand(argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks on two and three hosts, over gloo. They meet; and cut links, late ranks, wrong tokens and
- * taken ports end every rank in time with a line that names the cause. Nothing reports a cut link,
+ * Ranks on two and three hosts, over gloo. They connect. Cut links, late ranks, wrong tokens and
+ * taken ports end every rank in time, with a line that names the cause. Nothing reports a cut link,
  * so only the clock ends an all_reduce over it.
  */
 #include <setjmp.h>
@@ -19,22 +19,22 @@
 #include "tests/fault/rank_program.h"
 #include "tests/support/processes.h"
 
-/* What a process takes to start and to end, on a machine that has other work. */
+/* SLACK_MS: time for a process to start and to end on a loaded machine. */
 enum { SLACK_MS = 8000, SILENCE_MS = 10000, RANKS = 4 };
 
 /* A group: rank r is on host hosts[r]. */
 struct world {
-    char init[32]; /* empty: env:// with MASTER_ADDR, MASTER_PORT and the rest */
-    uint16_t port; /* of the environment */
+    char init[32]; /* empty: env:// with MASTER_ADDR, MASTER_PORT and the other variables */
+    uint16_t port; /* for the environment */
     uint32_t n_ranks;
     uint32_t timeout_ms;
-    uint32_t seconds; /* of all_reduces */
+    uint32_t seconds; /* how long to run all_reduces */
     uint32_t hosts[RANKS];
     const char *tokens[RANKS]; /* NULL: none */
     struct mr_rank_program ranks[RANKS];
 };
 
-static void start_rank_of(struct world *world, uint32_t rank, uint32_t n_ranks)
+static void start_rank(struct world *world, uint32_t rank, uint32_t n_ranks)
 {
     struct mr_rank_words argv = {0}, settings = {0};
     mr_rank_words_add(&argv, "%s", MR_TEST_NETNS_RANK);
@@ -60,7 +60,7 @@ static void start_rank_of(struct world *world, uint32_t rank, uint32_t n_ranks)
 static void start(struct world *world)
 {
     for (uint32_t r = 0; r < world->n_ranks; r++)
-        start_rank_of(world, r, world->n_ranks);
+        start_rank(world, r, world->n_ranks);
 }
 
 static void show(const struct world *world)
@@ -81,7 +81,7 @@ static void expect_words(const struct world *world, uint32_t rank, const char *w
     }
 }
 
-/* All have ended within limit_ms from now, with this status. */
+/* All ranks must end within limit_ms from now, with this status. */
 static void finish(struct world *world, uint32_t limit_ms, int end)
 {
     uint64_t until_ms = mr_rank_program_now_ms() + limit_ms;
@@ -174,7 +174,7 @@ static void launches_on_two_hosts_make_one_world(void **state)
 
 /* ---- cut links ---- */
 
-static void await_going(struct world *world)
+static void wait_until_running(struct world *world)
 {
     for (uint32_t r = 0; r < world->n_ranks; r++)
         if (!mr_rank_program_expect(&world->ranks[r], " goes\n", 20000 + SLACK_MS)) {
@@ -197,7 +197,7 @@ static void expect_rank_named(const struct world *world, uint32_t rank, uint32_t
     }
 }
 
-/* Worlds of three, each with hosts of its own but the last, and all cut at the same time. */
+/* Worlds of three ranks, all cut at the same time. Only the last one shares hosts with another. */
 struct cut_case {
     uint32_t first_host, cut_rank;
     enum netns_cut how;
@@ -206,8 +206,8 @@ struct cut_case {
 };
 
 /*
- * The ranks but the one that was cut off name it; that one hears of nobody, nor of the store, which
- * is rank 0's.
+ * All other ranks name the one that was cut off. That one reaches no rank, and not the store, which
+ * is in rank 0.
  */
 static void expect_names(const struct world *world, uint32_t cut_rank)
 {
@@ -232,13 +232,13 @@ static void begin(struct cut_case *c, uint32_t port)
     start(world);
 }
 
-static void who_is_cut_off_in_an_all_reduce_is_named(void **state)
+static void a_rank_that_is_cut_off_in_an_all_reduce_is_named(void **state)
 {
     static struct cut_case cases[] = {
         {.first_host = 0, .cut_rank = 1, .how = NETNS_SILENT, .timeout_ms = 30000},
         {.first_host = 3, .cut_rank = 2, .how = NETNS_DOWN, .timeout_ms = 30000},
         {.first_host = 6, .cut_rank = 0, .how = NETNS_SILENT, .timeout_ms = 30000},
-        /* less than silence takes usually */
+        /* less than the time after which a silent rank is reported */
         {.first_host = 0, .cut_rank = 1, .how = NETNS_SILENT, .timeout_ms = 6000},
     };
     enum { N_CASES = sizeof cases / sizeof *cases };
@@ -246,8 +246,8 @@ static void who_is_cut_off_in_an_all_reduce_is_named(void **state)
     for (uint32_t i = 0; i < N_CASES; i++)
         begin(&cases[i], 2570 + i);
     for (uint32_t i = 0; i < N_CASES; i++)
-        await_going(&cases[i].world);
-    for (uint32_t i = 0; i < N_CASES - 1; i++) /* the last one's host is the first one's */
+        wait_until_running(&cases[i].world);
+    for (uint32_t i = 0; i < N_CASES - 1; i++) /* the last one has the first one's host */
         mr_netns_cut(cases[i].first_host + cases[i].cut_rank, cases[i].how);
     finish(&cases[N_CASES - 1].world, 6000 + SLACK_MS, 3);
     for (uint32_t i = 0; i < N_CASES - 1; i++)
@@ -259,9 +259,9 @@ static void who_is_cut_off_in_an_all_reduce_is_named(void **state)
     }
 }
 
-/* ---- who comes late, or not at all ---- */
+/* ---- late and absent ranks ---- */
 
-/* Whom it tried, how often, and for how long. */
+/* The addresses it tried, how often, and for how long. */
 static void expect_attempts(const struct world *world, uint32_t rank, const char *address)
 {
     expect_words(world, rank, address);
@@ -269,7 +269,7 @@ static void expect_attempts(const struct world *world, uint32_t rank, const char
     expect_words(world, rank, " s");
 }
 
-static void a_rank_that_comes_within_the_deadline_is_waited_for(void **state)
+static void a_rank_that_arrives_within_the_deadline_is_waited_for(void **state)
 {
     (void)state;
     for (uint32_t late = 0; late < 2; late++) {
@@ -278,27 +278,27 @@ static void a_rank_that_comes_within_the_deadline_is_waited_for(void **state)
                               .timeout_ms = 20000,
                               .seconds = 0,
                               .hosts = {0, 1}};
-        start_rank_of(&world, 1 - late, 2);
+        start_rank(&world, 1 - late, 2);
         mr_test_sleep_ms(1500);
-        start_rank_of(&world, late, 2);
+        start_rank(&world, late, 2);
         finish(&world, 20000 + SLACK_MS, 0);
         forget(&world);
     }
 }
 
-/* Rank 2 of three comes when the others have given up. */
-static void a_rank_that_comes_after_the_deadline_is_named(void **state)
+/* Rank 2 of three arrives after the others have given up. */
+static void a_rank_that_arrives_after_the_deadline_is_named(void **state)
 {
     (void)state;
     struct world world = {
         .init = "tcp://10.77.0.1:2573", .n_ranks = 2, .timeout_ms = 2000, .hosts = {0, 1, 2}};
-    start_rank_of(&world, 0, 3);
-    start_rank_of(&world, 1, 3);
+    start_rank(&world, 0, 3);
+    start_rank(&world, 1, 3);
     finish(&world, world.timeout_ms + SLACK_MS, 2);
     expect_words(&world, 0, "rank 2 of 3 did not join within 1500 ms at 10.77.0.1:2573");
     expect_words(&world, 1, "rank 2 of 3 did not join within 1500 ms at 10.77.0.1:2573");
     forget(&world);
-    start_rank_of(&world, 2, 3);
+    start_rank(&world, 2, 3);
     world.ranks[0] = world.ranks[2];
     world.n_ranks = 1;
     finish(&world, world.timeout_ms + SLACK_MS, 2);
@@ -307,16 +307,16 @@ static void a_rank_that_comes_after_the_deadline_is_named(void **state)
 }
 
 /*
- * Rank 0 does not come: the others have nobody to ask. The second time its host is not there
+ * Rank 0 does not arrive, so the others find no store. In the second pass its host does not exist
  * either.
  */
-static void without_rank_0_the_others_say_whom_they_tried(void **state)
+static void without_rank_0_the_others_name_the_addresses_they_tried(void **state)
 {
     (void)state;
     for (uint32_t pass = 0; pass < 2; pass++) {
         struct world world = {.timeout_ms = 2000, .hosts = {0, 1}};
         snprintf(world.init, sizeof world.init, "tcp://10.77.0.%d:2574", pass == 0 ? 1 : 99);
-        start_rank_of(&world, 1, 2);
+        start_rank(&world, 1, 2);
         world.ranks[0] = world.ranks[1];
         world.n_ranks = 1;
         finish(&world, world.timeout_ms + SLACK_MS, 2);
@@ -325,7 +325,7 @@ static void without_rank_0_the_others_say_whom_they_tried(void **state)
     }
 }
 
-/* ---- who is not let in ---- */
+/* ---- refused ranks ---- */
 
 static void a_wrong_token_is_refused_and_named(void **state)
 {
@@ -377,10 +377,10 @@ int main(void)
         cmocka_unit_test_teardown(hosts_meet_over_tcp, mend),
         cmocka_unit_test_teardown(hosts_meet_over_the_environment, mend),
         cmocka_unit_test_teardown(launches_on_two_hosts_make_one_world, mend),
-        cmocka_unit_test_teardown(who_is_cut_off_in_an_all_reduce_is_named, mend),
-        cmocka_unit_test_teardown(a_rank_that_comes_within_the_deadline_is_waited_for, mend),
-        cmocka_unit_test_teardown(a_rank_that_comes_after_the_deadline_is_named, mend),
-        cmocka_unit_test_teardown(without_rank_0_the_others_say_whom_they_tried, mend),
+        cmocka_unit_test_teardown(a_rank_that_is_cut_off_in_an_all_reduce_is_named, mend),
+        cmocka_unit_test_teardown(a_rank_that_arrives_within_the_deadline_is_waited_for, mend),
+        cmocka_unit_test_teardown(a_rank_that_arrives_after_the_deadline_is_named, mend),
+        cmocka_unit_test_teardown(without_rank_0_the_others_name_the_addresses_they_tried, mend),
         cmocka_unit_test_teardown(a_wrong_token_is_refused_and_named, mend),
         cmocka_unit_test_teardown(a_port_that_is_taken_is_named, mend),
     };
