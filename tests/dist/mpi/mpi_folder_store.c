@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store in a folder. Keys are files, written under another name and renamed, so that a reader
- * finds them whole.
+ * A store in a folder. Each key is a file. It is written under another name and renamed, so a
+ * reader never finds half a file.
  */
 #include "tests/dist/mpi/mpi_folder_store.h"
 
@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void path_of(const struct folder_store *store, const char *key, char *path_out, size_t size)
+static void make_path(const struct folder_store *store, const char *key, char *path_out,
+                      size_t size)
 {
     int at = snprintf(path_out, size, "%s/%s", store->path, store->prefix);
     snprintf(path_out + at, size - (size_t)at, "_%s", key);
@@ -24,7 +25,7 @@ static int32_t set(void *user, const char *key, const void *value, uint32_t len,
 {
     char path[400];
     char aside[420];
-    path_of(user, key, path, sizeof path);
+    make_path(user, key, path, sizeof path);
     snprintf(aside, sizeof aside, "%s.new", path);
     FILE *file = fopen(aside, "wb");
     bool is_written = file && fwrite(value, 1, len, file) == len;
@@ -39,7 +40,7 @@ static int32_t get(void *user, const char *key, void *value_out, uint32_t size, 
                    uint64_t deadline_ns, mr_error *error)
 {
     char path[400];
-    path_of(user, key, path, sizeof path);
+    make_path(user, key, path, sizeof path);
     for (;;) {
         FILE *file = fopen(path, "rb");
         if (file) {
@@ -48,7 +49,7 @@ static int32_t get(void *user, const char *key, void *value_out, uint32_t size, 
             return MR_OK;
         }
         if (mr_clock_now_ns() >= deadline_ns)
-            return mr_error_set(error, MR_ERR_TIMEOUT, "nobody set %s", key);
+            return mr_error_set(error, MR_ERR_TIMEOUT, "%s is not set", key);
         mr_clock_sleep_ms(1);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank of a program that knows only the public interface: mpi_group SCENARIO MODULE FOLDER,
- * under mpirun, with MR_MODULE_PATH leading to the module, and with MASTER_ADDR and MASTER_PORT
- * where a scenario names the backend.
+ * One rank under mpirun, by the public interface only: mpi_group SCENARIO MODULE FOLDER.
+ * MR_MODULE_PATH leads to the module. MASTER_ADDR and MASTER_PORT are set if the scenario names the
+ * backend.
  */
 #include "tests/dist/group/contract_collectives.h"
 #include "tests/dist/group/driver_double.h"
@@ -20,7 +20,7 @@
 #define N_RANKS 4u
 
 static const char *folder;
-static uint32_t own_rank; /* for mark_left(), which has no group any more */
+static uint32_t own_rank; /* for mark_left(), which runs after the group is destroyed */
 
 #define must(condition)                                                                            \
     do {                                                                                           \
@@ -30,7 +30,7 @@ static uint32_t own_rank; /* for mark_left(), which has no group any more */
         }                                                                                          \
     } while (0)
 
-static mr_group *joined(uint32_t timeout_ms)
+static mr_group *join_group(uint32_t timeout_ms)
 {
     mr_error error = {0};
     mr_group *group = NULL;
@@ -46,7 +46,7 @@ static mr_group *joined(uint32_t timeout_ms)
     return group;
 }
 
-static void meets_contract(mr_group *group)
+static void check_contract(mr_group *group)
 {
     char words[CONTRACT_WORDS] = "";
     if (contract_group_run(group, NULL, words) > 0) {
@@ -57,16 +57,16 @@ static void meets_contract(mr_group *group)
 
 static void scenario_contract(void)
 {
-    mr_group *group = joined(60000);
-    meets_contract(group);
+    mr_group *group = join_group(60000);
+    check_contract(group);
     mr_group_destroy(group);
 }
 
-/* Two halves, one of which works while the other does not; then the whole again. */
+/* Two halves, of which only one works; then the whole group again. */
 static void scenario_split(void)
 {
     mr_group *half = NULL;
-    mr_group *group = joined(60000);
+    mr_group *group = join_group(60000);
     uint32_t rank = mr_group_rank(group);
     must(mr_group_split(group, rank % 2, 100 - rank, &half) == MR_OK);
     must(mr_group_world_size(half) == 2 && mr_group_rank(half) == (rank < 2));
@@ -83,7 +83,7 @@ static void scenario_split(void)
     mr_group_destroy(group);
 }
 
-/* What the driver calls a device's is refused by name before MPI sees it, and the group goes on. */
+/* Device memory is refused by name before MPI sees it, and the group still works. */
 static void scenario_pointers(void)
 {
     static const char words[] =
@@ -93,7 +93,7 @@ static void scenario_pointers(void)
     mr_group_work *work = NULL;
     driver_double_say(on_device, sizeof on_device, true, false, 1);
     driver_double_say(managed, sizeof managed, false, true, 0);
-    mr_group *group = joined(60000);
+    mr_group *group = join_group(60000);
     float own[4] = {1, 1, 1, 1};
     must(mr_group_all_reduce(group, on_device, 4, MR_F32, MR_SUM) == MR_ERR_INVALID);
     must(strcmp(mr_group_error(group)->text, words) == 0);
@@ -123,8 +123,8 @@ static uint32_t count_left(void)
 }
 
 /*
- * The last that the process does. mpirun ends the others when one has gone without MPI_Finalize, so
- * none goes before all but rank 2 are here.
+ * The last call of the process. mpirun ends all ranks when one has exited without MPI_Finalize, so
+ * each waits here for all others but rank 2.
  */
 static void mark_left(void)
 {
@@ -137,12 +137,12 @@ static void mark_left(void)
         mr_clock_sleep_ms(100);
 }
 
-/* Rank 2 does not come to the second one. */
+/* Rank 2 stays away from the second one. */
 static void scenario_hang(void)
 {
-    signal(SIGTERM, SIG_IGN); /* of mpirun, when the first one leaves */
+    signal(SIGTERM, SIG_IGN); /* from mpirun, when the first rank leaves */
     atexit(mark_left);
-    mr_group *group = joined(8000);
+    mr_group *group = join_group(8000);
     uint32_t rank = mr_group_rank(group);
     float values[100] = {0};
     must(mr_group_all_reduce(group, values, 100, MR_F32, MR_SUM) == MR_OK);
@@ -156,7 +156,7 @@ static void scenario_hang(void)
     mr_group_destroy(group);
 }
 
-/* A file that is no module, where it is looked for first. */
+/* Put a file that is not a module where the library looks first. */
 static void hide_module(void)
 {
     char path[300];
@@ -169,8 +169,8 @@ static void hide_module(void)
     setenv("MR_MODULE_PATH", folders, 1);
 }
 
-/* As mpirun says, before there is a group. */
-static uint32_t launched_rank(void)
+/* The rank from mpirun's environment, before the group exists. */
+static uint32_t find_rank(void)
 {
     const char *rank =
         getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
@@ -187,8 +187,8 @@ static void count_line(void *user, mr_log_level level, const char *line)
     n_lines += strncmp(line, "gloo instead of mpi: cannot open backend mpi: ", 46) == 0;
 }
 
-/* No backend is named, and no address. */
-static void joins_by_itself(const char *backend)
+/* Join without naming a backend or an address. */
+static void join_by_default(const char *backend)
 {
     mr_error error = {0};
     mr_group *group = NULL;
@@ -206,22 +206,22 @@ static void joins_by_itself(const char *backend)
 
 static void scenario_auto(void)
 {
-    joins_by_itself("mpi");
+    join_by_default("mpi");
 }
 
 static void scenario_hidden(void)
 {
     hide_module();
-    joins_by_itself("gloo");
+    join_by_default("gloo");
 }
 
-/* Rank 2 alone cannot open the module. The others are not left in MPI_Init. */
+/* Only rank 2 cannot open the module. The other ranks must not wait in MPI_Init. */
 static void scenario_mixed(void)
 {
     mr_error error = {0};
     mr_group *group = NULL;
     mr_log_set(count_line, NULL);
-    uint32_t rank = launched_rank();
+    uint32_t rank = find_rank();
     if (rank == 2)
         hide_module();
     must(mr_group_create(NULL, &group, &error) == MR_ERR_PEER && !group);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each collective should leave, computed by every rank alone. Values are small whole numbers,
- * so that sums are exact in 16-bit floats too; i64 has large ones, so that no part may go through
- * 32 bits. Bytes behind each result must stay.
+ * The result of each collective, computed by every rank alone. Values are small whole numbers, so
+ * sums are exact in 16-bit floats too. i64 has large ones, which do not fit into 32 bits. Bytes
+ * after each result must not change.
  */
 #include "tests/dist/mpi/mpi_oracle.h"
 
@@ -43,18 +43,18 @@ static void encode(uint32_t dtype, void *buffer, uint64_t i, double value)
 }
 
 /* Element i of rank's input. */
-static double value_of(uint32_t dtype, uint32_t rank, uint64_t i)
+static double make_value(uint32_t dtype, uint32_t rank, uint64_t i)
 {
     uint64_t mixed = (i * 2654435761u + rank * 40503u + 12345u) ^ (i >> 7);
     double value = (double)(mixed % 31) - 15;
     return dtype == MR_I64 ? value * 1e11 : value;
 }
 
-static double combined(uint32_t dtype, uint32_t op, uint32_t n, uint64_t i)
+static double combine_values(uint32_t dtype, uint32_t op, uint32_t n, uint64_t i)
 {
-    double result = value_of(dtype, 0, i);
+    double result = make_value(dtype, 0, i);
     for (uint32_t rank = 1; rank < n; rank++) {
-        double value = value_of(dtype, rank, i);
+        double value = make_value(dtype, rank, i);
         if (op == MR_MIN)
             result = value < result ? value : result;
         else if (op == MR_MAX)
@@ -65,28 +65,28 @@ static double combined(uint32_t dtype, uint32_t op, uint32_t n, uint64_t i)
     return op == MR_MEAN ? result / n : result;
 }
 
-/* A buffer of rank's values, and bytes behind it that nobody may write. */
-static void *make(uint32_t dtype, uint32_t rank, uint64_t count)
+/* A buffer with the rank's values, followed by guard bytes that must not change. */
+static void *make_buffer(uint32_t dtype, uint32_t rank, uint64_t count)
 {
     size_t len = count * size_of(dtype);
     uint8_t *buffer = malloc(len + GUARD);
     if (!buffer)
         abort();
     for (uint64_t i = 0; i < count; i++)
-        encode(dtype, buffer, i, value_of(dtype, rank, i));
+        encode(dtype, buffer, i, make_value(dtype, rank, i));
     memset(buffer + len, GUARD_BYTE, GUARD);
     return buffer;
 }
 
 static void *make_blank(uint32_t dtype, uint64_t count)
 {
-    void *buffer = make(dtype, 0, count);
+    void *buffer = make_buffer(dtype, 0, count);
     memset(buffer, UNTOUCHED, count * size_of(dtype));
     return buffer;
 }
 
-static void wrong(struct oracle *oracle, const char *what, uint32_t dtype, uint32_t op,
-                  uint64_t count, uint64_t i)
+static void report_wrong(struct oracle *oracle, const char *what, uint32_t dtype, uint32_t op,
+                         uint64_t count, uint64_t i)
 {
     if (oracle->n_wrong++ < 8)
         fprintf(stderr,
@@ -95,7 +95,9 @@ static void wrong(struct oracle *oracle, const char *what, uint32_t dtype, uint3
                 (unsigned long long)i);
 }
 
-/* Is buffer what rank (or, with op, all ranks together) has from element first on? */
+/*
+ * The values to compare with: the rank's from element first on, or with op the result of all ranks.
+ */
 struct expected {
     bool is_combined;
     uint32_t op;
@@ -112,10 +114,10 @@ static void check(struct oracle *oracle, const char *what, uint32_t dtype, const
         uint64_t one[1];
         uint64_t from = expected.first + i;
         encode(dtype, one, 0,
-               expected.is_combined ? combined(dtype, expected.op, oracle->n, from)
-                                    : value_of(dtype, expected.rank, from));
+               expected.is_combined ? combine_values(dtype, expected.op, oracle->n, from)
+                                    : make_value(dtype, expected.rank, from));
         if (memcmp(one, (const uint8_t *)buffer + (at + i) * size, size) != 0) {
-            wrong(oracle, what, dtype, expected.op, count, i);
+            report_wrong(oracle, what, dtype, expected.op, count, i);
             return;
         }
     }
@@ -127,7 +129,7 @@ static void check_guard(struct oracle *oracle, const char *what, uint32_t dtype,
     const uint8_t *guard = (const uint8_t *)buffer + count * size_of(dtype);
     for (uint32_t i = 0; i < GUARD; i++)
         if (guard[i] != GUARD_BYTE) {
-            wrong(oracle, what, dtype, 0, count, count);
+            report_wrong(oracle, what, dtype, 0, count, count);
             return;
         }
 }
@@ -161,7 +163,7 @@ static void must_run(struct oracle *oracle, uint32_t kind, const void *in, void 
 static void try_all_reduce(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t op)
 {
     const struct expected expected = {.is_combined = true, .op = op};
-    void *in = make(dtype, oracle->rank, count);
+    void *in = make_buffer(dtype, oracle->rank, count);
     void *out = make_blank(dtype, count);
     must_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in, out, count, dtype, op, 0);
     check(oracle, "all_reduce", dtype, out, 0, count, expected);
@@ -176,7 +178,7 @@ static void try_all_reduce(struct oracle *oracle, uint64_t count, uint32_t dtype
 static void try_reduce(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t op,
                        uint32_t root)
 {
-    void *buffer = make(dtype, oracle->rank, count);
+    void *buffer = make_buffer(dtype, oracle->rank, count);
     must_run(oracle, MR_COLLECTIVE_REDUCE, buffer, buffer, count, dtype, op, root);
     if (oracle->rank == root)
         check(oracle, "reduce", dtype, buffer, 0, count,
@@ -189,7 +191,7 @@ static void try_reduce_scatter(struct oracle *oracle, uint64_t count, uint32_t d
                                bool in_place)
 {
     uint64_t first = oracle->rank * count;
-    void *in = make(dtype, oracle->rank, count * oracle->n);
+    void *in = make_buffer(dtype, oracle->rank, count * oracle->n);
     void *blank = make_blank(dtype, count);
     void *out = in_place ? (uint8_t *)in + first * size_of(dtype) : blank;
     must_run(oracle, MR_COLLECTIVE_REDUCE_SCATTER, in, out, count, dtype, op, 0);
@@ -203,7 +205,8 @@ static void try_reduce_scatter(struct oracle *oracle, uint64_t count, uint32_t d
 
 static void try_broadcast(struct oracle *oracle, uint64_t count, uint32_t dtype, uint32_t root)
 {
-    void *buffer = oracle->rank == root ? make(dtype, root, count) : make_blank(dtype, count);
+    void *buffer =
+        oracle->rank == root ? make_buffer(dtype, root, count) : make_blank(dtype, count);
     must_run(oracle, MR_COLLECTIVE_BROADCAST, buffer, buffer, count, dtype, 0, root);
     check(oracle, "broadcast", dtype, buffer, 0, count, (struct expected){.rank = root});
     check_guard(oracle, "broadcast", dtype, buffer, count);
@@ -212,7 +215,7 @@ static void try_broadcast(struct oracle *oracle, uint64_t count, uint32_t dtype,
 
 static void try_all_gather(struct oracle *oracle, uint64_t count, uint32_t dtype, bool in_place)
 {
-    void *in = make(dtype, oracle->rank, count);
+    void *in = make_buffer(dtype, oracle->rank, count);
     void *out = make_blank(dtype, count * oracle->n);
     uint8_t *own = (uint8_t *)out + oracle->rank * count * size_of(dtype);
     if (in_place)
@@ -227,14 +230,14 @@ static void try_all_gather(struct oracle *oracle, uint64_t count, uint32_t dtype
 }
 
 /*
- * To the next rank, from the one before; every second one sends first, so that nobody waits in a
- * ring.
+ * Send to the next rank and receive from the one before. Every second rank sends first, so the ring
+ * does not deadlock.
  */
 static void try_ring(struct oracle *oracle, uint64_t count, uint32_t dtype)
 {
     uint32_t to = (oracle->rank + 1) % oracle->n;
     uint32_t from = (oracle->rank + oracle->n - 1) % oracle->n;
-    void *in = make(dtype, oracle->rank, count);
+    void *in = make_buffer(dtype, oracle->rank, count);
     void *out = make_blank(dtype, count);
     if (oracle->rank % 2 == 0)
         must_run(oracle, MR_COLLECTIVE_SEND, in, in, count, dtype, 0, to);

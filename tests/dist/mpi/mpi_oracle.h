@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All collectives of an engine against sums of doubles. */
+/* Compares all collectives of an engine with results computed in doubles. */
 #ifndef TESTS_DIST_MPI_MPI_ORACLE_H
 #define TESTS_DIST_MPI_MPI_ORACLE_H
 
@@ -10,18 +10,18 @@ struct oracle {
     void *engine;
     uint32_t rank;
     uint32_t n;
-    uint64_t number;    /* of the next collective */
-    uint32_t n_checked; /* calls whose result was looked at */
+    uint64_t number;    /* number of the next collective */
+    uint32_t n_checked; /* calls whose result was checked */
     uint32_t n_wrong;
 };
 
-/* One collective, with a minute of time. */
+/* Run one collective with a deadline of a minute. */
 int32_t oracle_run(struct oracle *oracle, uint32_t kind, const void *in, void *out, uint64_t count,
                    uint32_t dtype, uint32_t op, uint32_t root, mr_error *error);
 
 /*
- * Every collective with every dtype, operation and root, of so many elements. Says on stderr what
- * is wrong.
+ * Run every collective with every dtype, operation and root, with `count` elements. Wrong results
+ * are printed on stderr.
  */
 void oracle_try(struct oracle *oracle, uint64_t count);
 

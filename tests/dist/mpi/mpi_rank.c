@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank under mpirun: mpi_rank SCENARIO MODULE FOLDER. It opens the module as the library does,
- * without linking to it, and exits with 1 and a line on stderr if something is wrong. Rank and size
- * come from the environment, as a launcher's do, not from MPI, with which they are to be compared.
+ * without linking to it. If something is wrong, it prints a line on stderr and exits with 1. Rank
+ * and size come from the environment, as a launcher's do, because the module compares them with
+ * MPI's.
  */
 #include "dist/group/engine_table.h"
 #include "tests/dist/mpi/mpi_folder_store.h"
@@ -30,7 +31,7 @@
 static const struct mr_engine_table *table;
 static mr_mpi_bootstrap_function *bootstrap;
 static const char *folder;
-static uint32_t mpi_rank; /* as mpirun says */
+static uint32_t mpi_rank; /* from mpirun's environment */
 static uint32_t mpi_size;
 
 #define must(condition)                                                                            \
@@ -57,7 +58,7 @@ static struct mr_engine_setup setup_of(struct folder_store *store, const char *p
                                     .fail = mr_error_set};
 }
 
-static struct oracle made(struct mr_engine_setup setup)
+static struct oracle make_engine(struct mr_engine_setup setup)
 {
     mr_error error = {0};
     struct oracle oracle = {.table = table, .rank = setup.rank, .n = setup.world_size};
@@ -68,13 +69,13 @@ static struct oracle made(struct mr_engine_setup setup)
     return oracle;
 }
 
-static struct oracle world(void)
+static struct oracle make_world(void)
 {
     struct folder_store store;
-    return made(setup_of(&store, "world", mpi_rank, mpi_size));
+    return make_engine(setup_of(&store, "world", mpi_rank, mpi_size));
 }
 
-/* The store is only looked at while the engine is made, so it may be gone afterwards. */
+/* The engine uses the store only while it is created, so the store may be removed afterwards. */
 static void finish_well(struct oracle *oracle)
 {
     must(oracle->n_wrong == 0);
@@ -94,58 +95,59 @@ static void sum_ranks(struct oracle *oracle)
 static void scenario_oracle(void)
 {
     static const uint64_t counts[] = {1, 2, 3, 64, 1000, 20000};
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         oracle_try(&oracle, counts[i]);
     finish_well(&oracle);
 }
 
-/* Around the 97 elements of a part, and around the 97 of all ranks together. */
+/* Counts around 97 elements, the size of a part, for each rank and for all ranks together. */
 static void scenario_parts(void)
 {
     static const uint64_t counts[] = {24, 25, 96, 97, 98, 400};
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         oracle_try(&oracle, counts[i]);
     finish_well(&oracle);
 }
 
-/* The launcher's order is the other way round. */
+/* The launcher's order is the reverse of MPI's. */
 static void scenario_reordered(void)
 {
     struct folder_store store;
-    struct oracle oracle = made(setup_of(&store, "world", mpi_size - 1 - mpi_rank, mpi_size));
+    struct oracle oracle =
+        make_engine(setup_of(&store, "world", mpi_size - 1 - mpi_rank, mpi_size));
     oracle_try(&oracle, 5);
     finish_well(&oracle);
 }
 
 static void scenario_rounding(void)
 {
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     mpi_sums_try_rounding(&oracle);
     finish_well(&oracle);
 }
 
 static void scenario_overflow(void)
 {
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     mpi_sums_try_overflow(&oracle);
     finish_well(&oracle);
 }
 
 static void scenario_unaligned(void)
 {
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     mpi_sums_try_unaligned(&oracle);
     finish_well(&oracle);
 }
 
-/* Two halves with the order turned round; the parent goes first. */
+/* Two halves in reverse order. The parent is destroyed first. */
 static void scenario_split(void)
 {
     mr_error error = {0};
     struct folder_store store;
-    struct oracle whole = world();
+    struct oracle whole = make_world();
     uint32_t color = mpi_rank % 2;
     uint32_t n = (mpi_size + 1 - color) / 2;
     struct mr_engine_setup setup =
@@ -195,7 +197,7 @@ static void scenario_cycles(void)
         char prefix[32];
         struct folder_store store;
         snprintf(prefix, sizeof prefix, "cycle%u", i);
-        struct oracle oracle = made(setup_of(&store, prefix, mpi_rank, mpi_size));
+        struct oracle oracle = make_engine(setup_of(&store, prefix, mpi_rank, mpi_size));
         sum_ranks(&oracle);
         table->destroy(oracle.engine, true);
         if (i == n_cycles / 5) {
@@ -204,14 +206,14 @@ static void scenario_cycles(void)
         }
     }
     must(n_open_files() == files);
-#ifndef MR_TEST_ASAN /* which keeps what is freed */
+#ifndef MR_TEST_ASAN /* AddressSanitizer keeps freed memory */
     must(resident_pages() < pages + 512);
 #endif
     if (wanted)
         fprintf(stderr, "rank %u: %ld pages, then %ld\n", mpi_rank, pages, resident_pages());
 }
 
-/* After whatever the module does at exit: registered first, so called last. */
+/* Runs after the module's exit handlers: registered first, so called last. */
 static void mark_left(void)
 {
     char path[300];
@@ -222,21 +224,21 @@ static void mark_left(void)
 }
 
 /*
- * mpirun ends the others when the first one leaves without MPI_Finalize; each is to show how it
- * leaves by itself.
+ * mpirun ends all ranks when the first one exits without MPI_Finalize. The test is about how each
+ * rank exits by itself.
  */
-static void leave_by_oneself(void)
+static void exit_without_mpirun(void)
 {
     signal(SIGTERM, SIG_IGN);
     atexit(mark_left);
 }
 
-/* The last rank never comes. */
+/* The last rank stays away. */
 static void scenario_hang(void)
 {
     mr_error error = {0};
-    leave_by_oneself();
-    struct oracle oracle = world();
+    exit_without_mpirun();
+    struct oracle oracle = make_world();
     sum_ranks(&oracle);
     if (mpi_rank == mpi_size - 1) {
         must(folder_store_meet(folder, "hung", mpi_rank, mpi_size));
@@ -273,15 +275,15 @@ static void *set_soon(void *stop)
     return NULL;
 }
 
-/* A recv that nobody sends to, until its stop flag is set. */
+/* A recv without a sender, until its stop flag is set. */
 static void scenario_stop(void)
 {
     mr_error error = {0};
     static uint32_t stop = 0;
     static float buffer[4];
     pthread_t thread;
-    leave_by_oneself();
-    struct oracle oracle = world();
+    exit_without_mpirun();
+    struct oracle oracle = make_world();
     const struct mr_collective collective = {.kind = MR_COLLECTIVE_RECV,
                                              .root = (mpi_rank + 1) % mpi_size,
                                              .in = buffer,
@@ -298,27 +300,27 @@ static void scenario_stop(void)
     table->destroy(oracle.engine, false);
 }
 
-/* All left their groups in order, but one does not come to the end. */
+/* All ranks have destroyed their groups, but one does not exit. */
 static void scenario_late_exit(void)
 {
     struct folder_store store;
-    leave_by_oneself();
+    exit_without_mpirun();
     struct mr_engine_setup setup = setup_of(&store, "world", mpi_rank, mpi_size);
     setup.timeout_ms = 500;
-    struct oracle oracle = made(setup);
+    struct oracle oracle = make_engine(setup);
     sum_ranks(&oracle);
     table->destroy(oracle.engine, true);
     if (mpi_rank == 0)
         mr_clock_sleep_ms(4000);
 }
 
-/* What was sent is less than what is expected. */
+/* The sender sends less than expected. */
 static void scenario_short_send(void)
 {
     mr_error error = {0};
     double buffer[5] = {0};
-    leave_by_oneself();
-    struct oracle oracle = world();
+    exit_without_mpirun();
+    struct oracle oracle = make_world();
     if (mpi_rank == 0)
         must(oracle_run(&oracle, MR_COLLECTIVE_SEND, buffer, buffer, 3, MR_F64, 0, 1, &error) ==
              MR_OK);
@@ -331,7 +333,7 @@ static void scenario_short_send(void)
     table->destroy(oracle.engine, mpi_rank != 1);
 }
 
-/* Two launchers' worlds of two in one MPI world of four. */
+/* A launcher's world of two in an MPI world of four. */
 static void scenario_wrong_size(void)
 {
     mr_error error = {0};
@@ -343,7 +345,7 @@ static void scenario_wrong_size(void)
     must(strstr(error.text, "is one of 4 in MPI, but the group has 2"));
 }
 
-/* Nobody told MPI that there are threads. */
+/* MPI was initialised without threads. */
 static void scenario_single(void)
 {
     mr_error error = {0};
@@ -361,7 +363,7 @@ static void scenario_single(void)
     must(table->create(&setup, &engine, &error) == MR_ERR_STATE && strstr(error.text, "finalised"));
 }
 
-/* The program's communicator, with an order of its own. It stays the program's. */
+/* The program's communicator, in another order. The program still owns it. */
 static void scenario_adopt(void)
 {
     int level = 0;
@@ -374,7 +376,7 @@ static void scenario_adopt(void)
     MPI_Comm_rank(turned, &rank);
     struct mr_engine_setup setup = setup_of(&store, "world", (uint32_t)rank, mpi_size);
     setup.adopt = &turned;
-    struct oracle oracle = made(setup);
+    struct oracle oracle = make_engine(setup);
     oracle_try(&oracle, 7);
     finish_well(&oracle);
     must(MPI_Barrier(turned) == MPI_SUCCESS);
@@ -402,13 +404,13 @@ static void *sum_often(void *user)
     return NULL;
 }
 
-/* Two groups in two threads, at once. */
+/* Two groups at once, in two threads. */
 static void use_two_at_once(void)
 {
     mr_error error = {0};
     pthread_t thread;
     struct folder_store store;
-    struct oracle first = world();
+    struct oracle first = make_world();
     struct oracle second = {.table = table, .rank = mpi_rank, .n = mpi_size};
     struct mr_engine_setup setup = setup_of(&store, "second", mpi_rank, mpi_size);
     must(pthread_create(&thread, NULL, sum_often, &first) == 0);
@@ -419,7 +421,7 @@ static void use_two_at_once(void)
     table->destroy(first.engine, true);
 }
 
-/* The program's own MPI, in which threads take turns. */
+/* The program has initialised MPI so that threads take turns. */
 static void scenario_serialized(void)
 {
     int level = 0;
@@ -428,9 +430,7 @@ static void scenario_serialized(void)
     must(MPI_Finalize() == MPI_SUCCESS);
 }
 
-/*
- * Rank 0's bytes come to all before there is a store; MPI is finalised where nothing else needs it.
- */
+/* All ranks get rank 0's bytes before a store exists. MPI is finalised if nothing else needs it. */
 static void bootstrap_address(bool is_all)
 {
     char bytes[273] = "";
@@ -447,7 +447,7 @@ static void bootstrap_address(bool is_all)
 static void scenario_bootstrap(void)
 {
     bootstrap_address(false);
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     sum_ranks(&oracle);
     table->destroy(oracle.engine, true);
 }
@@ -457,7 +457,7 @@ static void scenario_bootstrap_all(void)
     bootstrap_address(true);
 }
 
-/* As if each were started by the mpirun of another MPI. */
+/* As if the mpirun of another MPI had started each rank. */
 static void scenario_bootstrap_alone(void)
 {
     char byte = 0;
@@ -468,10 +468,12 @@ static void scenario_bootstrap_alone(void)
     must(strstr(error.text, "rank 0 of 2 is rank 0 of 1 in MPI"));
 }
 
-/* A child that exits must neither finalise nor wait for a thread that it has not. */
+/*
+ * A child that exits must not finalise MPI, and must not wait for a thread that it does not have.
+ */
 static void scenario_fork(void)
 {
-    struct oracle oracle = world();
+    struct oracle oracle = make_world();
     sum_ranks(&oracle);
     table->destroy(oracle.engine, true);
     pid_t child = fork();
@@ -512,8 +514,8 @@ static const struct {
     {"bootstrap_alone", scenario_bootstrap_alone},
 };
 
-/* Open MPI's names, then those of MPICH and its kin. */
-static uint32_t number_of(const char *name, const char *other, uint32_t otherwise)
+/* Read Open MPI's variable, or that of MPICH and its relatives. */
+static uint32_t read_number(const char *name, const char *other, uint32_t otherwise)
 {
     const char *text = getenv(name) ? getenv(name) : getenv(other);
     return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
@@ -526,8 +528,8 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(100);
     folder = argv[3];
-    mpi_rank = number_of("OMPI_COMM_WORLD_RANK", "PMI_RANK", 0);
-    mpi_size = number_of("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1);
+    mpi_rank = read_number("OMPI_COMM_WORLD_RANK", "PMI_RANK", 0);
+    mpi_size = read_number("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", 1);
     void *module = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
     if (!module) {
         fprintf(stderr, "%s\n", dlerror());
@@ -538,7 +540,7 @@ int main(int argc, char **argv)
          !table->on_device);
     bootstrap = (mr_mpi_bootstrap_function *)dlsym(module, MR_MPI_BOOTSTRAP_SYMBOL);
     must(bootstrap);
-    dlclose(module); /* it stays, by itself */
+    dlclose(module); /* the module stays loaded */
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(scenarios[i].name, argv[1]) == 0) {
             scenarios[i].run();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions whose results are not whole numbers, or lie at the end of a type's range, and buffers
- * at odd addresses. A sum that is not exact depends on MPI's order of additions, so it is compared
- * with a bound; but all ranks must have the same bits.
+ * Reductions whose results are not whole numbers or are near the end of a type's range, and buffers
+ * at odd addresses. An inexact sum depends on MPI's order of additions, so it is compared with a
+ * bound, but all ranks must have the same bits.
  */
 #include "tests/dist/mpi/mpi_sums.h"
 
@@ -47,7 +47,7 @@ static double decode(uint32_t dtype, const void *buffer, uint32_t i)
     if (dtype == MR_F32)
         return ((const float *)buffer)[i];
     uint32_t bits = ((const uint16_t *)buffer)[i];
-    int width = dtype == MR_F16 ? 10 : 7; /* of the mantissa */
+    int width = dtype == MR_F16 ? 10 : 7; /* bits of the mantissa */
     int bias = dtype == MR_F16 ? 15 : 127;
     int exponent = (int)(bits & 0x7fff) >> width;
     double mantissa = (double)(bits & ((1u << width) - 1)) + (exponent ? exp2(width) : 0);
@@ -55,8 +55,8 @@ static double decode(uint32_t dtype, const void *buffer, uint32_t i)
 }
 
 /*
- * Sums that are not exact: n inputs and n - 1 additions, each rounded by half a unit of at most n.
- * All ranks get the same bits.
+ * Inexact sums: n inputs and n - 1 additions, each rounded by half a unit of at most n. All ranks
+ * get the same bits.
  */
 static void try_rounding(struct oracle *oracle, uint32_t dtype, double half_unit)
 {
@@ -94,7 +94,7 @@ static void must_be_halves(const struct oracle *oracle, const uint16_t *halves, 
         must(oracle, halves[i] == half);
 }
 
-/* The mean of 60000 by each reduction, with more elements than are made f32 at a time. */
+/* The mean of 60000 by each reduction, with more elements than are widened to f32 at a time. */
 static void average_large(struct oracle *oracle, uint64_t count)
 {
     mr_error error = {0};
@@ -114,7 +114,7 @@ static void average_large(struct oracle *oracle, uint64_t count)
     must(oracle, oracle->rank != 1 || out[count - 1] == F16_60000);
     must(oracle, oracle_run(oracle, MR_COLLECTIVE_ALL_REDUCE, in, in, count, MR_F16, MR_SUM, 0,
                             &error) == MR_OK);
-    must_be_halves(oracle, in, count, 0x7c00); /* the sum is none of the type's: infinity */
+    must_be_halves(oracle, in, count, 0x7c00); /* the sum does not fit into the type: infinity */
     free(in);
     free(out);
     oracle->n_checked++;
@@ -151,7 +151,7 @@ static void try_unaligned(struct oracle *oracle, uint32_t shift, uint64_t count)
     oracle->n_checked++;
 }
 
-/* The same for 16-bit floats, whose minima go through an operation of ours. */
+/* The same for 16-bit floats, whose minima use the module's own operation. */
 static void try_unaligned_halves(struct oracle *oracle, uint64_t count)
 {
     mr_error error = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mpi module. Each test starts mpi_rank under mpirun, with four ranks, and checks how it ended
- * and what it printed.
+ * The mpi module. Each test starts mpi_rank under mpirun, with four ranks, and checks its exit
+ * status and output.
  *
- * Invariant: mpirun and its ranks are gone when the test is, also after a failure. mpirun has a
- * process group of its own, dies with this program, and takes its ranks with it.
+ * Invariant: mpirun and its ranks end with the test, also after a failure. mpirun is in a separate
+ * process group, dies with this program, and ends its ranks.
  */
 #include "base/clock.h"
 
@@ -32,7 +32,7 @@
 #define LIMIT_MS 90000
 
 struct outcome {
-    int status; /* of mpirun: exit code, or 128 and the signal */
+    int status; /* mpirun's exit code, or 128 + the signal */
     uint32_t took_ms;
     char said[16384];
 };
@@ -48,7 +48,7 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return 0;
 }
 
-/* Also of what an mpirun that was ended has left: it keeps its own files under TMPDIR. */
+/* Also removes the files that a killed mpirun leaves under TMPDIR. */
 static void empty_folder(void)
 {
     assert_int_equal(nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
@@ -65,9 +65,9 @@ struct start {
     const char *program;
     const char *scenario;
     const char *module;
-    int n_ranks;      /* 0: without mpirun */
-    uint32_t n_leave; /* not 0: so many are to leave by themselves; what mpirun makes of it, and
-                         when, is its own */
+    int n_ranks; /* 0: without mpirun */
+    /* not 0: this many ranks must exit by themselves; mpirun's own end does not count */
+    uint32_t n_leave;
 };
 
 static uint32_t count_left(void)
@@ -81,8 +81,8 @@ static uint32_t count_left(void)
     return n_left;
 }
 
-/* What they say, the end of it. False when nobody is left to say anything. */
-static bool hear(int from, struct outcome *outcome, size_t *len)
+/* Read the ranks' output, of which only the end is stored. False: all writers have ended. */
+static bool read_output(int from, struct outcome *outcome, size_t *len)
 {
     struct pollfd said = {.fd = from, .events = POLLIN};
     if (poll(&said, 1, 50) <= 0)
@@ -96,17 +96,14 @@ static bool hear(int from, struct outcome *outcome, size_t *len)
     return n > 0;
 }
 
-/*
- * Until the program has ended, or those who are to leave have left and mpirun had three more
- * seconds.
- */
+/* Wait until the program has ended, or until three seconds after the expected ranks have left. */
 static void watch(const struct start *start, pid_t pid, int from, struct outcome *outcome)
 {
     uint64_t start_ns = mr_clock_now_ns();
     uint32_t limit_ms = LIMIT_MS;
     uint32_t now_ms = 0;
     size_t len = 0;
-    while (now_ms < limit_ms && hear(from, outcome, &len)) {
+    while (now_ms < limit_ms && read_output(from, outcome, &len)) {
         now_ms = (uint32_t)((mr_clock_now_ns() - start_ns) / 1000000);
         if (limit_ms == LIMIT_MS && start->n_leave > 0 && count_left() >= start->n_leave)
             limit_ms = now_ms + 3000;
@@ -120,7 +117,7 @@ static void watch(const struct start *start, pid_t pid, int from, struct outcome
     outcome->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void become(const struct start *start, int said)
+static void exec_program(const struct start *start, int said)
 {
     char n[12];
     snprintf(n, sizeof n, "%d", start->n_ranks);
@@ -131,9 +128,9 @@ static void become(const struct start *start, int said)
     setenv("TMPDIR", folder, 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    /* --oversubscribe, which MPICH does not know */
+    /* Like --oversubscribe, which MPICH does not know. */
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
-    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* of Open MPI 5 */
+    setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1); /* for Open MPI 5 */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 1);
     if (start->n_ranks == 0)
         execl(start->program, start->program, start->scenario, start->module, folder, (char *)NULL);
@@ -152,7 +149,7 @@ static struct outcome run(struct start start)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        become(&start, said[1]);
+        exec_program(&start, said[1]);
     close(said[1]);
     watch(&start, pid, said[0], &outcome);
     close(said[0]);
@@ -167,7 +164,7 @@ static struct start rank_of(const char *scenario)
                           .n_ranks = N_RANKS};
 }
 
-/* Of the ranks' sanitizers, where they have any. */
+/* The output has no complaint of the ranks' sanitizers. */
 static void must_be_sane(const struct outcome *outcome)
 {
     static const char *const complaints[] = {"WARNING: ThreadSanitizer", "ERROR: AddressSanitizer",
@@ -177,7 +174,7 @@ static void must_be_sane(const struct outcome *outcome)
             fail_msg("%s", strstr(outcome->said, complaints[i]));
 }
 
-/* Ends with 0, and MPI has nothing to say about how. */
+/* The program must end with 0, without a message from MPI. */
 static void must_pass(struct start start)
 {
     struct outcome outcome = run(start);
@@ -200,7 +197,7 @@ static void must_leave(struct start start, uint32_t n_leave)
     assert_true(outcome.took_ms < 30000);
 }
 
-/* MASTER_PORT: one that is free now. */
+/* MASTER_PORT is a free port. */
 static struct start group_of(const char *scenario)
 {
     char text[16];
@@ -231,7 +228,7 @@ static void every_collective_gives_what_a_sum_of_doubles_gives(void **state)
     passes("oracle");
 }
 
-static void three_ranks_get_the_same(void **state)
+static void three_ranks_get_the_same_results(void **state)
 {
     (void)state;
     struct start start = rank_of("oracle");
@@ -265,13 +262,13 @@ static void buffers_may_begin_at_any_address(void **state)
     passes("unaligned");
 }
 
-static void the_launchers_order_of_ranks_is_the_groups(void **state)
+static void the_group_has_the_launchers_order_of_ranks(void **state)
 {
     (void)state;
     passes("reordered");
 }
 
-static void a_split_group_lives_without_its_parent(void **state)
+static void a_split_group_works_without_its_parent(void **state)
 {
     (void)state;
     passes("split");
@@ -295,7 +292,7 @@ static void threads_take_turns_in_a_serialized_mpi(void **state)
     passes("serialized");
 }
 
-static void an_adopted_communicator_stays_the_programs(void **state)
+static void an_adopted_communicator_still_belongs_to_the_program(void **state)
 {
     (void)state;
     passes("adopt");
@@ -340,7 +337,7 @@ static void rank_0_reaches_all_before_there_is_a_store(void **state)
     passes("bootstrap_all");
 }
 
-static void ranks_of_another_mpi_are_told_so(void **state)
+static void ranks_of_another_mpi_get_an_error_that_names_it(void **state)
 {
     (void)state;
     struct start start = rank_of("bootstrap_alone");
@@ -366,9 +363,7 @@ static void device_memory_is_refused_by_name_over_mpi(void **state)
     must_pass(group_of("pointers"));
 }
 
-/*
- * Neither a backend nor an address is named. MPICH gives a job no id, so the user's stands for it.
- */
+/* Neither a backend nor an address is named. MPICH gives no job id, so MR_RUN_ID is set. */
 static struct start unnamed(const char *scenario)
 {
     struct start start = group_of(scenario);
@@ -381,7 +376,7 @@ static struct start unnamed(const char *scenario)
     return start;
 }
 
-static void what_nobody_names_is_mpi_under_mpirun(void **state)
+static void the_default_backend_under_mpirun_is_mpi(void **state)
 {
     (void)state;
     must_pass(unnamed("auto"));
@@ -410,7 +405,7 @@ static void a_rank_that_hangs_ends_the_others_by_their_deadline(void **state)
 static void a_group_ends_by_its_deadline_over_mpi(void **state)
 {
     (void)state;
-    /* rank 2 waits in MPI_Finalize, and is ended there */
+    /* rank 2 waits in MPI_Finalize until it is killed */
     must_leave(group_of("hang"), N_RANKS - 1);
 }
 
@@ -420,7 +415,7 @@ static void a_collective_ends_when_it_is_stopped(void **state)
     must_leave(rank_of("stop"), N_RANKS);
 }
 
-static void nobody_waits_at_exit_for_ever(void **state)
+static void no_rank_waits_forever_at_exit(void **state)
 {
     (void)state;
     must_leave(rank_of("late_exit"), N_RANKS - 1);
@@ -437,34 +432,34 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_collective_gives_what_a_sum_of_doubles_gives),
-        cmocka_unit_test(three_ranks_get_the_same),
+        cmocka_unit_test(three_ranks_get_the_same_results),
         cmocka_unit_test(counts_above_one_call_go_in_parts),
         cmocka_unit_test(sixteen_bit_sums_are_rounded_once),
         cmocka_unit_test(means_that_fit_do_not_overflow_on_the_way),
         cmocka_unit_test(buffers_may_begin_at_any_address),
-        cmocka_unit_test(the_launchers_order_of_ranks_is_the_groups),
-        cmocka_unit_test(a_split_group_lives_without_its_parent),
+        cmocka_unit_test(the_group_has_the_launchers_order_of_ranks),
+        cmocka_unit_test(a_split_group_works_without_its_parent),
         cmocka_unit_test(groups_come_and_go_without_a_trace),
         cmocka_unit_test(two_groups_work_in_two_threads),
         cmocka_unit_test(threads_take_turns_in_a_serialized_mpi),
-        cmocka_unit_test(an_adopted_communicator_stays_the_programs),
+        cmocka_unit_test(an_adopted_communicator_still_belongs_to_the_program),
         cmocka_unit_test(a_communicator_without_mpi_is_refused),
         cmocka_unit_test(an_mpi_without_threads_is_refused),
         cmocka_unit_test(a_world_of_another_size_is_refused_with_both_numbers),
         cmocka_unit_test(a_forked_child_does_not_end_mpi),
         cmocka_unit_test(a_world_of_one_needs_no_mpirun),
         cmocka_unit_test(rank_0_reaches_all_before_there_is_a_store),
-        cmocka_unit_test(ranks_of_another_mpi_are_told_so),
+        cmocka_unit_test(ranks_of_another_mpi_get_an_error_that_names_it),
         cmocka_unit_test(the_public_interface_keeps_its_contract_over_mpi),
         cmocka_unit_test(a_group_is_split_over_mpi),
         cmocka_unit_test(device_memory_is_refused_by_name_over_mpi),
-        cmocka_unit_test(what_nobody_names_is_mpi_under_mpirun),
+        cmocka_unit_test(the_default_backend_under_mpirun_is_mpi),
         cmocka_unit_test(without_mpi_s_module_ranks_of_one_machine_use_gloo),
         cmocka_unit_test(a_rank_that_alone_lacks_mpi_s_module_is_named_at_once),
         cmocka_unit_test(a_group_ends_by_its_deadline_over_mpi),
         cmocka_unit_test(a_rank_that_hangs_ends_the_others_by_their_deadline),
         cmocka_unit_test(a_collective_ends_when_it_is_stopped),
-        cmocka_unit_test(nobody_waits_at_exit_for_ever),
+        cmocka_unit_test(no_rank_waits_forever_at_exit),
         cmocka_unit_test(a_sender_that_sends_less_is_named),
     };
     if (access(MR_TEST_MPIRUN, X_OK) != 0) {

@@ -83,9 +83,9 @@ static int32_t store_set(void *user, const char *key, const void *value, uint32_
     return status;
 }
 
-/* MR_PENDING: not yet. */
-static int32_t look(struct store *store, const char *key, void *value_out, uint32_t size,
-                    uint32_t *len_out, mr_error *error)
+/* MR_PENDING: not set yet. */
+static int32_t find_value(struct store *store, const char *key, void *value_out, uint32_t size,
+                          uint32_t *len_out, mr_error *error)
 {
     int32_t status = MR_PENDING;
     pthread_mutex_lock(&store->lock);
@@ -105,7 +105,7 @@ static int32_t store_get(void *user, const char *key, void *value_out, uint32_t 
                          uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
     for (;;) {
-        int32_t status = look(user, key, value_out, size, len_out, error);
+        int32_t status = find_value(user, key, value_out, size, len_out, error);
         if (status != MR_PENDING)
             return status;
         if (mr_clock_now_ns() >= deadline_ns)

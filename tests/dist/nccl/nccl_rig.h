@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine by its table, over the doubles of NCCL and CUDA: ranks as threads of the test,
- * each on a device of its own, with a store in memory. What ranks check is counted and printed,
- * because cmocka's assertions belong to the main thread.
+ * The nccl engine by its table, over the doubles of NCCL and CUDA. Ranks are threads of the test,
+ * each with a separate device, and share a store in memory. Failed checks of ranks are counted and
+ * printed, because cmocka's assertions work only in the main thread.
  */
 #ifndef TESTS_DIST_NCCL_NCCL_RIG_H
 #define TESTS_DIST_NCCL_NCCL_RIG_H
@@ -32,29 +32,29 @@ struct rig_rank {
 
 typedef void rig_main(struct rig_rank *rank);
 
-/* A machine of so many devices, for the tests of one function. */
+/* Open a machine with n_devices devices, for the tests of one function. */
 void rig_open(uint32_t n_devices, enum double_policy policy);
-/* Nothing was reported, and nothing is left over. */
+/* Check that the double has reported nothing and that nothing is left over. */
 void rig_close(void);
 
 /*
- * Run f as each rank, in threads. Its device is "cuda:local", its time 10 s; it creates the engine
- * itself.
+ * Run f in a thread for each rank, with the device "cuda:local" and a timeout of 10 s. f creates
+ * the engine.
  */
 void rig_threads(uint32_t n, rig_main *f, void *arg);
 /* The same with an engine, which is destroyed when f returns. */
 void rig_engines(uint32_t n, rig_main *f, void *arg);
-/* From now on the store says that a rank broke. */
+/* From now on the store reports that a rank has disconnected. */
 void rig_break(struct rig_rank *rank);
 
 int32_t rig_create(struct rig_rank *rank);
 void rig_destroy(struct rig_rank *rank, bool healthy);
 int32_t rig_issue(struct rig_rank *rank, struct mr_collective collective, void **ticket_out);
-/* Until it is no longer MR_PENDING, at most 10 s. */
+/* Test until the result is not MR_PENDING, at most 10 s. */
 int32_t rig_poll(struct rig_rank *rank, void *ticket);
 /* Issue, poll, drop. */
 int32_t rig_call(struct rig_rank *rank, struct mr_collective collective);
-/* A sum of the host's doubles. */
+/* An all_reduce that sums doubles in host memory. */
 struct mr_collective rig_sum(double *values, uint32_t n);
 
 uint64_t rig_now_ms(void);

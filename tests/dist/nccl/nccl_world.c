@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks with fake devices. A child must close its machine itself, or its findings are not reported.
+ * Ranks with fake devices. A child must close its machine itself; otherwise its findings are not
+ * reported.
  */
 #include "tests/dist/nccl/nccl_world.h"
 
@@ -26,7 +27,7 @@ struct rank {
     pthread_t thread;
     uint32_t rank;
     const char *init;
-    ncclUniqueId id; /* of what is adopted */
+    ncclUniqueId id; /* of the communicator to adopt */
     mr_status status;
     mr_error *error; /* children share it with the test */
 };
@@ -112,7 +113,7 @@ static mr_status create(struct rank *rank, void *adopt, mr_group **group_out)
     return mr_group_create(&options, group_out, rank->error);
 }
 
-static void be(struct rank *rank)
+static void run_rank(struct rank *rank)
 {
     const struct nccl_world *world = rank->world;
     mr_group *group = NULL;
@@ -131,9 +132,9 @@ static void be(struct rank *rank)
         NCCL_CHECK(NULL, ncclCommDestroy(comm) == ncclSuccess);
 }
 
-static void *be_thread(void *arg)
+static void *run_rank_thread(void *arg)
 {
-    be(arg);
+    run_rank(arg);
     return NULL;
 }
 
@@ -145,13 +146,13 @@ static void open_machine(const struct nccl_world *world)
     double_nccl_set(&world->nccl);
 }
 
-/* Ends with the test program, and by itself. */
-static int be_child(struct rank *rank)
+/* The child ends with the test program, and after CHILD_S. */
+static int run_rank_child(struct rank *rank)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(CHILD_S);
     open_machine(rank->world);
-    be(rank);
+    run_rank(rank);
     int result = atomic_load(&n_failed) ? NCCL_WRONG : rank->status ? NCCL_NO_GROUP : NCCL_FINE;
     uint32_t n_comms = double_nccl_n_comms();
     bool found = double_close() > 0 || n_comms > 0;
@@ -164,7 +165,7 @@ static int be_child(struct rank *rank)
 
 enum { MEETING = 600 };
 
-/* A file in a folder of its own for the ranks to meet. */
+/* Make a file in a new folder, where the ranks meet. */
 static char *make_meeting(char init_out[MEETING])
 {
     char *folder = mr_test_folder_create();
@@ -184,7 +185,7 @@ static void fork_ranks(const struct nccl_world *world, const char *init, mr_erro
         pids[r] = fork();
         assert_true(pids[r] >= 0);
         if (pids[r] == 0)
-            _exit(be_child(&rank));
+            _exit(run_rank_child(&rank));
     }
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         int how = 0;
@@ -233,7 +234,7 @@ void nccl_world_threads(const struct nccl_world *world)
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         ranks[r] =
             (struct rank){.world = world, .rank = r, .init = init, .id = id, .error = &errors[r]};
-        assert_int_equal(pthread_create(&ranks[r].thread, NULL, be_thread, &ranks[r]), 0);
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, run_rank_thread, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < world->n_ranks; r++) {
         pthread_join(ranks[r].thread, NULL);

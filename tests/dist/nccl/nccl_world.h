@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups over the nccl module, the double of NCCL and the double of CUDA: ranks as children of the
- * test, each with a machine of its own of as many fake devices as there are ranks, or as threads
- * that share one. Rank i has device i.
+ * Groups over the nccl module and the doubles of NCCL and CUDA. Ranks are children of the test,
+ * each with a separate machine that has a fake device for each rank, or threads that share one
+ * machine. Rank i has device i.
  *
- * What ranks check is counted and printed, because cmocka's assertions belong to the main thread.
+ * Failed checks of ranks are counted and printed, because cmocka's assertions work only in the main
+ * thread.
  */
 #ifndef TESTS_DIST_NCCL_NCCL_WORLD_H
 #define TESTS_DIST_NCCL_NCCL_WORLD_H
@@ -30,35 +31,34 @@ struct nccl_world {
     enum double_policy policy;
     uint64_t seed;
     struct double_nccl_options nccl;
-    bool expects_reports; /* f looks at what the double of CUDA has found */
+    bool expects_reports; /* f checks the findings of the double of CUDA */
     bool same_device;     /* all ranks have device 0 */
-    bool no_device;       /* the communicator that all adopt knows it */
-    bool adopts;          /* a communicator that the rank has made */
+    bool no_device;       /* no device is named: the adopted communicator knows it */
+    bool adopts;          /* the group adopts a communicator that the rank has made */
     nccl_main *f;
     void *arg;
 };
 
-enum { NCCL_FINE, NCCL_WRONG, NCCL_NO_GROUP, NCCL_REPORTED }; /* or 128 and the signal */
+enum { NCCL_FINE, NCCL_WRONG, NCCL_NO_GROUP, NCCL_REPORTED }; /* or 128 + the signal */
 
-/* For main(): where the module is found. */
+/* Called by main(): sets the path of the module. */
 void nccl_world_init(void);
 /*
- * Run f as each rank, in children; a child is ended when it takes more than half a minute. The
- * program may have no threads. words_out (may be NULL): what a rank without a group was told.
+ * Run f in a child for each rank. A child is killed after half a minute. The program must have no
+ * threads. words_out (may be NULL): the error of a rank without a group.
  */
 void nccl_world_fork(const struct nccl_world *world, int results_out[NCCL_RANKS],
                      mr_error words_out[NCCL_RANKS]);
-/* The same, and all must be fine. */
+/* The same; all ranks must succeed. */
 void nccl_world_run(const struct nccl_world *world);
-/* The same in threads of the test, on one machine; all must be fine. */
+/* The same in threads of the test, on one machine; all ranks must succeed. */
 void nccl_world_threads(const struct nccl_world *world);
 
 /*
- * n floats of the current device, all of them value; NULL fails a check. To be given back by
- * cudaFree().
+ * n floats on the current device, all equal to value. NULL fails a check. Free them by cudaFree().
  */
 float *nccl_world_floats(const mr_group *group, size_t n, float value);
-/* All n of them are value, once everything on the device has ended. */
+/* Wait for the device, then check that all n floats are value. */
 void nccl_world_expect(const mr_group *group, const float *device, size_t n, float value, int line);
 #define NCCL_EXPECT(group, device, n, value) nccl_world_expect(group, device, n, value, __LINE__)
 
@@ -69,7 +69,7 @@ void nccl_world_check(bool holds, const mr_group *group, const char *file, int l
                       const char *text);
 #define NCCL_CHECK(group, condition)                                                               \
     nccl_world_check(condition, group, __FILE__, __LINE__, #condition)
-/* The group's last error says `words`. */
+/* Check that the group's last error contains `words`. */
 void nccl_world_says(const mr_group *group, const char *words, const char *file, int line);
 #define NCCL_SAYS(group, words) nccl_world_says(group, words, __FILE__, __LINE__)
 

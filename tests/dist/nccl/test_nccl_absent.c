@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl module with the real NCCL, where no GPU is visible: it opens, and its message says what
- * is missing.
+ * The nccl module with the real NCCL on a machine without a visible GPU: it opens, and its message
+ * names what is missing.
  */
 #include <millrace/group.h>
 
@@ -38,7 +38,7 @@ static mr_status create(const char *device, mr_error *error)
     return status;
 }
 
-static void the_table_is_one_of_a_device(void **state)
+static void the_table_is_for_a_device(void **state)
 {
     (void)state;
     const struct mr_engine_table *table = NULL;
@@ -67,7 +67,7 @@ static void without_a_gpu_a_group_is_refused_in_one_line(void **state)
     }
 }
 
-static void a_device_is_asked_for_and_never_guessed(void **state)
+static void a_device_must_be_named_and_is_never_guessed(void **state)
 {
     (void)state;
     mr_error error = {0};
@@ -76,7 +76,7 @@ static void a_device_is_asked_for_and_never_guessed(void **state)
         fail_msg("%s", error.text);
 }
 
-static void a_device_that_is_none_of_cuda_is_named(void **state)
+static void a_device_that_is_not_cuda_is_named(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0",  "cuda",    "cuda:",          "cuda:x",
@@ -90,10 +90,10 @@ static void a_device_that_is_none_of_cuda_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_one_of_a_device),
+        cmocka_unit_test(the_table_is_for_a_device),
         cmocka_unit_test(without_a_gpu_a_group_is_refused_in_one_line),
-        cmocka_unit_test(a_device_is_asked_for_and_never_guessed),
-        cmocka_unit_test(a_device_that_is_none_of_cuda_is_named),
+        cmocka_unit_test(a_device_must_be_named_and_is_never_guessed),
+        cmocka_unit_test(a_device_that_is_not_cuda_is_named),
     };
     return cmocka_run_group_tests(tests, hide_devices, NULL);
 }

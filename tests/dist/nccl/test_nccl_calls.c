@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nccl engine when calls of NCCL behave in ways that are allowed but rare: this program defines
- * some of them itself, in front of the double's. They must be visible, or the module finds the
- * double's.
+ * The nccl engine when NCCL calls behave in allowed but rare ways. This program defines some of the
+ * calls itself, and these are found before the double's. They must be visible; otherwise the module
+ * finds the double's.
  */
 #include "tests/dist/nccl/nccl_rig.h"
 
@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static atomic_int version; /* 0: the double's */
-static atomic_bool holds;  /* all_reduce does not come back before the abort */
-static atomic_uint n_held;
+static atomic_int version;      /* 0: the double's version */
+static atomic_bool is_blocking; /* all_reduce does not return before the abort */
+static atomic_uint n_blocked;
 static atomic_uint n_aborted;
 
 typedef ncclResult_t all_reduce_call(const void *in, void *out, size_t count, ncclDataType_t type,
@@ -44,7 +44,7 @@ VISIBLE ncclResult_t ncclGetVersion(int *version_out)
 }
 
 /*
- * As when the launch of a kernel waits for room in the device's queue, which is full of what waits
+ * Like a kernel launch that waits for room in the device's queue, which is full of work that waits
  * for a lost rank.
  */
 VISIBLE ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
@@ -52,12 +52,12 @@ VISIBLE ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, nccl
 {
     all_reduce_call *call;
     *(void **)&call = find("ncclAllReduce");
-    if (!atomic_load(&holds))
+    if (!atomic_load(&is_blocking))
         return call(in, out, count, type, op, comm, stream);
-    atomic_fetch_add(&n_held, 1);
+    atomic_fetch_add(&n_blocked, 1);
     for (uint32_t i = 0; i < 8000 && atomic_load(&n_aborted) == 0; i++)
         mr_clock_sleep_ms(1);
-    mr_clock_sleep_ms(20); /* the abort has ended before this comes back */
+    mr_clock_sleep_ms(20); /* the abort has ended before this returns */
     return ncclSuccess;
 }
 
@@ -94,9 +94,9 @@ static void an_older_library_than_the_headers_is_refused(void **state)
 }
 
 static struct mr_engine_store below;
-static pthread_barrier_t made; /* rank 0's card */
+static pthread_barrier_t made; /* waits until rank 0 has made its card */
 
-/* Rank 0 asks for rank 1's card when it has made its own. */
+/* Rank 0 reads rank 1's card after it has made its own. */
 static int32_t get_later(void *user, const char *key, void *value_out, uint32_t size,
                          uint32_t *len_out, uint64_t deadline_ns, mr_error *error)
 {
@@ -104,7 +104,7 @@ static int32_t get_later(void *user, const char *key, void *value_out, uint32_t 
     return below.get(user, key, value_out, size, len_out, deadline_ns, error);
 }
 
-/* The version is the process's: one rank after the other. */
+/* The version is global in the process, so the ranks make their cards one after the other. */
 static void have_versions(struct rig_rank *rank)
 {
     if (rank->rank == 0) {
@@ -118,7 +118,7 @@ static void have_versions(struct rig_rank *rank)
     RIG_CHECK(rank, strstr(rank->error.text, "rank 1 has NCCL 2.20.5, rank 0 has 2.19.3"));
 }
 
-static void ranks_with_different_libraries_are_told_both_versions(void **state)
+static void ranks_with_different_libraries_get_an_error_with_both_versions(void **state)
 {
     (void)state;
     pthread_barrier_init(&made, NULL, 2);
@@ -129,28 +129,28 @@ static void ranks_with_different_libraries_are_told_both_versions(void **state)
     atomic_store(&version, 0);
 }
 
-static void *abort_it(void *arg)
+static void *abort_engine(void *arg)
 {
     struct rig_rank *rank = arg;
-    while (atomic_load(&n_held) == 0)
+    while (atomic_load(&n_blocked) == 0)
         mr_clock_sleep_ms(1);
     rank->calls->abort(rank->engine);
     return NULL;
 }
 
-static void stand_in_a_call(struct rig_rank *rank)
+static void block_in_a_call(struct rig_rank *rank)
 {
     pthread_t thread;
     double sum = 1;
     void *ticket = NULL;
     uint64_t begin_ms = rig_now_ms();
-    atomic_store(&n_held, 0);
+    atomic_store(&n_blocked, 0);
     atomic_store(&n_aborted, 0);
-    atomic_store(&holds, true);
-    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_it, rank) == 0);
+    atomic_store(&is_blocking, true);
+    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_engine, rank) == 0);
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_ERR_CANCELED && !ticket);
     pthread_join(thread, NULL);
-    atomic_store(&holds, false);
+    atomic_store(&is_blocking, false);
     RIG_CHECK(rank, rig_now_ms() - begin_ms < 15000);
     RIG_CHECK(rank, rank->calls->health(rank->engine, &rank->error) == MR_ERR_CANCELED);
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_ERR_CANCELED && !ticket);
@@ -158,11 +158,11 @@ static void stand_in_a_call(struct rig_rank *rank)
     RIG_CHECK(rank, atomic_load(&n_aborted) == 1);
 }
 
-static void an_abort_ends_a_call_that_does_not_come_back(void **state)
+static void an_abort_ends_a_call_that_does_not_return(void **state)
 {
     (void)state;
     rig_open(1, DOUBLE_EARLY);
-    rig_engines(1, stand_in_a_call, NULL);
+    rig_engines(1, block_in_a_call, NULL);
     rig_close();
 }
 
@@ -170,8 +170,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_library_than_the_headers_is_refused),
-        cmocka_unit_test(ranks_with_different_libraries_are_told_both_versions),
-        cmocka_unit_test(an_abort_ends_a_call_that_does_not_come_back),
+        cmocka_unit_test(ranks_with_different_libraries_get_an_error_with_both_versions),
+        cmocka_unit_test(an_abort_ends_a_call_that_does_not_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The suite that gloo and mpi pass, over nccl with memory of the device: one to four ranks, each
+ * The suite that gloo and mpi pass too, over nccl with device memory: one to four ranks, with each
  * policy.
  */
 #include "tests/dist/nccl/nccl_world.h"
@@ -10,31 +10,32 @@
 
 #include "tests/dist/group/contract_collectives.h"
 
-static void *take(void *user, size_t n_bytes)
+static void *allocate_memory(void *user, size_t n_bytes)
 {
     void *memory = NULL;
     (void)user;
     return cudaMalloc(&memory, n_bytes) == cudaSuccess ? memory : NULL;
 }
 
-static void give_back(void *user, void *memory)
+static void free_memory(void *user, void *memory)
 {
     NCCL_CHECK(user, cudaFree(memory) == cudaSuccess);
 }
 
-static void fill(void *user, void *memory, const void *host, size_t n_bytes)
+static void write_memory(void *user, void *memory, const void *host, size_t n_bytes)
 {
     NCCL_CHECK(user, cudaMemcpy(memory, host, n_bytes, cudaMemcpyHostToDevice) == cudaSuccess);
 }
 
-static void look(void *user, void *host, const void *memory, size_t n_bytes)
+static void read_memory(void *user, void *host, const void *memory, size_t n_bytes)
 {
     NCCL_CHECK(user, cudaMemcpy(host, memory, n_bytes, cudaMemcpyDeviceToHost) == cudaSuccess);
 }
 
 static void meet_contract(mr_group *group, void *arg)
 {
-    struct contract_memory memory = {group, take, give_back, fill, look};
+    struct contract_memory memory = {group, allocate_memory, free_memory, write_memory,
+                                     read_memory};
     char words[CONTRACT_WORDS];
     (void)arg;
     NCCL_CHECK(group, strcmp(mr_group_backend(group), "nccl") == 0);

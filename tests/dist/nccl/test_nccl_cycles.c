@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hundred groups over nccl, one after the other: they hold no more than after the first few.
+ * A hundred groups over nccl, one after the other, use no more memory than the first few.
  * MR_TEST_LONG: a thousand.
  */
 #include "tests/dist/nccl/nccl_world.h"
@@ -22,8 +22,8 @@ static unsigned count_entries(const char *path)
     return n;
 }
 
-/* The library's own numbers, the user's, and one that is left to the end. */
-static void once(mr_group *group, void *arg)
+/* A sum, a barrier that is not waited for, and a broadcast. */
+static void use_group(mr_group *group, void *arg)
 {
     mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, 100, 1);
@@ -36,12 +36,14 @@ static void once(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
 
-/* Each with a machine of its own, which reports what is left of memory, streams and events. */
-static void cycle(int n)
+/* Each cycle has a separate machine, which reports leaked memory, streams and events. */
+static void run_cycle(int n)
 {
     for (int i = 0; i < n; i++) {
-        struct nccl_world world = {
-            .n_ranks = 2, .policy = (enum double_policy)(i % 3), .seed = (uint64_t)i, .f = once};
+        struct nccl_world world = {.n_ranks = 2,
+                                   .policy = (enum double_policy)(i % 3),
+                                   .seed = (uint64_t)i,
+                                   .f = use_group};
         nccl_world_threads(&world);
     }
 }
@@ -50,15 +52,15 @@ static void many_groups_leave_nothing(void **state)
 {
     (void)state;
     int n = (int)mr_test_scale(CYCLES);
-    cycle(WARM_UP);
+    run_cycle(WARM_UP);
     unsigned n_fds = count_entries("/proc/self/fd");
     unsigned n_threads = count_entries("/proc/self/task");
     size_t used = mallinfo2().uordblks;
-    cycle(n);
+    run_cycle(n);
     for (int i = 0; i < 2000 && (count_entries("/proc/self/task") > n_threads ||
                                  count_entries("/proc/self/fd") > n_fds);
          i++)
-        nccl_world_rest_ms(10); /* a thread may still be on its way out */
+        nccl_world_rest_ms(10); /* a thread may still be exiting */
     size_t now = mallinfo2().uordblks;
     assert_int_equal(count_entries("/proc/self/fd"), n_fds);
     assert_int_equal(count_entries("/proc/self/task"), n_threads);

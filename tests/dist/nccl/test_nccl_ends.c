@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How engines over nccl begin and end: refusals, ranks that do not come, errors, aborts, adopted
+ * How engines over nccl begin and end: refusals, absent ranks, errors, aborts, adopted
  * communicators.
  */
 #include "tests/dist/nccl/nccl_rig.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *abort_it(void *arg)
+static void *abort_engine(void *arg)
 {
     struct rig_rank *rank = arg;
     mr_clock_sleep_ms(50);
@@ -20,7 +20,7 @@ static void *abort_it(void *arg)
     return NULL;
 }
 
-/* Rank 1 never comes to the collective. */
+/* Rank 1 stays away from the collective. */
 static void wait_for_nobody(struct rig_rank *rank)
 {
     pthread_t thread;
@@ -36,7 +36,7 @@ static void wait_for_nobody(struct rig_rank *rank)
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_OK);
     RIG_CHECK(rank, rank->calls->test(rank->engine, ticket, &rank->error) == MR_PENDING);
     RIG_CHECK(rank, rank->calls->health(rank->engine, &rank->error) == MR_OK);
-    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_it, rank) == 0);
+    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_engine, rank) == 0);
     RIG_CHECK(rank, rig_poll(rank, ticket) == MR_ERR_CANCELED && sum == 1);
     pthread_join(thread, NULL);
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&more, 1), &another) == MR_ERR_CANCELED && !another);
@@ -47,7 +47,7 @@ static void wait_for_nobody(struct rig_rank *rank)
     RIG_CHECK(rank, rig_now_ms() - begin_ms < 15000);
 }
 
-static void an_abort_ends_what_is_under_way(void **state)
+static void an_abort_ends_a_collective_under_way(void **state)
 {
     (void)state;
     static const enum double_policy policies[] = {DOUBLE_LATE, DOUBLE_EARLY, DOUBLE_RANDOM};
@@ -60,7 +60,8 @@ static void an_abort_ends_what_is_under_way(void **state)
 
 struct gate {
     pthread_t thread;
-    atomic_bool may_open; /* else after LATE_MS, so that the test fails and does not hang */
+    /* otherwise it opens after LATE_MS, so that the test fails and does not hang */
+    atomic_bool may_open;
     atomic_bool was_late;
 };
 enum { LATE_MS = 3000 };
@@ -78,7 +79,7 @@ static void *open_gate(void *arg)
 }
 
 /*
- * Another stream of the device stands before a gate, and NCCL's abort waits for it; a call in
+ * Another stream of the device waits at a gate. NCCL's abort waits for that stream; a call in
  * progress does not.
  */
 static void abort_a_call_in_progress(struct rig_rank *rank)
@@ -92,7 +93,7 @@ static void abort_a_call_in_progress(struct rig_rank *rank)
     if (rank->rank == 0)
         RIG_CHECK(rank, double_launch_gate(stream, 0) == cudaSuccess);
     RIG_CHECK(rank, rank->rank == 1 || pthread_create(&gate.thread, NULL, open_gate, &gate) == 0);
-    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_it, rank) == 0);
+    RIG_CHECK(rank, pthread_create(&thread, NULL, abort_engine, rank) == 0);
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_ERR_CANCELED && !ticket);
     RIG_CHECK(rank, !atomic_load(&gate.was_late));
     pthread_join(thread, NULL);
@@ -117,7 +118,7 @@ static void an_abort_that_waits_delays_no_call_in_progress(void **state)
     rig_close();
 }
 
-/* What was added since the last reduction, in two streams that nobody has waited for. */
+/* Values added since the last reduction, in two streams that have not been waited for. */
 static void leave_adds_behind(struct rig_rank *rank)
 {
     bool is_healthy = *(const bool *)rank->arg;
@@ -190,8 +191,7 @@ static void more_ranks_than_gpus_are_refused(void **state)
 }
 
 /*
- * As each rank sees it whose launcher shows it a GPU of its own: the only one there is, whatever
- * its local rank.
+ * The launcher shows each rank only its own GPU: "cuda:local" is that one, whatever the local rank.
  */
 static void see_one(struct rig_rank *rank)
 {
@@ -201,7 +201,7 @@ static void see_one(struct rig_rank *rank)
     rig_destroy(rank, true);
 }
 
-/* Both see the same one. */
+/* Both ranks see the same GPU. */
 static void share_one(struct rig_rank *rank)
 {
     RIG_CHECK(rank, rig_create(rank) == MR_ERR_INVALID && !rank->engine);
@@ -217,7 +217,7 @@ static void the_only_gpu_that_is_visible_is_the_local_one(void **state)
     rig_close();
 }
 
-/* Rank 1 has given its card and then does not go on. */
+/* Rank 1 stores its card and then stops. */
 static void connect_to_nobody(struct rig_rank *rank)
 {
     bool *breaks = rank->arg;
@@ -278,7 +278,7 @@ static void adopt(struct rig_rank *rank)
     RIG_CHECK(rank, ncclCommDestroy(comm) == ncclSuccess);
 }
 
-static void a_communicator_that_is_adopted_stays_the_callers(void **state)
+static void an_adopted_communicator_still_belongs_to_the_caller(void **state)
 {
     (void)state;
     rig_open(2, DOUBLE_EARLY);
@@ -291,7 +291,7 @@ static void meet_errors(struct rig_rank *rank)
 {
     double sum = 1;
     void *ticket = NULL;
-    pthread_barrier_wait(rank->arg); /* both are connected */
+    pthread_barrier_wait(rank->arg); /* both ranks are connected */
     if (rank->rank == 0)
         RIG_CHECK(rank, rig_issue(rank, rig_sum(&sum, 1), &ticket) == MR_ERR_DEVICE &&
                             strstr(rank->error.text, "ncclAllReduce: ") && !ticket);
@@ -328,7 +328,7 @@ static void meet_async_error(struct rig_rank *rank)
     rig_destroy(rank, false);
 }
 
-static void health_tells_what_has_happened_since(void **state)
+static void health_reports_later_errors(void **state)
 {
     (void)state;
     rig_open(2, DOUBLE_EARLY);
@@ -340,16 +340,16 @@ static void health_tells_what_has_happened_since(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_abort_ends_what_is_under_way),
+        cmocka_unit_test(an_abort_ends_a_collective_under_way),
         cmocka_unit_test(an_abort_that_waits_delays_no_call_in_progress),
         cmocka_unit_test(sums_are_freed_after_all_adds),
         cmocka_unit_test(two_ranks_on_one_gpu_are_refused_by_all),
         cmocka_unit_test(more_ranks_than_gpus_are_refused),
         cmocka_unit_test(the_only_gpu_that_is_visible_is_the_local_one),
         cmocka_unit_test(a_rank_that_does_not_connect_ends_the_others),
-        cmocka_unit_test(a_communicator_that_is_adopted_stays_the_callers),
+        cmocka_unit_test(an_adopted_communicator_still_belongs_to_the_caller),
         cmocka_unit_test(an_error_of_nccl_is_named),
-        cmocka_unit_test(health_tells_what_has_happened_since),
+        cmocka_unit_test(health_reports_later_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,8 @@
 
 static const enum double_policy policies[] = {DOUBLE_LATE, DOUBLE_EARLY, DOUBLE_RANDOM};
 
-/* With each policy of the double. */
-static void with_engines(uint32_t n, rig_main *f)
+/* Run f with each policy of the double. */
+static void run_with_policies(uint32_t n, rig_main *f)
 {
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         rig_open(n, policies[i]);
@@ -31,7 +31,9 @@ static struct mr_collective device_sum(void *buffer, uint64_t count, void *strea
                                   .stream = stream};
 }
 
-/* A kernel, a collective and a reader, each in another stream, and the host waits for the last. */
+/*
+ * A kernel, a collective and a reader, each in another stream. The host waits only for the reader.
+ */
 static void fill_sum_and_read(struct rig_rank *rank)
 {
     enum { N = 1000 };
@@ -60,10 +62,10 @@ static void fill_sum_and_read(struct rig_rank *rank)
     cudaFree(buffer);
 }
 
-static void a_collective_stands_between_two_streams(void **state)
+static void a_collective_is_ordered_between_two_streams(void **state)
 {
     (void)state;
-    with_engines(3, fill_sum_and_read);
+    run_with_policies(3, fill_sum_and_read);
 }
 
 static void use_host_memory(struct rig_rank *rank)
@@ -115,14 +117,14 @@ static void use_host_memory(struct rig_rank *rank)
 static void a_few_numbers_of_the_host_are_staged(void **state)
 {
     (void)state;
-    with_engines(4, use_host_memory);
+    run_with_policies(4, use_host_memory);
 }
 
 enum { STREAMS = 11, NAMES = 3, ROUNDS = 4 };
 
 /*
- * Rounds of adds from more streams than slots, the next round's before the last one's reduction is
- * waited for.
+ * Rounds of adds from more streams than slots. Each round begins before the reduction of the last
+ * one is waited for.
  */
 static void add_and_take(struct rig_rank *rank)
 {
@@ -175,7 +177,7 @@ static void add_and_take(struct rig_rank *rank)
 static void sums_on_the_device_are_ordered_and_exact(void **state)
 {
     (void)state;
-    with_engines(2, add_and_take);
+    run_with_policies(2, add_and_take);
 }
 
 static bool passes(cudaStream_t stream)
@@ -187,8 +189,8 @@ static bool passes(cudaStream_t stream)
 }
 
 /*
- * Rank 1 is late: rank 0's reduction stands behind a collective that does not end, and its next add
- * goes on.
+ * Rank 1 is late, so rank 0's reduction is queued after a collective that does not end. Rank 0's
+ * next add does not wait for it.
  */
 static void add_meanwhile(struct rig_rank *rank)
 {
@@ -268,10 +270,10 @@ static void begin_again(struct rig_rank *rank)
     cudaFree(value);
 }
 
-static void sums_that_were_given_back_begin_at_zero(void **state)
+static void reused_sums_begin_at_zero(void **state)
 {
     (void)state;
-    with_engines(2, begin_again);
+    run_with_policies(2, begin_again);
 }
 
 static void repeat(struct rig_rank *rank)
@@ -297,7 +299,7 @@ static void repeat(struct rig_rank *rank)
 static void after_the_first_step_nothing_is_allocated_and_nothing_blocks(void **state)
 {
     (void)state;
-    with_engines(2, repeat);
+    run_with_policies(2, repeat);
 }
 
 static void keep_device_and_error(struct rig_rank *rank)
@@ -306,7 +308,7 @@ static void keep_device_and_error(struct rig_rank *rank)
     double sum = 1;
     void *ticket = NULL;
     RIG_CHECK(rank, cudaSetDevice(2) == cudaSuccess);
-    /* an error of the caller's own */
+    /* an error that the caller has made */
     RIG_CHECK(rank, cudaFree((void *)(uintptr_t)64) != cudaSuccess);
     cudaError_t pending = cudaPeekAtLastError();
     RIG_CHECK(rank, pending != cudaSuccess);
@@ -343,7 +345,7 @@ static void a_stream_of_another_device_is_refused(void **state)
     rig_close();
 }
 
-static void the_callers_device_and_last_error_stay(void **state)
+static void the_callers_device_and_last_error_do_not_change(void **state)
 {
     (void)state;
     rig_open(3, DOUBLE_EARLY);
@@ -369,7 +371,7 @@ static void refuse_capture(struct rig_rank *rank)
     RIG_CHECK(rank, strstr(rank->error.text, "captured") && !ticket);
     RIG_CHECK(rank, rank->calls->sums_add(rank->engine, sums, 0, buffer, MR_F64, 1, stream,
                                           &rank->error) == MR_ERR_STATE);
-    /* the library's own are no part of it */
+    /* errors inside the library do not change it */
     RIG_CHECK(rank, rig_issue(rank, rig_sum(&one, 1), &ticket) == MR_OK);
     RIG_CHECK(rank, rank->calls->wait(rank->engine, ticket, stream, &rank->error) == MR_ERR_STATE);
     RIG_CHECK(rank, rig_poll(rank, ticket) == MR_OK);
@@ -385,8 +387,8 @@ static void refuse_capture(struct rig_rank *rank)
 static void a_stream_that_is_captured_is_refused_and_stays_captured(void **state)
 {
     (void)state;
-    /* the strictest capture: other threads may not even allocate */
-    with_engines(1, refuse_capture);
+    /* the strictest capture: other threads must not even allocate */
+    run_with_policies(1, refuse_capture);
 }
 
 static void *watch(void *arg)
@@ -394,7 +396,7 @@ static void *watch(void *arg)
     struct rig_rank *rank = ((void **)arg)[0];
     void *ticket = ((void **)arg)[1];
     mr_error error;
-    /* not known for what it is */
+    /* not known as the watch's thread yet */
     RIG_CHECK(rank, rank->calls->test(rank->engine, ticket, &error) == MR_PENDING);
     RIG_CHECK(rank, rank->calls->health(rank->engine, &error) == MR_OK);
     while (rank->calls->test(rank->engine, ticket, &error) == MR_PENDING)
@@ -429,7 +431,7 @@ static void no_other_device_gets_a_context(void **state)
     rig_close();
 }
 
-/* A capture that the default stream would become a part of. */
+/* A capture that would include the default stream. */
 static void refuse_default_stream(struct rig_rank *rank)
 {
     cudaStream_t stream;
@@ -448,20 +450,20 @@ static void refuse_default_stream(struct rig_rank *rank)
 static void the_default_stream_is_refused_while_another_is_captured(void **state)
 {
     (void)state;
-    with_engines(1, refuse_default_stream);
+    run_with_policies(1, refuse_default_stream);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_collective_stands_between_two_streams),
+        cmocka_unit_test(a_collective_is_ordered_between_two_streams),
         cmocka_unit_test(a_few_numbers_of_the_host_are_staged),
         cmocka_unit_test(sums_on_the_device_are_ordered_and_exact),
         cmocka_unit_test(an_add_does_not_wait_for_the_reduction_before_it),
-        cmocka_unit_test(sums_that_were_given_back_begin_at_zero),
+        cmocka_unit_test(reused_sums_begin_at_zero),
         cmocka_unit_test(after_the_first_step_nothing_is_allocated_and_nothing_blocks),
         cmocka_unit_test(a_stream_of_another_device_is_refused),
-        cmocka_unit_test(the_callers_device_and_last_error_stay),
+        cmocka_unit_test(the_callers_device_and_last_error_do_not_change),
         cmocka_unit_test(a_stream_that_is_captured_is_refused_and_stays_captured),
         cmocka_unit_test(no_other_device_gets_a_context),
         cmocka_unit_test(the_default_stream_is_refused_while_another_is_captured),

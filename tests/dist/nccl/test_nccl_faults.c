@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can go wrong with nccl: errors of its calls and of its communicators, ranks that die, hang,
- * stay away or differ. Whatever it is, every rank ends within its timeout, with words, and leaves
- * nothing on the device.
+ * Faults of nccl: errors of its calls and of its communicators, ranks that die, hang, stay away or
+ * differ. After each fault every rank ends within its timeout with an error, and leaves nothing on
+ * the device.
  */
 #include "tests/dist/nccl/nccl_world.h"
 #include "tests/support/assert_words.h"
@@ -17,12 +17,12 @@
 enum { N = 20000, TIMEOUT_MS = 2500, SHORT_MS = 1500, SOON_MS = 8000, RANKS = 3, VICTIM = 1 };
 
 struct fault {
-    mr_status status; /* of the survivors; MR_OK: any error */
+    mr_status status; /* the survivors' status; MR_OK: any error */
     const char *words;
-    bool dies;           /* the victim, by SIGKILL in the middle of the works */
-    bool stays;          /* away */
-    bool is_async;       /* with works that nobody waits for at once */
-    uint32_t timeout_ms; /* 0: TIMEOUT_MS; shorter where it is what ends the group */
+    bool dies;           /* the victim is killed in the middle of the works */
+    bool stays;          /* the victim stays away */
+    bool is_async;       /* works are not waited for at once */
+    uint32_t timeout_ms; /* 0: TIMEOUT_MS; shorter if the timeout ends the group */
 };
 
 static mr_status reduce_once(mr_group *group, float *buffer, bool is_async)
@@ -39,7 +39,7 @@ static mr_status reduce_once(mr_group *group, float *buffer, bool is_async)
     return status;
 }
 
-/* The device runs on after the end, and every further call tells the same. */
+/* The device still works after the end, and every further call reports the same error. */
 static void check_end(mr_group *group, float *buffer, const struct fault *fault, mr_status status)
 {
     mr_error first = *mr_group_error(group);
@@ -79,7 +79,7 @@ static void work_until_it_ends(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
 
-/* The victim ends as victim_result says. */
+/* The victim must end with victim_result. */
 static void run(const struct fault *fault, struct double_nccl_options nccl,
                 enum double_policy policy, int victim_result)
 {
@@ -164,7 +164,7 @@ static void an_error_of_the_communicator_ends_the_group(void **state)
     }
 }
 
-static void differ(mr_group *group, void *arg)
+static void call_differently(mr_group *group, void *arg)
 {
     float *buffer = nccl_world_floats(group, N, 1);
     uint64_t count = mr_group_rank(group) == VICTIM ? N - 1 : N;
@@ -176,29 +176,28 @@ static void differ(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
 
-static void ranks_that_differ_are_named_when_asked_for(void **state)
+static void ranks_that_differ_are_named_with_mr_comm_check(void **state)
 {
     (void)state;
-    struct nccl_world world = {.n_ranks = RANKS, .timeout_ms = TIMEOUT_MS, .f = differ};
+    struct nccl_world world = {.n_ranks = RANKS, .timeout_ms = TIMEOUT_MS, .f = call_differently};
     setenv("MR_COMM_CHECK", "1", 1);
     nccl_world_run(&world);
     unsetenv("MR_COMM_CHECK");
 }
 
-static void nothing_is_to_be_done(mr_group *group, void *arg)
+static void do_nothing(mr_group *group, void *arg)
 {
     (void)group;
     (void)arg;
 }
 
-/* One rank's call fails: it has no group, and the others are not left waiting. */
+/* One rank's call fails. It has no group, and the other ranks must not wait for it. */
 static void a_rank_that_cannot_begin_ends_the_others(void **state)
 {
     (void)state;
     mr_error words[NCCL_RANKS];
     int results[NCCL_RANKS];
-    struct nccl_world world = {
-        .n_ranks = RANKS, .timeout_ms = TIMEOUT_MS, .f = nothing_is_to_be_done};
+    struct nccl_world world = {.n_ranks = RANKS, .timeout_ms = TIMEOUT_MS, .f = do_nothing};
     world.nccl = (struct double_nccl_options){
         .only_rank = VICTIM + 1, .fail = "CommInitRankConfig", .fail_at = 1};
     uint64_t begin_ms = nccl_world_now_ms();
@@ -211,7 +210,7 @@ static void a_rank_that_cannot_begin_ends_the_others(void **state)
     }
 }
 
-/* The CUDA device breaks in the middle. */
+/* The CUDA device fails in the middle of the works. */
 static void break_the_device(mr_group *group, void *arg)
 {
     float *buffer = nccl_world_floats(group, N, 1);
@@ -247,7 +246,7 @@ int main(void)
         cmocka_unit_test(a_device_that_hangs_ends_all_by_their_deadline),
         cmocka_unit_test(an_error_of_a_call_ends_the_group),
         cmocka_unit_test(an_error_of_the_communicator_ends_the_group),
-        cmocka_unit_test(ranks_that_differ_are_named_when_asked_for),
+        cmocka_unit_test(ranks_that_differ_are_named_with_mr_comm_check),
         cmocka_unit_test(a_rank_that_cannot_begin_ends_the_others),
         cmocka_unit_test(a_device_that_breaks_ends_the_group),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is built on groups, over nccl: splits, fingerprints, signals, metrics with values of the
- * device, adoption.
+ * Services of groups over nccl: splits, fingerprints, signals, metrics with values on the device,
+ * adoption.
  */
 #include "tests/dist/nccl/nccl_world.h"
 #include "tests/support/assert_words.h"
@@ -16,7 +16,9 @@
 
 enum { N = 5000 };
 
-/* Each policy of the double in turn, with communicators whose calls are in progress for a while. */
+/*
+ * Run f with each policy of the double, with communicators whose calls are in progress for a while.
+ */
 static void run_all(uint32_t n_ranks, nccl_main *f)
 {
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
@@ -76,7 +78,7 @@ static void fingerprints_and_signals_are_agreed_on(void **state)
     run_all(3, compare_and_agree);
 }
 
-/* The result of the comparison comes to each rank at another time, and who has it leaves. */
+/* Each rank gets the result of the comparison at another time, and leaves when it has it. */
 static void differ_and_leave(mr_group *group, void *arg)
 {
     (void)arg;
@@ -85,7 +87,7 @@ static void differ_and_leave(mr_group *group, void *arg)
     NCCL_SAYS(group, "the training set of rank 1 differs from rank 0's");
 }
 
-static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **state)
+static void a_rank_that_leaves_after_the_agreement_does_not_disturb_late_ranks(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
@@ -97,8 +99,8 @@ static void a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind(void **
 }
 
 /*
- * A loss of every type, brought by a copy of the user's stream just before. It may be read late:
- * value must stay.
+ * A loss of every type, copied to the device in the user's stream just before. It may be read late,
+ * so value must not change.
  */
 static void add_losses(mr_group *group, mr_metrics *metrics, cudaStream_t stream, float *loss,
                        const float *value)
@@ -136,7 +138,7 @@ static void collect(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaStreamDestroy(stream) == cudaSuccess && cudaFree(loss) == cudaSuccess);
 }
 
-static void metrics_add_values_that_lie_on_the_device(void **state)
+static void metrics_add_values_on_the_device(void **state)
 {
     (void)state;
     run_all(1, collect);
@@ -153,7 +155,7 @@ static void add_up(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaFree(values) == cudaSuccess);
 }
 
-/* In the group, and in one that is split from it. */
+/* In the group, and in a group split from it. */
 static void add_up_twice(mr_group *group, void *arg)
 {
     mr_group *all = NULL;
@@ -163,7 +165,7 @@ static void add_up_twice(mr_group *group, void *arg)
     mr_group_destroy(all);
 }
 
-static void a_communicator_that_is_adopted_stays_its_owners(void **state)
+static void an_adopted_communicator_still_belongs_to_its_owner(void **state)
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
@@ -177,7 +179,7 @@ static void a_communicator_that_is_adopted_stays_its_owners(void **state)
     }
 }
 
-static void two_ranks_of_one_gpu_are_refused_and_both_named(void **state)
+static void two_ranks_on_one_gpu_are_refused_and_both_named(void **state)
 {
     (void)state;
     mr_error words[NCCL_RANKS];
@@ -192,7 +194,7 @@ static void two_ranks_of_one_gpu_are_refused_and_both_named(void **state)
     }
 }
 
-/* Memory of the host is no memory of the device; the group goes on. */
+/* Host memory is refused, and the group still works. */
 static void give_host_memory(mr_group *group, void *arg)
 {
     add_up(group, arg);
@@ -212,10 +214,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_of_a_group_work_beside_it),
         cmocka_unit_test(fingerprints_and_signals_are_agreed_on),
-        cmocka_unit_test(a_rank_that_ends_by_agreement_does_not_disturb_who_is_behind),
-        cmocka_unit_test(metrics_add_values_that_lie_on_the_device),
-        cmocka_unit_test(a_communicator_that_is_adopted_stays_its_owners),
-        cmocka_unit_test(two_ranks_of_one_gpu_are_refused_and_both_named),
+        cmocka_unit_test(a_rank_that_leaves_after_the_agreement_does_not_disturb_late_ranks),
+        cmocka_unit_test(metrics_add_values_on_the_device),
+        cmocka_unit_test(an_adopted_communicator_still_belongs_to_its_owner),
+        cmocka_unit_test(two_ranks_on_one_gpu_are_refused_and_both_named),
         cmocka_unit_test(a_wrong_argument_leaves_the_group_as_it_is),
     };
     nccl_world_init();

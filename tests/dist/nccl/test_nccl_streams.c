@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works of nccl and streams, by values and by the double's vector clocks: a collective comes behind
- * what its stream was given, and a stream that waits for the work comes behind the collective.
+ * The order of nccl's works and streams, checked by values and by the double's vector clocks. A
+ * collective comes after the work in its stream, and a stream that waits for the collective comes
+ * after it.
  *
- * Invariant: no host thread waits between a kernel and the collective. Under trusted threads
- * everything that a host thread waited for is ordered, and the test would show nothing.
+ * Invariant: no host thread waits between a kernel and the collective. The double counts such a
+ * wait as an order, and the test would show nothing.
  */
 #include "tests/dist/nccl/nccl_world.h"
 
@@ -16,7 +17,7 @@
 enum { N = 3000, ROUNDS = 5 };
 
 struct streams {
-    cudaStream_t made, used; /* where a buffer is written, and where its sum is read */
+    cudaStream_t made, used; /* the stream that writes a buffer, and the one that reads its sum */
 };
 
 static void open_streams(const mr_group *group, struct streams *s)
@@ -31,8 +32,8 @@ static void close_streams(const mr_group *group, const struct streams *s)
                           cudaStreamDestroy(s->used) == cudaSuccess);
 }
 
-/* Bytes of 1 as numbers: 0x01010101; its sum over ranks has no carry. */
-static void reduce_behind_a_kernel(mr_group *group, void *arg)
+/* The bytes are 1, so an element is 0x01010101, and its sum over ranks has no carry. */
+static void reduce_after_a_kernel(mr_group *group, void *arg)
 {
     struct streams s;
     uint32_t n = mr_group_world_size(group);
@@ -65,7 +66,7 @@ static void a_stream_that_waits_for_a_work_sees_its_result(void **state)
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
         struct nccl_world world = {
-            .n_ranks = 2, .policy = (enum double_policy)policy, .f = reduce_behind_a_kernel};
+            .n_ranks = 2, .policy = (enum double_policy)policy, .f = reduce_after_a_kernel};
         for (world.seed = 1; world.seed <= 2; world.seed++) {
             world.nccl = (struct double_nccl_options){
                 .delay_us = 500, .progress_us = 400, .seed = world.seed};
@@ -74,7 +75,7 @@ static void a_stream_that_waits_for_a_work_sees_its_result(void **state)
     }
 }
 
-/* Without the wait the double says so: this is what keeps the test above honest. */
+/* Without the wait the double reports it. This shows that the test above can fail. */
 static void forget_to_wait(mr_group *group, void *arg)
 {
     struct streams s;
@@ -94,7 +95,7 @@ static void forget_to_wait(mr_group *group, void *arg)
     NCCL_CHECK(group, cudaFree(buffer) == cudaSuccess);
 }
 
-static void a_stream_that_does_not_wait_is_found_out(void **state)
+static void a_stream_that_does_not_wait_is_reported(void **state)
 {
     (void)state;
     struct nccl_world world = {.n_ranks = 2, .expects_reports = true, .f = forget_to_wait};
@@ -103,8 +104,8 @@ static void a_stream_that_does_not_wait_is_found_out(void **state)
 }
 
 /*
- * Many at once, of several sizes, ended in another order than they began; buckets of a backward
- * pass.
+ * Many collectives at once, of several sizes, which end in another order than they began, like
+ * buckets of a backward pass.
  */
 static void overlap(mr_group *group, void *arg)
 {
@@ -133,7 +134,7 @@ static void overlap(mr_group *group, void *arg)
     close_streams(group, &s);
 }
 
-static void buckets_are_under_way_together(void **state)
+static void buckets_are_reduced_at_the_same_time(void **state)
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
@@ -145,9 +146,10 @@ static void buckets_are_under_way_together(void **state)
 }
 
 /*
- * Rank 1 comes when rank 0 has looked, or after 10 s; the host is not kept by an asynchronous call.
+ * Rank 1 arrives when rank 0 has checked, or after 10 s. An asynchronous call must not block the
+ * host.
  */
-static void come_late(mr_group *group, void *arg)
+static void arrive_late(mr_group *group, void *arg)
 {
     mr_group_work *work = NULL;
     float *buffer = nccl_world_floats(group, N, 1);
@@ -171,13 +173,15 @@ static void the_host_does_not_wait_for_a_rank_that_is_late(void **state)
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
         _Atomic bool has_looked = false;
-        struct nccl_world world = {
-            .n_ranks = 2, .policy = (enum double_policy)policy, .f = come_late, .arg = &has_looked};
+        struct nccl_world world = {.n_ranks = 2,
+                                   .policy = (enum double_policy)policy,
+                                   .f = arrive_late,
+                                   .arg = &has_looked};
         nccl_world_threads(&world);
     }
 }
 
-/* A stream that captures is refused, and its capture goes on. */
+/* A stream in a capture is refused, and its capture continues. */
 static void capture(mr_group *group, void *arg)
 {
     struct streams s;
@@ -212,8 +216,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_that_waits_for_a_work_sees_its_result),
-        cmocka_unit_test(a_stream_that_does_not_wait_is_found_out),
-        cmocka_unit_test(buckets_are_under_way_together),
+        cmocka_unit_test(a_stream_that_does_not_wait_is_reported),
+        cmocka_unit_test(buckets_are_reduced_at_the_same_time),
         cmocka_unit_test(the_host_does_not_wait_for_a_rank_that_is_late),
         cmocka_unit_test(a_stream_that_captures_is_refused),
     };
