@@ -510,7 +510,7 @@ static void an_unknown_interface_and_address_are_named(void **state)
     rank.setup.local_address = "192.0.2.1"; /* reserved for documentation: no interface has it */
     refused(&rank, MR_ERR_IO, "192.0.2.1", 0, SOON_MS);
     rank.setup.abi = MR_ENGINE_ABI + 1;
-    refused(&rank, MR_ERR_UNSUPPORTED, "version", 0, SOON_MS);
+    refused(&rank, MR_ERR_UNSUPPORTED, "interface", 0, SOON_MS);
     rig_store_destroy(store);
 }
 
