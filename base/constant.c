@@ -111,7 +111,7 @@ static const struct {
     VALUE(MR_AFFINITY_LIST),
     SIZE(mr_loader_options),
     VALUE(MR_MAX_DEVICES),
-    SIZE(mr_loader_state),
+    VALUE(MR_LOADER_STATE_MAX),
     SIZE(mr_loader_stats),
     /* pack.h */
     VALUE(MR_PACK_DEFAULT),

@@ -170,7 +170,8 @@ static void test_epoch(struct trainer *t)
 static void run_epoch(struct trainer *t)
 {
     if (t->state.in_epoch)
-        trainer_check(mr_loader_restore(t->train, &t->state.position), mr_loader_error(t->train));
+        trainer_check(mr_loader_restore(t->train, t->state.position, t->state.position_len),
+                      mr_loader_error(t->train));
     else
         trainer_check(mr_loader_set_epoch(t->train, t->state.epoch), mr_loader_error(t->train));
     t->state.in_epoch = 1;

@@ -200,7 +200,11 @@ void trainer_save(struct trainer *t, const char *name)
 {
     if (t->options.out == NULL || mr_group_rank(t->group) != 0)
         return;
-    trainer_check(mr_loader_save(t->train, &t->state.position), mr_loader_error(t->train));
+    size_t len = 0;
+
+    trainer_check(mr_loader_save(t->train, t->state.position, sizeof t->state.position, &len),
+                  mr_loader_error(t->train));
+    t->state.position_len = len;
     train_modes_save(&t->model, t->numbers);
     if (!checkpoint_write(t->options.out, name, &t->state, t->numbers))
         trainer_fail("cannot save");

@@ -400,34 +400,40 @@ void mr_loader_cancel(mr_loader *loader)
     mr_control_wake_host(&host->shared);
 }
 
-mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out)
+size_t mr_loader_state_size(const mr_loader *loader)
 {
-    static_assert(sizeof(struct mr_position) <= sizeof(mr_loader_state),
-                  "a position fits the public state");
-    if (!loader || !state_out)
+    static_assert(sizeof(struct mr_position) <= MR_LOADER_STATE_MAX, "a position fits");
+    return loader ? sizeof(struct mr_position) : 0;
+}
+
+mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size, size_t *len_out)
+{
+    if (!loader || !state_out || !len_out)
         return MR_ERR_INVALID;
     struct mr_host *host = loader->host;
     struct mr_position position;
-    mr_status status = MR_OK;
     if (host->pid != getpid())
-        return MR_ERR_STATE;
+        return refuse_fork(loader);
+    if (size < sizeof position)
+        return mr_error_set(&loader->error, MR_ERR_INVALID,
+                            "a saved position has %zu bytes, and there is room for %zu",
+                            sizeof position, size);
     pthread_mutex_lock(&host->lock);
-    if (host->own_order)
-        status = MR_ERR_UNSUPPORTED;
-    else
+    bool own_order = host->own_order;
+    if (!own_order)
         mr_position_save(host->sampler, host->options.batch_size, host->options.drop_last,
                          host->n_returned, &position);
     pthread_mutex_unlock(&host->lock);
-    if (status != MR_OK)
-        return status;
-    memset(state_out, 0, sizeof *state_out);
-    memcpy(state_out->bytes, &position, sizeof position);
+    if (own_order)
+        return mr_error_set(&loader->error, MR_ERR_UNSUPPORTED,
+                            "the position in an order of the caller's own cannot be saved");
+    memcpy(state_out, &position, sizeof position);
+    *len_out = sizeof position;
     return MR_OK;
 }
 
-mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
+mr_status mr_loader_restore(mr_loader *loader, const void *state, size_t len)
 {
-    struct mr_position position;
     uint64_t epoch;
     uint64_t batches;
     mr_error error;
@@ -436,9 +442,8 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state)
     struct mr_host *host = loader->host;
     if (host->pid != getpid())
         return refuse_fork(loader);
-    memcpy(&position, state->bytes, sizeof position);
     pthread_mutex_lock(&host->lock);
-    mr_status status = mr_position_restore(&position, host->sampler, host->options.batch_size,
+    mr_status status = mr_position_restore(state, len, host->sampler, host->options.batch_size,
                                            host->options.drop_last, &epoch, &batches, &error);
     pthread_mutex_unlock(&host->lock);
     if (status != MR_OK)

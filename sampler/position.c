@@ -16,7 +16,7 @@
 #include <string.h>
 #include <zlib.h>
 
-static_assert(sizeof(struct mr_position) == 64, "fits mr_loader_state");
+static_assert(sizeof(struct mr_position) == 80, "it has no holes, and its form is saved");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a saved position is little-endian");
 
 enum {
@@ -34,7 +34,9 @@ enum {
 
 static uint32_t check_of(const struct mr_position *position)
 {
-    return (uint32_t)crc32(0, (const unsigned char *)position, offsetof(struct mr_position, check));
+    size_t from = offsetof(struct mr_position, flags);
+    return (uint32_t)crc32(0, (const unsigned char *)position + from,
+                           (uInt)(sizeof *position - from));
 }
 
 static uint32_t flags_of(const mr_sampler_options *options, bool drop_last, bool ended)
@@ -58,11 +60,14 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
     uint64_t length = mr_sampler_order_length(sampler);
     *position_out = (struct mr_position){
         .magic = MR_POSITION_MAGIC,
+        .version = MR_POSITION_VERSION,
+        .len = sizeof *position_out,
         .flags = flags_of(options, drop_last, ended),
         .seed = options->seed,
         .epoch = options->epoch,
         .n_samples = (uint64_t)options->n_samples,
-        .used = used < length ? used : length,
+        .n_used = 1,
+        .used = {used < length ? used : length},
         .world_size = options->world_size,
         .batch_size = batch_size,
         .rank = options->rank,
@@ -71,20 +76,33 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
     position_out->check = check_of(position_out);
 }
 
-static mr_status check_intact(const struct mr_position *position, mr_error *error)
+/* Load a position from bytes that may be cut, altered, or something else. */
+static mr_status load_position(const void *bytes, size_t len, struct mr_position *position,
+                               mr_error *error)
 {
-    if (position->magic != MR_POSITION_MAGIC)
-        return mr_error_set(
-            error, MR_ERR_INVALID,
-            "these bytes are not a saved position: they begin with 0x%08x, not 0x%08x",
-            position->magic, MR_POSITION_MAGIC);
+    *position = (struct mr_position){0};
+    memcpy(position, bytes, len < sizeof *position ? len : sizeof *position);
+    if (len < offsetof(struct mr_position, check) || position->magic != MR_POSITION_MAGIC)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "these %zu bytes are not a saved position: they begin with 0x%08x, "
+                            "not 0x%08x",
+                            len, position->magic, MR_POSITION_MAGIC);
+    if (position->version != MR_POSITION_VERSION)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the saved position has version %u, this library reads version %d",
+                            position->version, MR_POSITION_VERSION);
+    if (len != position->len || len != sizeof *position)
+        return mr_error_set(error, MR_ERR_INVALID,
+                            "the saved position has %zu bytes, not %u; was it cut?", len,
+                            position->len == len ? (uint32_t)sizeof *position : position->len);
     bool has_weights = (position->flags & WEIGHTS) != 0;
     uint64_t repeat = position->flags >> REPEAT_SHIFT,
              longest = position->n_samples * (repeat ? repeat : 1);
     if (position->check != check_of(position) || has_weights != (position->digest != 0) ||
-        (position->flags & 0xffff) > ALL_FLAGS || (!has_weights && position->used > longest))
+        (position->flags & 0xffff) > ALL_FLAGS || position->n_used != 1 || position->reserved ||
+        (!has_weights && position->used[0] > longest))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "the saved position is damaged: its check is 0x%08x, not 0x%08x",
+                            "the saved position was altered: its checksum is 0x%08x, not 0x%08x",
                             position->check, check_of(position));
     return MR_OK;
 }
@@ -154,30 +172,31 @@ static mr_status compare_options(const struct mr_position *position,
     return compare_flags(position->flags, flags_of(options, drop_last, false), error);
 }
 
-mr_status mr_position_restore(const struct mr_position *position, const mr_sampler *sampler,
+mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
                               uint32_t batch_size, bool drop_last, uint64_t *epoch_out,
                               uint64_t *batches_out, mr_error *error)
 {
     const mr_sampler_options *options = mr_sampler_resolved(sampler);
-    mr_status status = check_intact(position, error);
+    struct mr_position position;
+    mr_status status = load_position(bytes, len, &position, error);
     if (status == MR_OK)
-        status = compare_options(position, options, drop_last, error);
+        status = compare_options(&position, options, drop_last, error);
     if (status != MR_OK)
         return status;
-    if (position->digest != mr_sampler_digest(sampler))
+    if (position.digest != mr_sampler_digest(sampler))
         return mr_error_set(
             error, MR_ERR_INVALID,
             "the position was saved with other weights or another n_draws than this loader's");
-    bool ended = (position->flags & ENDED) != 0;
+    bool ended = (position.flags & ENDED) != 0;
     uint64_t step = (uint64_t)batch_size * options->world_size;
-    if (!ended && position->used % step != 0)
+    if (!ended && position.used[0] % step != 0)
         return mr_error_set(
             error, MR_ERR_INVALID,
             "%" PRIu64
             " samples were used, which is not a multiple of world_size %u x batch_size %u",
-            position->used, options->world_size, batch_size);
-    *epoch_out = position->epoch;
+            position.used[0], options->world_size, batch_size);
+    *epoch_out = position.epoch;
     *batches_out =
-        ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position->used / step;
+        ended ? mr_sampler_own_steps(sampler, batch_size, drop_last) : position.used[0] / step;
     return MR_OK;
 }

@@ -8,22 +8,27 @@
 
 #include <millrace/sampler.h>
 
-/* The position of a loader: plain, little-endian, fits mr_loader_state. */
+/* The position of a loader, as it is saved: little-endian. */
 struct mr_position {
-    uint32_t magic; /* MR_POSITION_MAGIC, which also versions it */
-    uint32_t flags; /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch was at its
-                       end, 7 weights, 8 no_replacement, 9 repeat is timm's, 16-31 repeat */
+    uint32_t magic;   /* MR_POSITION_MAGIC */
+    uint32_t version; /* MR_POSITION_VERSION */
+    uint32_t len;     /* bytes of all */
+    uint32_t check;   /* CRC-32 of the bytes after it */
+    uint32_t flags;   /* bit 0 no_shuffle, 1 drop_last, 2-3 tail, 4-5 order, 6 the epoch was at its
+                         end, 7 weights, 8 no_replacement, 9 repeat is timm's, 16-31 repeat */
+    uint32_t world_size;
+    uint32_t batch_size;
+    uint32_t rank; /* for people who read it */
     uint64_t seed;
     uint64_t epoch;
     uint64_t n_samples;
-    uint64_t used; /* samples that all ranks together have been given in this epoch */
-    uint32_t world_size;
-    uint32_t batch_size;
-    uint32_t rank;
-    uint32_t check;  /* crc or hash of the bytes before it */
     uint64_t digest; /* of weights and n_draws; 0 without weights */
+    uint32_t n_used; /* counts that follow: 1, since a loader has one dataset */
+    uint32_t reserved;
+    uint64_t used[1]; /* samples that all ranks together have been given in this epoch */
 };
-#define MR_POSITION_MAGIC 0x31504d52u
+#define MR_POSITION_MAGIC 0x5350524du /* "MRPS" */
+#define MR_POSITION_VERSION 1
 
 /*
  * Fill in a position: next() has returned `batches` batches of batch_size of this sampler's epoch.
@@ -35,9 +40,9 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
 
 /*
  * How many batches of this loader (sampler's world_size, batch_size) the saved position has used
- * up. MR_ERR_INVALID with one line that names what differs (seed, n_samples, tail, order, shuffle,
- * drop_last) or what does not divide. The sampler may stand at another epoch: only its options are
- * compared; *epoch_out is the saved one.
+ * up. bytes: len of them, from outside. MR_ERR_INVALID with one line that names what differs (seed,
+ * n_samples, tail, order, shuffle, drop_last) or what does not divide. The sampler may stand at
+ * another epoch: only its options are compared; *epoch_out is the saved one.
  *
  * What is allowed: rank r of W takes positions r, r + W, ... of one order that does not depend on
  * W, so that after k steps of batch_size B all ranks together have used exactly the first k*W*B
@@ -47,7 +52,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
  * an epoch is restored at the end of it with any W and B. The order (torch, keyed) must be the
  * saved one only where samples are shuffled.
  */
-mr_status mr_position_restore(const struct mr_position *position, const mr_sampler *sampler,
+mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,
                               uint32_t batch_size, bool drop_last, uint64_t *epoch_out,
                               uint64_t *batches_out, mr_error *error);
 

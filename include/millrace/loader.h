@@ -359,28 +359,36 @@ MR_API uint64_t mr_loader_epoch(const mr_loader *loader);
 /** The options that the loader uses, with every default filled in. Ownership: the loader's. */
 MR_API const mr_loader_options *mr_loader_resolved(const mr_loader *loader);
 
-/**
- * A loader's position: what mr_loader_next() has returned, not what was read ahead. Plain bytes
- * that can be saved.
- */
-typedef struct mr_loader_state {
-    uint8_t bytes[64];
-} mr_loader_state;
+/** The most bytes that a saved position has, for memory of a fixed size. */
+#define MR_LOADER_STATE_MAX 4096
 
 /**
- * Save the loader's position. Returns MR_OK; MR_ERR_INVALID; MR_ERR_UNSUPPORTED after
- * mr_loader_set_epoch_order(); MR_ERR_STATE in a forked child. *state_out is written on success
- * only.
+ * Number of bytes of this loader's saved position, at most MR_LOADER_STATE_MAX. It does not change
+ * while the loader lives.
  */
-MR_API mr_status mr_loader_save(const mr_loader *loader, mr_loader_state *state_out);
+MR_API size_t mr_loader_state_size(const mr_loader *loader);
+
+/**
+ * Save the loader's position: what mr_loader_next() has returned, not what was read ahead. The
+ * bytes have a version and a checksum, and are the same for any number of workers.
+ *
+ * size  of state_out, in bytes: at least mr_loader_state_size()
+ *
+ * Returns MR_OK; MR_ERR_INVALID; MR_ERR_UNSUPPORTED after mr_loader_set_epoch_order(); MR_ERR_STATE
+ * in a forked child. mr_loader_error() has the text. The outputs are written on success only.
+ */
+MR_API mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size, size_t *len_out);
 
 /**
  * Continue at a saved position with the same samples. world_size and batch_size may differ from the
  * saved ones if the samples used so far end on a step of this loader.
  *
- * Returns MR_OK; MR_ERR_INVALID with what differs; otherwise as mr_loader_set_epoch().
+ * len  of state, in bytes, as mr_loader_save() returned it
+ *
+ * Returns MR_OK; MR_ERR_INVALID with what differs, or if bytes are missing or altered; otherwise as
+ * mr_loader_set_epoch(). On failure the loader stays where it was.
  */
-MR_API mr_status mr_loader_restore(mr_loader *loader, const mr_loader_state *state);
+MR_API mr_status mr_loader_restore(mr_loader *loader, const void *state, size_t len);
 
 /** Statistics of a loader since its creation, from mr_loader_get_stats(). */
 typedef struct mr_loader_stats {

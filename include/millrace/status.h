@@ -16,8 +16,8 @@
  * on working, because struct_size says which fields they know. The library writes no more than
  * struct_size bytes, and returns MR_ERR_INVALID for a size of 0 and for one above its own; options
  * of a later version are accepted if the fields that it does not know are zero. In structs that
- * callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error, mr_device
- * and mr_loader_state never change. mr_array may get fields at its end; only the library makes one.
+ * callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error and mr_device
+ * never change. mr_array may get fields at its end; only the library makes one.
  */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import (
     POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
-    c_uint8, c_uint32, c_uint64, c_void_p,
+    c_uint32, c_uint64, c_void_p,
 )
 from typing import TypeVar
 
@@ -84,10 +84,6 @@ class mr_sample_info(Structure):
     ]
 
 
-class mr_loader_state(Structure):
-    _fields_ = [("bytes", c_uint8 * 64)]
-
-
 class mr_loader_stats(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("n_batches", c_uint64), ("n_samples", c_uint64),
@@ -113,8 +109,8 @@ class mr_explain_options(Structure):
 
 
 STRUCTS = (
-    mr_error, mr_device, mr_array, mr_dataset_options, mr_sample_info, mr_loader_state,
-    mr_loader_stats, mr_explain_options,
+    mr_error, mr_device, mr_array, mr_dataset_options, mr_sample_info, mr_loader_stats,
+    mr_explain_options,
 )
 
 # Options of a loader are set and read by name, except the lists of mr_loader_options: the offset of
@@ -191,8 +187,9 @@ PROTOTYPES = {
     "mr_loader_n_lent": (c_uint32, [c_void_p]),
     "mr_loader_epoch": (c_uint64, [c_void_p]),
     "mr_loader_resolved": (c_void_p, [c_void_p]),
-    "mr_loader_save": (c_int, [c_void_p, POINTER(mr_loader_state)]),
-    "mr_loader_restore": (c_int, [c_void_p, POINTER(mr_loader_state)]),
+    "mr_loader_state_size": (c_size_t, [c_void_p]),
+    "mr_loader_save": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]),
+    "mr_loader_restore": (c_int, [c_void_p, c_char_p, c_size_t]),
     "mr_loader_get_stats": (c_int, [c_void_p, POINTER(mr_loader_stats)]),
     "mr_loader_verdict": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "mr_loader_fingerprint": (c_uint64, [c_void_p]),

@@ -223,13 +223,14 @@ class Loader:
                     "version": 1, "epoch": lib.mr_loader_epoch(self._handle),
                     "order": _digest(self._order), "samples": done
                 }
-            state = _abi.mr_loader_state()
-            status = lib.mr_loader_save(self._handle, state)
+            state = ctypes.create_string_buffer(lib.mr_loader_state_size(self._handle))
+            saved = ctypes.c_size_t()
+            status = lib.mr_loader_save(self._handle, state, len(state), saved)
             if status != _abi.OK:
-                raise make_error(status, None, "the position cannot be saved")
+                self._fail(status)
             return {
                 "version": 1, "epoch": lib.mr_loader_epoch(self._handle),
-                "position": bytes(state.bytes).hex()
+                "position": state.raw[:saved.value].hex()
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -245,12 +246,10 @@ class Loader:
                 self._load_order(state)
                 return
             try:
-                saved = _abi.mr_loader_state.from_buffer_copy(bytes.fromhex(state["position"]))
+                saved = bytes.fromhex(state["position"])
             except (KeyError, TypeError, ValueError):
-                raise InvalidError(
-                    f"the state has no position of {ctypes.sizeof(_abi.mr_loader_state)} bytes"
-                ) from None
-            self._move(lib.mr_loader_restore(self._handle, saved))
+                raise InvalidError("the state has no position in hexadecimal digits") from None
+            self._move(lib.mr_loader_restore(self._handle, saved, len(saved)))
 
     def _load_order(self, state: dict[str, Any]) -> None:
         order = self._order

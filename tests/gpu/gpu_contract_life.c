@@ -59,16 +59,19 @@ static void compare_positions(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);
     struct gpu_lockstep pair = gpu_lockstep_open(setup, setup->photos, "train:64", &options);
-    mr_loader_state host;
-    mr_loader_state device;
+    uint8_t host[MR_LOADER_STATE_MAX];
+    uint8_t device[MR_LOADER_STATE_MAX];
+    size_t n_host = 0;
+    size_t n_device = 1;
     gpu_lockstep_step(&pair, 4);
-    bool saved =
-        mr_loader_save(pair.host, &host) == MR_OK && mr_loader_save(pair.device, &device) == MR_OK;
-    gpu_report_expect(&setup->report, saved && memcmp(&host, &device, sizeof host) == 0,
+    bool saved = mr_loader_save(pair.host, host, sizeof host, &n_host) == MR_OK &&
+                 mr_loader_save(pair.device, device, sizeof device, &n_device) == MR_OK;
+    gpu_report_expect(&setup->report,
+                      saved && n_host == n_device && memcmp(host, device, n_host) == 0,
                       "the saved positions differ");
     gpu_lockstep_step(&pair, 3);
-    bool restored = mr_loader_restore(pair.host, &device) == MR_OK &&
-                    mr_loader_restore(pair.device, &device) == MR_OK;
+    bool restored = mr_loader_restore(pair.host, device, n_device) == MR_OK &&
+                    mr_loader_restore(pair.device, device, n_device) == MR_OK;
     gpu_report_expect(&setup->report, restored, "a position was refused");
     gpu_lockstep_step(&pair, UINT64_MAX);
     gpu_lockstep_epoch(&pair, 1);

@@ -187,7 +187,8 @@ static void loaders(void **state)
     mr_batch *batch = (void *)&batch;
     mr_loader *loader = (void *)&loader;
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
-    mr_loader_state position = {0};
+    uint8_t position[MR_LOADER_STATE_MAX] = {0};
+    size_t len;
     double share;
     int64_t index = 0, pid;
     int fd = 0;
@@ -210,10 +211,11 @@ static void loaders(void **state)
     IS_VALUE(0, mr_loader_n_batches, NULL);
     IS_VALUE(0, mr_loader_n_samples, NULL);
     IS_VALUE(0, mr_loader_n_lent, NULL);
+    IS_VALUE(0, mr_loader_state_size, NULL);
     IS_VALUE(0, mr_loader_epoch, NULL);
     IS_VALUE(NULL, mr_loader_resolved, NULL);
-    IS_INVALID(mr_loader_save, NULL, &position);
-    IS_INVALID(mr_loader_restore, NULL, &position);
+    IS_INVALID(mr_loader_save, NULL, position, sizeof position, &len);
+    IS_INVALID(mr_loader_restore, NULL, position, sizeof position);
     IS_INVALID(mr_loader_get_stats, NULL, &stats);
     IS_VALUE(0, mr_loader_verdict, NULL, text, sizeof text);
     assert_string_equal(text, "");

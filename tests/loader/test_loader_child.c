@@ -21,7 +21,8 @@
 static int misuse(mr_loader *loader, mr_batch *lent)
 {
     mr_batch *batch = lent;
-    mr_loader_state position = {{0}};
+    uint8_t position[MR_LOADER_STATE_MAX] = {0};
+    size_t len;
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     int64_t pids[4];
     CHECK(mr_loader_next(loader, MR_FOREVER, &batch) == MR_ERR_STATE && batch == NULL);
@@ -29,8 +30,8 @@ static int misuse(mr_loader *loader, mr_batch *lent)
     CHECK(strstr(mr_loader_error(loader)->text, "forked child"));
     CHECK(mr_loader_set_epoch(loader, 7) == MR_ERR_STATE);
     CHECK(mr_loader_set_epoch_order(loader, 7, (int64_t[]){1}, 1) == MR_ERR_STATE);
-    CHECK(mr_loader_save(loader, &position) == MR_ERR_STATE);
-    CHECK(mr_loader_restore(loader, &position) == MR_ERR_STATE);
+    CHECK(mr_loader_save(loader, position, sizeof position, &len) == MR_ERR_STATE);
+    CHECK(mr_loader_restore(loader, position, sizeof position) == MR_ERR_STATE);
     CHECK(mr_loader_get_stats(loader, &stats) == MR_ERR_STATE);
     CHECK(mr_loader_worker_pids(loader, pids, 4) == 0);
     CHECK(mr_loader_epoch(loader) == 0);

@@ -92,7 +92,8 @@ static void a_position_is_continued_with_the_same_batches(void **state)
         stage_open(&(struct double_options){.policy = DOUBLE_RANDOM, .seed = at});
         cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
         struct seen *seen = seen_create();
-        mr_loader_state position;
+        uint8_t position[MR_LOADER_STATE_MAX];
+        size_t len;
         mr_loader *loader = rig_loader(*state, &wanted);
         for (uint64_t k = 0; k < at; k++) {
             mr_batch *batch = stage_next_on(loader, stream);
@@ -100,14 +101,14 @@ static void a_position_is_continued_with_the_same_batches(void **state)
             stage_release_on(batch, stream, MR_OK);
         }
         /* what was copied ahead is not in it */
-        assert_int_equal(mr_loader_save(loader, &position), MR_OK);
+        assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
         if (at % 8) {
             mr_loader_destroy(loader);
             loader = rig_loader(*state, &wanted);
         } else {
             stage_release_on(stage_next_on(loader, stream), stream, MR_OK); /* gone back over */
         }
-        assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
+        assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
         seen_epoch_on(seen, loader, &stream);
         stage_sync(stream);
         seen_expect_same(seen, expected);

@@ -87,17 +87,18 @@ static void an_epoch_goes_on_after_a_restore(void **state)
         for (unsigned used = 0; used <= 17; used++) {
             mr_loader_options options = options_of(&rig_modes[0], kind);
             int64_t expected[MAX_INDICES], got[MAX_INDICES];
-            mr_loader_state position;
+            uint8_t position[MR_LOADER_STATE_MAX];
+            size_t len;
             options.epoch = 1;
             mr_loader *loader = rig_loader(*state, &options);
             for (unsigned i = 0; i < used && i < mr_loader_n_batches(loader); i++)
                 mr_batch_release(rig_next(loader));
-            assert_int_equal(mr_loader_save(loader, &position), MR_OK);
+            assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
             unsigned n = rig_drain(loader, false, expected, MAX_INDICES);
             mr_loader_destroy(loader);
             options.epoch = 0;
             loader = rig_loader(*state, &options);
-            assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
+            assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
             assert_int_equal(mr_loader_epoch(loader), 1);
             assert_int_equal(rig_drain(loader, false, got, MAX_INDICES), n);
             assert_memory_equal(got, expected, n * sizeof *got);

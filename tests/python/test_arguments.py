@@ -51,7 +51,12 @@ def test_a_transform_of_another_package_is_named(make_loader):
             ask()
 
 
-@pytest.mark.parametrize("state", [{}, {"position": "00"}, {"position": "no"}, {"position": None}])
-def test_a_state_without_a_position_is_refused(make_loader, state):
-    with pytest.raises(mr.InvalidError, match="the state has no position of 64 bytes"):
+@pytest.mark.parametrize("state, words", [
+    ({}, "has no position in hexadecimal digits"),
+    ({"position": "no"}, "has no position in hexadecimal digits"),
+    ({"position": None}, "has no position in hexadecimal digits"),
+    ({"position": "00"}, "these 1 bytes are not a saved position"),
+])
+def test_a_state_without_a_position_is_refused(make_loader, state, words):
+    with pytest.raises(mr.InvalidError, match=words):
         make_loader(num_workers=0).load_state_dict({"version": 1, "epoch": 0, **state})

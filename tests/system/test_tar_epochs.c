@@ -137,7 +137,8 @@ static void bits_are_those_of_files_whatever_reads_them(void **state)
 static struct mr_test_epoch take_rest(mr_dataset *first, mr_dataset *second, uint32_t workers)
 {
     mr_loader_options o = base_options();
-    mr_loader_state position;
+    uint8_t position[MR_LOADER_STATE_MAX];
+    size_t len;
     mr_batch *batch;
     o.num_workers = workers;
     o.world_size = 2;
@@ -147,11 +148,11 @@ static struct mr_test_epoch take_rest(mr_dataset *first, mr_dataset *second, uin
         assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
         mr_batch_release(batch);
     }
-    assert_int_equal(mr_loader_save(loader, &position), MR_OK);
+    assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
     mr_loader_destroy(loader);
     o.world_size = 1;
     loader = mr_test_loader(second, "train:48", &o);
-    assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
+    assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
     struct mr_test_epoch rest = mr_test_epoch_rest(loader);
     assert_int_equal(rest.status, MR_END);
     mr_loader_destroy(loader);

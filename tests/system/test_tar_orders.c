@@ -167,7 +167,8 @@ static void sequences_equal_those_of_torch_for_each_world_and_epoch(void **state
 static void a_resumed_epoch_ends_as_that_of_torch(void **state)
 {
     (void)state;
-    mr_loader_state position;
+    uint8_t position[MR_LOADER_STATE_MAX];
+    size_t len;
     mr_batch *batch;
     uint64_t hash = FNV_START;
     mr_loader *loader = make_loader(3, 1, MR_NO_WORKERS);
@@ -179,10 +180,10 @@ static void a_resumed_epoch_ends_as_that_of_torch(void **state)
             hash = add_index(hash, index[k]);
         mr_batch_release(batch);
     }
-    assert_int_equal(mr_loader_save(loader, &position), MR_OK);
+    assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
     mr_loader_destroy(loader);
     loader = make_loader(3, 1, 2);
-    assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
+    assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
     assert_int_equal(take_rest(loader, hash), torch_orders[2][2][1]);
     mr_loader_destroy(loader);
 }
@@ -195,7 +196,8 @@ static void a_resumed_epoch_with_another_world_gives_the_rest_once(void **state)
 {
     (void)state;
     static uint8_t seen[N];
-    mr_loader_state position;
+    uint8_t position[MR_LOADER_STATE_MAX];
+    size_t len;
     mr_batch *batch;
     memset(seen, 0, sizeof seen);
     for (uint32_t rank = 0; rank < 3; rank++) {
@@ -206,12 +208,12 @@ static void a_resumed_epoch_with_another_world_gives_the_rest_once(void **state)
                 seen[((const int64_t *)mr_batch_data(batch, "index"))[k]]++;
             mr_batch_release(batch);
         }
-        assert_int_equal(mr_loader_save(loader, &position), MR_OK);
+        assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
         mr_loader_destroy(loader);
     }
     for (uint32_t rank = 0; rank < 2; rank++) {
         mr_loader *loader = make_loader(2, rank, MR_NO_WORKERS);
-        assert_int_equal(mr_loader_restore(loader, &position), MR_OK);
+        assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
         while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
             for (uint32_t k = 0; k < mr_batch_size(batch); k++)
                 seen[((const int64_t *)mr_batch_data(batch, "index"))[k]]++;
