@@ -64,7 +64,7 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
     char what[MR_COLLECTIVE_WORDS];
     char time[MR_COLLECTIVE_WORDS];
     char lost[MR_ERROR_TEXT];
-    mr_error said = *error;
+    mr_error engine_error = *error;
     mr_collective_words_describe(c, true, what);
     mr_collective_words_time(group->timeout_ms, time);
     if (is_ending(group))
@@ -84,9 +84,10 @@ mr_status mr_execute_explain(struct mr_group *group, const struct mr_collective 
         return mr_error_set(error, MR_ERR_TIMEOUT, "%s timed out after %s%s%.700s", what, time,
                             lost[0] ? ": " : "", lost);
     if (is_peers && how == LEFT)
-        return mr_error_set(error, MR_ERR_PEER, "%s: %.300s: %.400s", what, lost, said.text);
-    mr_error_set(error, status < 0 ? status : MR_ERR_IO, "%s: %.800s", what, said.text);
-    error->os_error = said.os_error;
+        return mr_error_set(error, MR_ERR_PEER, "%s: %.300s: %.400s", what, lost,
+                            engine_error.text);
+    mr_error_set(error, status < 0 ? status : MR_ERR_IO, "%s: %.800s", what, engine_error.text);
+    error->os_error = engine_error.os_error;
     return (mr_status)error->status;
 }
 

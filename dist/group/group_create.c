@@ -71,18 +71,18 @@ static bool needs_engine(const struct mr_group *group)
 static mr_status open_engine(struct mr_group *group, mr_error *error)
 {
     struct mr_engine_setup setup;
-    mr_error said;
+    mr_error engine_error;
     mr_error broken;
     mr_group_keys_setup(group, group->home->rendezvous.deadline_ns, &setup);
-    mr_status status = (mr_status)group->table->create(&setup, &group->engine, &said);
+    mr_status status = (mr_status)group->table->create(&setup, &group->engine, &engine_error);
     if (!status)
         return MR_OK;
     group->engine = NULL;
     bool is_peers = status == MR_ERR_IO || status == MR_ERR_PEER || status == MR_ERR_TIMEOUT;
     if (is_peers && mr_group_broken(group, &broken))
         return mr_error_set(error, MR_ERR_PEER, "%s; the backend %s cannot start: %s", broken.text,
-                            group->backend, said.text);
-    mr_error_copy(error, &said);
+                            group->backend, engine_error.text);
+    mr_error_copy(error, &engine_error);
     return status < 0
                ? status
                : mr_error_set(error, MR_ERR_IO, "the backend %s cannot start", group->backend);
