@@ -118,7 +118,7 @@ static void check_guard(struct suite *s, const struct mr_collective *c, const st
 {
     for (size_t i = 0; i < GUARD; i++) {
         if (area->host[area->n_bytes + i] != GUARD_BYTE) {
-            wrong(s, c, "byte behind the buffer", i, area->host[area->n_bytes + i], GUARD_BYTE);
+            wrong(s, c, "byte after the buffer", i, area->host[area->n_bytes + i], GUARD_BYTE);
             return;
         }
     }

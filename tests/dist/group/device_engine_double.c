@@ -43,7 +43,7 @@ struct engine {
     uint32_t rank;
     uint32_t n_ranks;
     int32_t ordinal;
-    struct device_double_rank *told;
+    struct device_double_rank *orders;
     atomic_uint n_inside; /* calls of the caller's thread in progress */
     atomic_bool is_aborted;
     int32_t (*fail)(mr_error *error, int32_t status, const char *format, ...);
@@ -251,16 +251,16 @@ static void stage(struct engine *engine, struct ticket *ticket)
         ((double *)(void *)ticket->staged)[i] += ((double *)c->sums)[i];
         ((double *)c->sums)[i] = 0;
     }
-    atomic_fetch_add(&engine->told->n_on_host, 1);
+    atomic_fetch_add(&engine->orders->n_on_host, 1);
 }
 
 /* Acts as an engine that is still connecting. */
 static int32_t connect(const struct engine *engine, uint64_t deadline_ns,
                        const volatile uint32_t *stop, mr_error *error)
 {
-    const struct device_double_rank *told = engine->told;
-    while (atomic_load(&told->is_connecting)) {
-        bool looks = !atomic_load(&told->ignores_stop);
+    const struct device_double_rank *orders = engine->orders;
+    while (atomic_load(&orders->is_connecting)) {
+        bool looks = !atomic_load(&orders->ignores_stop);
         if (looks && __atomic_load_n(stop, __ATOMIC_ACQUIRE))
             return engine->fail(error, MR_ERR_CANCELED, "the double was stopped");
         if (looks && now_ns() > deadline_ns)
@@ -276,9 +276,9 @@ static int32_t obey(struct engine *engine, const struct mr_collective *c, uint64
                     const volatile uint32_t *stop, mr_error *error)
 {
     int32_t status = connect(engine, deadline_ns, stop, error);
-    if (status || atomic_load(&engine->told->fails_at) != c->number)
+    if (status || atomic_load(&engine->orders->fails_at) != c->number)
         return status;
-    status = atomic_exchange(&engine->told->issue_status, 0);
+    status = atomic_exchange(&engine->orders->issue_status, 0);
     return status ? engine->fail(error, status, "the double was told to fail") : MR_OK;
 }
 
@@ -295,8 +295,8 @@ static int32_t issue(void *user, const struct mr_collective *c, uint64_t deadlin
         ticket->engine = engine;
         if (c->on_host)
             stage(engine, ticket);
-        atomic_fetch_add(&engine->told->n_issues, 1);
-        atomic_fetch_add(&engine->told->n_tickets, 1);
+        atomic_fetch_add(&engine->orders->n_issues, 1);
+        atomic_fetch_add(&engine->orders->n_tickets, 1);
         pthread_mutex_lock(&engine->board->lock);
         if (engine->board->is_broken)
             ;
@@ -311,9 +311,9 @@ static int32_t issue(void *user, const struct mr_collective *c, uint64_t deadlin
     return status;
 }
 
-static bool is_held(const struct device_double_rank *told, uint64_t number)
+static bool is_held(const struct device_double_rank *orders, uint64_t number)
 {
-    return atomic_load(&told->is_held) && number > atomic_load(&told->held_above);
+    return atomic_load(&orders->is_held) && number > atomic_load(&orders->held_above);
 }
 
 static int32_t test(void *user, void *arg, mr_error *error)
@@ -323,12 +323,12 @@ static int32_t test(void *user, void *arg, mr_error *error)
     const struct mr_collective *c = &ticket->collective;
     if (atomic_load(&engine->is_aborted))
         misuse(engine, "test after abort");
-    if (atomic_load(&engine->told->breaks_at) == c->number &&
-        atomic_load(&engine->told->test_status))
-        return engine->fail(error, atomic_load(&engine->told->test_status),
+    if (atomic_load(&engine->orders->breaks_at) == c->number &&
+        atomic_load(&engine->orders->test_status))
+        return engine->fail(error, atomic_load(&engine->orders->test_status),
                             "the double's ticket was told to fail");
     pthread_mutex_lock(&engine->board->lock);
-    bool has_ended = ticket->has_happened && !is_held(engine->told, c->number);
+    bool has_ended = ticket->has_happened && !is_held(engine->orders, c->number);
     if (has_ended && ticket->staged && c->out)
         memcpy(c->out, ticket->staged, ticket->len);
     bool is_lost = engine->board->is_broken && atomic_load(&control.is_strict);
@@ -344,8 +344,8 @@ static int32_t wait(void *user, void *ticket, void *stream, mr_error *error)
     (void)ticket;
     (void)error;
     enter(engine, "wait after abort", false);
-    atomic_fetch_add(&engine->told->n_waits, 1);
-    atomic_store(&engine->told->stream, stream);
+    atomic_fetch_add(&engine->orders->n_waits, 1);
+    atomic_store(&engine->orders->stream, stream);
     leave(engine);
     return MR_OK;
 }
@@ -371,7 +371,7 @@ static void drop(void *user, void *arg)
     forget(engine->board, ticket);
     engine->board->is_broken |= !ticket->has_happened;
     pthread_mutex_unlock(&engine->board->lock);
-    atomic_fetch_sub(&engine->told->n_tickets, 1);
+    atomic_fetch_sub(&engine->orders->n_tickets, 1);
     let_go(ticket->staged);
     let_go(ticket);
     leave(engine);
@@ -380,7 +380,7 @@ static void drop(void *user, void *arg)
 static int32_t health(void *user, mr_error *error)
 {
     struct engine *engine = user;
-    int32_t status = atomic_load(&engine->told->health_status);
+    int32_t status = atomic_load(&engine->orders->health_status);
     if (atomic_load(&engine->is_aborted))
         misuse(engine, "health after abort");
     return status ? engine->fail(error, status, "the double is not well") : MR_OK;
@@ -399,8 +399,8 @@ static void abort_all(void *user)
     break_off(engine->board);
     if (atomic_exchange(&engine->is_aborted, true))
         misuse(engine, "a second abort");
-    sleep_ms(atomic_load(&engine->told->abort_ms));
-    atomic_fetch_add(&engine->told->n_aborts, 1);
+    sleep_ms(atomic_load(&engine->orders->abort_ms));
+    atomic_fetch_add(&engine->orders->n_aborts, 1);
 }
 
 static int32_t sums_create(void *user, uint32_t n, void **sums_out, mr_error *error)
@@ -408,7 +408,7 @@ static int32_t sums_create(void *user, uint32_t n, void **sums_out, mr_error *er
     struct engine *engine = user;
     enter(engine, "sums_create after abort", false);
     *sums_out = keep(n, sizeof(double));
-    atomic_fetch_add(&engine->told->n_sums, 1);
+    atomic_fetch_add(&engine->orders->n_sums, 1);
     leave(engine);
     (void)error;
     return MR_OK;
@@ -420,7 +420,7 @@ static int32_t sums_add(void *user, void *sums, uint32_t at, const void *value, 
     struct engine *engine = user;
     (void)error;
     enter(engine, "sums_add after abort", false);
-    atomic_store(&engine->told->stream, stream);
+    atomic_store(&engine->orders->stream, stream);
     ((double *)sums)[at] += get(value, dtype, 0);
     ((double *)sums)[at + 1] += count;
     leave(engine);
@@ -431,7 +431,7 @@ static void sums_destroy(void *user, void *sums)
 {
     struct engine *engine = user;
     enter(engine, "sums_destroy", true);
-    atomic_fetch_sub(&engine->told->n_sums, 1);
+    atomic_fetch_sub(&engine->orders->n_sums, 1);
     let_go(sums);
     leave(engine);
 }
@@ -485,7 +485,7 @@ static int32_t create(const struct mr_engine_setup *setup, void **engine_out, mr
     engine->rank = setup->rank;
     engine->n_ranks = setup->world_size;
     engine->fail = setup->fail;
-    engine->told = &control.ranks[setup->rank];
+    engine->orders = &control.ranks[setup->rank];
     int32_t status = find_board(engine, setup, error);
     if (status)
         let_go(engine);
@@ -499,7 +499,7 @@ static void destroy(void *user, bool healthy)
     struct engine *engine = user;
     if (!healthy)
         break_off(engine->board);
-    atomic_fetch_add(healthy ? &engine->told->n_healthy_ends : &engine->told->n_other_ends, 1);
+    atomic_fetch_add(healthy ? &engine->orders->n_healthy_ends : &engine->orders->n_other_ends, 1);
     leave_board(engine->board);
     let_go(engine);
 }

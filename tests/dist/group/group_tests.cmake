@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# The group over the double of an engine, which takes gloo's place in a folder of its own: MR_MODULE_PATH leads there.
+# The group over the double of an engine. It is built as gloo's module in a separate folder, in MR_MODULE_PATH.
 set(double_folder ${CMAKE_CURRENT_BINARY_DIR}/double)
 add_library(mr_engine_double MODULE engine_double.c)
 target_link_libraries(mr_engine_double PRIVATE mr_flags m)
 set_target_properties(mr_engine_double PROPERTIES OUTPUT_NAME millrace-gloo LIBRARY_OUTPUT_DIRECTORY ${double_folder})
 
-# The same for an engine of a device's memory, in nccl's place.
+# The same for a device engine, as nccl's module.
 set(device_double_folder ${CMAKE_CURRENT_BINARY_DIR}/device_double)
 add_library(mr_device_engine_double MODULE device_engine_double.c device_engine_double.h)
 target_link_libraries(mr_device_engine_double PRIVATE mr_flags Threads::Threads)
@@ -24,7 +24,7 @@ foreach(name group group_alone group_check group_cycles group_deaths group_devic
   set_tests_properties(test_${name} PROPERTIES LABELS tsan)
 endforeach()
 
-# Whose memory a pointer is, told by a double of CUDA's driver that this one program is linked with.
+# Only this program is linked with a double of CUDA's driver, which reports which memory a pointer belongs to.
 add_library(mr_driver_double SHARED driver_double.c driver_double.h)
 target_link_libraries(mr_driver_double PRIVATE mr_flags)
 set_target_properties(mr_driver_double PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY

@@ -15,25 +15,25 @@
 
 #include "tests/dist/group/device_engine_double.h"
 
-static struct device_double *told;
+static struct device_double *orders;
 
 static int a_stream;
 
-static struct device_double_rank *told_of(const mr_group *group)
+static struct device_double_rank *get_orders(const mr_group *group)
 {
-    return &told->ranks[mr_group_rank(group)];
+    return &orders->ranks[mr_group_rank(group)];
 }
 
 /* For ranks 0 to n - 1: nothing is left in the engine, and no forbidden call was made. */
 static void expect_clean(uint32_t n, bool healthy)
 {
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (uint32_t r = 0; r < n; r++) {
-        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_sums), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends) > 0, healthy);
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_sums), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_healthy_ends) > 0, healthy);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 0);
     }
 }
 
@@ -67,14 +67,14 @@ static void every_kind(mr_group *group, void *arg)
     RIG_CHECK(group, mr_group_all_reduce(group, NULL, 0, MR_F32, MR_SUM) == MR_OK);
     RIG_CHECK(group, mr_group_all_reduce(group, NULL, 1, MR_F32, MR_SUM) == MR_ERR_INVALID);
     RIG_CHECK(group, mr_group_barrier(group) == MR_OK);
-    RIG_CHECK(group, atomic_load(&told_of(group)->n_on_host) == 0);
+    RIG_CHECK(group, atomic_load(&get_orders(group)->n_on_host) == 0);
 }
 
 static void collectives_work_over_a_device(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n <= 4; n++) {
-        told = rig_use_device();
+        orders = rig_use_device();
         rig_run(n, 10000, every_kind, NULL);
         expect_clean(n, true);
     }
@@ -82,7 +82,7 @@ static void collectives_work_over_a_device(void **state)
 
 static void asynchronous(mr_group *group, void *arg)
 {
-    struct device_double_rank *own = told_of(group);
+    struct device_double_rank *own = get_orders(group);
     double x[2] = {1, 2};
     mr_group_work *works[2];
     (void)arg;
@@ -111,14 +111,14 @@ static void asynchronous(mr_group *group, void *arg)
 static void works_are_pending_until_the_device_is_done(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(3, 10000, asynchronous, NULL);
     expect_clean(3, true);
 }
 
 static void frees_early(mr_group *group, void *arg)
 {
-    struct device_double_rank *own = told_of(group);
+    struct device_double_rank *own = get_orders(group);
     float x[20] = {0};
     uint64_t start = rig_now_ms();
     (void)arg;
@@ -144,7 +144,7 @@ static void frees_early(mr_group *group, void *arg)
 static void a_work_is_freed_without_waiting_for_it(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(2, 10000, frees_early, NULL);
     expect_clean(2, true);
 }
@@ -152,7 +152,7 @@ static void a_work_is_freed_without_waiting_for_it(void **state)
 /* The first takes 1.5 s, and the second another 1.5 s. Each is within its 2.5 s. */
 static void waits_in_turn(mr_group *group, void *arg)
 {
-    struct device_double_rank *own = told_of(group);
+    struct device_double_rank *own = get_orders(group);
     float x = 0;
     mr_group_work *works[2];
     (void)arg;
@@ -172,7 +172,7 @@ static void waits_in_turn(mr_group *group, void *arg)
 static void the_time_limit_of_a_work_begins_when_earlier_works_have_ended(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(2, 2500, waits_in_turn, NULL);
     expect_clean(2, true);
 }
@@ -180,7 +180,7 @@ static void the_time_limit_of_a_work_begins_when_earlier_works_have_ended(void *
 /* The library's own numbers are in host memory, the user's in device memory. */
 static void own_numbers(mr_group *group, void *arg)
 {
-    struct device_double_rank *own = told_of(group);
+    struct device_double_rank *own = get_orders(group);
     int signal = 1;
     (void)arg;
     RIG_CHECK(group, mr_group_same(group, 7, "the dataset") == MR_OK);
@@ -195,9 +195,9 @@ static void own_numbers(mr_group *group, void *arg)
 static void numbers_of_the_library_are_in_host_memory(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(2, 10000, own_numbers, NULL);
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     expect_clean(2, true); /* all ranks end the group: no abort is needed */
 }
 
@@ -217,7 +217,7 @@ static void metrics_of_both(mr_group *group, void *arg)
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 4, &a_stream) == MR_OK);
     RIG_CHECK(group,
               mr_metrics_add_device(metrics, "correct", &correct, MR_I64, 4, &a_stream) == MR_OK);
-    RIG_CHECK(group, atomic_load(&told_of(group)->stream) == &a_stream);
+    RIG_CHECK(group, atomic_load(&get_orders(group)->stream) == &a_stream);
     RIG_CHECK(group, mr_metrics_max(metrics, "loss", 9) == MR_OK);
     RIG_CHECK(group, mr_metrics_reduce_async(metrics) == MR_OK);
     RIG_CHECK(group, mr_metrics_add_device(metrics, "loss", &loss, MR_F32, 1, NULL) == MR_OK);
@@ -238,7 +238,7 @@ static void metrics_of_both(mr_group *group, void *arg)
 static void metrics_add_sums_of_the_device(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(3, 10000, metrics_of_both, NULL);
     expect_clean(3, true);
 }
@@ -265,7 +265,7 @@ static void splits(mr_group *group, void *arg)
 static void a_group_of_devices_splits(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(4, 10000, splits, NULL);
     expect_clean(4, true);
 }
@@ -285,7 +285,7 @@ static void a_group_of_an_adopted_communicator_splits(void **state)
 {
     (void)state;
     int comm = 0;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_use("nccl", NULL);
     rig_adopt(&comm);
     rig_run(2, 10000, splits_adopted, NULL);
@@ -296,7 +296,7 @@ static void a_group_of_an_adopted_communicator_splits(void **state)
 /* A refused issue has no effect: the group still works, and its numbers equal the other rank's. */
 static void is_refused(mr_group *group, void *arg)
 {
-    struct device_double_rank *own = told_of(group);
+    struct device_double_rank *own = get_orders(group);
     int32_t status = *(int32_t *)arg;
     float x = 1;
     mr_group_work *work = NULL;
@@ -320,7 +320,7 @@ static void a_refused_issue_does_not_change_the_group(void **state)
     (void)state;
     int32_t statuses[] = {MR_ERR_STATE, MR_ERR_INVALID};
     for (int i = 0; i < 2; i++) {
-        told = rig_use_device();
+        orders = rig_use_device();
         rig_run(2, 5000, is_refused, &statuses[i]);
         expect_clean(2, true);
     }
@@ -342,7 +342,7 @@ static void destroy_waits_for_a_work_that_ends_soon(void **state)
 {
     (void)state;
     mr_group_work *works[2];
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(2, 10000, leaves_works, works);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_OK);
@@ -368,7 +368,7 @@ static void differs(mr_group *group, void *arg)
 static void a_check_names_the_rank_that_differs(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     setenv("MR_COMM_CHECK", "1", 1);
     rig_run(3, 20000, differs, NULL);
     unsetenv("MR_COMM_CHECK");

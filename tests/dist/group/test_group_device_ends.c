@@ -14,7 +14,7 @@
 #include "dist/group/work.h"
 #include "tests/dist/group/device_engine_double.h"
 
-static struct device_double *told;
+static struct device_double *orders;
 
 static float buffers[RIG_RANKS];
 
@@ -32,9 +32,9 @@ static void works_outlive_their_group(void **state)
     (void)state;
     mr_group_work *works[2];
     uint64_t start = rig_now_ms();
-    told = rig_use_device();
+    orders = rig_use_device();
     for (int r = 0; r < 2; r++)
-        atomic_store(&told->ranks[r].is_held, true);
+        atomic_store(&orders->ranks[r].is_held, true);
     rig_run(2, 60000, leaves_works, works);
     assert_true(rig_now_ms() - start < 20000);
     for (int r = 0; r < 2; r++) {
@@ -42,11 +42,11 @@ static void works_outlive_their_group(void **state)
         assert_int_equal(mr_group_work_sync(works[r], MR_FOREVER), MR_ERR_STATE);
         assert_int_equal(mr_group_work_wait(works[r], NULL), MR_ERR_STATE);
         mr_group_work_free(works[r]);
-        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 1);
     }
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
 }
 
 /* Ranks 1 and 2 know at once, and rank 1 leaves; rank 0's device is slow. */
@@ -55,27 +55,27 @@ static void ends_by_agreement(mr_group *group, void *arg)
     uint32_t rank = mr_group_rank(group);
     (void)arg;
     if (rank == 0)
-        atomic_store(&told->ranks[0].is_held, true);
+        atomic_store(&orders->ranks[0].is_held, true);
     RIG_CHECK(group, mr_group_same(group, rank == 1 ? 8 : 7, "the training set") == MR_ERR_PEER);
     RIG_SAYS(group, "the training set of rank 1 differs from rank 0's");
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     if (rank == 2) {
         usleep(400000);
-        atomic_store(&told->ranks[0].is_held, false);
+        atomic_store(&orders->ranks[0].is_held, false);
     }
 }
 
 static void a_rank_that_ends_by_agreement_does_not_disturb_a_slower_rank(void **state)
 {
     (void)state;
-    told = rig_use_device();
-    atomic_store(&told->is_strict, true);
+    orders = rig_use_device();
+    atomic_store(&orders->is_strict, true);
     rig_run(3, 20000, ends_by_agreement, NULL);
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (int r = 0; r < 3; r++) {
-        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_healthy_ends), 1);
     }
 }
 
@@ -86,14 +86,14 @@ static void leaves_pending_works(mr_group *group, void *arg)
     mr_group_work *work = NULL;
     mr_error error = {.status = MR_ERR_PEER, .text = "as agreed"};
     bool ends = *(bool *)arg;
-    atomic_store(&told->ranks[rank].is_held, true);
+    atomic_store(&orders->ranks[rank].is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
                                                &work) == MR_OK);
     RIG_CHECK(group, mr_work_end_group(group, &error) == MR_ERR_PEER);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_CHECK(group, mr_group_work_sync(work, 100) == MR_PENDING);
     RIG_CHECK(group, mr_group_work_wait(work, NULL) == MR_OK);
-    atomic_store(&told->ranks[rank].is_held, !ends);
+    atomic_store(&orders->ranks[rank].is_held, !ends);
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == (ends ? MR_OK : MR_ERR_PEER));
     mr_group_work_free(work);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
@@ -105,13 +105,13 @@ static void pending_works_still_end_when_all_ranks_end_the_group(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         bool ends = i == 0;
-        told = rig_use_device();
+        orders = rig_use_device();
         rig_run(2, 1000, leaves_pending_works, &ends);
-        assert_int_equal(atomic_load(&told->n_misuses), 0);
+        assert_int_equal(atomic_load(&orders->n_misuses), 0);
         for (int r = 0; r < 2; r++) {
-            assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
-            assert_int_equal(atomic_load(&told->ranks[r].n_aborts), !ends);
-            assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends), ends);
+            assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
+            assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), !ends);
+            assert_int_equal(atomic_load(&orders->ranks[r].n_healthy_ends), ends);
         }
     }
 }
@@ -131,7 +131,7 @@ static void fails_alone(mr_group *group, void *arg)
         RIG_CHECK(group, rig_now_ms() - start < 5000);
         return;
     }
-    atomic_store(&told->ranks[1].is_held, true);
+    atomic_store(&orders->ranks[1].is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[1], 1, MR_F32, MR_SUM, NULL,
                                                &work) == MR_OK);
     RIG_CHECK(group, mr_work_fail_group(group, &error) == MR_ERR_NO_MEMORY);
@@ -144,14 +144,14 @@ static void fails_alone(mr_group *group, void *arg)
 static void a_rank_that_fails_alone_disconnects(void **state)
 {
     (void)state;
-    told = rig_use_device();
-    atomic_store(&told->is_strict, true);
-    atomic_store(&told->ranks[0].is_held, true);
+    orders = rig_use_device();
+    atomic_store(&orders->is_strict, true);
+    atomic_store(&orders->ranks[0].is_held, true);
     rig_run(2, 20000, fails_alone, NULL);
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 1);
     }
 }
 
@@ -163,7 +163,7 @@ static void waits_for_300_ms(mr_group *group, void *arg)
     bool is_short = timeout_ms < 300;
     mr_group_work *work = NULL;
     group->timeout_ms = timeout_ms; /* only after the rendezvous */
-    atomic_store(&told->ranks[rank].is_held, true);
+    atomic_store(&orders->ranks[rank].is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
                                                &work) == MR_OK);
     /* the store is queried for late ranks */
@@ -171,7 +171,7 @@ static void waits_for_300_ms(mr_group *group, void *arg)
     RIG_CHECK(group, status == (is_short ? MR_ERR_TIMEOUT : MR_PENDING));
     if (is_short)
         RIG_SAYS(group, "timed out after 1 ms");
-    atomic_store(&told->ranks[rank].is_held, false);
+    atomic_store(&orders->ranks[rank].is_held, false);
     RIG_CHECK(group, mr_group_work_sync(work, timeout_ms) == (is_short ? MR_ERR_TIMEOUT : MR_OK));
     mr_group_work_free(work);
 }
@@ -181,9 +181,9 @@ static void timeouts_can_be_short_and_long(void **state)
     (void)state;
     uint32_t times_ms[] = {1, 24 * 3600 * 1000, MR_FOREVER - 1, MR_FOREVER};
     for (size_t i = 0; i < sizeof times_ms / sizeof *times_ms; i++) {
-        told = rig_use_device();
+        orders = rig_use_device();
         rig_run(2, i < 1 ? 10000 : times_ms[i], waits_for_300_ms, &times_ms[i]);
-        assert_int_equal(atomic_load(&told->n_misuses), 0);
+        assert_int_equal(atomic_load(&orders->n_misuses), 0);
     }
 }
 
@@ -194,7 +194,7 @@ static void abort_hangs(mr_group *group, void *arg)
     uint64_t start = rig_now_ms();
     uint32_t rank = mr_group_rank(group);
     (void)arg;
-    atomic_store(&told->ranks[rank].is_held, true);
+    atomic_store(&orders->ranks[rank].is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &buffers[rank], 1, MR_F32, MR_SUM, NULL,
                                                &work) == MR_OK);
     RIG_CHECK(group, mr_group_work_sync(work, MR_FOREVER) == MR_ERR_TIMEOUT);
@@ -208,20 +208,20 @@ static void an_engine_whose_abort_hangs_is_given_up(void **state)
 {
     (void)state;
     uint64_t start = rig_now_ms();
-    told = rig_use_device();
+    orders = rig_use_device();
     for (int r = 0; r < 2; r++)
-        atomic_store(&told->ranks[r].abort_ms, 6000);
+        atomic_store(&orders->ranks[r].abort_ms, 6000);
     rig_run(2, 300, abort_hangs, NULL);
     assert_true(rig_now_ms() - start < 5900);
     for (int r = 0; r < 2; r++)
         /* the engine is not touched again */
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
-    while (atomic_load(&told->ranks[0].n_aborts) + atomic_load(&told->ranks[1].n_aborts) < 2)
+        assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 0);
+    while (atomic_load(&orders->ranks[0].n_aborts) + atomic_load(&orders->ranks[1].n_aborts) < 2)
         usleep(10000);
     usleep(200000); /* the watches end */
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (int r = 0; r < 2; r++)
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 0);
 }
 
 /* An issue that ignores deadline and stop, but not abort. */
@@ -237,16 +237,16 @@ static void connects_without_end(mr_group *group, void *arg)
 static void an_issue_that_does_not_return_is_aborted(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     for (int r = 0; r < 2; r++) {
-        atomic_store(&told->ranks[r].is_connecting, true);
-        atomic_store(&told->ranks[r].ignores_stop, true);
+        atomic_store(&orders->ranks[r].is_connecting, true);
+        atomic_store(&orders->ranks[r].ignores_stop, true);
     }
     rig_run(2, 300, connects_without_end, NULL);
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 1);
     }
 }
 

@@ -17,22 +17,22 @@
 #include "dist/group/group.h"
 #include "tests/dist/group/device_engine_double.h"
 
-static struct device_double *told;
+static struct device_double *orders;
 
-static struct device_double_rank *told_of(const mr_group *group)
+static struct device_double_rank *get_orders(const mr_group *group)
 {
-    return &told->ranks[mr_group_rank(group)];
+    return &orders->ranks[mr_group_rank(group)];
 }
 
 static void expect_aborted(uint32_t n)
 {
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (uint32_t r = 0; r < n; r++) {
-        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_sums), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
-        assert_int_equal(atomic_load(&told->ranks[r].n_healthy_ends), 0);
-        assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_sums), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_healthy_ends), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), 1);
     }
 }
 
@@ -71,9 +71,9 @@ static void fails_at_three(mr_group *group, void *arg)
 static void an_issue_that_fails_ends_the_group(void **state)
 {
     (void)state;
-    told = rig_use_device();
-    atomic_store(&told->ranks[1].fails_at, 3);
-    atomic_store(&told->ranks[1].issue_status, MR_ERR_DEVICE);
+    orders = rig_use_device();
+    atomic_store(&orders->ranks[1].fails_at, 3);
+    atomic_store(&orders->ranks[1].issue_status, MR_ERR_DEVICE);
     rig_run(2, 1000, fails_at_three, NULL);
     expect_aborted(2);
 }
@@ -91,7 +91,7 @@ static void fails_on_the_device(mr_group *group, void *arg)
         RIG_CHECK(group, mr_group_all_reduce_async(group, &x[i], 1, MR_F32, MR_SUM, NULL,
                                                    &works[i]) == MR_OK);
     /* only after all three are under way */
-    atomic_store(&told->ranks[mr_group_rank(group)].breaks_at, 2);
+    atomic_store(&orders->ranks[mr_group_rank(group)].breaks_at, 2);
     mr_status status = MR_PENDING;
     uint64_t until = rig_now_ms() + 5000;
     if (by_test) /* both ranks have reached it */
@@ -115,12 +115,12 @@ static void a_failed_work_is_named_and_later_works_end_with_its_error(void **sta
     (void)state;
     for (int by_test = 0; by_test < 2; by_test++) {
         bool how = by_test;
-        told = rig_use_device();
+        orders = rig_use_device();
         for (int r = 0; r < 2; r++) {
-            atomic_store(&told->ranks[r].test_status, MR_ERR_DEVICE);
-            atomic_store(&told->ranks[r].held_above, 1);
+            atomic_store(&orders->ranks[r].test_status, MR_ERR_DEVICE);
+            atomic_store(&orders->ranks[r].held_above, 1);
             /* later works do not end by themselves */
-            atomic_store(&told->ranks[r].is_held, true);
+            atomic_store(&orders->ranks[r].is_held, true);
         }
         rig_run(2, 60000, fails_on_the_device, &how);
         expect_aborted(2);
@@ -135,13 +135,13 @@ static void is_unhealthy(mr_group *group, void *arg)
     mr_group_work *work = NULL;
     static float x[RIG_RANKS];
     (void)arg;
-    atomic_store(&told_of(group)->is_held, true);
+    atomic_store(&get_orders(group)->is_held, true);
     RIG_CHECK(group, mr_group_all_reduce_async(group, &x[mr_group_rank(group)], 1, MR_F32, MR_SUM,
                                                NULL, &work) == MR_OK);
     mr_group_work_free(work);
-    atomic_store(&told_of(group)->health_status, MR_ERR_PEER);
+    atomic_store(&get_orders(group)->health_status, MR_ERR_PEER);
     uint64_t until = rig_now_ms() + 5000;
-    while (atomic_load(&told_of(group)->n_aborts) == 0 && rig_now_ms() < until)
+    while (atomic_load(&get_orders(group)->n_aborts) == 0 && rig_now_ms() < until)
         usleep(1000);
     RIG_CHECK(group, mr_group_barrier(group) == MR_ERR_PEER);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
@@ -153,7 +153,7 @@ static void is_unhealthy(mr_group *group, void *arg)
 static void the_watch_checks_the_health_of_the_engine(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(2, 60000, is_unhealthy, NULL);
     expect_aborted(2);
 }
@@ -166,8 +166,8 @@ static void times_out(mr_group *group, void *arg)
     if (mr_group_rank(group) == 2) {
         /* it is busy elsewhere, but connected, until the other ranks have given up */
         uint64_t until = start + 10000;
-        while (rig_now_ms() < until &&
-               (!atomic_load(&told->ranks[0].n_aborts) || !atomic_load(&told->ranks[1].n_aborts)))
+        while (rig_now_ms() < until && (!atomic_load(&orders->ranks[0].n_aborts) ||
+                                        !atomic_load(&orders->ranks[1].n_aborts)))
             usleep(1000);
         usleep(100000); /* they still read the settings */
         return;
@@ -185,12 +185,12 @@ static void times_out(mr_group *group, void *arg)
 static void a_missing_rank_is_waited_for_until_the_timeout(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     rig_run(3, 1000, times_out, NULL);
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 1);
-        assert_int_equal(atomic_load(&told->ranks[r].n_tickets), 0);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 1);
+        assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), 0);
     }
 }
 
@@ -208,9 +208,9 @@ static void never_connects(mr_group *group, void *arg)
 static void an_engine_that_never_connects_ends_at_the_deadline(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     for (int r = 0; r < 2; r++)
-        atomic_store(&told->ranks[r].is_connecting, true);
+        atomic_store(&orders->ranks[r].is_connecting, true);
     rig_run(2, 500, never_connects, NULL);
     expect_aborted(2);
 }
@@ -235,10 +235,10 @@ static void metrics_fail(mr_group *group, void *arg)
 static void metrics_report_the_failure_and_free_everything(void **state)
 {
     (void)state;
-    told = rig_use_device();
+    orders = rig_use_device();
     for (int r = 0; r < 2; r++) {
-        atomic_store(&told->ranks[r].breaks_at, 2);
-        atomic_store(&told->ranks[r].test_status, MR_ERR_DEVICE);
+        atomic_store(&orders->ranks[r].breaks_at, 2);
+        atomic_store(&orders->ranks[r].test_status, MR_ERR_DEVICE);
     }
     rig_run(2, 60000, metrics_fail, NULL);
     expect_aborted(2);
@@ -266,17 +266,17 @@ static void an_adopted_communicator_is_not_aborted(void **state)
     int comm = 0;
     for (int i = 0; i < 2; i++) {
         bool on_host = i;
-        told = rig_use_device();
+        orders = rig_use_device();
         rig_adopt(&comm);
         for (int r = 0; r < 2; r++)
-            atomic_store(&told->ranks[r].is_held, true);
+            atomic_store(&orders->ranks[r].is_held, true);
         rig_run(2, 300, adopted_times_out, &on_host);
         rig_adopt(NULL);
-        assert_int_equal(atomic_load(&told->n_misuses), 0);
+        assert_int_equal(atomic_load(&orders->n_misuses), 0);
         for (int r = 0; r < 2; r++) {
-            assert_int_equal(atomic_load(&told->ranks[r].n_aborts), 0);
-            assert_int_equal(atomic_load(&told->ranks[r].n_tickets), on_host);
-            assert_int_equal(atomic_load(&told->ranks[r].n_other_ends), !on_host);
+            assert_int_equal(atomic_load(&orders->ranks[r].n_aborts), 0);
+            assert_int_equal(atomic_load(&orders->ranks[r].n_tickets), on_host);
+            assert_int_equal(atomic_load(&orders->ranks[r].n_other_ends), !on_host);
         }
     }
 }
@@ -297,7 +297,7 @@ static void waits_for_the_dead(mr_group *group, void *arg)
     RIG_CHECK(group, rig_now_ms() - start < 150000);
     RIG_SAYS(group, "all_reduce 1 (1 f32, sum): ");
     RIG_SAYS(group, "rank 1");
-    RIG_CHECK(group, atomic_load(&told_of(group)->n_aborts) == 1);
+    RIG_CHECK(group, atomic_load(&get_orders(group)->n_aborts) == 1);
     mr_group_work_free(work);
     stays_dead(group, MR_ERR_PEER);
 }
@@ -306,8 +306,8 @@ static void a_dead_rank_is_named_even_if_the_engine_reports_nothing(void **state
 {
     (void)state;
     int results[RIG_RANKS];
-    told = rig_use_device();
-    atomic_store(&told->is_apart, true);
+    orders = rig_use_device();
+    atomic_store(&orders->is_apart, true);
     rig_fork(3, 60000, waits_for_the_dead, NULL, results);
     assert_int_equal(results[0], 0);
     assert_int_equal(results[1], 128 + SIGKILL);
@@ -326,15 +326,15 @@ static void calls_after_a_death(mr_group *group, void *arg)
     RIG_CHECK(group, rig_now_ms() - start < 15000);
     RIG_SAYS(group, "barrier 1: ");
     RIG_SAYS(group, "rank 1");
-    RIG_CHECK(group, atomic_load(&told_of(group)->n_issues) == 0);
+    RIG_CHECK(group, atomic_load(&get_orders(group)->n_issues) == 0);
 }
 
 static void a_death_between_collectives_is_reported_by_the_next(void **state)
 {
     (void)state;
     int results[RIG_RANKS];
-    told = rig_use_device();
-    atomic_store(&told->is_apart, true);
+    orders = rig_use_device();
+    atomic_store(&orders->is_apart, true);
     rig_fork(2, 60000, calls_after_a_death, NULL, results);
     assert_int_equal(results[0], 0);
 }

@@ -141,10 +141,10 @@ static void on_the_device(mr_group *group, void *arg)
 static void a_device_engine_refuses_host_memory(void **state)
 {
     (void)state;
-    struct device_double *told = rig_use_device();
+    struct device_double *orders = rig_use_device();
     rig_use("nccl", "cuda:1");
     rig_run(2, 10000, on_the_device, NULL);
-    assert_int_equal(atomic_load(&told->n_misuses), 0);
+    assert_int_equal(atomic_load(&orders->n_misuses), 0);
 }
 
 /* "cuda:local" is the device of the local rank. */
@@ -183,8 +183,8 @@ static void on_the_only_one(mr_group *group, void *arg)
 static void the_engine_reports_its_device(void **state)
 {
     (void)state;
-    struct device_double *told = rig_use_device();
-    atomic_store(&told->shows_one, true);
+    struct device_double *orders = rig_use_device();
+    atomic_store(&orders->shows_one, true);
     rig_run(2, 10000, on_the_only_one, NULL);
 }
 

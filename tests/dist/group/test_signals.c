@@ -36,7 +36,7 @@ struct shared {
         int step[MAX_TOLD];
         int signal[MAX_TOLD];
         int n;
-    } told[MAX_RANKS]; /* the signal reported to each rank, by step */
+    } reported[MAX_RANKS]; /* the signal reported to each rank, by step */
 };
 
 /* The double's group. */
@@ -290,11 +290,11 @@ static int train(void *arg)
         int signal = agree(&job->group);
         if (signal == 0)
             continue;
-        int n = shared->told[rank].n++;
+        int n = shared->reported[rank].n++;
         if (n >= MAX_TOLD)
             return 1;
-        shared->told[rank].step[n] = step;
-        shared->told[rank].signal[n] = signal;
+        shared->reported[rank].step[n] = step;
+        shared->reported[rank].signal[n] = signal;
     }
     return 0;
 }
@@ -315,11 +315,11 @@ static struct shared *share(uint32_t n_ranks)
 static void expect_agreement(const struct shared *shared)
 {
     for (int r = 1; r < MAX_RANKS; r++) {
-        assert_int_equal(shared->told[r].n, shared->told[0].n);
-        assert_memory_equal(shared->told[r].step, shared->told[0].step,
-                            sizeof shared->told[0].step);
-        assert_memory_equal(shared->told[r].signal, shared->told[0].signal,
-                            sizeof shared->told[0].signal);
+        assert_int_equal(shared->reported[r].n, shared->reported[0].n);
+        assert_memory_equal(shared->reported[r].step, shared->reported[0].step,
+                            sizeof shared->reported[0].step);
+        assert_memory_equal(shared->reported[r].signal, shared->reported[0].signal,
+                            sizeof shared->reported[0].signal);
     }
 }
 
@@ -337,9 +337,9 @@ static void a_signal_to_any_rank_is_seen_by_all_at_the_same_step(void **state)
         for (uint32_t r = 0; r < MAX_RANKS; r++)
             assert_int_equal(await(pids[r]), 0);
         expect_agreement(shared);
-        assert_int_equal(shared->told[0].n, 1);
-        assert_int_equal(shared->told[0].step[0], 3 + (int)target);
-        assert_int_equal(shared->told[0].signal[0], SIGUSR1);
+        assert_int_equal(shared->reported[0].n, 1);
+        assert_int_equal(shared->reported[0].step[0], 3 + (int)target);
+        assert_int_equal(shared->reported[0].signal[0], SIGUSR1);
         munmap(shared, sizeof *shared);
     }
 }
@@ -365,10 +365,10 @@ static void signals_from_outside_are_seen_by_all_at_the_same_step(void **state)
     for (uint32_t r = 0; r < MAX_RANKS; r++)
         assert_int_equal(await(pids[r]), 0);
     expect_agreement(shared);
-    assert_true(shared->told[0].n >= 2);
+    assert_true(shared->reported[0].n >= 2);
     int n_terms = 0;
-    for (int i = 0; i < shared->told[0].n; i++)
-        n_terms += shared->told[0].signal[i] == SIGTERM;
+    for (int i = 0; i < shared->reported[0].n; i++)
+        n_terms += shared->reported[0].signal[i] == SIGTERM;
     assert_int_equal(n_terms, 1);
     munmap(shared, sizeof *shared);
 }

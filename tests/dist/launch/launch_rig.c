@@ -25,7 +25,7 @@
 
 enum { GONE_MS = 5000, EXPECT_MS = 30000, END_MS = 60000 };
 
-struct told {
+struct outcome {
     mr_status status;
     mr_launch_result result;
     mr_error error;
@@ -50,17 +50,17 @@ static int open_file(const char *name)
 static _Noreturn void run_launcher(struct mr_launched *l, mr_launched_fn fn, const void *arg,
                                    int stdin_fd)
 {
-    struct told told = {.result = {sizeof told.result, -7, -7, -7}};
+    struct outcome outcome = {.result = {sizeof outcome.result, -7, -7, -7}};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (stdin_fd < 0)
         stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (dup2(stdin_fd, 0) < 0 || dup2(l->out_fd, 1) < 0 || dup2(l->err_fd, 2) < 0)
         _exit(99);
-    told.status = fn(arg, &told.result, &told.error);
-    if (pwrite(l->told_fd, &told, sizeof told, 0) != (ssize_t)sizeof told)
+    outcome.status = fn(arg, &outcome.result, &outcome.error);
+    if (pwrite(l->outcome_fd, &outcome, sizeof outcome, 0) != (ssize_t)sizeof outcome)
         _exit(98);
     fflush(NULL);
-    _exit(told.status == MR_OK ? told.result.exit_status : 97);
+    _exit(outcome.status == MR_OK ? outcome.result.exit_status : 97);
 }
 
 void mr_launched_start(struct mr_launched *l, mr_launched_fn fn, const void *arg, int stdin_fd)
@@ -69,8 +69,8 @@ void mr_launched_start(struct mr_launched *l, mr_launched_fn fn, const void *arg
     memset(l, 0, sizeof *l);
     l->out_fd = open_file("out");
     l->err_fd = open_file("err");
-    l->told_fd = memfd_create("told", MFD_CLOEXEC);
-    if (l->told_fd < 0 || pipe(life) != 0)
+    l->outcome_fd = memfd_create("outcome", MFD_CLOEXEC);
+    if (l->outcome_fd < 0 || pipe(life) != 0)
         mr_test_die("pipe");
     fcntl(life[0], F_SETFD, FD_CLOEXEC);
     l->life_fd = life[0];
@@ -165,7 +165,7 @@ static void await_end(const struct mr_launched *l)
 
 void mr_launched_wait(struct mr_launched *l)
 {
-    struct told told = {0};
+    struct outcome outcome = {0};
     size_t unused;
     int end;
     await_end(l);
@@ -175,10 +175,10 @@ void mr_launched_wait(struct mr_launched *l)
     l->took_ms = (unsigned)(mr_launched_now_ms() - l->began_ms);
     await_no_process(l);
     l->end = WIFEXITED(end) ? WEXITSTATUS(end) : 128 + WTERMSIG(end);
-    if (pread(l->told_fd, &told, sizeof told, 0) == (ssize_t)sizeof told) {
-        l->status = told.status;
-        l->result = told.result;
-        l->error = told.error;
+    if (pread(l->outcome_fd, &outcome, sizeof outcome, 0) == (ssize_t)sizeof outcome) {
+        l->status = outcome.status;
+        l->result = outcome.result;
+        l->error = outcome.error;
     }
     l->out = read_all(l->out_fd, &l->out_len);
     l->err = read_all(l->err_fd, &unused);
@@ -188,7 +188,7 @@ void mr_launched_free(struct mr_launched *l)
 {
     close(l->out_fd);
     close(l->err_fd);
-    close(l->told_fd);
+    close(l->outcome_fd);
     close(l->life_fd);
     free(l->out);
     free(l->err);

@@ -16,8 +16,8 @@ struct mr_launched {
     pid_t pid;  /* the launcher's */
     int out_fd; /* files without names */
     int err_fd;
-    int life_fd; /* end of file once neither it nor any process that it started is left */
-    int told_fd; /* receives the outcome */
+    int life_fd;    /* end of file once neither it nor any process that it started is left */
+    int outcome_fd; /* receives the outcome */
     /* After mr_launched_wait(): */
     mr_status status;
     mr_launch_result result;
