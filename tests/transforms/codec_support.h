@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the codec's tests share: decoding a box into memory and comparing it with the same box of a
+ * Shared by the codec's tests: decodes a box into memory and compares it with the same box of a
  * full picture.
  */
 #ifndef TESTS_TRANSFORMS_CODEC_SUPPORT_H
@@ -22,8 +22,9 @@ int codec_tear_down(void **state);
 void codec_expect_damaged(struct mr_codec *codec, const void *bytes, size_t len, const char *text);
 
 /*
- * Open, decode the box (NULL: everything) and close. On MR_OK *pixels_out has the box, to be freed;
- * otherwise NULL. rows_per_call varies with the box, so that all sizes of calls are used.
+ * Open, decode the box (NULL: everything) and close. On MR_OK the caller frees *pixels_out, which
+ * has the box; otherwise it is NULL. rows_per_call varies with the box, so calls of all sizes are
+ * used.
  */
 mr_status codec_decode(struct mr_codec *codec, const uint8_t *bytes, size_t len,
                        const struct codec_box *box, struct mr_image_head *head_out,
@@ -34,7 +35,7 @@ bool codec_box_equals(const uint8_t *full, uint32_t full_width, const struct cod
                       const uint8_t *pixels);
 
 /*
- * A box inside width x height; the n-th of a fixed series that starts with corners, edges and
+ * A box inside width x height: the n-th of a fixed series that starts with corners, edges and
  * single pixels.
  */
 struct codec_box codec_box_at(uint32_t n, uint32_t width, uint32_t height);

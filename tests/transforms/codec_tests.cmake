@@ -32,12 +32,12 @@ endforeach()
 mr_test(test_plan_runner_no_memory SOURCES test_plan_runner_no_memory.c packed_sample.c reference.c
         LIBS mr_packer mr_transforms mr_base mr_test_images mr_dep_zlib)
 target_link_libraries(test_plan_runner_no_memory PRIVATE mr_test_allocations)
-# And of decoding any file, in the libraries too.
+# Each allocation of decoding any file fails too, also in the libraries.
 mr_test(test_codec_no_memory SOURCES test_codec_no_memory.c
         LIBS mr_transforms mr_base mr_test_images mr_format_corpus)
 target_link_libraries(test_codec_no_memory PRIVATE mr_test_allocations)
 target_link_options(test_codec_no_memory PRIVATE -Wl,--wrap=mmap)
-# What the packer takes JPEGs apart with.
+# The parts with which the packer takes JPEGs apart.
 mr_test(test_jpeg_integer SOURCES test_jpeg_integer.c jpeg_integer.c LIBS mr_packer_support)
 set_source_files_properties(jpeg_integer.c PROPERTIES COMPILE_OPTIONS -O3) # written to be vectorised
 mr_test(test_codec_marked SOURCES test_codec_marked.c marked_box.c packed_sample.c scan_pair.c
@@ -46,7 +46,7 @@ mr_test(test_marks_damage SOURCES test_marks_damage.c marked_box.c packed_sample
         LIBS mr_transforms mr_base mr_test_images)
 mr_test(test_codec_scan SOURCES test_codec_scan.c scan_pair.c LIBS mr_transforms mr_base mr_test_images)
 mr_test(test_scan_rows SOURCES test_scan_rows.c LIBS mr_transforms mr_base mr_test_images)
-# Whatever inverse DCT libjpeg takes, packed JPEGs have its pixels.
+# Packed JPEGs have libjpeg's pixels with any of its inverse DCTs.
 foreach(simd NONE SSE2)
   string(TOLOWER ${simd} name)
   add_test(NAME test_codec_packed.${name} COMMAND test_codec_packed)

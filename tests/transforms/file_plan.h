@@ -4,7 +4,7 @@
 
 #include "transforms/plan.h"
 
-/* The plan of a transform for image files, u8 and nchw; the test fails where there is none. */
+/* The plan of a transform for image files, u8 and nchw. The test fails if there is none. */
 struct mr_plan file_plan(const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts memory beside a guard page. Only one end can lie there, so callers must try both. */
+/* Puts memory next to a guard page. Only one end can be there, so callers must try both. */
 #include "tests/transforms/guarded.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ void guarded_free(struct guarded *guarded)
     for (const uint8_t *b = guarded->at + guarded->len; b < guarded->map + guarded->map_len - page;
          b++)
         if (*b != FILL)
-            fail_msg("byte %td behind the memory was written",
+            fail_msg("byte %td after the memory was written",
                      b - guarded->at - (ptrdiff_t)guarded->len);
     assert_int_equal(munmap(guarded->map, guarded->map_len), 0);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes RGB from quantised coefficients in 32-bit integers. Arithmetic is on eight numbers at a
- * time, by the compiler's vectors, or in loops over whole rows that it vectorises; both are
- * compiled twice, the second time for AVX2.
+ * time, with the compiler's vectors, or in loops over whole rows that the compiler vectorises. Both
+ * are compiled twice, the second time for AVX2.
  *
  * Invariant: sums and products wrap at 32 bits, so they are unsigned and only shifts are signed.
- * libjpeg-turbo upsamples a component of one or two columns by repeating, and treats h1v2 as fancy
- * however narrow it is.
+ * libjpeg-turbo upsamples a component of one or two columns by repeating, and uses fancy upsampling
+ * for h1v2 however narrow it is.
  */
 #include "tests/transforms/jpeg_integer.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
-/* Bytes before and behind a line, for the samples that are repeated there. */
+/* Bytes before and after a line, for the samples that are repeated there. */
 #define EDGE 64
 
 /* GCC 12 has them, and clang. */
@@ -41,10 +41,7 @@ struct mr_jpeg_integer_ops {
 
 /* ---- The inverse DCT ---- */
 
-/*
- * jidctint.c's islow in one dimension, over the index of m; its constants have 13 bits behind the
- * point.
- */
+/* jidctint.c's islow in one dimension, over the index of m. Its constants have 13 fraction bits. */
 INLINE void transform_pass(lanes m[8], uint32_t bias, int shift)
 {
     lanes z1 = (m[2] + m[6]) * 4433u;
@@ -94,7 +91,7 @@ INLINE void transpose_lanes(lanes m[8])
     }
 }
 
-/* in[0] and in[1], lane by lane in turns. */
+/* Interleave the lanes of in[0] and in[1]. */
 INLINE void zip_lanes(const lanes in[2], lanes out[2])
 {
     out[0] = PAIR(in[0], in[1], 0, 8, 1, 9, 2, 10, 3, 11);
@@ -107,9 +104,9 @@ INLINE void transpose_lanes(lanes m[8])
 {
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < i; j++) {
-            uint32_t kept = m[i][j];
+            uint32_t saved = m[i][j];
             m[i][j] = m[j][i];
-            m[j][i] = kept;
+            m[j][i] = saved;
         }
 }
 
@@ -121,7 +118,7 @@ INLINE void zip_lanes(const lanes in[2], lanes out[2])
 
 #endif
 
-/* A lane is a row and a vector a column: to bytes, 0 to 255, four columns in each lane. */
+/* A lane is a row and a vector a column. Converts to bytes, 0 to 255, four columns in each lane. */
 INLINE void clamp_columns(const lanes m[4], lanes *out)
 {
     lanes bytes = {0};
@@ -136,7 +133,7 @@ INLINE void clamp_columns(const lanes m[4], lanes *out)
     *out = bytes;
 }
 
-/* One block to 8 x 8 samples. */
+/* Transform one block to 8 x 8 samples. */
 INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *out, size_t stride)
 {
     lanes m[8];
@@ -158,17 +155,17 @@ INLINE void inverse_dct(const int16_t block[64], const lanes quant[8], uint8_t *
 }
 
 /*
- * Vectors of 16 bits make the same samples of a block whose dequantised coefficients add up to no
- * more than this. The first pass multiplies their sum by at most 4 x 1.388 (1.388 is sqrt(2) cos(pi
- * / 16)), so neither what it hands on nor a sum of two of these exceeds 31700, and the second pass
- * descales more than it multiplies.
+ * 16-bit vectors make the same samples of a block if its dequantised coefficients add up to no more
+ * than this. The first pass multiplies their sum by at most 4 x 1.388 (1.388 is sqrt(2) cos(pi /
+ * 16)), so neither its results nor a sum of two of them exceeds 31700. The second pass descales
+ * more than it multiplies.
  */
 #define SMALL 5700
 
 /* quant: at most SMALL + 1. */
 INLINE bool is_small(const int16_t block[64], const int16_t quant[64])
 {
-    int16_t most[64]; /* so that 64 products fit into 31 bits */
+    int16_t most[64]; /* so 64 products fit into 31 bits */
     int32_t sum = 0;
     for (int k = 0; k < 64; k++) {
         int value = block[k] < 0 ? -block[k] : block[k];
@@ -202,7 +199,7 @@ INLINE void make_factors(const uint16_t quant[64], struct factors *factors)
         factors->most[k] = (int16_t)(quant[k] < SMALL + 1 ? quant[k] : SMALL + 1);
 }
 
-/* The blocks of one component inside the image; mcu: its first block of the first MCU. */
+/* Transform the blocks of one component inside the image. mcu: its first block of the first MCU. */
 INLINE void make_component(struct mr_jpeg_integer *decoder, uint32_t c, uint32_t row,
                            uint32_t column, uint32_t n_mcus, const int16_t (*mcu)[64],
                            uint8_t *const *samples)
@@ -237,7 +234,7 @@ INLINE void make_blocks(struct mr_jpeg_integer *decoder, uint32_t row, uint32_t 
 /* ---- Upsampling ---- */
 
 /*
- * Each sample becomes two, three parts of it and one of its left or right neighbour; the edge is
+ * Each sample becomes two: three parts of it and one of its left or right neighbour. The edge is
  * its own neighbour.
  */
 INLINE void widen_row(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uint32_t bias_right,
@@ -255,8 +252,8 @@ INLINE void widen_row(uint16_t *restrict in, uint32_t n, uint32_t bias_left, uin
 }
 
 /*
- * Row of samples that is nearest to row y of pixels, of two to a sample, and the one that is next
- * to it.
+ * With two rows of pixels to a row of samples: the row of samples nearest to row y, and the one
+ * next to it.
  */
 INLINE void find_rows(const struct mr_jpeg_integer_plane *plane, uint32_t y, const uint8_t **near,
                       const uint8_t **far)
@@ -310,7 +307,7 @@ INLINE const uint8_t *line_repeated(const struct mr_jpeg_integer_plane *plane, u
     return out;
 }
 
-/* A component's row y at the width of the image. */
+/* Make a component's row y at the width of the image. */
 INLINE const uint8_t *make_line(const struct mr_jpeg_integer_plane *plane, uint32_t y,
                                 uint16_t *sums, uint8_t *out)
 {
@@ -326,7 +323,7 @@ INLINE const uint8_t *make_line(const struct mr_jpeg_integer_plane *plane, uint3
 
 /* ---- Colour ---- */
 
-/* In 16 bits, which the sums fit, so that vectors hold more of them. */
+/* In 16 bits, which are enough for the sums, so vectors hold more of them. */
 INLINE uint8_t clamp_u8(int16_t value)
 {
     value = value > 0 ? value : 0;
@@ -334,7 +331,7 @@ INLINE uint8_t clamp_u8(int16_t value)
     return (uint8_t)value;
 }
 
-/* Three rows of one colour each to pixels. */
+/* Interleave three rows of one colour each to pixels. */
 INLINE void interleave_rows(const uint8_t *a, const uint8_t *b, const uint8_t *c, uint32_t n,
                             uint8_t *restrict out)
 {
@@ -353,8 +350,7 @@ INLINE int16_t scale_high(int16_t value, int16_t factor)
 }
 
 /*
- * jdcolor.c's tables, as what they are made of: 1.402 is 65536 + 26345 parts of 65536, 1.772 is 2 *
- * 65536 - 14942.
+ * jdcolor.c's tables, computed: 1.402 is 65536 + 26345 parts of 65536, 1.772 is 2 * 65536 - 14942.
  */
 INLINE void convert_ycc(const uint8_t *restrict y, const uint8_t *restrict cb,
                         const uint8_t *restrict cr, uint32_t n, uint8_t *restrict r,

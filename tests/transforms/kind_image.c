@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes images from a few formulas, which tests/data/make_image_calls.py has too. */
+/* Makes images from the same formulas as tests/data/make_image_calls.py. */
 #include "tests/transforms/kind_image.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ enum { KIND_IMAGE_SIZES = 8 };
 /* Width and height; the last is the largest. */
 extern const uint32_t kind_image_sizes[KIND_IMAGE_SIZES][2];
 
-/* n_channels 1: the red one. The pixels are the caller's to free. */
+/* n_channels 1: the red one. The caller frees the pixels. */
 struct mr_image kind_image_make(const char *kind, const uint32_t size[2], uint32_t n_channels);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies ranges to memory of their own, so that AddressSanitizer sees a read past their end. */
+/* Copies ranges to separate memory, so AddressSanitizer sees a read past their end. */
 #include "tests/transforms/marked_box.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boxes of a JPEG by its marks, from no byte more than they need. What fails here ends the test
- * program.
+ * Decodes boxes of a JPEG by its marks, from no byte more than they need. A failure in here ends
+ * the test program.
  */
 #ifndef TESTS_TRANSFORMS_MARKED_BOX_H
 #define TESTS_TRANSFORMS_MARKED_BOX_H
@@ -15,9 +15,8 @@ struct mr_kernel_ops;
 void *marked_box_make(const struct mr_kernel_ops *kernels);
 
 /*
- * Decode a box of a file from a copy of the bytes that mr_packed_range() names, with 64 bytes
- * behind it as a reader's buffer has them. pixels: room for the box. image: as it is, so it has
- * been checked.
+ * Decode a box of a file from a copy of the bytes that mr_packed_range() gives, followed by 64
+ * bytes as in a reader's buffer. pixels: room for the box. image: unchanged, after its checks.
  */
 mr_status marked_box_decode(void *state, const struct mr_packed_image *image, const uint8_t *file,
                             const struct scan_box *box, uint8_t *pixels, mr_error *error);

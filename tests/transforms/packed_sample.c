@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes samples of packs from JPEGs. libjpeg keeps blocks by component, padded to whole MCUs; a
+ * Makes samples of packs from JPEGs. libjpeg stores blocks by component, padded to whole MCUs; a
  * tile has them MCU by MCU.
  */
 #include "tests/transforms/packed_sample.h"
@@ -24,7 +24,7 @@ static void *checked_alloc(size_t len)
     return memory;
 }
 
-static uint8_t colour_of(J_COLOR_SPACE space)
+static uint8_t find_colour(J_COLOR_SPACE space)
 {
     switch (space) {
     case JCS_GRAYSCALE: return MR_PACKED_GREY;
@@ -42,7 +42,7 @@ static bool make_template(const struct jpeg_decompress_struct *cinfo,
     uint32_t n_blocks = 0;
     memset(template, 0, sizeof *template);
     template->n_components = (uint8_t)cinfo->num_components;
-    template->colour = colour_of(cinfo->jpeg_color_space);
+    template->colour = find_colour(cinfo->jpeg_color_space);
     for (int c = 0; c < cinfo->num_components; c++) {
         const jpeg_component_info *component = &cinfo->comp_info[c];
         bool alone = cinfo->num_components == 1;
@@ -199,8 +199,8 @@ static uint64_t draw_number(uint64_t *state)
 }
 
 /*
- * One of eight coefficients becomes anything, by sizes rather than by values. A DC gets 14 bits,
- * since its difference from another one must have 15.
+ * One of eight coefficients becomes any value, with all sizes equally likely. A DC gets 14 bits,
+ * because its difference from another one must fit into 15.
  */
 static void disturb_blocks(struct jpeg_decompress_struct *cinfo, jvirt_barray_ptr *arrays,
                            uint64_t *random)

@@ -132,7 +132,7 @@ static double filter_at(enum mr_interpolation interpolation, double x)
 
 /*
  * Taps of each output of one direction: weight x of output xx is weights[xx * in + x], from
- * first[xx] to end[xx] - 1. /
+ * first[xx] to end[xx] - 1.
  */
 struct taps {
     int64_t in, out;
@@ -156,7 +156,7 @@ static void free_taps(struct taps *t)
     free(t->weights);
 }
 
-/* By Pillow's ImagingScaleAffine. */
+/* As Pillow's ImagingScaleAffine. */
 static void fill_nearest(struct taps *t)
 {
     double scale = (double)t->in / (double)t->out, at = scale * 0.5;
@@ -167,7 +167,7 @@ static void fill_nearest(struct taps *t)
     }
 }
 
-/* By Pillow's precompute_coeffs and normalize_coeffs_8bpc. */
+/* As Pillow's precompute_coeffs and normalize_coeffs_8bpc. */
 static void fill_filter(struct taps *t, enum mr_interpolation interpolation)
 {
     const double support_of[] = {[MR_BILINEAR] = 1.0, [MR_BOX] = 0.5,     [MR_HAMMING] = 1.0,
@@ -198,7 +198,7 @@ static void fill_filter(struct taps *t, enum mr_interpolation interpolation)
     free(k);
 }
 
-/* One line of pixels that lie step bytes apart, by clip8. */
+/* Resize one line of pixels that are step bytes apart, with clip8. */
 static void resize_line(const struct taps *t, const uint8_t *in, uint8_t *out, int64_t step)
 {
     for (int64_t xx = 0; xx < t->out; xx++) {
@@ -312,7 +312,7 @@ static void center_crop(struct image *image, int64_t w, int64_t h)
     reference_crop(image, left, top, w, h);
 }
 
-/* From edge to edge until it is inside. */
+/* Reflect from edge to edge until it is inside. */
 static int64_t reflect_place(enum mr_padding_mode mode, int64_t n, int64_t i)
 {
     while (i < 0 || i >= n) {
@@ -399,7 +399,7 @@ bool reference_op(struct image *image, const struct mr_op *op, struct mr_rng *rn
     return true;
 }
 
-/* The image operation ops[i] of a plan on a whole image, one call at a time. */
+/* Run the image operation ops[i] of a plan on a whole image, one call at a time. */
 static void run_image_op(struct image *image, const struct mr_op *ops, uint32_t i,
                          const struct mr_rng *rng)
 {

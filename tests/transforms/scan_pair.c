@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the same box twice and keeps all that a caller can see. */
+/* Decodes the same box twice and records everything that a caller can see. */
 #include "tests/transforms/scan_pair.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ void scan_pair_fini(struct scan_pair *pair)
     mr_codec_jpeg.destroy(pair->own);
 }
 
-/* Calls of changing sizes, so that whatever is odd comes up at any place in one. */
+/* Calls of changing sizes, so an oddity occurs at any place within a call. */
 static void read_rows(void *state, const struct scan_box *box, struct seen *seen)
 {
     const uint8_t *rows[MR_CODEC_ROWS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of a box: how many are given at once, and which memory is kept. */
+/* The rows of a box: how many are given at once, and which memory is reused. */
 #include "transforms/formats/box_rows.h"
 
 #include "tests/support/allocations.h"
@@ -34,16 +34,16 @@ static void rows_are_given_until_none_is_left(void **state)
     mr_box_rows_fini(&rows);
 }
 
-static void memory_is_kept_unless_it_is_much(void **state)
+static void memory_is_reused_unless_it_is_large(void **state)
 {
     (void)state;
     struct mr_box_rows rows = {0};
     assert_int_equal(mr_box_rows_reserve(&rows, 16 << 20, NULL), MR_OK);
     mr_box_rows_clear(&rows);
-    uint8_t *kept = rows.bytes;
-    assert_non_null(kept);
+    uint8_t *saved = rows.bytes;
+    assert_non_null(saved);
     assert_int_equal(mr_box_rows_reserve(&rows, 5, NULL), MR_OK);
-    assert_ptr_equal(rows.bytes, kept);
+    assert_ptr_equal(rows.bytes, saved);
     assert_int_equal(mr_box_rows_reserve(&rows, (16 << 20) + 1, NULL), MR_OK);
     mr_box_rows_clear(&rows);
     assert_null(rows.bytes);
@@ -51,8 +51,8 @@ static void memory_is_kept_unless_it_is_much(void **state)
     mr_box_rows_fini(&rows);
 }
 
-/* It does not take itself for as large as it was. */
-static void after_a_refusal_it_asks_again(void **state)
+/* After a failed allocation the object must not believe in its old size. */
+static void a_failed_allocation_is_tried_again(void **state)
 {
     (void)state;
     struct mr_box_rows rows = {0};
@@ -71,8 +71,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_given_until_none_is_left),
-        cmocka_unit_test(memory_is_kept_unless_it_is_much),
-        cmocka_unit_test(after_a_refusal_it_asks_again),
+        cmocka_unit_test(memory_is_reused_unless_it_is_large),
+        cmocka_unit_test(a_failed_allocation_is_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@
 enum { HEADERS = 54, PALETTE = 4, MAX_DATA = 32 };
 
 /*
- * With a palette of one colour, black, and data_len bytes of pixels, in memory of just its length.
+ * A file with a palette of one colour, black, and data_len bytes of pixels, in memory of exactly
+ * its length.
  */
 static struct mr_test_image make_bmp(uint8_t bits, uint8_t compression, uint8_t width,
                                      uint8_t height, const void *data, size_t data_len)
@@ -76,8 +77,8 @@ static void runs_that_end_early_are_damaged(void **state)
               files[i].text);
 }
 
-/* But for what fills up the last row in the file. */
-static void all_rows_must_be_there(void **state)
+/* Only the padding of the last row may be missing. */
+static void every_row_must_be_complete(void **state)
 {
     static const uint8_t zeros[MAX_DATA];
     check(*state, make_bmp(24, 0, 3, 2, zeros, 21), NULL);
@@ -104,7 +105,7 @@ static void expect_over_limit(uint8_t compression, uint64_t need)
     }
 }
 
-static void runs_count_a_byte_a_pixel_more(void **state)
+static void runs_need_one_more_byte_per_pixel(void **state)
 {
     (void)state;
     expect_over_limit(0, 18);
@@ -115,8 +116,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_that_end_early_are_damaged),
-        cmocka_unit_test(all_rows_must_be_there),
-        cmocka_unit_test(runs_count_a_byte_a_pixel_more),
+        cmocka_unit_test(every_row_must_be_complete),
+        cmocka_unit_test(runs_need_one_more_byte_per_pixel),
     };
     return cmocka_run_group_tests(tests, codec_set_up, codec_tear_down);
 }

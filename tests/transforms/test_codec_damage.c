@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that end early or hold wrong bits: either the pixels are those of the whole file or the
- * image is damaged, and the codec is as good as new afterwards.
+ * Files that end early or have wrong bits: the pixels are those of the whole file, or the image is
+ * damaged. Afterwards the codec works as if it were new.
  */
 #include "tests/transforms/codec_support.h"
 
@@ -84,7 +84,7 @@ static int destroy_fixture(void **state)
 }
 
 /* A copy that ends where the allocation ends, so that AddressSanitizer sees a read past it. */
-static uint8_t *copy_of(const uint8_t *bytes, size_t len)
+static uint8_t *copy_exactly(const uint8_t *bytes, size_t len)
 {
     uint8_t *copy = malloc(len ? len : 1);
     assert_non_null(copy);
@@ -97,7 +97,7 @@ static uint8_t *copy_of(const uint8_t *bytes, size_t len)
 static mr_status decode_part(struct mr_codec *codec, const struct subject *subject, size_t len,
                              const struct codec_box *box, mr_error *error)
 {
-    uint8_t *bytes = copy_of(subject->image.bytes, len);
+    uint8_t *bytes = copy_exactly(subject->image.bytes, len);
     uint8_t *pixels;
     mr_status status = codec_decode(codec, bytes, len, box, NULL, &pixels, error);
     if (status == MR_OK && !codec_box_equals(subject->full, subject->width, box, pixels))
@@ -175,7 +175,7 @@ static void only_the_end_marker_may_be_missing(void **state)
         const struct subject *subject = &fixture->subjects[i];
         struct codec_box all = {0, 0, subject->width, subject->height};
         mr_error error;
-        if (jpegs[i].arithmetic) /* its end cannot be told from its middle */
+        if (jpegs[i].arithmetic) /* the end of its data cannot be found */
             continue;
         if (decode_part(fixture->codec, subject, subject->image.len - 2, &all, &error) != MR_OK)
             fail_msg("%s: %s", subject->name, error.text);
@@ -188,7 +188,7 @@ static void an_early_end_marker_is_the_end_of_the_data(void **state)
     for (int i = 0; i < 5; i++) {
         const struct subject *subject = &fixture->subjects[i];
         size_t len = subject->image.len / 2;
-        uint8_t *bytes = copy_of(subject->image.bytes, len + 2);
+        uint8_t *bytes = copy_exactly(subject->image.bytes, len + 2);
         uint8_t *pixels;
         mr_error error;
         memcpy(bytes + len, "\xff\xd9", 2);
@@ -207,7 +207,7 @@ static void wrong_bits_never_harm_the_codec(void **state)
         const struct subject *subject = &fixture->subjects[i];
         struct codec_box good = {1, 2, subject->width - 3, 20};
         for (int round = 0; round < 150; round++) {
-            uint8_t *bytes = copy_of(subject->image.bytes, subject->image.len);
+            uint8_t *bytes = copy_exactly(subject->image.bytes, subject->image.len);
             uint8_t *pixels;
             for (int k = 0; k <= round % 3; k++) {
                 random = random * 1664525u + 1013904223u;
@@ -232,13 +232,13 @@ static void wrong_bits_that_decode_are_counted(void **state)
 {
     struct fixture *fixture = *state;
     const struct subject *subject = &fixture->subjects[3];
-    uint8_t *bytes = copy_of(subject->image.bytes, subject->image.len);
+    uint8_t *bytes = copy_exactly(subject->image.bytes, subject->image.len);
     struct mr_image_head head;
     const uint8_t *rows[8];
     size_t at = subject->image.len / 2;
     while (bytes[at] != 0xff || (bytes[at + 1] & 0xf8) != 0xd0)
         at++;
-    /* a restart marker out of order: libjpeg goes on */
+    /* a restart marker out of order: libjpeg continues */
     bytes[at + 1] = 0xd0 | ((bytes[at + 1] + 1) & 7);
     assert_int_equal(mr_codec_open(fixture->codec, bytes, subject->image.len, &head, NULL), MR_OK);
     assert_int_equal(mr_codec_begin(fixture->codec, 0, 0, head.width, head.height, NULL), MR_OK);
@@ -251,13 +251,13 @@ static void wrong_bits_that_decode_are_counted(void **state)
 }
 
 /* A file without its tables must not be decoded by those of the file before it. */
-static void tables_of_one_image_do_not_serve_the_next(void **state)
+static void tables_of_one_image_are_not_used_for_the_next(void **state)
 {
     struct fixture *fixture = *state;
     const struct subject *subject = &fixture->subjects[4];
     struct codec_box all = {0, 0, subject->width, subject->height};
     for (int marker = 0xc4; marker <= 0xdb; marker += 0xdb - 0xc4) { /* DHT, DQT */
-        uint8_t *bytes = copy_of(subject->image.bytes, subject->image.len);
+        uint8_t *bytes = copy_exactly(subject->image.bytes, subject->image.len);
         uint8_t *pixels;
         mr_error error;
         for (size_t i = 0; i + 1 < subject->image.len; i++) {
@@ -323,7 +323,7 @@ int main(void)
         cmocka_unit_test(an_early_end_marker_is_the_end_of_the_data),
         cmocka_unit_test(wrong_bits_never_harm_the_codec),
         cmocka_unit_test(wrong_bits_that_decode_are_counted),
-        cmocka_unit_test(tables_of_one_image_do_not_serve_the_next),
+        cmocka_unit_test(tables_of_one_image_are_not_used_for_the_next),
         cmocka_unit_test(an_image_may_be_left_at_any_point),
         cmocka_unit_test(a_codec_may_be_destroyed_with_an_image_open),
     };

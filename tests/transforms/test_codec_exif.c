@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-/* In a block of exactly len bytes, so that AddressSanitizer sees a read past the end. */
-static uint32_t orientation_of(const char *tiff, size_t len)
+/* The block has exactly len bytes, so AddressSanitizer sees a read past the end. */
+static uint32_t read_orientation(const char *tiff, size_t len)
 {
     uint8_t *copy = malloc(len ? len : 1);
     assert_non_null(copy);
@@ -37,18 +37,18 @@ static const char as_long[] = "II*\0\10\0\0\0"
 static void both_byte_orders_and_types_are_read(void **state)
 {
     (void)state;
-    assert_int_equal(orientation_of(big, sizeof big - 1), 6);
-    assert_int_equal(orientation_of(little, sizeof little - 1), 8);
-    assert_int_equal(orientation_of(as_long, sizeof as_long - 1), 3);
+    assert_int_equal(read_orientation(big, sizeof big - 1), 6);
+    assert_int_equal(read_orientation(little, sizeof little - 1), 8);
+    assert_int_equal(read_orientation(as_long, sizeof as_long - 1), 3);
 }
 
 static void a_block_cut_anywhere_has_no_orientation(void **state)
 {
     (void)state;
     for (size_t len = 0; len < sizeof big - 1; len++)
-        assert_int_equal(orientation_of(big, len), 1);
+        assert_int_equal(read_orientation(big, len), 1);
     for (size_t len = 0; len < sizeof little - 1; len++)
-        assert_int_equal(orientation_of(little, len), 1);
+        assert_int_equal(read_orientation(little, len), 1);
 }
 
 static void values_out_of_range_count_as_none(void **state)
@@ -58,7 +58,7 @@ static void values_out_of_range_count_as_none(void **state)
         char block[sizeof big];
         memcpy(block, big, sizeof big);
         block[8 + 2 + 12 + 9] = (char)value;
-        assert_int_equal(orientation_of(block, sizeof big - 1),
+        assert_int_equal(read_orientation(block, sizeof big - 1),
                          value >= 1 && value <= 8 ? (uint32_t)value : 1);
     }
 }
@@ -66,10 +66,10 @@ static void values_out_of_range_count_as_none(void **state)
 static void offsets_and_counts_beyond_the_block_are_harmless(void **state)
 {
     (void)state;
-    assert_int_equal(orientation_of("II*\0\377\377\377\377\1\0", 10), 1);
-    assert_int_equal(orientation_of("II*\0\7\0\0\0\1\0", 10), 1);
-    assert_int_equal(orientation_of("II*\0\10\0\0\0\377\377\1\2\3\4", 14), 1);
-    assert_int_equal(orientation_of("XX*\0\10\0\0\0\1\0", 10), 1);
+    assert_int_equal(read_orientation("II*\0\377\377\377\377\1\0", 10), 1);
+    assert_int_equal(read_orientation("II*\0\7\0\0\0\1\0", 10), 1);
+    assert_int_equal(read_orientation("II*\0\10\0\0\0\377\377\1\2\3\4", 14), 1);
+    assert_int_equal(read_orientation("XX*\0\10\0\0\0\1\0", 10), 1);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats beside JPEG and PNG: Pillow's pixels of every file of tests/data/formats.json, whole and
- * in parts.
+ * Formats other than JPEG and PNG: every file of tests/data/formats.json has Pillow's pixels, whole
+ * and in parts.
  */
 #include "tests/support/format_corpus.h"
 #include "tests/transforms/codec_support.h"
@@ -69,7 +69,7 @@ static void parts_are_those_of_the_whole(void **state)
     }
 }
 
-/* Wherever a file is cut, it is damaged with one line, or as good as before. */
+/* A file that is cut anywhere is damaged with one line, or as good as before. */
 static void files_cut_short_are_damaged(void **state)
 {
     for (size_t i = 0; i < n_examples; i++) {
@@ -92,11 +92,11 @@ static void files_cut_short_are_damaged(void **state)
             free(pixels);
             free(cut);
         }
-        assert_true(n_good <= 2); /* what lies behind the pixels */
+        assert_true(n_good <= 2); /* only bytes after the pixels are missing */
     }
 }
 
-/* Those of a library that this build lacks are passed over. */
+/* Files are skipped if this build lacks their library. */
 static bool is_left_out(struct mr_codec *codec, const struct mr_format_example *example)
 {
     struct mr_image_head head;

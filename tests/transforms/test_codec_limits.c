@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the codec refuses and how it says so: files that are no images, other formats, sizes above
- * the limits.
+ * What the codec refuses and with which message: files that are not images, other formats, sizes
+ * above the limits.
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/codec_support.h"
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-static void what_is_no_image_is_named_by_its_bytes(void **state)
+static void a_file_that_is_no_image_is_reported_with_its_first_bytes(void **state)
 {
     codec_expect_damaged(*state, NULL, 0, "the file is empty");
     codec_expect_damaged(*state, "text file\n", 10,
@@ -56,7 +56,7 @@ static void set_jpeg_size(struct mr_test_image *image, unsigned width, unsigned 
     fail_msg("no frame header");
 }
 
-static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
+static void headers_of_other_formats_are_refused_with_the_reason(void **state)
 {
     codec_expect_damaged(*state, "BM\0\1\0\0\0\0\0\0\66\0\0\0", 14,
                          "BMP: the file ends in its header");
@@ -100,7 +100,7 @@ static void headers_of_other_formats_are_refused_by_what_is_wrong(void **state)
                          "WebP: its chunks are wrong or incomplete");
 }
 
-static void plain_pixels_are_refused_by_what_is_wrong(void **state)
+static void plain_pixels_are_refused_with_the_reason(void **state)
 {
     static const char *const files[][2] = {
         {"P2 2 1 9\n1 10", "PPM: a value is above the header's largest one"},
@@ -272,10 +272,10 @@ static void an_interlaced_png_counts_its_box(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_image_is_named_by_its_bytes),
+        cmocka_unit_test(a_file_that_is_no_image_is_reported_with_its_first_bytes),
         cmocka_unit_test(other_formats_are_named),
-        cmocka_unit_test(headers_of_other_formats_are_refused_by_what_is_wrong),
-        cmocka_unit_test(plain_pixels_are_refused_by_what_is_wrong),
+        cmocka_unit_test(headers_of_other_formats_are_refused_with_the_reason),
+        cmocka_unit_test(plain_pixels_are_refused_with_the_reason),
         cmocka_unit_test(a_header_cut_short_is_damage),
         cmocka_unit_test(a_header_of_65535_squared_is_refused),
         cmocka_unit_test(a_side_of_65535_is_refused),

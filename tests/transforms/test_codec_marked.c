@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JPEGs by their marks: boxes of good files are libjpeg's pixels, from the bytes of their rows
- * alone and with every set of loops; and which files have marks at all.
+ * JPEGs by their marks. Boxes of good files are libjpeg's pixels, from the bytes of their rows
+ * alone and with every set of loops. And: which files have marks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +81,7 @@ static const uint8_t layouts[][3][2] = {
 };
 #define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
 
-/* From one mark to a few in a row; 256 and 257 columns of 4:2:0 are 16 and 17 MCUs. */
+/* From one mark to a few per row; 256 and 257 columns of 4:2:0 are 16 and 17 MCUs. */
 static const uint32_t sizes[][2] = {{1, 1}, {17, 33}, {66, 67}, {256, 20}, {257, 40}, {300, 50}};
 #define N_SIZES (sizeof sizes / sizeof sizes[0])
 
@@ -151,7 +151,7 @@ static void any_run_size_and_code_is_decoded(void **state)
     with_all_kernels(check_written);
 }
 
-/* More clean bytes in a row than the decoder's window, with stretches of 0xff. */
+/* More clean bytes in a row than the decoder's window holds, with stretches of 0xff. */
 static void check_long(void *state)
 {
     struct mr_test_jpeg options = {.width = 4000, .height = 30, .quality = 100};
@@ -161,7 +161,7 @@ static void check_long(void *state)
     mr_test_image_free(&image);
 }
 
-static void rows_that_are_longer_than_the_window_move_it_on(void **state)
+static void rows_longer_than_the_window_move_it_forward(void **state)
 {
     (void)state;
     with_all_kernels(check_long);
@@ -169,7 +169,7 @@ static void rows_that_are_longer_than_the_window_move_it_on(void **state)
 
 /* The header. */
 
-/* A copy with bytes put in at a place. */
+/* A copy with bytes inserted at a place. */
 static struct mr_test_image insert(const struct mr_test_image *image, size_t at, const void *bytes,
                                    size_t n)
 {
@@ -181,7 +181,7 @@ static struct mr_test_image insert(const struct mr_test_image *image, size_t at,
     return made;
 }
 
-static void the_header_is_kept_without_what_decoding_does_not_need(void **state)
+static void the_stored_header_has_only_what_decoding_needs(void **state)
 {
     static uint8_t profile[2 + 40000] = {0xff, 0xe2, 40000 >> 8, 40000 & 0xff};
     (void)state;
@@ -211,8 +211,8 @@ static void the_header_is_kept_without_what_decoding_does_not_need(void **state)
     mr_codec_marked.destroy(codec);
 }
 
-/* A thumbnail in JFIF's segment is left out, with its sides. */
-static void a_thumbnail_is_not_kept(void **state)
+/* A thumbnail in JFIF's segment is left out, and so are its sides. */
+static void a_thumbnail_is_left_out(void **state)
 {
     (void)state;
     void *codec = marked_box_make(mr_kernels_best());
@@ -381,9 +381,9 @@ int main(void)
         cmocka_unit_test(boxes_equal_libjpegs_in_every_layout),
         cmocka_unit_test(boxes_equal_libjpegs_in_every_colour_space),
         cmocka_unit_test(any_run_size_and_code_is_decoded),
-        cmocka_unit_test(rows_that_are_longer_than_the_window_move_it_on),
-        cmocka_unit_test(the_header_is_kept_without_what_decoding_does_not_need),
-        cmocka_unit_test(a_thumbnail_is_not_kept),
+        cmocka_unit_test(rows_longer_than_the_window_move_it_forward),
+        cmocka_unit_test(the_stored_header_has_only_what_decoding_needs),
+        cmocka_unit_test(a_thumbnail_is_left_out),
         cmocka_unit_test(the_data_end_where_their_last_bit_does),
         cmocka_unit_test(each_row_begins_with_a_mark),
         cmocka_unit_test(other_files_have_no_marks),

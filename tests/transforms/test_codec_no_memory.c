@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation of decoding a file is refused, alone or with all later ones, to the codecs and to
- * their libraries. A sound file is then never damaged, and never has other pixels. Some libraries
- * crash, so children decode the files. And the other way round: what a damaged file costs.
+ * Each allocation of decoding a file fails, alone or with all later ones, in the codecs and in
+ * their libraries. Then a sound file is never damaged and never has other pixels. Some libraries
+ * crash, so child processes decode the files. The other direction: what a damaged file costs.
  */
 #include "tests/support/format_corpus.h"
 #include "tests/support/allocations.h"
@@ -26,12 +26,12 @@ static const struct mr_codec_limits limits;
 static struct mr_format_example *examples;
 static size_t n_examples;
 
-/* What children have found in a file; shared with them. */
+/* What the child processes have found in a file; shared with them. */
 struct findings {
     size_t next; /* the allocation that is refused next */
     size_t n_refused, n_wrong;
     bool ended;
-    char words[200]; /* of the first that is wrong */
+    char words[200]; /* of the first wrong one */
 };
 
 static struct findings *findings;
@@ -39,7 +39,7 @@ static struct findings *findings;
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
 void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
 
-/* What codec.c asks for; malloc's own calls do not come here. */
+/* codec.c's calls. malloc's own calls do not come here. */
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
 {
     if (len > allocations.len_largest)
@@ -50,7 +50,7 @@ void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
     return MAP_FAILED;
 }
 
-/* Allocates nothing of its own. */
+/* Allocates nothing itself. */
 static mr_status decode(struct mr_codec *codec, const struct mr_test_image *file,
                         struct mr_image_head *head, uint8_t *out, mr_error *error)
 {
@@ -75,14 +75,14 @@ static void note_wrong(const char *words)
                  findings->next - 1, words);
 }
 
-/* In a child, from findings->next on. */
+/* Runs in a child process, from findings->next on. */
 static void refuse_in_turn(const struct mr_test_image *file, const struct mr_image_head *head,
                            const uint8_t *pixels, bool onwards)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
     static uint8_t out[MAX_BYTES];
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
-        signal(fatal[i], SIG_DFL); /* cmocka would go on here */
+        signal(fatal[i], SIG_DFL); /* cmocka would continue here */
     size_t len = (size_t)head->width * head->height * 3;
     while (!findings->ended && findings->next < MAX_ALLOCATIONS) {
         struct mr_codec *codec;
@@ -162,7 +162,7 @@ static void allocations_that_fail_from_one_on_damage_nothing(void **state)
     sweep_examples("each with all later ones", true);
 }
 
-/* Decoded at most twice, and no more memory is asked for than the limit says. */
+/* A damaged file is decoded at most twice, and no more memory is asked for than the limit says. */
 static void a_damaged_file_costs_at_most_twice_as_much(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void add(const char *name, struct mr_test_image file)
     snprintf(example->name, sizeof example->name, "%s", name);
 }
 
-/* JPEG and PNG, and the other formats that this build knows. */
+/* JPEG and PNG, and the other formats that this build supports. */
 static int load_all(void **state)
 {
     (void)state;

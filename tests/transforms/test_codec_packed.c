@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed JPEGs against a plain full decode of the JPEG: every box of every layout must be the same
- * pixels, from no byte more than mr_packed_range() names, with every set of loops. And bytes that
- * were altered must do no more than fail.
+ * Packed JPEGs against a plain full decode of the JPEG: every box of every layout must have the
+ * same pixels, from no byte outside mr_packed_range(), with every set of loops. Altered bytes must
+ * do no more than fail.
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/codec_support.h"
@@ -37,14 +37,15 @@ static const uint8_t layouts[][3][2] = {
     {{2, 1}, {2, 1}, {1, 1}}, {{2, 2}, {1, 1}, {2, 2}}, {{1, 1}, {2, 1}, {1, 1}},
     {{1, 1}, {2, 2}, {2, 2}}, {{3, 1}, {1, 1}, {1, 1}}, {{1, 3}, {1, 1}, {1, 1}},
     {{3, 2}, {1, 1}, {1, 1}}, {{4, 1}, {2, 1}, {1, 1}}, {{2, 1}, {2, 1}, {2, 1}},
-    {{2, 2}, {2, 1}, {1, 2}}, {{2, 2}, {2, 2}, {2, 2}}, /* twelve blocks to an MCU: not for packs */
+    {{2, 2}, {2, 1}, {1, 2}}, {{2, 2}, {2, 2}, {2, 2}}, /* twelve blocks to an MCU: packs do not
+                                                           take it */
 };
 #define N_LAYOUTS (sizeof layouts / sizeof layouts[0])
 #define N_LAYOUTS_TOO_LARGE 1
 
 /*
  * With factors of 3, the blocks of 60 columns end where libjpeg's memory for a row does, and the
- * MCU goes on.
+ * MCU continues.
  */
 static const uint32_t sizes[][2] = {{1, 1},  {2, 3},   {7, 9},    {16, 16},  {17, 33}, {35, 18},
                                     {66, 5}, {97, 40}, {131, 70}, {300, 33}, {60, 20}};
@@ -52,7 +53,7 @@ static const uint32_t sizes[][2] = {{1, 1},  {2, 3},   {7, 9},    {16, 16},  {17
 
 static const struct mr_codec_limits zeros;
 
-/* Decode a box from just the bytes that it needs; frees nothing but what it made. */
+/* Decode a box from exactly the bytes that it needs. */
 static mr_status decode_box(void *state, const struct packed_sample *sample,
                             const struct codec_box *box, uint8_t *pixels, mr_error *error)
 {
@@ -97,7 +98,9 @@ static void check_box(void *state, const struct packed_sample *sample, const uin
     free(pixels);
 }
 
-/* Both encodings, all sets of loops, n_boxes boxes. False where the layout is not for packs. */
+/*
+ * Checks both encodings, all sets of loops, n_boxes boxes. False if packs do not take the layout.
+ */
 static bool check_jpeg(void *state, const struct mr_test_image *jpeg, uint32_t seed,
                        uint32_t n_boxes, const char *what)
 {
@@ -155,7 +158,7 @@ static void boxes_equal_those_of_the_jpeg_in_every_layout(void **state)
             char what[64];
             memcpy(options.sampling, layouts[layout], sizeof layouts[layout]);
             bool too_large = layout >= N_LAYOUTS - N_LAYOUTS_TOO_LARGE;
-            /* all meet all in the end */
+            /* over all seeds every layout meets every mode */
             int mode = too_large ? ONE_SCAN_EACH : (int)((seed + layout) % N_MODES);
             set_mode(&options, mode);
             snprintf(what, sizeof what, "layout %zu, mode %d", layout, mode);
@@ -250,7 +253,10 @@ static void altered_bytes_fail_or_give_other_pixels_and_nothing_worse(void **sta
         uint8_t *pixels = malloc((size_t)options.width * options.height * 3);
         for (uint32_t n = 0; n < 150; n++) {
             struct codec_box box = codec_box_at(n % 31, options.width, options.height);
-            /* Often what is easiest to break: the row's sizes, and the head of its first tile. */
+            /*
+             * Often in the places that break most easily: the row's sizes, and the head of its
+             * first tile.
+             */
             uint32_t row = draw_number(&random) % sample.image.n_rows;
             uint32_t at = draw_number(&random) % 2
                               ? sample.rows[row] + draw_number(&random) % 24
@@ -283,8 +289,8 @@ static void altered_bytes_fail_or_give_other_pixels_and_nothing_worse(void **sta
     assert_true(n_other > 100);
 }
 
-/* After damage the object reads on. */
-static void a_damaged_row_is_named_and_its_neighbours_are_not_touched(void **state)
+/* After damage the state can decode other rows. */
+static void a_damaged_row_is_named_and_its_neighbours_are_unaffected(void **state)
 {
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 300, .height = 100});
     struct packed_sample sample;
@@ -298,7 +304,7 @@ static void a_damaged_row_is_named_and_its_neighbours_are_not_touched(void **sta
         decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error),
         MR_ERR_DAMAGED);
     assert_string_equal(error.text, "row 3 of the pack's sample is damaged");
-    sample.bytes[sample.rows[3] + 1] = 0xff; /* its neighbours would begin far behind the bytes */
+    sample.bytes[sample.rows[3] + 1] = 0xff; /* its neighbours would begin far after the bytes */
     assert_int_equal(
         decode_box(*state, &sample, &(struct codec_box){280, 0, 20, 100}, pixels, &error),
         MR_ERR_DAMAGED);
@@ -372,7 +378,7 @@ static void limits_hold_for_packed_samples_too(void **state)
     mr_test_image_free(&jpeg);
 }
 
-/* libjpeg's own words where the template cannot be: factors that do not divide each other. */
+/* libjpeg's own message for an impossible template: factors that do not divide each other. */
 static void a_template_that_libjpeg_refuses_is_damage(void **state)
 {
     struct mr_test_image jpeg = mr_test_jpeg(&(struct mr_test_jpeg){.width = 100, .height = 40});
@@ -392,7 +398,8 @@ static void a_template_that_libjpeg_refuses_is_damage(void **state)
 }
 
 /*
- * Without vectors libjpeg computes in other widths, which shows in the self-test's extreme values.
+ * Without vectors libjpeg computes with other widths, and the self-test's extreme values show the
+ * difference.
  */
 static void the_kernels_transform_where_libjpeg_has_vectors_too(void **state)
 {
@@ -431,7 +438,7 @@ int main(void)
         cmocka_unit_test(every_single_pixel_of_a_420_picture_is_exact),
         cmocka_unit_test(thin_pictures_decode),
         cmocka_unit_test(altered_bytes_fail_or_give_other_pixels_and_nothing_worse),
-        cmocka_unit_test(a_damaged_row_is_named_and_its_neighbours_are_not_touched),
+        cmocka_unit_test(a_damaged_row_is_named_and_its_neighbours_are_unaffected),
         cmocka_unit_test(rows_that_were_not_read_are_damage),
         cmocka_unit_test(limits_hold_for_packed_samples_too),
         cmocka_unit_test(a_template_that_libjpeg_refuses_is_damage),

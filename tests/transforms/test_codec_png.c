@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PNG codec against the patterns that the files were made from: what must come out is known
+ * The PNG codec against the patterns that the files were made from, so the right pixels are known
  * without a decoder.
  */
 #include "tests/transforms/codec_support.h"
@@ -97,8 +97,8 @@ static size_t chunk_len(const struct mr_test_image *image, size_t data)
 }
 
 /*
- * The first chunk holds more rows than the upper box, which libpng itself would give without having
- * seen the CRC.
+ * The first chunk holds more rows than the upper box. libpng itself would give them without
+ * checking the CRC.
  */
 static void a_wrong_crc_of_the_pixels_is_damage(void **state)
 {

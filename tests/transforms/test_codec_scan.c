@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our decoder of scans against libjpeg alone: on good files the same pixels without a look back,
- * with every set of loops; on odd ones the same statuses, words, warnings and pixels.
+ * Our decoder of scans against libjpeg alone. Good files have the same pixels, with every set of
+ * loops, and libjpeg does not decode them again. Odd files have the same statuses, messages,
+ * warnings and pixels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@
 
 static const struct mr_codec_limits zeros;
 
-/* Everything, then boxes; all without a look back. */
+/* The whole image, then boxes. libjpeg must not decode any of them again. */
 static void check_good(struct scan_pair *pair, const struct mr_test_image *image, uint32_t n_boxes,
                        const char *what)
 {
@@ -66,7 +67,7 @@ static const uint8_t layouts[][3][2] = {
 static const uint32_t sizes[][2] = {{1, 1}, {7, 9}, {17, 33}, {66, 67}, {131, 40}};
 #define N_SIZES (sizeof sizes / sizeof sizes[0])
 
-/* In every interval, and in none. */
+/* Restarts in every interval, and none. */
 static void check_encoded(struct scan_pair *pair)
 {
     for (uint32_t i = 0, n = 0; i < N_LAYOUTS; i++)
@@ -85,7 +86,7 @@ static void check_encoded(struct scan_pair *pair)
         }
 }
 
-static void encoders_files_need_no_look_back(void **state)
+static void files_of_encoders_are_not_decoded_again(void **state)
 {
     (void)state;
     with_all_kernels(check_encoded);
@@ -102,13 +103,13 @@ static void check_colours(struct scan_pair *pair)
     }
 }
 
-static void colour_spaces_need_no_look_back(void **state)
+static void no_colour_space_is_decoded_again(void **state)
 {
     (void)state;
     with_all_kernels(check_colours);
 }
 
-/* More clean bytes than the window, with stretches of 0xff. */
+/* More clean bytes than the window holds, with stretches of 0xff. */
 static void check_long(struct scan_pair *pair)
 {
     struct mr_test_jpeg options = {.width = 700, .height = 300, .quality = 100};
@@ -118,7 +119,7 @@ static void check_long(struct scan_pair *pair)
     mr_test_image_free(&image);
 }
 
-static void scans_that_are_longer_than_the_window_move_it_on(void **state)
+static void scans_longer_than_the_window_move_it_forward(void **state)
 {
     (void)state;
     with_all_kernels(check_long);
@@ -150,7 +151,7 @@ static void any_run_size_and_code_is_decoded(void **state)
 
 /* Odd files. */
 
-/* A copy with n bytes at a place taken out and others put in. */
+/* A copy in which n_out bytes at a place are replaced by others. */
 static struct mr_test_image edit(const struct mr_test_image *image, size_t at, size_t n_out,
                                  const void *in, size_t n_in)
 {
@@ -163,7 +164,7 @@ static struct mr_test_image edit(const struct mr_test_image *image, size_t at, s
     return made;
 }
 
-/* Everything, and boxes. Returns how many were decoded without a look back. */
+/* Checks the whole image and boxes. Returns how many libjpeg did not decode again. */
 static uint32_t check_same(struct scan_pair *pair, const struct mr_test_image *image,
                            const char *what)
 {
@@ -201,16 +202,16 @@ static void check_markers(struct scan_pair *pair)
     struct mr_test_image image = mr_test_jpeg(&options);
     size_t at = find_marker(&image, mr_test_scan_start(&image), 0xd3);
     check_edit(pair, &image, at, 0, "\xff", 1, "a fill byte");
-    check_edit(pair, &image, at, 0, "\x12\x34\x56", 3, "bytes in front of a restart");
+    check_edit(pair, &image, at, 0, "\x12\x34\x56", 3, "bytes before a restart");
     check_edit(pair, &image, at, 2, "\xff\xd5", 2, "a restart out of turn");
     check_edit(pair, &image, at, 2, "\xff\xd9", 2, "an end in place of a restart");
     check_edit(pair, &image, at, 2, NULL, 0, "no restart");
-    check_edit(pair, &image, at, 0, "\xff\xe5\0\4ab", 6, "a segment in front of a restart");
+    check_edit(pair, &image, at, 0, "\xff\xe5\0\4ab", 6, "a segment before a restart");
     check_edit(pair, &image, at + 2, 0, "\xff\xd3", 2, "a restart twice");
     check_edit(pair, &image, at + 9, 0, "\xff\xd4", 2, "a restart too early");
-    check_edit(pair, &image, at + 9, 0, "\xff\xff\0", 3, "a fill byte in front of a zero");
+    check_edit(pair, &image, at + 9, 0, "\xff\xff\0", 3, "a fill byte before a zero");
     check_edit(pair, &image, at + 9, image.len - at - 9, NULL, 0, "cut");
-    check_edit(pair, &image, at + 9, image.len - at - 9, "\xff", 1, "cut behind 0xff");
+    check_edit(pair, &image, at + 9, image.len - at - 9, "\xff", 1, "cut after 0xff");
     mr_test_image_free(&image);
 }
 
@@ -226,14 +227,14 @@ static void check_end(struct scan_pair *pair)
     struct mr_test_image image = mr_test_jpeg(&options);
     uint32_t all = check_same(pair, &image, "good");
     struct mr_test_image more = edit(&image, image.len, 0, "\xff\xd9\xff\xd9garbage\xff\xda", 13);
-    assert_int_equal(check_same(pair, &more, "more behind the end"), all);
+    assert_int_equal(check_same(pair, &more, "more after the end"), all);
     mr_test_image_free(&more);
     for (size_t n = 1; n < 60; n += n < 12 ? 1 : 7)
         check_edit(pair, &image, image.len - n, n, NULL, 0, "cut");
     mr_test_image_free(&image);
 }
 
-static void what_is_behind_the_end_does_not_matter(void **state)
+static void bytes_after_the_end_do_not_matter(void **state)
 {
     (void)state;
     with_all_kernels(check_end);
@@ -247,8 +248,8 @@ static void check_values(struct scan_pair *pair)
     assert_true(n < 12);
     mr_test_image_free(&image);
     /*
-     * The sizes 11 and 12 of AC coefficients, and a run without an end: symbols that no encoder
-     * makes.
+     * The sizes 11 and 12 of AC coefficients, and a run without an end: no encoder makes these
+     * symbols.
      */
     options = (struct mr_test_scan){
         .width = 90, .height = 70, .n_components = 3, .code = MR_TEST_CODE_LONG};
@@ -258,7 +259,7 @@ static void check_values(struct scan_pair *pair)
         image = mr_test_scan(&options);
         size_t ac = find_marker(&image, find_marker(&image, 0, 0xc4) + 2, 0xc4);
         image.bytes[ac + 5 + 16 + i % 12] = symbols[i % 5];
-        check_same(pair, &image, "symbols that are none");
+        check_same(pair, &image, "invalid symbols");
         mr_test_image_free(&image);
     }
 }
@@ -290,8 +291,8 @@ static void damage_below_the_box_is_not_seen(void **state)
     with_all_kernels(check_below);
 }
 
-/* Others than baseline files of one scan never come to the decoder. */
-static void other_files_are_libjpegs(void **state)
+/* Files that are not baseline of one scan never reach the decoder. */
+static void other_files_are_decoded_by_libjpeg(void **state)
 {
     static const struct mr_test_jpeg others[] = {
         {.width = 50, .height = 40, .progressive = true},
@@ -314,15 +315,15 @@ static void other_files_are_libjpegs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encoders_files_need_no_look_back),
-        cmocka_unit_test(colour_spaces_need_no_look_back),
-        cmocka_unit_test(scans_that_are_longer_than_the_window_move_it_on),
+        cmocka_unit_test(files_of_encoders_are_not_decoded_again),
+        cmocka_unit_test(no_colour_space_is_decoded_again),
+        cmocka_unit_test(scans_longer_than_the_window_move_it_forward),
         cmocka_unit_test(any_run_size_and_code_is_decoded),
         cmocka_unit_test(markers_out_of_turn_are_judged_by_libjpeg),
-        cmocka_unit_test(what_is_behind_the_end_does_not_matter),
+        cmocka_unit_test(bytes_after_the_end_do_not_matter),
         cmocka_unit_test(values_that_no_encoder_makes_are_judged_by_libjpeg),
         cmocka_unit_test(damage_below_the_box_is_not_seen),
-        cmocka_unit_test(other_files_are_libjpegs),
+        cmocka_unit_test(other_files_are_decoded_by_libjpeg),
     };
     if (mr_packed_selftest_decoder() == MR_CODEC_JPEG_STOCK) {
         printf("this libjpeg does not accept a decoder of scans\n");

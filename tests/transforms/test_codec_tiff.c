@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the codec refuses of a TIFF before libtiff takes memory or time for it, and that libtiff
- * prints nothing. Words that are libtiff's are not compared: they change with its versions.
+ * What the codec refuses in a TIFF before libtiff takes memory or time for it, and that libtiff
+ * prints nothing. libtiff's own messages are not compared, because they change with its versions.
  */
 #include "tests/transforms/codec_support.h"
 #include "transforms/formats/tiff_check.h"
@@ -28,7 +28,7 @@ struct tag {
 };
 
 /*
- * A big-endian file: DATA_BYTES from DATA_AT on, then the directory, of n tags and up to n_more
+ * A big-endian file: DATA_BYTES from DATA_AT on, then the directory of n tags and up to n_more tags
  * without a meaning.
  */
 struct file {
@@ -94,7 +94,7 @@ static mr_status decode(struct mr_codec *codec, const struct file *file, mr_erro
     return status;
 }
 
-/* text NULL: libtiff says what it likes. */
+/* text NULL: the message is libtiff's own. */
 static void expect_damaged_file(struct mr_codec *codec, struct file file, const char *text)
 {
     mr_error error;
@@ -104,7 +104,7 @@ static void expect_damaged_file(struct mr_codec *codec, struct file file, const 
     free(file.bytes);
 }
 
-static void directories_are_refused_by_what_is_wrong(void **state)
+static void directories_are_refused_with_the_reason(void **state)
 {
     codec_expect_damaged(*state, "II*\0\10\0\0\0", 8,
                          "TIFF: the directory is beyond the end of the file");
@@ -119,7 +119,7 @@ static void directories_are_refused_by_what_is_wrong(void **state)
                          "TIFF: tag 256 has no known type");
 }
 
-static void sizes_that_lie_are_refused(void **state)
+static void wrong_sizes_are_refused(void **state)
 {
     struct tag tags[N_TAGS];
     static const struct {
@@ -168,8 +168,7 @@ static void tags_cost_no_more_than_the_file(void **state)
 }
 
 /*
- * 64 strips of a row each, packed as nothing but empty heads; all of them are so many bytes from
- * the start.
+ * 64 strips of one row each, packed as empty heads only; all of them begin this far from the start.
  */
 static struct file make_strips(uint8_t strip_len, uint32_t height)
 {
@@ -187,7 +186,7 @@ static struct file make_strips(uint8_t strip_len, uint32_t height)
     memset(data, strip_len, 64);
     struct file file = make_file(data, sizeof data, copy, N_TAGS, 0, NULL);
     memset(file.bytes + 1000, 128, 600);
-    /* Only what is needed of it. */
+    /* Drop the data that is not needed. */
     memmove(file.bytes + 1600, file.bytes + DATA_AT + DATA_BYTES, file.len - DATA_AT - DATA_BYTES);
     put(file.bytes + 4, 4, 1600);
     file.len -= DATA_AT + DATA_BYTES - 1600;
@@ -208,7 +207,7 @@ static void strips_that_overlap_much_are_refused(void **state)
     codec_expect_damaged(*state, file.bytes, file.len,
                          "TIFF: its strips or tiles overlap too much");
     /*
-     * Plain bytes may, unless their bits are turned around, for which libtiff copies a whole strip.
+     * Plain bytes may overlap, unless their bits are reversed: then libtiff copies a whole strip.
      */
     uint8_t *compression = file.bytes + 1600 + 2 + COMPRESSION * 12,
             *samples = file.bytes + 1600 + 2 + SAMPLES * 12;
@@ -257,7 +256,7 @@ static void a_jpeg_of_several_scans_is_refused(void **state)
     }
 }
 
-/* libjpeg passes over 0xff ahead of a marker: a frame of several scans could hide behind it. */
+/* libjpeg skips 0xff before a marker, so a frame of several scans could hide after it. */
 static void a_jpeg_with_fill_bytes_is_refused(void **state)
 {
     (void)state;
@@ -296,7 +295,7 @@ enum {
 
 static bool check_xz_with(size_t at, uint8_t value)
 {
-    uint8_t *bytes = malloc(XZ_END), reversed[XZ_END]; /* so that a sanitizer knows its end */
+    uint8_t *bytes = malloc(XZ_END), reversed[XZ_END]; /* a sanitizer knows its end */
     assert_non_null(bytes);
     memcpy(bytes, two_blocks, XZ_END);
     if (at < XZ_END)
@@ -397,10 +396,10 @@ enum {
 };
 
 /*
- * What the libraries take beside the pixels counts: two rows of fax, windows, strips on their way
- * to colours.
+ * Memory that the libraries take in addition to the pixels counts: two rows of fax, windows, strips
+ * on their way to colours.
  */
-static void memory_beside_the_pixels_counts(void **state)
+static void memory_besides_the_pixels_counts(void **state)
 {
     static const struct {
         struct tag tags[N_CHANGES];
@@ -482,7 +481,7 @@ static void arrangements_without_a_meaning_are_refused(void **state)
     free(file.bytes);
 }
 
-/* libdeflate fails there, after which libtiff calls the strip good. */
+/* libdeflate fails here, and libtiff then accepts the strip. */
 static void deflate_longer_than_its_rows_is_unpacked(void **state)
 {
     static const struct tag changes[N_CHANGES] = {CHANGE(PACKED, 8)};
@@ -499,7 +498,7 @@ static void deflate_longer_than_its_rows_is_unpacked(void **state)
     free(file.bytes);
 }
 
-/* libjpeg warns, and libtiff calls the strip good. */
+/* libjpeg warns, and libtiff accepts the strip. */
 static void an_old_jpeg_that_ends_early_is_damaged(void **state)
 {
     static const struct mr_test_jpeg options = {.width = 16, .height = 16};
@@ -522,17 +521,14 @@ static void an_old_jpeg_that_ends_early_is_damaged(void **state)
     mr_test_image_free(&jpeg);
 }
 
-/*
- * Fax, LZW and JPEG of wrong bytes, and unknown tags, about all of which libtiff has something to
- * say.
- */
+/* Fax, LZW and JPEG of wrong bytes, and unknown tags: libtiff has a message about each. */
 static void libtiff_prints_nothing(void **state)
 {
     static const uint16_t compressions[] = {2, 3, 4, 5, 6, 7, 8, 34925, 50000};
     static const struct tag unknown = {60000, SHORT, 1, 1};
-    int kept = dup(STDERR_FILENO);
+    int saved = dup(STDERR_FILENO);
     FILE *log = tmpfile();
-    assert_true(kept >= 0 && log && dup2(fileno(log), STDERR_FILENO) >= 0);
+    assert_true(saved >= 0 && log && dup2(fileno(log), STDERR_FILENO) >= 0);
     int n_good = 0;
     for (size_t i = 0; i < sizeof compressions / sizeof *compressions; i++) {
         struct tag tags[N_TAGS];
@@ -545,8 +541,8 @@ static void libtiff_prints_nothing(void **state)
         free(file.bytes);
     }
     long n_printed = lseek(fileno(log), 0, SEEK_END);
-    dup2(kept, STDERR_FILENO);
-    close(kept);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
     fclose(log);
     assert_int_equal(n_printed, 0);
     assert_int_equal(n_good, 0);
@@ -555,8 +551,8 @@ static void libtiff_prints_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(directories_are_refused_by_what_is_wrong),
-        cmocka_unit_test(sizes_that_lie_are_refused),
+        cmocka_unit_test(directories_are_refused_with_the_reason),
+        cmocka_unit_test(wrong_sizes_are_refused),
         cmocka_unit_test(tags_cost_no_more_than_the_file),
         cmocka_unit_test(strips_that_overlap_much_are_refused),
         cmocka_unit_test(pieces_are_counted),
@@ -564,7 +560,7 @@ int main(void)
         cmocka_unit_test(a_jpeg_with_fill_bytes_is_refused),
         cmocka_unit_test(dictionaries_of_lzma_are_checked),
         cmocka_unit_test(large_dictionaries_are_refused),
-        cmocka_unit_test(memory_beside_the_pixels_counts),
+        cmocka_unit_test(memory_besides_the_pixels_counts),
         cmocka_unit_test(limits_bind_libtiff_too),
         cmocka_unit_test(arrangements_without_a_meaning_are_refused),
         cmocka_unit_test(deflate_longer_than_its_rows_is_unpacked),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A box of a WebP is the same box of libwebp's plain decoding of the whole, for both loop filters,
- * every way of predicting and all kinds of lossless files; boxes are drawn so that each of their
- * sides meets every phase of blocks, of pairs of pixels and of the image's own edges.
+ * every way of predicting and all kinds of lossless files. Boxes are drawn so that each side meets
+ * every phase of blocks, of pairs of pixels and of the image's own edges.
  */
 #include "tests/transforms/codec_support.h"
 
@@ -176,7 +176,7 @@ static void expect_damaged(struct mr_codec *codec, const struct mr_test_image *i
     assert_string_equal(error.text, text);
 }
 
-static void damage_has_one_line(void **state)
+static void damage_is_reported_in_one_line(void **state)
 {
     struct mr_test_image image = encode(&kinds[0], 64, 64);
     char text[80];
@@ -195,7 +195,7 @@ static void damage_has_one_line(void **state)
     mr_test_image_free(&image);
 }
 
-static void limits_are_kept(void **state)
+static void limits_are_enforced(void **state)
 {
     (void)state;
     struct mr_codec *codec;
@@ -215,7 +215,7 @@ static void limits_are_kept(void **state)
     mr_test_image_free(&image);
 }
 
-/* 8 bytes a pixel, and five tables for each group of codes, of which there is one for 16 pixels. */
+/* 8 bytes a pixel, and five tables for each group of codes; there is one group for 16 pixels. */
 static void a_lossless_image_needs_memory_for_its_codes(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void put_chunk(struct mr_test_image *file, const char *name, const void *
     file->len += 8 + len;
 }
 
-/* Of one frame, 64 x 64, in the corner of a canvas of 1000 x 1000. */
+/* One frame, 64 x 64, in the corner of a canvas of 1000 x 1000. */
 static struct mr_test_image animate(const struct mr_test_image *still)
 {
     struct mr_test_image frame = {calloc(1, still->len + 16), 16 + still->len - 12};
@@ -291,8 +291,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_are_those_of_the_whole),
-        cmocka_unit_test(damage_has_one_line),
-        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(damage_is_reported_in_one_line),
+        cmocka_unit_test(limits_are_enforced),
         cmocka_unit_test(a_lossless_image_needs_memory_for_its_codes),
         cmocka_unit_test(a_frame_on_a_larger_canvas_counts_twice),
     };

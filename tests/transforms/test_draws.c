@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the same torch stream come the parameters that torchvision v1 draws, in its order, for
- * operations that draw from torch's generator (tests/data/make_draws.py).
+ * From the same torch stream, the operations draw the parameters that torchvision v1 draws, in its
+ * order, if they draw from torch's generator (tests/data/make_draws.py).
  */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
@@ -98,13 +98,13 @@ static void expect_draws(const struct recorded *want)
         }
     }
     if (crc != want->crc32)
-        fail_msg("%s of %ux%u: other draws than torchvision's behind the first", want->text,
+        fail_msg("%s of %ux%u: other draws than torchvision's after the first", want->text,
                  want->width, want->height);
     free(text);
     free(g);
 }
 
-static uint32_t integer_of(json_t *object, const char *name)
+static uint32_t read_integer(json_t *object, const char *name)
 {
     return (uint32_t)json_integer_value(json_object_get(object, name));
 }
@@ -124,9 +124,9 @@ static void draws_are_torchvision_s(void **state)
             .first = json_string_value(json_object_get(one, "first")),
             .width = (uint32_t)json_integer_value(json_array_get(size, 0)),
             .height = (uint32_t)json_integer_value(json_array_get(size, 1)),
-            .n_seeds = integer_of(root, "seeds"),
-            .n_images = integer_of(root, "images"),
-            .crc32 = integer_of(one, "crc32"),
+            .n_seeds = read_integer(root, "seeds"),
+            .n_images = read_integer(root, "images"),
+            .crc32 = read_integer(one, "crc32"),
         };
         expect_draws(&want);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random erasing: the boxes are torchvision's, what fills them is as asked for, and texts say what
- * happens.
+ * Random erasing: the boxes are torchvision's, their content is as asked for, and the texts say
+ * what happens.
  */
 #include "base/half.h"
 #include "base/normal.h"
@@ -51,7 +51,7 @@ static mr_status compile(const char *text, mr_dtype dtype, mr_layout layout, str
     return status;
 }
 
-static struct mr_plan *plan_of(const char *text, mr_dtype dtype, mr_layout layout)
+static struct mr_plan *make_plan(const char *text, mr_dtype dtype, mr_layout layout)
 {
     struct mr_plan *plan = malloc(sizeof *plan);
     mr_error error;
@@ -60,7 +60,7 @@ static struct mr_plan *plan_of(const char *text, mr_dtype dtype, mr_layout layou
     return plan;
 }
 
-static double number_of(const json_t *row, const char *name, size_t i)
+static double read_number(const json_t *row, const char *name, size_t i)
 {
     const json_t *value = json_object_get(row, name);
     return json_number_value(json_is_array(value) ? json_array_get(value, i) : value);
@@ -72,17 +72,17 @@ static void check_case(size_t number, const json_t *row)
     struct mr_mt19937 mt;
     struct mr_rng rng;
     snprintf(text, sizeof text, "random_erasing(%.17g,%.17g:%.17g,%.17g:%.17g)",
-             number_of(row, "p", 0), number_of(row, "scale", 0), number_of(row, "scale", 1),
-             number_of(row, "ratio", 0), number_of(row, "ratio", 1));
-    struct mr_plan *plan = plan_of(text, MR_F32, MR_NCHW);
-    mr_mt19937_init(&mt, (uint64_t)number_of(row, "seed", 0));
+             read_number(row, "p", 0), read_number(row, "scale", 0), read_number(row, "scale", 1),
+             read_number(row, "ratio", 0), read_number(row, "ratio", 1));
+    struct mr_plan *plan = make_plan(text, MR_F32, MR_NCHW);
+    mr_mt19937_init(&mt, (uint64_t)read_number(row, "seed", 0));
     mr_rng_init_torch(&rng, &mt);
     const json_t *boxes = json_object_get(row, "boxes");
     for (size_t i = 0; i < json_array_size(boxes); i++) {
         const json_t *box = json_array_get(boxes, i);
         struct mr_erase erase;
-        mr_erase_draw(plan, (uint32_t)number_of(row, "width", 0),
-                      (uint32_t)number_of(row, "height", 0), &rng, &erase);
+        mr_erase_draw(plan, (uint32_t)read_number(row, "width", 0),
+                      (uint32_t)read_number(row, "height", 0), &rng, &erase);
         if (erase.n != (json_is_array(box) ? 1u : 0u))
             fail_msg("case %zu, image %zu: %u boxes", number, i, erase.n);
         const int32_t got[4] = {erase.boxes[0].i, erase.boxes[0].j, erase.boxes[0].h,
@@ -136,7 +136,7 @@ static void normal_numbers_have_the_quantiles(void **state)
     assert_true(fabs(squares / (double)n - 1) < 1e-3);
 }
 
-static float element_of(const struct mr_plan *plan, const void *tensor, int y, int x, int c)
+static float get_element(const struct mr_plan *plan, const void *tensor, int y, int x, int c)
 {
     size_t at = plan->layout == MR_NCHW ? (size_t)(c * HEIGHT + y) * WIDTH + (size_t)x
                                         : (size_t)(y * WIDTH + x) * CHANNELS + (size_t)c;
@@ -149,7 +149,7 @@ static float element_of(const struct mr_plan *plan, const void *tensor, int y, i
     return plan->dtype == MR_BF16 ? value : (float)bits;
 }
 
-static float converted(const struct mr_plan *plan, float value)
+static float convert_value(const struct mr_plan *plan, float value)
 {
     uint32_t wide = (uint32_t)mr_half_bf16(value) << 16;
     float narrow;
@@ -163,7 +163,7 @@ static void check_tensor(const char *value, mr_dtype dtype, mr_layout layout)
 {
     char text[TEXT];
     snprintf(text, sizeof text, "random_erasing(1,0.1:0.4,value=%s)", value);
-    struct mr_plan *plan = plan_of(text, dtype, layout);
+    struct mr_plan *plan = make_plan(text, dtype, layout);
     struct mr_rng rng;
     struct mr_erase erase;
     float whole[N_ELEMENTS] = {0};
@@ -187,7 +187,7 @@ static void check_tensor(const char *value, mr_dtype dtype, mr_layout layout)
                 float want = is_drawn ? mr_normal_of(mr_normal_nodes, mr_rng_u32(&normals))
                              : inside ? one
                                       : 0.0f;
-                assert_true(element_of(plan, whole, y, x, c) == converted(plan, want));
+                assert_true(get_element(plan, whole, y, x, c) == convert_value(plan, want));
             }
     }
     free(plan);
@@ -208,7 +208,7 @@ static void boxes_are_filled_and_nothing_else(void **state)
 static void a_count_is_the_most_boxes(void **state)
 {
     (void)state;
-    struct mr_plan *plan = plan_of("random_erasing(1,0.02:0.3,count=4)", MR_F32, MR_NCHW);
+    struct mr_plan *plan = make_plan("random_erasing(1,0.02:0.3,count=4)", MR_F32, MR_NCHW);
     unsigned n_of[MR_ERASE_MAX_BOXES + 1] = {0};
     for (uint64_t index = 0; index < 4000; index++) {
         struct mr_rng rng;
@@ -296,7 +296,7 @@ static void an_explanation_has_what_comes_after(void **state)
     (void)state;
     static const char text[] =
         "resize(24:20)+normalize(mean=0.5,std=0.5)+random_erasing(1,0.2:0.4,value=0.5)";
-    struct mr_plan *plan = plan_of(text, MR_F32, MR_NCHW);
+    struct mr_plan *plan = make_plan(text, MR_F32, MR_NCHW);
     struct mr_rng rng;
     struct mr_erase erase;
     char line[TEXT], want[TEXT];

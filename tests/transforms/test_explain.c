@@ -91,7 +91,7 @@ static void calls_come_in_the_order_of_the_list(void **state)
                  "[\"invert\",{}],[\"equalize\",{}],[\"hflip\",{}]");
 }
 
-static void what_changes_nothing_is_absent(void **state)
+static void calls_that_change_nothing_are_left_out(void **state)
 {
     (void)state;
     expect_calls("hflip(0)+invert(0)+posterize(8,p=1)+color_jitter(brightness=1:1)", NULL, "");
@@ -146,8 +146,8 @@ static void a_hole_has_no_calls(void **state)
         "\"calls\":null}");
 }
 
-/* The words of a sample are its calls alone. */
-static void words_are_for_people(void **state)
+/* A sample's words have its calls alone. */
+static void words_have_the_calls_alone(void **state)
 {
     (void)state;
     mr_explain_options options = MR_EXPLAIN_OPTIONS_INIT;
@@ -277,11 +277,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_come_in_the_order_of_the_list),
-        cmocka_unit_test(what_changes_nothing_is_absent),
+        cmocka_unit_test(calls_that_change_nothing_are_left_out),
         cmocka_unit_test(exif_comes_first_and_turns_the_image),
         cmocka_unit_test(a_raw_picture_of_one_channel_stays_gray_until_the_end),
         cmocka_unit_test(a_hole_has_no_calls),
-        cmocka_unit_test(words_are_for_people),
+        cmocka_unit_test(words_have_the_calls_alone),
         cmocka_unit_test(the_line_has_the_draws_of_the_sample),
         cmocka_unit_test(another_occurrence_is_another_sample),
         cmocka_unit_test(what_cannot_be_explained_is_refused),

@@ -17,7 +17,7 @@
 static const struct mr_sample_kind files = {
     .encoded = 1, .picture = 1, .label_dtype = MR_I64, .label_bytes = 8};
 
-static struct mr_plan plan_of(const char *text)
+static struct mr_plan make_plan(const char *text)
 {
     struct mr_plan plan = {0};
     mr_transform *transform;
@@ -29,10 +29,10 @@ static struct mr_plan plan_of(const char *text)
     return plan;
 }
 
-static struct mr_geometry geometry_of(const char *text, uint32_t width, uint32_t height,
-                                      uint64_t seed)
+static struct mr_geometry draw_geometry(const char *text, uint32_t width, uint32_t height,
+                                        uint64_t seed)
 {
-    struct mr_plan plan = plan_of(text);
+    struct mr_plan plan = make_plan(text);
     struct mr_geometry g;
     struct mr_rng rng;
     mr_error error;
@@ -61,7 +61,7 @@ static void random_resized_crop_replays_torch(void **state)
     json_error_t why;
     json_t *root = json_load_file(MR_TEST_DATA "/random_resized_crop.json", 0, &why);
     assert_non_null(root);
-    struct mr_plan plan = plan_of("random_resized_crop(224)");
+    struct mr_plan plan = make_plan("random_resized_crop(224)");
     size_t i, k, n = 0;
     json_t *one, *box;
     json_array_foreach(json_object_get(root, "cases"), i, one)
@@ -97,8 +97,9 @@ static void a_random_interpolation_is_bilinear_or_bicubic(void **state)
 {
     (void)state;
     enum { N = 100000 };
-    struct mr_plan plan = plan_of("random_resized_crop(8,interp=random)+hflip+resize(9:9,random)");
-    struct mr_plan plain = plan_of("random_resized_crop(8)+hflip+resize(9:9)");
+    struct mr_plan plan =
+        make_plan("random_resized_crop(8,interp=random)+hflip+resize(9:9,random)");
+    struct mr_plan plain = make_plan("random_resized_crop(8)+hflip+resize(9:9)");
     uint32_t n[2][2] = {{0}};
     for (uint64_t i = 0; i < N; i++) {
         struct mr_geometry g, want;
@@ -122,8 +123,8 @@ static void a_random_interpolation_is_bilinear_or_bicubic(void **state)
             fail_msg("draw %llu has %u stages", (unsigned long long)i, g.n_stages);
     }
     /*
-     * Four equal shares: chi-square with 3 degrees of freedom, beyond 16.3 in one of 1000 seeds;
-     * this seed is fixed.
+     * Four equal shares: chi-square with 3 degrees of freedom exceeds 16.3 in one of 1000 seeds.
+     * This seed is fixed.
      */
     double chi = 0;
     for (int k = 0; k < 4; k++)
@@ -146,30 +147,31 @@ static void usual_recipes_are_one_stage(void **state)
                            "resize(232)+random_crop(224)+hflip+center_crop(190)"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (uint64_t seed = 0; seed < 8; seed++)
-            if (geometry_of(texts[i], 500, 375, seed).n_stages != 1)
+            if (draw_geometry(texts[i], 500, 375, seed).n_stages != 1)
                 fail_msg("%s has %u stages", texts[i],
-                         geometry_of(texts[i], 500, 375, seed).n_stages);
-    assert_int_equal(geometry_of("cifar", 32, 32, 1).n_stages, 1);
+                         draw_geometry(texts[i], 500, 375, seed).n_stages);
+    assert_int_equal(draw_geometry("cifar", 32, 32, 1).n_stages, 1);
 }
 
-static void what_cannot_be_folded_is_a_stage_of_its_own(void **state)
+static void what_cannot_be_folded_gets_its_own_stage(void **state)
 {
     (void)state;
-    assert_int_equal(geometry_of("resize(100:100)+resize(50:50)", 500, 375, 0).n_stages, 2);
-    assert_int_equal(geometry_of("resize(256)+random_resized_crop(224)", 500, 375, 0).n_stages, 2);
-    assert_int_equal(geometry_of("center_crop(400)+resize(50:50)", 500, 375, 0).n_stages, 2);
-    assert_int_equal(geometry_of("hflip(1)+resize(50:50)", 500, 375, 0).n_stages, 2);
-    assert_int_equal(geometry_of("hflip(0)+resize(50:50)", 500, 375, 0).n_stages, 1);
-    /* Resizing to the size that is there already is nothing. */
-    assert_int_equal(geometry_of("hflip(1)+resize(375:500)", 500, 375, 0).n_stages, 1);
-    assert_int_equal(geometry_of("resize(50:50)+resize(50)", 500, 375, 0).n_stages, 1);
+    assert_int_equal(draw_geometry("resize(100:100)+resize(50:50)", 500, 375, 0).n_stages, 2);
+    assert_int_equal(draw_geometry("resize(256)+random_resized_crop(224)", 500, 375, 0).n_stages,
+                     2);
+    assert_int_equal(draw_geometry("center_crop(400)+resize(50:50)", 500, 375, 0).n_stages, 2);
+    assert_int_equal(draw_geometry("hflip(1)+resize(50:50)", 500, 375, 0).n_stages, 2);
+    assert_int_equal(draw_geometry("hflip(0)+resize(50:50)", 500, 375, 0).n_stages, 1);
+    /* Resizing to the present size does nothing. */
+    assert_int_equal(draw_geometry("hflip(1)+resize(375:500)", 500, 375, 0).n_stages, 1);
+    assert_int_equal(draw_geometry("resize(50:50)+resize(50)", 500, 375, 0).n_stages, 1);
 }
 
 static void a_stage_needs_only_what_the_next_one_reads(void **state)
 {
     (void)state;
     struct mr_geometry g =
-        geometry_of("resize(1000:1000)+center_crop(100)+resize(50:50)", 500, 375, 0);
+        draw_geometry("resize(1000:1000)+center_crop(100)+resize(50:50)", 500, 375, 0);
     assert_int_equal(g.n_stages, 2);
     expect_box(g.stages[0].window, 450, 450, 100, 100);
     expect_box(g.stages[1].need, 0, 0, 100, 100);
@@ -180,7 +182,7 @@ static void a_stage_needs_only_what_the_next_one_reads(void **state)
 static void an_evaluation_crop_needs_the_rows_under_its_window(void **state)
 {
     (void)state;
-    struct mr_geometry g = geometry_of("eval:232:224", 500, 375, 0);
+    struct mr_geometry g = draw_geometry("eval:232:224", 500, 375, 0);
     expect_box(g.stages[0].source, 0, 0, 500, 375);
     assert_int_equal(g.stages[0].resized_width, 309);
     assert_int_equal(g.stages[0].resized_height, 232);
@@ -201,7 +203,7 @@ static void resize_of_the_short_side_cuts_the_long_one(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[40];
         snprintf(text, sizeof text, "resize(%d)", (int)cases[i][2]);
-        struct mr_plan plan = plan_of(text);
+        struct mr_plan plan = make_plan(text);
         int64_t width, height;
         assert_int_equal(mr_geometry_size(&plan, (uint32_t)cases[i][0], (uint32_t)cases[i][1],
                                           &width, &height, NULL),
@@ -221,7 +223,7 @@ static void center_crop_rounds_halves_to_even_and_pads_by_the_floor(void **state
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[40];
         snprintf(text, sizeof text, "center_crop(%d)", (int)cases[i][1]);
-        struct mr_geometry g = geometry_of(text, (uint32_t)cases[i][0], (uint32_t)cases[i][0], 0);
+        struct mr_geometry g = draw_geometry(text, (uint32_t)cases[i][0], (uint32_t)cases[i][0], 0);
         if (g.stages[0].window.x != cases[i][2] || g.stages[0].window.y != cases[i][2])
             fail_msg("%s of %d starts at %d, not %d", text, (int)cases[i][0],
                      (int)g.stages[0].window.x, (int)cases[i][2]);
@@ -231,7 +233,7 @@ static void center_crop_rounds_halves_to_even_and_pads_by_the_floor(void **state
 static void random_crop_draws_top_then_left_and_nothing_when_it_fits(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("random_crop(20:30,padding=2)");
+    struct mr_plan plan = make_plan("random_crop(20:30,padding=2)");
     struct mr_rng rng, twin;
     struct mr_geometry g;
     mr_rng_init(&rng, 1, 2, 3);
@@ -248,7 +250,7 @@ static void random_crop_draws_top_then_left_and_nothing_when_it_fits(void **stat
 static void images_that_cannot_be_cropped_are_damaged(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("random_crop(32)");
+    struct mr_plan plan = make_plan("random_crop(32)");
     struct mr_rng rng;
     struct mr_geometry g;
     mr_error error;
@@ -256,7 +258,7 @@ static void images_that_cannot_be_cropped_are_damaged(void **state)
     assert_int_equal(mr_geometry_make(&plan, 20, 20, &rng, &g, &error), MR_ERR_DAMAGED);
     assert_string_equal(error.text, "crop 32x32 is larger than the image 20x20 with padding 0");
     assert_int_equal(mr_geometry_make(&plan, 0, 20, &rng, &g, &error), MR_ERR_DAMAGED);
-    plan = plan_of("resize(65535)");
+    plan = make_plan("resize(65535)");
     assert_error(mr_geometry_make(&plan, 1, 100000, &rng, &g, &error), MR_ERR_DAMAGED, &error,
                  "6553500000");
 }
@@ -264,7 +266,7 @@ static void images_that_cannot_be_cropped_are_damaged(void **state)
 static void a_crop_beyond_the_image_needs_no_pixels(void **state)
 {
     (void)state;
-    struct mr_geometry g = geometry_of("center_crop(400)+random_crop(1,padding=500)", 8, 8, 4);
+    struct mr_geometry g = draw_geometry("center_crop(400)+random_crop(1,padding=500)", 8, 8, 4);
     assert_int_equal(g.stages[0].live.width, 0);
     assert_int_equal(g.stages[0].need.width, 0);
     expect_box(
@@ -288,7 +290,7 @@ static void extreme_shapes_stay_inside_the_image(void **state)
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             for (uint64_t seed = 0; seed < 20; seed++) {
-                struct mr_plan plan = plan_of(texts[t]);
+                struct mr_plan plan = make_plan(texts[t]);
                 struct mr_geometry g;
                 struct mr_rng rng;
                 mr_rng_init(&rng, seed, 0, 0);
@@ -309,19 +311,19 @@ static void the_report_names_the_box_of_the_source(void **state)
 {
     (void)state;
     int32_t report[8];
-    struct mr_geometry g = geometry_of("random_resized_crop(224)+hflip(1)", 500, 375, 3);
+    struct mr_geometry g = draw_geometry("random_resized_crop(224)+hflip(1)", 500, 375, 3);
     mr_geometry_report(&g, 500, 375, report);
     struct mr_box box = g.stages[0].source;
     const int32_t crop[8] = {
         500, 375, (int32_t)box.x, (int32_t)box.y, (int32_t)box.width, (int32_t)box.height, 1, 0};
     assert_memory_equal(report, crop, sizeof crop);
-    g = geometry_of("center_crop(40)+vflip(1)", 32, 50, 3);
+    g = draw_geometry("center_crop(40)+vflip(1)", 32, 50, 3);
     mr_geometry_report(&g, 32, 50, report);
     const int32_t padded[8] = {32, 50, -4, 5, 40, 40, 0, 1};
     assert_memory_equal(report, padded, sizeof padded);
 }
 
-/* By hand from the definition in geometry.h, not from stages. */
+/* Computed by hand from the definition in geometry.h, not from stages. */
 static void the_report_does_not_depend_on_how_operations_fold(void **state)
 {
     (void)state;
@@ -362,7 +364,7 @@ static void the_report_does_not_depend_on_how_operations_fold(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int32_t report[8];
-        struct mr_geometry g = geometry_of(cases[i].text, cases[i].width, cases[i].height, 0);
+        struct mr_geometry g = draw_geometry(cases[i].text, cases[i].width, cases[i].height, 0);
         mr_geometry_report(&g, cases[i].width, cases[i].height, report);
         for (int k = 0; k < 8; k++)
             if (report[k] != cases[i].report[k])
@@ -372,8 +374,8 @@ static void the_report_does_not_depend_on_how_operations_fold(void **state)
 }
 
 /*
- * What follows the first resize draws later and cuts other pixels: the box stays the one that the
- * crop alone gives.
+ * Operations after the first resize draw later and cut other pixels. The box is still the one that
+ * the crop alone gives.
  */
 static void operations_after_the_first_resize_leave_the_reported_box_alone(void **state)
 {
@@ -390,9 +392,9 @@ static void operations_after_the_first_resize_leave_the_reported_box_alone(void 
             snprintf(text, sizeof text, "%s+%s", crops[c], tails[t]);
             for (uint64_t seed = 0; seed < 30; seed++) {
                 int32_t alone[8], whole[8];
-                struct mr_geometry g = geometry_of(crops[c], 32, 32, seed);
+                struct mr_geometry g = draw_geometry(crops[c], 32, 32, seed);
                 mr_geometry_report(&g, 32, 32, alone);
-                g = geometry_of(text, 32, 32, seed);
+                g = draw_geometry(text, 32, 32, seed);
                 mr_geometry_report(&g, 32, 32, whole);
                 if (memcmp(alone, whole, sizeof whole) != 0)
                     fail_msg("%s, seed %d: %d %d %d %d instead of %d %d %d %d", text, (int)seed,
@@ -409,7 +411,7 @@ int main(void)
         cmocka_unit_test(random_resized_crop_replays_torch),
         cmocka_unit_test(a_random_interpolation_is_bilinear_or_bicubic),
         cmocka_unit_test(usual_recipes_are_one_stage),
-        cmocka_unit_test(what_cannot_be_folded_is_a_stage_of_its_own),
+        cmocka_unit_test(what_cannot_be_folded_gets_its_own_stage),
         cmocka_unit_test(a_stage_needs_only_what_the_next_one_reads),
         cmocka_unit_test(an_evaluation_crop_needs_the_rows_under_its_window),
         cmocka_unit_test(resize_of_the_short_side_cuts_the_long_one),

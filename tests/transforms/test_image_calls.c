@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls on images in memory: Pillow's bytes, and folded tables give what one call after the other
- * gives.
+ * Calls on images in memory have Pillow's bytes, and folded tables give the same as one call after
+ * the other.
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/kind_image.h"
@@ -28,8 +28,8 @@ static size_t count_bytes(const struct mr_image *image)
 }
 
 /*
- * Run on the image; its pixels and a second image of exactly its size are given back to the
- * allocator.
+ * Run calls on the image. Its pixels and a second image of exactly its size are freed, so a
+ * sanitizer sees each wrong access.
  */
 static void run_calls(const struct mr_image_call *calls, uint32_t n, struct mr_image *image,
                       const struct mr_kernel_ops *kernels, uint8_t *bytes_out)
@@ -80,8 +80,8 @@ static struct mr_image copy_image(const struct mr_image *image)
     return copy;
 }
 
-static uint32_t checksum_of(const struct mr_image_call *call, const struct album *album,
-                            const struct mr_kernel_ops *kernels, uint8_t *bytes)
+static uint32_t compute_checksum(const struct mr_image_call *call, const struct album *album,
+                                 const struct mr_kernel_ops *kernels, uint8_t *bytes)
 {
     uLong crc = 0;
     for (size_t i = 0; i < 2 * KIND_IMAGE_SIZES; i++) {
@@ -92,7 +92,7 @@ static uint32_t checksum_of(const struct mr_image_call *call, const struct album
     return (uint32_t)crc;
 }
 
-/* All rows of a file of tests/data; null among the arguments is a NaN. */
+/* Check all rows of a file of tests/data; null among the arguments is a NaN. */
 static void check_file(const char *path, const struct mr_kernel_ops *kernels,
                        bool covered[MR_N_CALL_KINDS])
 {
@@ -112,7 +112,8 @@ static void check_file(const char *path, const struct mr_kernel_ops *kernels,
             json_array_foreach(json_object_get(row, "args"), n, value) call.args[n] =
                 json_is_null(value) ? NAN : json_number_value(value);
             json_t *crc = json_array_get(json_object_get(row, "crc32"), k);
-            if (checksum_of(&call, &album, kernels, bytes) != (uint32_t)json_integer_value(crc))
+            if (compute_checksum(&call, &album, kernels, bytes) !=
+                (uint32_t)json_integer_value(crc))
                 fail_msg("%s, row %zu of the images \"%s\" differs", name, i,
                          json_string_value(kind));
         }
@@ -124,7 +125,7 @@ static void check_file(const char *path, const struct mr_kernel_ops *kernels,
 
 static void calls_give_the_bytes_of_pillow(void **state)
 {
-    /* A convolution has no bytes that are the right ones; test_timm.c has timm's calls. */
+    /* A convolution has no exact bytes; test_timm.c has timm's calls. */
     bool covered[MR_N_CALL_KINDS] = {
         [MR_CALL_GAUSSIAN_BLUR] = true, [MR_CALL_SOLARIZE_ADD] = true, [MR_CALL_PIL_AFFINE] = true};
     check_file(MR_TEST_DATA "/image_calls.json", *state, covered);
@@ -133,7 +134,7 @@ static void calls_give_the_bytes_of_pillow(void **state)
         assert_true(covered[k]);
 }
 
-/* torchvision's convolution in doubles, of one value. */
+/* torchvision's convolution of one value, in doubles. */
 static double convolve(const struct mr_image *image, int64_t x, int64_t y, uint32_t c,
                        int64_t reach, const double *weights)
 {
@@ -206,7 +207,7 @@ static void gaussian_blur_refuses_what_cannot_be_reflected(void **state)
     assert_string_equal(error.text, "gaussian_blur: an image of 4 x 2 is too small for kernel 5");
 }
 
-/* All 16,777,216 of them, by one shift each and the others in turn. */
+/* All 16,777,216 colours. Each value of red is tried with one shift. */
 static void hues_of_all_colours_are_those_of_plain_c(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
@@ -269,7 +270,7 @@ static struct mr_image_call random_call(uint64_t *random)
     else if (call.kind == MR_CALL_HUE)
         call.args[0] = (double)reference_below(random, 1001) / 1000 - 0.5;
     else if (call.kind == MR_CALL_GAUSSIAN_BLUR)
-        call.args[0] = call.args[1] = 1; /* which every size permits */
+        call.args[0] = call.args[1] = 1; /* which every size allows */
     else if (call.kind == MR_CALL_PIL_GAUSSIAN_BLUR)
         call.args[0] = (double)reference_below(random, 50) / 10;
     else
@@ -319,7 +320,7 @@ static int test_set(enum mr_cpu cpu)
         cmocka_unit_test_prestate(hues_of_all_colours_are_those_of_plain_c, state),
     };
     if (!kernels) {
-        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
         return 0;
     }
     return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);

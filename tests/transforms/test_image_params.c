@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws of image operations and structures: how often, and of what they are independent. */
+/* Draws of image operations and structures: how often, and what they do not depend on. */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
 
@@ -21,7 +21,7 @@ static void draw_geometry(const struct mr_plan *plan, uint64_t index, struct mr_
     assert_int_equal(mr_geometry_make(plan, 100, 80, &rng, g, NULL), MR_OK);
 }
 
-/* The calls of a sample by their kinds, as a text: i for invert and so on. */
+/* Spell a sample's calls by their kinds: i for invert and so on. */
 static void spell_calls(const struct mr_geometry *g, char text_out[64])
 {
     static const char letters[MR_N_CALL_KINDS] = {[MR_CALL_INVERT] = 'i',
@@ -52,8 +52,8 @@ struct outcome {
 };
 
 /*
- * The p of the outcomes, up to the first without calls, are a sample's chances; N_DRAWS samples
- * pass a chi-square.
+ * The outcomes, up to the first with p 0, have the probabilities p; N_DRAWS samples must pass a
+ * chi-square test.
  */
 static void check_chances(const char *text, const struct outcome *outcomes)
 {
@@ -79,8 +79,7 @@ static void check_chances(const char *text, const struct outcome *outcomes)
         square += (counts[k] - want) * (counts[k] - want) / want;
     }
     /*
-     * Far beyond the 99.9th percentile of n - 1 degrees of freedom; the draws are the same at every
-     * run.
+     * Far beyond the 99.9th percentile of n - 1 degrees of freedom. Every run makes the same draws.
      */
     double limit = (n - 1) + 3.1 * sqrt(2.0 * (n - 1)) + 6.0;
     if (square > limit)
@@ -135,7 +134,7 @@ static void jitter_has_every_order_equally_often(void **state)
                   (struct outcome[]){{"bh", 0.5}, {"hb", 0.5}, {NULL, 0}});
 }
 
-/* 20 classes of equal width for each factor. */
+/* Each factor, in 20 classes of equal width. */
 static void jitter_draws_its_factors_uniformly(void **state)
 {
     (void)state;
@@ -168,7 +167,7 @@ static void jitter_draws_its_factors_uniformly(void **state)
     free(g);
 }
 
-/* Of the samples 0 to 199: the boxes of the geometry, and the first calls. */
+/* For samples 0 to 199, the boxes of the geometry and the first calls must be equal. */
 static void expect_prefix(const char *shorter, const char *longer)
 {
     struct mr_plan a = file_plan(shorter), b = file_plan(longer);
@@ -199,7 +198,7 @@ static void an_operation_at_the_end_changes_no_draw_before_it(void **state)
         "train:64+random_apply(invert+equalize(0.4))+posterize(3)+random_crop(30)+autocontrast");
 }
 
-static void images_are_whole_where_calls_change_them(void **state)
+static void images_that_calls_change_are_made_whole(void **state)
 {
     (void)state;
     struct mr_geometry *g = malloc(sizeof *g);
@@ -213,11 +212,11 @@ static void images_are_whole_where_calls_change_them(void **state)
     assert_int_equal(g->stages[1].need.width, 10);
     assert_true(g->stages[1].hflip);
     assert_int_equal(g->crop.width, 100);
-    /* Nothing drawn: as if the operation were not there. */
+    /* Nothing is drawn: as if the operation were not there. */
     plan = file_plan("resize(50:60)+equalize(0)+center_crop(10)+hflip(1)");
     draw_geometry(&plan, 0, g);
     assert_int_equal(g->n_stages, 1);
-    /* The crop is reported as it is without the call. */
+    /* The call does not change the reported crop. */
     plan = file_plan("equalize(1)+center_crop(40)+invert(1)+center_crop(20)");
     draw_geometry(&plan, 0, g);
     assert_int_equal(g->n_stages, 3);
@@ -231,7 +230,7 @@ static void images_are_whole_where_calls_change_them(void **state)
     free(g);
 }
 
-/* No call where three corners lie in a line, and none with infinite coefficients. */
+/* No call if three corners are on a line, and none with infinite coefficients. */
 static void perspectives_have_four_corners(void **state)
 {
     (void)state;
@@ -261,7 +260,7 @@ int main(void)
         cmocka_unit_test(jitter_has_every_order_equally_often),
         cmocka_unit_test(jitter_draws_its_factors_uniformly),
         cmocka_unit_test(an_operation_at_the_end_changes_no_draw_before_it),
-        cmocka_unit_test(images_are_whole_where_calls_change_them),
+        cmocka_unit_test(images_that_calls_change_are_made_whole),
         cmocka_unit_test(perspectives_have_four_corners),
     };
     return cmocka_run_group_tests_name("image_params", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rotations, affine maps and perspectives: every set of loops gives the bytes of plain C and
- * touches nothing beyond the images, whatever the sizes and arguments. test_image_calls.c compares
+ * touches nothing outside the images, whatever the sizes and arguments. test_image_calls.c compares
  * with Pillow.
  */
 #include "tests/support/assert_words.h"
@@ -78,7 +78,7 @@ static void draw_perspective(uint64_t *random, const struct mr_image *image, dou
     draw_fill(random, args + 9, NULL);
 }
 
-/* As timm's: one of them is drawn; now and then all. */
+/* As timm's: one coefficient is drawn; sometimes all are. */
 static void draw_coefficients(uint64_t *random, double *args)
 {
     bool is_any = reference_below(random, 4) == 0;
@@ -109,7 +109,7 @@ static struct mr_image_call draw_call(uint64_t *random, const struct mr_image *i
     return call;
 }
 
-/* Mostly small ones; some have more pixels in a row than a strip of the loops. */
+/* Mostly small images; some have more pixels in a row than a strip of the loops. */
 static struct mr_image draw_image(uint64_t *random)
 {
     struct mr_image image = {.n_channels = reference_below(random, 8) ? 3 : 1};
@@ -166,7 +166,7 @@ int main(void)
         if (kernels)
             n_failed += cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);
         else
-            print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+            print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
     }
     return n_failed;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plain integer arithmetic from coefficients to RGB: libjpeg-turbo's pixels for usual pictures, and
- * the same whatever the coefficients are, with and without vectors.
+ * the same result with and without vectors, whatever the coefficients are.
  */
 #include "tests/transforms/packed_sample.h"
 #include "tests/packs/packer_support.h"
@@ -24,7 +24,7 @@ static uint32_t draw(uint32_t *random, uint32_t below)
     return (*random >> 8) % below;
 }
 
-/* All pixels of a sample by the loops that MR_CPU names, to be freed. */
+/* All pixels of a sample, computed with the loops that MR_CPU names. The caller frees them. */
 static uint8_t *plain_pixels(const struct packed_sample *sample, const char *cpu)
 {
     const struct mr_packed_image *image = &sample->image;
@@ -111,7 +111,10 @@ static void vectors_change_nothing_whatever_the_coefficients(void **state)
     }
 }
 
-/* A few coefficients of one column or row, whose sum is around what vectors of 16 bits can hold. */
+/*
+ * A few coefficients of one column or row, whose sum is about the most that 16-bit vectors can
+ * hold.
+ */
 static void draw_block(uint32_t *random, const uint16_t quant[64], int16_t block[64])
 {
     uint32_t line = draw(random, 8), across = draw(random, 2), n = 1 + draw(random, 4);
@@ -127,7 +130,7 @@ static void draw_block(uint32_t *random, const uint16_t quant[64], int16_t block
 }
 
 /*
- * A row of eight grey blocks, by the integers alone and with the samples that vectors of 16 bits
+ * A row of eight grey blocks: with the integers alone, and with the samples that 16-bit vectors
  * made of them.
  */
 static void compare_rows(uint32_t *random, const struct mr_kernel_ops *kernels)
@@ -172,7 +175,7 @@ static void samples_of_vectors_count_only_where_they_cannot_differ(void **state)
         compare_rows(&random, kernels);
 }
 
-/* Blocks with nothing but a DC coefficient, and such a block beside others. */
+/* Blocks with only a DC coefficient, and such a block next to others. */
 static void compare_flat(const struct mr_kernel_ops *kernels, int16_t dc, const uint16_t quant[64])
 {
     int16_t flat[64] = {dc}, other[64] = {(int16_t)-dc, [63] = 1};

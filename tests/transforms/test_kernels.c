@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every loop of every set that this machine has gives the bits of plain C, over random sizes,
- * scales, channels and tails, and touches nothing beyond its memory. Sets that are not there are
- * skipped by name.
+ * scales, channels and tails, and touches nothing outside its memory. A set that this machine lacks
+ * is skipped by name.
  */
 #include "base/checked.h"
 #include "tests/transforms/guarded.h"
@@ -132,7 +132,7 @@ static void free_rows(struct picture *p)
     free(p->rows);
 }
 
-/* All input rows to strips, one after the other. */
+/* Turn all input rows into strips, one after the other. */
 static struct guarded run_horizontal(const struct mr_kernel_ops *kernels, const struct picture *p,
                                      struct mr_resample_horizontal *horizontal)
 {
@@ -187,7 +187,7 @@ static void run_vertical(const struct mr_kernel_ops *kernels, const struct pictu
     guarded_free(&tables);
 }
 
-/* The whole output; which way the horizontal pass took. */
+/* Make the whole output. way_out: which loop the horizontal pass used. */
 static uint8_t *run_passes(const struct mr_kernel_ops *kernels, const struct picture *p,
                            uint32_t *way_out)
 {
@@ -216,7 +216,7 @@ static uint32_t compare_passes(const struct mr_kernel_ops *kernels, uint64_t *ra
     y.reversed = false;
     y.interpolation = x.interpolation;
     if (!mr_axis_is_usual(y.interpolation, y.in, y.out))
-        x.interpolation = y.interpolation = MR_NEAREST; /* which always is */
+        x.interpolation = y.interpolation = MR_NEAREST; /* nearest is always usual */
     p.at_end = reference_below(random, 2);
     make_rows(&p, random);
     uint32_t way, unused;
@@ -251,8 +251,8 @@ static void passes_are_those_of_plain_c(void **state)
             fail_msg("no case went way %u of %u", way, n_ways);
 }
 
-/* What is put into a strip comes out of it, and the vertical pass finds it there. */
-static void rows_lie_in_strips_as_they_are(void **state)
+/* What is put into a strip comes out of it, and the vertical pass finds it at the same place. */
+static void strips_hold_rows_unchanged(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
@@ -297,7 +297,7 @@ static void pick_plan(struct mr_plan *plan, struct mr_tensor_write_half *half, u
     for (int c = 0; c < 3; c++) {
         mean[c] = (double)reference_below(random, 1000) / 700 - 0.2;
         deviation[c] = (double)(1 + reference_below(random, 1000)) / 900;
-        /* subnormal halves, infinities, a scale that makes a NaN of 0 */
+        /* subnormal halves, infinities, and a scale that makes a NaN of 0 */
         if (reference_below(random, 10) == 0)
             deviation[c] = reference_below(random, 2)   ? 1e4
                            : reference_below(random, 2) ? 1e-7
@@ -328,7 +328,7 @@ static void same_memory(struct guarded *fast, struct guarded *plain, size_t size
     guarded_free(plain);
 }
 
-/* Floats must be aligned as such. */
+/* Floats must have their alignment. */
 static void compare_planes(const struct mr_kernel_ops *kernels,
                            const struct mr_tensor_writer *writer, uint32_t n, bool at_end,
                            const uint8_t *bytes)
@@ -389,7 +389,7 @@ static void tensors_are_those_of_plain_c(void **state)
 
 /* ---- Image operations ---- */
 
-/* A call of both sets on copies of the same bytes; out is where the second one writes. */
+/* A call with both sets, on copies of the same bytes. out: where the second one writes. */
 struct loop_case {
     const struct mr_image_loops *loops;
     uint32_t step, width, height;
@@ -567,14 +567,14 @@ static int test_set(enum mr_cpu cpu)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(axes_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(passes_are_those_of_plain_c, state),
-        cmocka_unit_test_prestate(rows_lie_in_strips_as_they_are, state),
+        cmocka_unit_test_prestate(strips_hold_rows_unchanged, state),
         cmocka_unit_test_prestate(tensors_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(image_loops_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(taps_are_those_of_plain_c, state),
         cmocka_unit_test_prestate(hashes_are_those_of_plain_c, state),
     };
     if (!kernels) {
-        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
         return 0;
     }
     return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);

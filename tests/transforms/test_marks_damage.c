@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks, rows and bytes that do not belong together, or were altered: they are refused, or give
- * some pixels, and nothing worse. AddressSanitizer and UBSan look on.
+ * Marks, rows and bytes that do not belong together or were altered: they are refused, or they give
+ * some pixels, and nothing worse. AddressSanitizer and UBSan watch this.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static struct mr_test_image make_file(uint32_t seed)
         .width = WIDTH, .height = HEIGHT, .seed = seed, .restart = seed % 3 ? 0 : 7});
 }
 
-/* The checksum of what the marks say now. */
+/* Set the checksum of the marks as they are now. */
 static void seal_marks(uint8_t *marks, size_t len)
 {
     uint64_t sum = mr_xxh3(marks + 8, len - 8);
@@ -88,7 +88,7 @@ static void marks_that_are_altered_or_cut_are_refused(void **state)
     mr_test_image_free(&image);
 }
 
-/* With their checksum: as a hostile pack has them. */
+/* Altered marks with a right checksum: a hostile pack may have them. */
 static void altered_marks_with_their_checksum_do_no_harm(void **state)
 {
     uint32_t random = 1, n_refused = 0, n = 0;
@@ -126,12 +126,12 @@ static void altered_bytes_do_no_harm(void **state)
         struct mr_test_image image = make_file(seed);
         struct packed_sample sample;
         assert_true(packed_sample_marked(&image, &sample));
-        uint32_t first = sample.rows[0], behind = sample.rows[sample.image.n_rows];
+        uint32_t first = sample.rows[0], end = sample.rows[sample.image.n_rows];
         for (uint32_t round = 0; round < 400; round++, n++) {
             mr_error error;
             memcpy(sample.bytes, image.bytes, image.len);
             for (uint32_t k = 0; k < 4 + round % 40; k++) {
-                uint8_t *at = sample.bytes + first + draw(&random, behind - first);
+                uint8_t *at = sample.bytes + first + draw(&random, end - first);
                 *at = (uint8_t)(k % 4 ? *at ^ 1u << draw(&random, 8) : 0xff);
             }
             n_refused += decode(*state, &sample, round, &error) != MR_OK;
@@ -143,7 +143,7 @@ static void altered_bytes_do_no_harm(void **state)
     assert_in_range(n_refused, n / 10, n - n / 10);
 }
 
-/* The description is the pack's, or an old one of another file in a cache. */
+/* The description may be a pack's, or a cache's old one of another file. */
 static void altered_rows_do_no_harm(void **state)
 {
     uint32_t random = 1, n_refused = 0;
@@ -190,7 +190,7 @@ static void marks_of_another_file_do_no_harm(void **state)
     mr_test_image_free(&image);
 }
 
-/* Whatever the description and the head say of each other. */
+/* The description and the head may contradict each other. */
 static void marks_must_fit_the_description(void **state)
 {
     static const struct mr_test_jpeg others[] = {
@@ -240,7 +240,7 @@ static void marks_must_be_as_many_as_the_picture_needs(void **state)
         seal_marks(sample.marks, fewer.image.marks_len);
         expect_damage(*state, &fewer, "the JPEG's index does not fit its image");
     }
-    /* And of as many components: 6 * (4 + 3 * 2) bytes are also 5 * (4 + 4 * 2). */
+    /* And they must have as many components: 6 * (4 + 3 * 2) bytes are also 5 * (4 + 4 * 2). */
     for (uint32_t n = 0; n < 9; n++) {
         struct packed_sample fewer = sample;
         store_u32(sample.marks + 16, marks.n_marks);
@@ -280,7 +280,7 @@ static void bytes_that_are_not_there_are_damage(void **state)
     for (uint64_t n = 0; n < len; n += 1 + n / 8) {
         mr_status status = marked_box_decode_part(*state, &sample.image, sample.bytes, offset, n,
                                                   &box, pixels, NULL);
-        if (n < len / 2) /* the rest may be that of the last row's end */
+        if (n < len / 2) /* the others may be what the last row's end reads */
             assert_int_equal(status, MR_ERR_DAMAGED);
     }
     packed_sample_free(&sample);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixing: rows and soft labels are those of torchvision and of timm, draws have their
- * distributions, texts are read.
+ * Mixing: rows and soft labels are those of torchvision and timm, draws have their distributions,
+ * texts are parsed.
  */
 #include "base/half.h"
 #include "base/mix.h"
@@ -50,8 +50,8 @@ static mr_status compile(const char *text, uint32_t height, uint32_t width, mr_d
     return status;
 }
 
-static struct mr_plan *plan_of(const char *text, uint32_t height, uint32_t width, mr_dtype dtype,
-                               mr_layout layout)
+static struct mr_plan *make_plan(const char *text, uint32_t height, uint32_t width, mr_dtype dtype,
+                                 mr_layout layout)
 {
     struct mr_plan *plan = malloc(sizeof *plan);
     mr_error error;
@@ -60,7 +60,7 @@ static struct mr_plan *plan_of(const char *text, uint32_t height, uint32_t width
     return plan;
 }
 
-static struct mr_mix_store *store_of(const struct mr_plan *plan)
+static struct mr_mix_store *make_store(const struct mr_plan *plan)
 {
     struct mr_mix_store *store;
     mr_error error;
@@ -68,7 +68,7 @@ static struct mr_mix_store *store_of(const struct mr_plan *plan)
     return store;
 }
 
-static uint32_t number_of(const json_t *row, const char *name)
+static uint32_t read_number(const json_t *row, const char *name)
 {
     return (uint32_t)json_integer_value(json_object_get(row, name));
 }
@@ -86,7 +86,7 @@ static size_t read_bytes(const json_t *row, const char *name, uint8_t *out, size
     return n;
 }
 
-/* A row of planes, interleaved. */
+/* Interleave a row of planes. */
 static void interleave(const uint8_t *planes, uint32_t n_pixels, uint8_t *out)
 {
     for (uint32_t k = 0; k < n_pixels; k++)
@@ -105,7 +105,7 @@ static void check_box(size_t number, const json_t *row, const struct mr_mix *mix
         fail_msg("case %zu: lambda is %.9g", number, (double)mix->lambda);
 }
 
-static struct mr_mix mix_of(const json_t *row)
+static struct mr_mix read_mix(const json_t *row)
 {
     bool is_timm = strcmp(json_string_value(json_object_get(row, "by")), "timm") == 0;
     bool cuts = strcmp(json_string_value(json_object_get(row, "kind")), "cutmix") == 0;
@@ -115,9 +115,9 @@ static struct mr_mix mix_of(const json_t *row)
                          .lambda = (float)lambda,
                          .rest = (float)(1 - lambda)};
     if (cuts)
-        mr_mix_draw_box((enum mr_mix_rule)mix.rule, (float)lambda, number_of(row, "x"),
-                        number_of(row, "y"), number_of(row, "width"), number_of(row, "height"),
-                        &mix);
+        mr_mix_draw_box((enum mr_mix_rule)mix.rule, (float)lambda, read_number(row, "x"),
+                        read_number(row, "y"), read_number(row, "width"),
+                        read_number(row, "height"), &mix);
     return mix;
 }
 
@@ -126,14 +126,14 @@ static void check_case(size_t number, const json_t *row, uint32_t n_classes)
     static uint8_t in[MAX_ROWS * MAX_VALUES], want[4 * MAX_ROWS * MAX_VALUES],
         soft[4 * MAX_ROWS * 8];
     static uint8_t rows[MAX_ROWS][MAX_VALUES], out[4 * MAX_VALUES];
-    uint32_t n = number_of(row, "n"), height = number_of(row, "height"),
-             width = number_of(row, "width");
-    struct mr_mix mix = mix_of(row);
+    uint32_t n = read_number(row, "n"), height = read_number(row, "height"),
+             width = read_number(row, "width");
+    struct mr_mix mix = read_mix(row);
     bool is_timm = mix.rule == MR_MIX_BYTES;
     const json_t *labels = json_object_get(row, "labels");
-    struct mr_plan *plan = plan_of(is_timm ? "timm_mixup" : NORMALIZE "+mixup", height, width,
-                                   is_timm ? MR_U8 : MR_F32, MR_NCHW);
-    struct mr_mix_store *store = store_of(plan);
+    struct mr_plan *plan = make_plan(is_timm ? "timm_mixup" : NORMALIZE "+mixup", height, width,
+                                     is_timm ? MR_U8 : MR_F32, MR_NCHW);
+    struct mr_mix_store *store = make_store(plan);
     check_box(number, row, &mix);
     assert_int_equal(read_bytes(row, "in", in, sizeof in), n * height * width * 3);
     assert_int_equal(read_bytes(row, "out", want, sizeof want), n * plan->out_bytes);
@@ -166,7 +166,7 @@ static void rows_are_torchvisions_and_timms(void **state)
     const json_t *cases = json_object_get(file, "cases");
     assert_int_equal(json_array_size(cases), 48);
     for (size_t i = 0; i < json_array_size(cases); i++)
-        check_case(i, json_array_get(cases, i), number_of(file, "classes"));
+        check_case(i, json_array_get(cases, i), read_number(file, "classes"));
     json_decref(file);
 }
 
@@ -178,7 +178,7 @@ static float value_at(const struct mr_plan *plan, const void *tensor, size_t at)
     return plan->dtype == MR_BF16 ? mr_half_from_bf16(bits) : mr_half_from_f16(bits);
 }
 
-static float rounded(mr_dtype dtype, float value)
+static float round_value(mr_dtype dtype, float value)
 {
     if (dtype == MR_BF16)
         return mr_half_from_bf16(mr_half_bf16(value));
@@ -191,7 +191,7 @@ enum { HEIGHT = 9, WIDTH = 21, N_VALUES = HEIGHT * WIDTH * 3 };
 static void make_floats(const char *text, mr_layout layout, const uint8_t *pixels,
                         const struct mr_rng *draws, struct mr_erase *erase_out, float *out)
 {
-    struct mr_plan *plan = plan_of(text, HEIGHT, WIDTH, MR_F32, layout);
+    struct mr_plan *plan = make_plan(text, HEIGHT, WIDTH, MR_F32, layout);
     for (size_t k = 0; k < N_VALUES; k++) {
         size_t c = k % 3, at = layout == MR_NCHW ? c * HEIGHT * WIDTH + k / 3 : k;
         out[at] = fmaf((float)pixels[k], plan->scale[c], plan->bias[c]);
@@ -218,8 +218,8 @@ static void check_erased(const char *erasing, const struct mr_mix *mix, mr_dtype
     make_floats(text, layout, pixels[0], &draws[0], &erases[0], own);
     make_floats(text, layout, pixels[1], &draws[1], &erases[1], other);
     strcat(text, "+cutmix");
-    struct mr_plan *plan = plan_of(text, HEIGHT, WIDTH, dtype, layout);
-    struct mr_mix_store *store = store_of(plan);
+    struct mr_plan *plan = make_plan(text, HEIGHT, WIDTH, dtype, layout);
+    struct mr_mix_store *store = make_store(plan);
     mr_mix_store_run(store, mix, &(struct mr_mix_row){pixels[0], &erases[0]},
                      &(struct mr_mix_row){pixels[1], &erases[1]}, out);
     for (size_t k = 0; k < N_VALUES; k++) {
@@ -228,10 +228,10 @@ static void check_erased(const char *erasing, const struct mr_mix *mix, mr_dtype
         float want = mix->kind == MR_MIX_UP    ? mr_mix_floats(mix, own[k], other[k])
                      : mix->kind == MR_MIX_CUT ? (inside ? other : own)[k]
                                                : own[k];
-        if (value_at(plan, out, k) != rounded(dtype, want))
+        if (value_at(plan, out, k) != round_value(dtype, want))
             fail_msg("%s, dtype %s, layout %d: element %zu is %g, not %g", text,
                      mr_dtype_name(dtype), (int)layout, k, (double)value_at(plan, out, k),
-                     (double)rounded(dtype, want));
+                     (double)round_value(dtype, want));
     }
     mr_mix_store_destroy(store);
     free(plan);
@@ -298,7 +298,7 @@ static void every_set_of_loops_has_the_same_bits(void **state)
     }
 }
 
-static void every_row_is_the_partner_of_one(void **state)
+static void every_row_is_the_partner_of_exactly_one(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n < 9; n++)
@@ -311,8 +311,8 @@ static void every_row_is_the_partner_of_one(void **state)
 }
 
 /*
- * Of Beta(a, a): mean 1/2, variance 1 / (4 (2a + 1)); and its distribution function at a few
- * points.
+ * Beta(a, a) has mean 1/2 and variance 1 / (4 (2a + 1)). Its distribution function is checked at a
+ * few points.
  */
 static void lambdas_are_of_beta(void **state)
 {
@@ -346,7 +346,7 @@ static void lambdas_are_of_beta(void **state)
     }
 }
 
-/* Batches are drawn on their own: what another argument changes, it changes at random. */
+/* Batches are drawn separately: another argument changes all draws at random. */
 static void batches_draw_kinds_and_boxes(void **state)
 {
     (void)state;
@@ -473,7 +473,7 @@ static void refuse(const char *text, const char *words)
     assert_error(mr_transform_parse(text, &transform, &error), MR_ERR_INVALID, &error, words);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     (void)state;
     struct mr_plan *plan = malloc(sizeof *plan);
@@ -509,12 +509,12 @@ int main(void)
         cmocka_unit_test(both_rows_are_erased_before_they_are_mixed),
         cmocka_unit_test(bytes_are_rounded_to_even),
         cmocka_unit_test(every_set_of_loops_has_the_same_bits),
-        cmocka_unit_test(every_row_is_the_partner_of_one),
+        cmocka_unit_test(every_row_is_the_partner_of_exactly_one),
         cmocka_unit_test(lambdas_are_of_beta),
         cmocka_unit_test(batches_draw_kinds_and_boxes),
         cmocka_unit_test(texts_are_read_and_written),
         cmocka_unit_test(explanations_have_partner_lambda_and_box),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

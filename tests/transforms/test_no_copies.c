@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between decoder and kernels no pixel is copied: the first pass gets the rows where the decoder
- * has put them, and the last one writes where the writer wants them. A set of loops that looks at
- * its pointers and calls the real one sees whether that is so.
+ * No pixel is copied between decoder and kernels: the first pass gets the rows where the decoder
+ * has put them, and the last one writes where the writer wants them. A set of loops checks its
+ * pointers and calls the real set.
  */
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
@@ -20,15 +20,15 @@
 
 enum { SIDE = 224 };
 
-/* What the set below has seen of the image at hand. */
+/* What the set below has seen of the current image. */
 static struct {
     const struct mr_kernel_ops *real;
-    const uint8_t *const *rows; /* that the decoder gave last */
+    const uint8_t *const *rows; /* the decoder's last ones */
     uint32_t n_rows;
     const uint8_t *slot; /* of SIDE x SIDE x 3 bytes */
     bool vertical_first;
-    uint32_t n_rows_seen; /* by the first pass: not the last one again */
-    uint32_t n_copied;    /* of them, elsewhere than the decoder's */
+    uint32_t n_rows_seen; /* by the first pass; a repeated last row does not count */
+    uint32_t n_copied;    /* of them, not in the decoder's memory */
     uint32_t n_made;      /* rows of the last pass */
     uint32_t n_outside;   /* of them, not written to the slot */
 } seen;
@@ -41,7 +41,7 @@ static bool is_of_decoder(const uint8_t *row)
     return false;
 }
 
-static void look_at_input(const uint8_t *const rows[MR_STRIP_ROWS])
+static void check_input(const uint8_t *const rows[MR_STRIP_ROWS])
 {
     for (uint32_t i = 0; i < MR_STRIP_ROWS; i++) {
         if (i > 0 && rows[i] == rows[i - 1])
@@ -51,38 +51,39 @@ static void look_at_input(const uint8_t *const rows[MR_STRIP_ROWS])
     }
 }
 
-static void look_at_output(const uint8_t *out)
+static void check_output(const uint8_t *out)
 {
     seen.n_outside += out != seen.slot + (size_t)seen.n_made * SIDE * 3;
     seen.n_made++;
 }
 
-static void look_put_rows(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride,
-                          uint8_t *strip)
+static void watch_put_rows(const uint8_t *const rows[MR_STRIP_ROWS], uint32_t n, size_t stride,
+                           uint8_t *strip)
 {
-    look_at_input(rows);
+    check_input(rows);
     seen.real->put_rows(rows, n, stride, strip);
 }
 
-static void look_horizontal(const struct mr_resample_horizontal *horizontal,
-                            const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
+static void watch_horizontal(const struct mr_resample_horizontal *horizontal,
+                             const uint8_t *const rows[MR_STRIP_ROWS], uint8_t *strip)
 {
     if (!seen.vertical_first)
-        look_at_input(rows);
+        check_input(rows);
     seen.real->horizontal(horizontal, rows, strip);
 }
 
-static void look_vertical(const struct mr_resample_vertical *vertical, uint32_t i,
-                          const uint8_t *const *strips, uint32_t n, uint8_t *out)
+static void watch_vertical(const struct mr_resample_vertical *vertical, uint32_t i,
+                           const uint8_t *const *strips, uint32_t n, uint8_t *out)
 {
     if (!seen.vertical_first)
-        look_at_output(out);
+        check_output(out);
     seen.real->vertical(vertical, i, strips, n, out);
 }
 
-static void look_take_row(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n, uint8_t *out)
+static void watch_take_row(const uint8_t *strip, size_t stride, uint32_t i, uint32_t n,
+                           uint8_t *out)
 {
-    look_at_output(out);
+    check_output(out);
     seen.real->take_row(strip, stride, i, n, out);
 }
 
@@ -95,7 +96,9 @@ static struct mr_plan make_plan(void)
     return plan;
 }
 
-/* The box of an open image through one stage; most rows come from one call, fewer from the last. */
+/*
+ * Take a box of an open image through one stage. Most rows come from one call, fewer from the last.
+ */
 static void resample_box(struct mr_codec *codec, struct mr_resample *resample,
                          const struct mr_stage *stage, struct mr_tensor_writer *writer,
                          uint32_t most)
@@ -137,10 +140,10 @@ static uint32_t count_copies(const struct mr_test_jpeg *options,
                                       .channels = 3,
                                       .dtype = MR_U8,
                                       .layout = MR_NHWC};
-    spy.horizontal = look_horizontal;
-    spy.vertical = look_vertical;
-    spy.put_rows = look_put_rows;
-    spy.take_row = look_take_row;
+    spy.horizontal = watch_horizontal;
+    spy.vertical = watch_vertical;
+    spy.put_rows = watch_put_rows;
+    spy.take_row = watch_take_row;
     assert_int_equal(mr_codec_create(&limits, &codec, NULL), MR_OK);
     for (uint64_t i = 0; i < n; i++) {
         struct mr_geometry geometry;
@@ -175,7 +178,7 @@ static const struct mr_test_jpeg usual[] = {
     {.width = 640, .height = 480, .sampling = {{1, 1}, {1, 1}, {1, 1}}},
     {.width = 333, .height = 499, .colour = MR_TEST_GREY},
     {.width = 1200, .height = 900, .progressive = true},
-    {.width = 1701, .height = 1303}, /* up to outputs that are made one after the other */
+    {.width = 1701, .height = 1303}, /* up to outputs that are made row by row */
 };
 
 static void no_row_is_copied_when_rows_come_in_multiples_of_a_strip(void **state)
@@ -193,8 +196,8 @@ static void no_row_is_copied_when_rows_come_in_multiples_of_a_strip(void **state
     }
 }
 
-/* The test above can fail: rows that do not fill a strip must be held. */
-static void rows_that_wait_for_others_are_copied(void **state)
+/* The test above can fail: rows that do not fill a strip must be copied. */
+static void rows_that_wait_are_copied(void **state)
 {
     (void)state;
     assert_true(count_copies(&usual[0], mr_kernels_best(), 4, 3) > 0);
@@ -204,7 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_row_is_copied_when_rows_come_in_multiples_of_a_strip),
-        cmocka_unit_test(rows_that_wait_for_others_are_copied),
+        cmocka_unit_test(rows_that_wait_are_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

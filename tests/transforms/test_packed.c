@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptions of packed samples: layouts by counting, ranges by looking at every row of pixels,
- * and whatever a hostile index may say.
+ * Descriptions of packed samples: layouts are counted, ranges are checked against every row of
+ * pixels, and a hostile index may say anything.
  */
 #include "transforms/packed.h"
 
@@ -15,7 +15,7 @@
 
 static const struct mr_codec_limits zeros;
 
-/* A sample that makes sense: 4:2:0, 100 x 50 pixels, 7 x 4 MCUs. */
+/* A valid sample: 4:2:0, 100 x 50 pixels, 7 x 4 MCUs. */
 struct sample {
     struct mr_packed_image image;
     struct mr_packed_template template;
@@ -47,7 +47,7 @@ static void expect_damage(const struct sample *sample, const char *text)
     assert_int_equal(status, *text ? MR_ERR_DAMAGED : MR_OK);
 }
 
-static void what_makes_sense_passes(void **state)
+static void a_valid_description_passes(void **state)
 {
     (void)state;
     struct sample s;
@@ -72,7 +72,7 @@ static void what_makes_sense_passes(void **state)
     expect_damage(&s, "");
 }
 
-static void sizes_that_cannot_be_are_damage(void **state)
+static void impossible_sizes_are_damage(void **state)
 {
     (void)state;
     struct sample s;
@@ -101,14 +101,14 @@ static void sizes_that_cannot_be_are_damage(void **state)
     expect_damage(&s, "the pack says 62 bytes for 7 x 3 pixels of 3");
     s.image.len = 64;
     expect_damage(&s, "the pack says 64 bytes for 7 x 3 pixels of 3");
-    /* Three times as many bytes as 64 bits can say. */
+    /* Three times as many bytes as 64 bits can count. */
     const struct mr_codec_limits none = {.max_pixels = UINT64_MAX};
     s.image.width = s.image.height = UINT32_MAX;
     s.image.len = (uint64_t)UINT32_MAX * UINT32_MAX * 3;
     assert_int_equal(mr_packed_check(&s.image, &none, NULL), MR_ERR_DAMAGED);
 }
 
-static void templates_that_cannot_be_are_damage(void **state)
+static void impossible_templates_are_damage(void **state)
 {
     (void)state;
     struct sample s;
@@ -145,7 +145,7 @@ static void templates_that_cannot_be_are_damage(void **state)
     expect_damage(&s, "the pack says sampling factors 2x1 for component 0 of 1");
 }
 
-static void tables_of_rows_that_cannot_be_are_damage(void **state)
+static void impossible_tables_of_rows_are_damage(void **state)
 {
     (void)state;
     struct sample s;
@@ -180,7 +180,7 @@ static void tables_of_rows_that_cannot_be_are_damage(void **state)
 }
 
 /*
- * Of any factors: an MCU covers what they say, and the last ones end with the image or behind it.
+ * With any factors: an MCU covers what they say, and the last ones end with the image or after it.
  */
 static void layouts_cover_the_image(void **state)
 {
@@ -230,8 +230,8 @@ static void ranges_hold_the_rows_of_the_box_and_two_pixels_around_it(void **stat
     }
 }
 
-/* A file has bytes in front of its rows and behind them, and short rows may begin in one byte. */
-static void rows_of_marks_lie_inside_the_file_and_do_not_go_back(void **state)
+/* A file has bytes before its rows and after them, and short rows may begin in the same byte. */
+static void rows_of_marked_samples_are_inside_the_file_and_never_go_back(void **state)
 {
     (void)state;
     struct sample s;
@@ -291,7 +291,8 @@ static void a_copy_does_not_follow_the_index(void **state)
     assert_int_equal(mr_packed_check(image, &zeros, &error), MR_OK);
     assert_int_equal(image->template->h[0], 2);
     assert_int_equal(image->rows[4], 400);
-    s.image.n_rows = MR_PACKED_MAX_ROWS + 1; /* more than there is room for, and than s.rows has */
+    s.image.n_rows =
+        MR_PACKED_MAX_ROWS + 1; /* more than the copy has room for, and than s.rows has */
     assert_int_equal(mr_packed_check(mr_packed_copy(&copy, &s.image), &zeros, &error),
                      MR_ERR_DAMAGED);
     s.image = (struct mr_packed_image){
@@ -303,13 +304,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_does_not_follow_the_index),
-        cmocka_unit_test(what_makes_sense_passes),
-        cmocka_unit_test(sizes_that_cannot_be_are_damage),
-        cmocka_unit_test(templates_that_cannot_be_are_damage),
-        cmocka_unit_test(tables_of_rows_that_cannot_be_are_damage),
+        cmocka_unit_test(a_valid_description_passes),
+        cmocka_unit_test(impossible_sizes_are_damage),
+        cmocka_unit_test(impossible_templates_are_damage),
+        cmocka_unit_test(impossible_tables_of_rows_are_damage),
         cmocka_unit_test(layouts_cover_the_image),
         cmocka_unit_test(ranges_hold_the_rows_of_the_box_and_two_pixels_around_it),
-        cmocka_unit_test(rows_of_marks_lie_inside_the_file_and_do_not_go_back),
+        cmocka_unit_test(rows_of_marked_samples_are_inside_the_file_and_never_go_back),
         cmocka_unit_test(ranges_of_pixels_are_rows_and_of_files_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The self-test must see an inverse DCT that differs from libjpeg's, whichever coefficient it is
- * that shows it. The linker turns mr_kernels_best() here (--wrap), so that the codec gets loops
- * that are wrong on purpose.
+ * The self-test must notice an inverse DCT that differs from libjpeg's, whichever coefficient shows
+ * the difference. The linker replaces mr_kernels_best() here (--wrap), so the codec gets loops that
+ * are wrong on purpose.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -64,7 +64,7 @@ static void expect_shape(const struct mr_plan *plan, int64_t a, int64_t b, int64
     assert_int_equal(plan->out_bytes, len);
 }
 
-static void files_are_trained_on_by_default(void **state)
+static void files_get_train_224_by_default(void **state)
 {
     (void)state;
     struct mr_plan plan = expect_plan(NULL, &files, MR_DTYPE_DEFAULT, MR_NCHW);
@@ -79,7 +79,7 @@ static void files_are_trained_on_by_default(void **state)
     expect_shape(&plan, 3, 32, 64, 3 * 32 * 64);
 }
 
-static void raw_pictures_are_copied_where_nothing_changes(void **state)
+static void raw_pictures_are_copied_if_nothing_changes(void **state)
 {
     (void)state;
     struct mr_plan plan = expect_plan(NULL, &cifar, MR_DTYPE_DEFAULT, MR_NCHW);
@@ -95,7 +95,7 @@ static void raw_pictures_are_copied_where_nothing_changes(void **state)
     expect_shape(&plan, 1, 78, 56, 2 * 78 * 56);
 }
 
-static void records_are_taken_as_they_are(void **state)
+static void records_are_copied_unchanged(void **state)
 {
     (void)state;
     struct mr_plan plan = expect_plan(NULL, &tokens, MR_DTYPE_DEFAULT, MR_NCHW);
@@ -199,7 +199,7 @@ static void a_fill_suits_the_pictures(void **state)
     expect_plan("random_crop(8,padding=4,fill=1:2:3)+grayscale", &cifar, MR_U8, MR_NCHW);
 }
 
-/* In a structure too, whatever is drawn. */
+/* Also inside a structure, whatever is drawn. */
 static void kernels_that_never_fit_are_refused_at_once(void **state)
 {
     (void)state;
@@ -250,9 +250,9 @@ static void wrong_arguments_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_trained_on_by_default),
-        cmocka_unit_test(raw_pictures_are_copied_where_nothing_changes),
-        cmocka_unit_test(records_are_taken_as_they_are),
+        cmocka_unit_test(files_get_train_224_by_default),
+        cmocka_unit_test(raw_pictures_are_copied_if_nothing_changes),
+        cmocka_unit_test(records_are_copied_unchanged),
         cmocka_unit_test(normalise_needs_a_float),
         cmocka_unit_test(a_color_needs_three_channels),
         cmocka_unit_test(rgb_makes_three_channels_of_one),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole samples: whatever is folded, streamed and cut off gives what one operation after the other
- * on whole images gives, for raw pictures and for JPEGs of which only a part is decoded.
+ * Whole samples: everything that is folded, streamed and cut off gives the same as one operation
+ * after the other on whole images, for raw pictures and for JPEGs of which only a part is decoded.
  */
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
@@ -40,8 +40,8 @@ static mr_transform *parse_transform(const char *text)
     return transform;
 }
 
-static struct mr_plan plan_of(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype,
-                              mr_layout layout)
+static struct mr_plan make_plan(const char *text, const struct mr_sample_kind *kind, mr_dtype dtype,
+                                mr_layout layout)
 {
     mr_transform *transform = parse_transform(text);
     struct mr_plan plan = compile_plan(transform, kind, dtype, layout);
@@ -60,7 +60,7 @@ static struct mr_sample_kind raw_kind(const struct image *image, mr_layout layou
     return kind;
 }
 
-static struct image copy_of(const struct image *image)
+static struct image copy_image(const struct image *image)
 {
     struct image copy = image_make(image->width, image->height, image->channels);
     memcpy(copy.pixels, image->pixels, (size_t)(image->width * image->height * image->channels));
@@ -68,7 +68,7 @@ static struct image copy_of(const struct image *image)
 }
 
 /* The bytes of a raw sample. */
-static uint8_t *laid_out(const struct image *image, mr_layout layout)
+static uint8_t *lay_out(const struct image *image, mr_layout layout)
 {
     int64_t n = image->channels, size = image->width * image->height;
     uint8_t *bytes = malloc((size_t)(size * n));
@@ -78,8 +78,8 @@ static uint8_t *laid_out(const struct image *image, mr_layout layout)
     return bytes;
 }
 
-/* The tensor by its definition. */
-static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
+/* The tensor, made by its definition. */
+static uint8_t *make_tensor(const struct image *image, const struct mr_plan *plan)
 {
     size_t size = mr_dtype_size(plan->dtype), n_pixels = (size_t)(image->width * image->height);
     size_t n = (size_t)image->channels;
@@ -100,8 +100,8 @@ static uint8_t *tensor_of(const struct image *image, const struct mr_plan *plan)
 }
 
 /*
- * Run one sample both ways, by the plan that was made of text and by text's operations on whole
- * images, and compare; the generators must have drawn the same number of times too.
+ * Run one sample both ways, with the plan of text and with text's operations on whole images, and
+ * compare. The generators must also have made the same number of draws.
  */
 static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *plan,
                          const uint8_t *bytes, size_t len, const struct image *image,
@@ -116,14 +116,14 @@ static void check_sample(struct mr_plan_runner *runner, const struct mr_plan *pl
     memset(out, 0xa5, plan->out_bytes + 1);
     mr_status status =
         mr_plan_runner_run(runner, bytes, len, plan->kind.encoded, &fast, out, &report, &error);
-    struct image want = copy_of(image);
+    struct image want = copy_image(image);
     mr_transform *t = parse_transform(text);
     bool possible = reference_run(&want, t, plan, &slow);
     mr_transform_destroy(t);
     if ((status == MR_OK) != possible)
         fail_msg("%s: status %d, %s", text, status, error.text);
     if (status == MR_OK) {
-        uint8_t *tensor = tensor_of(&want, plan);
+        uint8_t *tensor = make_tensor(&want, plan);
         assert_int_equal(plan->out_bytes, (uint64_t)(want.width * want.height * want.channels) *
                                               mr_dtype_size(plan->dtype));
         if (memcmp(tensor, out, plan->out_bytes) != 0)
@@ -217,7 +217,7 @@ static void any_list_equals_one_operation_after_the_other(void **state)
                             reference_below(&random, 2) ? MR_NCHW : MR_NHWC, &plan, NULL);
         if (status == MR_OK) {
             struct mr_plan_runner *runner;
-            uint8_t *bytes = laid_out(&image, from);
+            uint8_t *bytes = lay_out(&image, from);
             assert_int_equal(mr_plan_runner_create(&plan, &limits, i % 2, &runner, NULL), MR_OK);
             for (uint64_t index = 0; index < 4; index++)
                 check_sample(runner, &plan, bytes, kind.data_bytes, &image, index, text);
@@ -231,8 +231,8 @@ static void any_list_equals_one_operation_after_the_other(void **state)
     assert_true(n_run > 1000);
 }
 
-/* Each text has rgb in another place; operations behind it see three channels in the reference. */
-static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void **state)
+/* Each text has rgb in another place. In the reference, operations after it see three channels. */
+static void gray_pictures_become_three_equal_channels_wherever_rgb_is(void **state)
 {
     (void)state;
 #define BY_THREE "normalize(mean=0.1:0.5:0.9,std=0.2:0.3:0.4)"
@@ -250,7 +250,7 @@ static void gray_pictures_become_three_equal_channels_wherever_rgb_stands(void *
         for (int t = 0; t < 4; t++) {
             char text[200];
             snprintf(text, sizeof text, "%s%s", texts[t], dtype == MR_U8 ? "" : "+" BY_THREE);
-            struct mr_plan plan = plan_of(text, &kind, dtype, i & 2 ? MR_NCHW : MR_NHWC);
+            struct mr_plan plan = make_plan(text, &kind, dtype, i & 2 ? MR_NCHW : MR_NHWC);
             struct mr_plan_runner *runner;
             struct mr_plan_runner_report report;
             struct mr_rng rng;
@@ -275,7 +275,7 @@ struct jpeg {
     struct image image; /* decoded as a whole */
 };
 
-/* orientation above 0: with an EXIF segment that says so. */
+/* orientation above 0: with an EXIF segment that has it. */
 static struct jpeg make_jpeg(uint32_t width, uint32_t height, int sampling, bool progressive,
                              uint8_t orientation, uint64_t seed)
 {
@@ -324,7 +324,7 @@ static void jpegs_equal_a_full_decode_and_one_operation_after_the_other(void **s
         "center_crop(200)+invert(1)+resize(20)+grayscale+random_crop(9)"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         struct mr_plan plan =
-            plan_of(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
+            make_plan(texts[t], &files, t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC);
         struct mr_plan_runner *runner;
         assert_int_equal(mr_plan_runner_create(&plan, &limits, true, &runner, NULL), MR_OK);
         for (int i = 0; i < 12; i++) {
@@ -351,8 +351,8 @@ static void turn_image(struct image *image, int orientation)
         *image = out;
     }
     /*
-     * 6: a quarter clockwise, which is transpose and mirror; 7: transverse; 8: a quarter the other
-     * way
+     * 6: a quarter clockwise, which is transpose and mirror; 7: transverse; 8: a quarter
+     * counter-clockwise
      */
     if (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7)
         reference_hflip(image);
@@ -363,8 +363,8 @@ static void turn_image(struct image *image, int orientation)
 static void exif_turns_the_image_before_the_crop(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("exif+train:20", &files, MR_U8, MR_NHWC);
-    struct mr_plan deaf = plan_of("train:20", &files, MR_U8, MR_NHWC);
+    struct mr_plan plan = make_plan("exif+train:20", &files, MR_U8, MR_NHWC);
+    struct mr_plan deaf = make_plan("train:20", &files, MR_U8, MR_NHWC);
     struct mr_plan_runner *runner, *deaf_pixels;
     assert_int_equal(mr_plan_runner_create(&plan, &limits, false, &runner, NULL), MR_OK);
     assert_int_equal(mr_plan_runner_create(&deaf, &limits, false, &deaf_pixels, NULL), MR_OK);
@@ -383,7 +383,7 @@ static void exif_turns_the_image_before_the_crop(void **state)
 static void a_bad_image_leaves_the_object_usable(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("train:20", &files, MR_U8, MR_NCHW);
+    struct mr_plan plan = make_plan("train:20", &files, MR_U8, MR_NCHW);
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_rng rng;
@@ -410,7 +410,7 @@ static void a_bad_image_leaves_the_object_usable(void **state)
 static void sizes_that_differ_from_the_first_are_damaged(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("none", &files, MR_U8, MR_NCHW);
+    struct mr_plan plan = make_plan("none", &files, MR_U8, MR_NCHW);
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_rng rng;
@@ -437,7 +437,7 @@ static void an_image_that_grows_beyond_the_limit_is_damaged(void **state)
     (void)state;
     struct image image = image_make(1, 4000, 3);
     struct mr_sample_kind kind = raw_kind(&image, MR_NHWC);
-    struct mr_plan plan = plan_of("resize(400)+resize(10:10)", &kind, MR_U8, MR_NHWC);
+    struct mr_plan plan = make_plan("resize(400)+resize(10:10)", &kind, MR_U8, MR_NHWC);
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_rng rng;
@@ -466,7 +466,7 @@ static void limits_of_zero_mean_the_defaults_between_stages_too(void **state)
     struct mr_sample_kind kind = raw_kind(&image, MR_NHWC);
     const char *texts[] = {"resize(4)+resize(10:10)", "resize(400)+resize(10:10)"};
     for (int i = 0; i < 2; i++) {
-        struct mr_plan plan = plan_of(texts[i], &kind, MR_U8, MR_NHWC);
+        struct mr_plan plan = make_plan(texts[i], &kind, MR_U8, MR_NHWC);
         struct mr_plan_runner *runner;
         struct mr_plan_runner_report report;
         struct mr_rng rng;
@@ -484,10 +484,10 @@ static void limits_of_zero_mean_the_defaults_between_stages_too(void **state)
     image_free(&image);
 }
 
-static void the_report_says_what_was_cut(void **state)
+static void the_report_has_the_crop(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("center_crop(20)+hflip(1)", &files, MR_U8, MR_NCHW);
+    struct mr_plan plan = make_plan("center_crop(20)+hflip(1)", &files, MR_U8, MR_NCHW);
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_rng rng;
@@ -508,19 +508,13 @@ static void the_report_says_what_was_cut(void **state)
     jpeg_free(&jpeg);
 }
 
-/*
- * ---- Allocations
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- Allocations ---- */
 
-/*
- * 50 images, twice: the second time the object is warm, since it has seen the same images and
- * draws.
- */
+/* 50 images, twice. The second time the object is warm: it has seen the same images and draws. */
 static struct allocations warm_allocations(const char *text, const struct mr_sample_kind *kind,
                                            const uint8_t *bytes, size_t len)
 {
-    struct mr_plan plan = plan_of(text, kind, MR_F16, MR_NHWC);
+    struct mr_plan plan = make_plan(text, kind, MR_F16, MR_NHWC);
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_rng rng;
@@ -567,8 +561,8 @@ static struct mr_test_image warm_file(int format)
 }
 
 /*
- * The room's own code; what libjpeg and libpng do is the next test. libpng asks the codec for its
- * memory.
+ * Counts the room's own code; the next test counts libjpeg and libpng. libpng gets its memory from
+ * the codec.
  */
 static void a_warm_object_allocates_nothing_itself(void **state)
 {
@@ -594,12 +588,12 @@ static void a_warm_object_allocates_nothing_itself(void **state)
 }
 
 /*
- * libjpeg's pools and libpng's structs with zlib's window live as long as one image. Measured for
+ * libjpeg's pools, and libpng's structs with zlib's window, live as long as one image. Measured for
  * 400x300: libjpeg-turbo 2.1 takes 10 pieces, 36279 bytes; libpng 1.6 takes 8, 52338 bytes. The
- * bounds leave room for other versions, but not for a piece per row or for the whole image (360000
+ * bounds have room for other versions, but not for a piece per row or for the whole image (360000
  * bytes).
  */
-static void a_warm_object_leaves_few_allocations_to_the_library_for_an_encoded_image(void **state)
+static void libraries_allocate_little_for_an_encoded_image(void **state)
 {
     (void)state;
     if (!ALLOCATIONS_OF_PROCESS) {
@@ -643,16 +637,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_list_equals_one_operation_after_the_other),
-        cmocka_unit_test(gray_pictures_become_three_equal_channels_wherever_rgb_stands),
+        cmocka_unit_test(gray_pictures_become_three_equal_channels_wherever_rgb_is),
         cmocka_unit_test(jpegs_equal_a_full_decode_and_one_operation_after_the_other),
         cmocka_unit_test(exif_turns_the_image_before_the_crop),
         cmocka_unit_test(a_bad_image_leaves_the_object_usable),
         cmocka_unit_test(sizes_that_differ_from_the_first_are_damaged),
         cmocka_unit_test(an_image_that_grows_beyond_the_limit_is_damaged),
         cmocka_unit_test(limits_of_zero_mean_the_defaults_between_stages_too),
-        cmocka_unit_test(the_report_says_what_was_cut),
+        cmocka_unit_test(the_report_has_the_crop),
         cmocka_unit_test(a_warm_object_allocates_nothing_itself),
-        cmocka_unit_test(a_warm_object_leaves_few_allocations_to_the_library_for_an_encoded_image),
+        cmocka_unit_test(libraries_allocate_little_for_an_encoded_image),
         cmocka_unit_test(records_are_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

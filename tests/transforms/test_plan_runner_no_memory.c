@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation on the way to one sample's pixels is refused once, whatever the sample is kept
- * as: the status and the words say so, and the same object then makes the right pixels.
+ * Each allocation on the way to one sample's pixels fails once, in whatever form the sample is
+ * stored: the status and the message say so, and the same object then makes the right pixels.
  */
 #include "tests/support/assert_words.h"
 #include "tests/support/images.h"
@@ -22,7 +22,7 @@
 
 static const struct mr_codec_limits limits;
 
-/* So tall that columns are filtered first, which takes a strip of its own. */
+/* So tall that columns are filtered first, which needs an extra strip. */
 enum { WIDTH = 30, HEIGHT = 200, MOST_ALLOCATIONS = 2000 };
 
 enum {
@@ -40,11 +40,11 @@ enum {
 
 struct sample {
     struct mr_test_image file; /* of files */
-    uint8_t *pixels;           /* else */
+    uint8_t *pixels;           /* of the other forms */
     struct packed_sample packed;
 };
 
-/* In place of a JPEG of the same pixels. */
+/* Replaces a JPEG, with the same pixels. */
 static void make_ppm(struct mr_test_image *file)
 {
     uint32_t width, height;
@@ -87,7 +87,7 @@ static void free_sample(int way, struct sample *sample)
         packed_sample_free(&sample->packed);
 }
 
-static struct mr_plan plan_of(const char *text, int way)
+static struct mr_plan make_plan(const char *text, int way)
 {
     struct mr_sample_kind kind = {.picture = 1, .encoded = 1};
     struct mr_plan plan;
@@ -118,7 +118,10 @@ static mr_status run_packed(struct mr_plan_runner *runner, const struct packed_s
                                      out, &report, error);
 }
 
-/* refused: which allocation; 0: none. *ended_out: there was none of that number. */
+/*
+ * refused: the number of the allocation that fails; 0: none. *ended_out: there were fewer
+ * allocations.
+ */
 static mr_status run_sample(struct mr_plan_runner *runner, int way, const struct sample *sample,
                             uint8_t *out, size_t refused, bool *ended_out, mr_error *error)
 {
@@ -143,7 +146,7 @@ static mr_status run_sample(struct mr_plan_runner *runner, int way, const struct
 
 static void check_refusals(const char *text, int way)
 {
-    struct mr_plan plan = plan_of(text, way);
+    struct mr_plan plan = make_plan(text, way);
     struct mr_plan_runner *runner;
     struct sample sample;
     mr_error error;
@@ -163,7 +166,7 @@ static void check_refusals(const char *text, int way)
             fail_msg("%s, way %d, allocation %zu: status %d, in the error %d: \"%s\"", text, way, n,
                      status, error.status, error.text);
         n_failed += status != MR_OK;
-        /* libjpeg asks again, for less */
+        /* libjpeg asks again, for less memory */
         if (status == MR_OK && memcmp(out, want, plan.out_bytes) != 0)
             fail_msg("%s, way %d, without allocation %zu: the tensor differs", text, way, n);
         memset(out, 0xa5, plan.out_bytes);
@@ -193,10 +196,10 @@ static const char *const texts[] = {
     "random_choice(posterize(3,1)+autocontrast(1),solarize(9,1)+invert(1))+grayscale+resize(40:20,"
     "bicubic)"};
 
-static void each_allocation_that_fails_has_words_and_leaves_the_object_usable(void **state)
+static void each_failed_allocation_is_reported_and_leaves_the_object_usable(void **state)
 {
     (void)state;
-    bool packs = packed_sample_cannot_run() == 0; /* tried once for a process */
+    bool packs = packed_sample_cannot_run() == 0; /* tried once per process */
     for (int way = 0; way < (packs ? N_WAYS : AS_DCT); way++)
         for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
             check_refusals(texts[t], way);
@@ -209,10 +212,10 @@ static void an_image_that_exif_turns_needs_memory_too(void **state)
         check_refusals("exif+resize(40:20,bicubic)", way);
 }
 
-static void each_allocation_of_an_object_that_fails_has_words(void **state)
+static void each_failed_allocation_of_an_object_is_reported(void **state)
 {
     (void)state;
-    struct mr_plan plan = plan_of("train:24", AS_JPEG);
+    struct mr_plan plan = make_plan("train:24", AS_JPEG);
     struct mr_plan_runner *runner;
     mr_error error = {0};
     size_t n = 0;
@@ -231,7 +234,7 @@ static void each_allocation_of_an_object_that_fails_has_words(void **state)
     assert_in_range(n, 4, 20);
 }
 
-static void each_allocation_that_fails_as_marks_are_made_has_words(void **state)
+static void each_failed_allocation_while_marks_are_made_is_reported(void **state)
 {
     (void)state;
     struct mr_test_image image =
@@ -264,10 +267,10 @@ static void each_allocation_that_fails_as_marks_are_made_has_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_allocation_that_fails_has_words_and_leaves_the_object_usable),
+        cmocka_unit_test(each_failed_allocation_is_reported_and_leaves_the_object_usable),
         cmocka_unit_test(an_image_that_exif_turns_needs_memory_too),
-        cmocka_unit_test(each_allocation_of_an_object_that_fails_has_words),
-        cmocka_unit_test(each_allocation_that_fails_as_marks_are_made_has_words),
+        cmocka_unit_test(each_failed_allocation_of_an_object_is_reported),
+        cmocka_unit_test(each_failed_allocation_while_marks_are_made_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole samples out of packs: the tensor, the draws and the report are those of the file, whatever
- * the transform and however the sample is kept, from no byte more than mr_plan_runner_range()
- * names.
+ * Whole samples from packs: the tensor, the draws and the report are those of the file, with any
+ * transform and in every form of the sample, from no byte outside mr_plan_runner_range().
  */
 #include "tests/support/images.h"
 #include "tests/support/assert_words.h"
@@ -26,7 +25,7 @@
 static const struct mr_codec_limits zeros;
 static const struct mr_sample_kind files = {.encoded = 1, .picture = 1};
 
-static mr_status plan_of(const char *text, mr_dtype dtype, mr_layout layout, struct mr_plan *plan)
+static mr_status make_plan(const char *text, mr_dtype dtype, mr_layout layout, struct mr_plan *plan)
 {
     mr_transform *transform;
     assert_int_equal(mr_transform_parse(text, &transform, NULL), MR_OK);
@@ -35,7 +34,7 @@ static mr_status plan_of(const char *text, mr_dtype dtype, mr_layout layout, str
     return status;
 }
 
-/* One image and the ways that a pack may keep it. */
+/* One image, in the forms that a pack may have it in. */
 enum { AS_FILE, AS_PIXELS, AS_DCT, AS_MARKED, N_WAYS };
 
 struct picture {
@@ -67,7 +66,7 @@ static void free_picture(struct picture *p)
     mr_test_image_free(&p->file);
 }
 
-/* What a run leaves behind. */
+/* What a run returns. */
 struct result {
     mr_status status;
     uint8_t *out;
@@ -99,7 +98,7 @@ static struct result run_file(struct mr_plan_runner *runner, const struct mr_pla
     return r;
 }
 
-/* extra: so many bytes are read before and behind what is needed, where the sample has them. */
+/* extra: read this many bytes before and after what is needed, if the sample has them. */
 static struct result run_packed(struct mr_plan_runner *runner, const struct mr_plan *plan,
                                 const struct packed_sample *sample, uint64_t index, bool torch,
                                 uint64_t extra)
@@ -111,10 +110,9 @@ static struct result run_packed(struct mr_plan_runner *runner, const struct mr_p
     r.status = mr_plan_runner_range(runner, &sample->image, &rng, &offset, &len, &r.error);
     if (r.status == MR_OK) {
         assert_true(offset <= sample->image.len && len <= sample->image.len - offset);
-        uint64_t before = extra < offset ? extra : offset,
-                 behind = sample->image.len - offset - len;
+        uint64_t before = extra < offset ? extra : offset, after = sample->image.len - offset - len;
         offset -= before;
-        len += before + (extra < behind ? extra : behind);
+        len += before + (extra < after ? extra : after);
         struct guarded bytes =
             guarded_copy(sample->bytes + offset, (size_t)len + MR_TILE_SLACK, true);
         memset(bytes.at + len, 0x5a, MR_TILE_SLACK);
@@ -166,13 +164,13 @@ static const char *const texts[] = {
     "random_crop(8,padding=40)", "resize(200:200)+center_crop(3)+resize(20:20)+random_crop(9)",
     "train:24+equalize(1)+hflip+random_grayscale(0.5)",
     "random_crop(60,padding=30)+autocontrast(1)+random_resized_crop(16)",
-    /* larger than some images: damaged, both ways */
+    /* larger than some images: damaged in both ways */
     "random_crop(120:100)"};
 #define N_TEXTS (sizeof texts / sizeof texts[0])
 
 static const uint8_t samplings[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}};
 
-static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
+static void every_form_of_an_image_gives_the_files_tensor(void **state)
 {
     (void)state;
     uint64_t random = reference_seed();
@@ -180,7 +178,7 @@ static void every_way_to_keep_an_image_gives_the_files_tensor(void **state)
         struct mr_plan plan;
         struct mr_plan_runner *runner;
         assert_int_equal(
-            plan_of(texts[t], t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC, &plan), MR_OK);
+            make_plan(texts[t], t % 2 ? MR_F32 : MR_U8, t % 3 ? MR_NCHW : MR_NHWC, &plan), MR_OK);
         assert_int_equal(mr_plan_runner_create(&plan, &zeros, t % 2, &runner, NULL), MR_OK);
         for (uint32_t i = 0; i < 20; i++) {
             struct mr_test_jpeg options = {.width = 8 + (uint32_t)reference_below(&random, 200),
@@ -210,7 +208,7 @@ static void exif_turns_packed_images_before_the_crop(void **state)
     for (int t = 0; t < 2; t++) {
         struct mr_plan plan;
         struct mr_plan_runner *runner;
-        assert_int_equal(plan_of(exif[t], MR_U8, MR_NHWC, &plan), MR_OK);
+        assert_int_equal(make_plan(exif[t], MR_U8, MR_NHWC, &plan), MR_OK);
         assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
         for (uint32_t orientation = 1; orientation <= 8; orientation++) {
             struct picture p;
@@ -244,7 +242,7 @@ static void a_crop_reads_a_part_of_the_sample_only(void **state)
     struct picture p;
     uint64_t offset, len;
     make_picture(&p, &(struct mr_test_jpeg){.width = 200, .height = 320});
-    assert_int_equal(plan_of("center_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(make_plan("center_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     struct mr_rng rng = start_draws(0, NULL);
     const struct mr_packed_image *dct = &p.ways[AS_DCT].image, *raw = &p.ways[AS_PIXELS].image;
@@ -274,7 +272,7 @@ static void a_window_beside_the_image_needs_no_bytes(void **state)
     struct picture p;
     uint32_t n_empty = 0;
     make_picture(&p, &(struct mr_test_jpeg){.width = 40, .height = 30});
-    assert_int_equal(plan_of("random_crop(8,padding=40)", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(make_plan("random_crop(8,padding=40)", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     for (uint64_t index = 0; index < 50; index++) {
         struct mr_rng rng = start_draws(index, NULL);
@@ -297,7 +295,7 @@ static void pictures_that_are_no_jpegs_stay_files(void **state)
     struct packed_sample sample;
     struct mr_test_image png =
         mr_test_png(&(struct mr_test_png){.width = 50, .height = 40, .colour_type = 2});
-    assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(make_plan("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     packed_sample_file(&png, &sample);
     struct picture p = {.file = png};
@@ -320,7 +318,7 @@ static void pictures_that_are_no_jpegs_stay_files(void **state)
     mr_test_image_free(&png);
 }
 
-static void what_the_index_says_is_checked_before_it_is_used(void **state)
+static void the_index_is_checked_before_it_is_used(void **state)
 {
     (void)state;
     struct mr_plan plan, raw_plan;
@@ -332,7 +330,7 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     uint8_t out[20 * 20 * 3];
     struct mr_rng rng = start_draws(0, NULL);
     make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 50});
-    assert_int_equal(plan_of("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(make_plan("train:20", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     struct packed_sample *s = &p.ways[AS_DCT];
     s->image.n_rows--;
@@ -368,7 +366,7 @@ static void what_the_index_says_is_checked_before_it_is_used(void **state)
     free_picture(&p);
 }
 
-/* Nobody may have read them, or nobody may want them: MR_JPEG=stock, a reader without room. */
+/* The marks may not have been read, or cannot be used: MR_JPEG=stock, or a reader without room. */
 static void without_its_marks_a_marked_sample_is_a_file(void **state)
 {
     (void)state;
@@ -376,7 +374,7 @@ static void without_its_marks_a_marked_sample_is_a_file(void **state)
     struct picture p;
     uint64_t offset, len;
     make_picture(&p, &(struct mr_test_jpeg){.width = 90, .height = 150});
-    assert_int_equal(plan_of("random_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(make_plan("random_crop(20)", MR_U8, MR_NHWC, &plan), MR_OK);
     for (int stock = 0; stock < 2; stock++) {
         struct mr_plan_runner *runner;
         mr_error error;
@@ -412,7 +410,7 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
 {
     (void)state;
     if (ALLOCATIONS_STATIC_DEPS) {
-        print_message("libjpeg's allocations cannot be told from the room's in this build\n");
+        print_message("libjpeg's allocations cannot be separated from the room's in this build\n");
         skip();
     }
     struct mr_plan plan;
@@ -421,7 +419,7 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
     struct picture p;
     uint8_t out[24 * 24 * 3];
     make_picture(&p, &(struct mr_test_jpeg){.width = 400, .height = 300});
-    assert_int_equal(plan_of("train:24", MR_U8, MR_NHWC, &plan), MR_OK);
+    assert_int_equal(make_plan("train:24", MR_U8, MR_NHWC, &plan), MR_OK);
     assert_int_equal(mr_plan_runner_create(&plan, &zeros, false, &runner, NULL), MR_OK);
     for (int round = 0; round < 2; round++) {
         allocations = (struct allocations){0};
@@ -448,12 +446,12 @@ static void a_warm_object_allocates_nothing_itself_for_packs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_to_keep_an_image_gives_the_files_tensor),
+        cmocka_unit_test(every_form_of_an_image_gives_the_files_tensor),
         cmocka_unit_test(exif_turns_packed_images_before_the_crop),
         cmocka_unit_test(a_crop_reads_a_part_of_the_sample_only),
         cmocka_unit_test(a_window_beside_the_image_needs_no_bytes),
         cmocka_unit_test(pictures_that_are_no_jpegs_stay_files),
-        cmocka_unit_test(what_the_index_says_is_checked_before_it_is_used),
+        cmocka_unit_test(the_index_is_checked_before_it_is_used),
         cmocka_unit_test(without_its_marks_a_marked_sample_is_a_file),
         cmocka_unit_test(a_warm_object_allocates_nothing_itself_for_packs),
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the same torch stream, operations make of the same images the bytes that torchvision v1 and
- * Pillow make.
+ * From the same torch stream, operations make the same bytes of the same images as torchvision v1
+ * and Pillow.
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/kind_image.h"
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-/* As in tests/data/make_policies.py, which takes them in turn. */
+/* As in tests/data/make_policies.py, which uses them in turn. */
 static const char *const kinds[] = {"flat",      "gradient",   "noise",      "narrow",
                                     "saturated", "photograph", "nearly_flat"};
 enum { N_KINDS = sizeof kinds / sizeof *kinds, MOST = 224 * 224 * 3 };
@@ -63,7 +63,7 @@ struct work {
     uint8_t pixels[2][MOST];
 };
 
-/* The checksum goes on with the image after the calls of that seed. */
+/* Continue the checksum with the image after the calls of that seed. */
 static uint32_t add_image(uint32_t crc, const struct mr_plan *plan, uint32_t seed,
                           const struct mr_image *from, const struct mr_kernel_ops *kernels,
                           struct work *work)
@@ -122,7 +122,7 @@ static int test_set(enum mr_cpu cpu)
                                   (void *)(uintptr_t)kernels),
     };
     if (!kernels) {
-        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
         return 0;
     }
     return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What image operations draw from Philox: each frequency is that of torchvision's distribution. The
- * seeds are fixed.
+ * The draws of image operations from Philox: each frequency is that of torchvision's distribution.
+ * The seeds are fixed.
  */
 #include "tests/transforms/file_plan.h"
 #include "transforms/geometry.h"
@@ -19,24 +19,24 @@
 
 enum { N_DRAWS = 100000, MAX_CLASSES = 1024, WIDTH = 331, HEIGHT = 331 };
 
-/* Counts of the classes of one question, and their chances. */
+/* Counts of the classes of one question, and their probabilities. */
 struct tally {
     uint32_t n;
     uint32_t counts[MAX_CLASSES];
     double chances[MAX_CLASSES];
 };
 
-/* A sample falls into a class of the tally; UINT32_MAX is one that cannot be drawn. */
+/* Gives the class of a sample; UINT32_MAX: it cannot be drawn. */
 typedef uint32_t classify(const struct mr_geometry *g, const void *context);
 
 /* The 99.9th percentile of chi-square by Wilson and Hilferty. */
-static double most_of(uint32_t degrees)
+static double find_percentile(uint32_t degrees)
 {
     double part = 2.0 / (9.0 * degrees);
     return degrees * pow(1.0 - part + 3.09 * sqrt(part), 3.0);
 }
 
-/* Classes of chance 0 must not be drawn. */
+/* Classes with probability 0 must not be drawn. */
 static void check_tally(const char *text, const struct tally *tally, uint32_t n_draws)
 {
     double square = 0.0, sum = 0.0;
@@ -52,12 +52,12 @@ static void check_tally(const char *text, const struct tally *tally, uint32_t n_
         n_possible++;
     }
     assert_true(fabs(sum - 1.0) < 1e-9);
-    if (n_possible > 1 && square > most_of(n_possible - 1))
+    if (n_possible > 1 && square > find_percentile(n_possible - 1))
         fail_msg("%s: chi-square %.1f of %u classes is above %.1f", text, square, n_possible,
-                 most_of(n_possible - 1));
+                 find_percentile(n_possible - 1));
 }
 
-static void check_draws(const char *text, struct tally *tally, classify *class_of,
+static void check_draws(const char *text, struct tally *tally, classify *classify_sample,
                         const void *context)
 {
     struct mr_plan plan = file_plan(text);
@@ -67,7 +67,7 @@ static void check_draws(const char *text, struct tally *tally, classify *class_o
         struct mr_rng rng;
         mr_rng_init(&rng, 11, 5, i);
         assert_int_equal(mr_geometry_make(&plan, WIDTH, HEIGHT, &rng, g, NULL), MR_OK);
-        uint32_t k = class_of(g, context);
+        uint32_t k = classify_sample(g, context);
         if (k >= tally->n)
             fail_msg("%s: draw %u is in no class", text, (unsigned)i);
         tally->counts[k]++;
@@ -79,7 +79,7 @@ static void check_draws(const char *text, struct tally *tally, classify *class_o
 /* Changes of the policies in torchvision's order. */
 enum { N_CHANGES = 14, INVERT = 14, N_CLASSES_OF_CHANGE = 64 };
 
-static uint32_t change_of(const struct mr_image_call *call)
+static uint32_t find_change(const struct mr_image_call *call)
 {
     static const uint32_t changes[MR_N_CALL_KINDS] = {
         [MR_CALL_ROTATE] = 5,     [MR_CALL_BRIGHTNESS] = 6,    [MR_CALL_SATURATION] = 7,
@@ -93,11 +93,11 @@ static uint32_t change_of(const struct mr_image_call *call)
     return call->args[4] != 0.0 ? 1 : 2;
 }
 
-/* From -1 to 1; without a sign from 0 to 1. */
-static double strength_of(const struct mr_image_call *call)
+/* From -1 to 1; from 0 to 1 without a sign. */
+static double find_strength(const struct mr_image_call *call)
 {
     const double *args = call->args, degrees = 180.0 / 3.14159265358979323846;
-    switch (change_of(call)) {
+    switch (find_change(call)) {
     case 1: return tan(args[4] / degrees) / 0.99;
     case 2: return tan(args[5] / degrees) / 0.99;
     case 3: return args[1] / 32.0;
@@ -113,15 +113,15 @@ static double strength_of(const struct mr_image_call *call)
     }
 }
 
-/* Two bins: 0 and the largest magnitude. A shear or a translation of 0 does not show its axis. */
-static uint32_t class_of_wide(const struct mr_geometry *g, const void *context)
+/* Two bins: 0 and the largest magnitude. A shear or a translation by 0 does not show its axis. */
+static uint32_t classify_wide(const struct mr_geometry *g, const void *context)
 {
     const struct mr_image_call *calls = g->calls.calls;
     (void)context;
     if (g->calls.n == 0)
         return 0;
-    uint32_t change = change_of(calls);
-    double strength = strength_of(calls);
+    uint32_t change = find_change(calls);
+    double strength = find_strength(calls);
     bool hidden = calls->kind == MR_CALL_AFFINE && strength == 0.0;
     if (g->calls.n > 1 || (fabs(strength) > 1e-6 && fabs(fabs(strength) - 1.0) > 1e-6))
         return UINT32_MAX;
@@ -147,16 +147,16 @@ static void trivial_augment_has_changes_signs_and_bins_equally_often(void **stat
         for (int i = 0; i < 3; i++)
             chances[i] /= N_CHANGES;
     }
-    check_draws("trivial_augment_wide(2)", &tally, class_of_wide, NULL);
+    check_draws("trivial_augment_wide(2)", &tally, classify_wide, NULL);
 }
 
-/* Which of 31 magnitudes a rotation or a brightness has; no other call is counted apart. */
-static uint32_t class_of_bin(const struct mr_geometry *g, const void *context)
+/* Which of 31 magnitudes a rotation or a brightness has; all other calls are one class. */
+static uint32_t classify_bin(const struct mr_geometry *g, const void *context)
 {
     const enum mr_image_call_kind *kind = context;
     const struct mr_image_call *calls = g->calls.calls;
     return g->calls.n && calls->kind == *kind
-               ? 1 + (uint32_t)lround(fabs(strength_of(calls)) * 30.0)
+               ? 1 + (uint32_t)lround(fabs(find_strength(calls)) * 30.0)
                : 0;
 }
 
@@ -169,23 +169,24 @@ static void trivial_augment_has_every_magnitude_equally_often(void **state)
         struct tally tally = {.n = 32, .chances = {13 / 14.0}};
         for (int bin = 0; bin < 31; bin++)
             tally.chances[1 + bin] = 1 / 14.0 / 31.0;
-        check_draws("trivial_augment_wide", &tally, class_of_bin, &kinds[k]);
+        check_draws("trivial_augment_wide", &tally, classify_bin, &kinds[k]);
     }
 }
 
 /*
- * Two changes with their signs; Identity shows as a missing call, so the pairs with it are taken
- * together.
+ * Two changes with their signs. Identity shows as a missing call, so the pairs with it are one
+ * class.
  */
-static uint32_t class_of_pair(const struct mr_geometry *g, const void *context)
+static uint32_t classify_pair(const struct mr_geometry *g, const void *context)
 {
     const struct mr_image_call *calls = g->calls.calls;
     uint32_t class = 0;
     (void)context;
     if (g->calls.n < 2) /* Identity twice, or once in either place */
-        return g->calls.n == 0 ? 0 : 2 * change_of(calls) + (strength_of(calls) < 0.0);
+        return g->calls.n == 0 ? 0 : 2 * find_change(calls) + (find_strength(calls) < 0.0);
     for (uint32_t i = 0; i < 2; i++)
-        class = class * 2 * N_CHANGES + 2 * change_of(&calls[i]) + (strength_of(&calls[i]) < 0.0);
+        class =
+            class * 2 * N_CHANGES + 2 * find_change(&calls[i]) + (find_strength(&calls[i]) < 0.0);
     return class;
 }
 
@@ -208,11 +209,11 @@ static void rand_augment_draws_changes_and_signs_independently(void **state)
                 tally.chances[class] += p;
         }
     }
-    check_draws("rand_augment(2,9)", &tally, class_of_pair, NULL);
+    check_draws("rand_augment(2,9)", &tally, classify_pair, NULL);
 }
 
-/* The names of a sample's calls, by their place in the JSON's list of outcomes. */
-static uint32_t class_of_names(const struct mr_geometry *g, const void *context)
+/* A sample's calls by name: their index in the JSON's list of outcomes. */
+static uint32_t classify_names(const struct mr_geometry *g, const void *context)
 {
     const json_t *outcomes = context;
     char names[100] = "";
@@ -241,20 +242,21 @@ static void auto_augment_has_its_pairs_as_often_as_torchvision(void **state)
         struct tally tally = {.n = (uint32_t)json_array_size(outcomes)};
         json_array_foreach(outcomes, i, outcome) tally.chances[i] =
             json_number_value(json_array_get(outcome, 1));
-        check_draws(text, &tally, class_of_names, outcomes);
+        check_draws(text, &tally, classify_names, outcomes);
         n++;
     }
     assert_int_equal(n, 3);
     json_decref(root);
 }
 
-/* Of the two calls' signs: none, or which of four. */
-static uint32_t class_of_signs(const struct mr_geometry *g, const void *context)
+/* The signs of the two calls: none, or which of four pairs. */
+static uint32_t classify_signs(const struct mr_geometry *g, const void *context)
 {
     const struct mr_image_call *calls = g->calls.calls;
     (void)context;
-    bool has_two = g->calls.n == 2 && change_of(&calls[0]) < 10 && change_of(&calls[1]) < 10;
-    return has_two ? 1 + 2 * (strength_of(&calls[0]) < 0.0) + (strength_of(&calls[1]) < 0.0) : 0;
+    bool has_two = g->calls.n == 2 && find_change(&calls[0]) < 10 && find_change(&calls[1]) < 10;
+    return has_two ? 1 + 2 * (find_strength(&calls[0]) < 0.0) + (find_strength(&calls[1]) < 0.0)
+                   : 0;
 }
 
 static void auto_augment_draws_both_signs(void **state)
@@ -273,7 +275,7 @@ static void auto_augment_draws_both_signs(void **state)
     struct tally tally = {.n = 5, .chances = {1.0 - sum - neutral}};
     for (int i = 1; i < 5; i++)
         tally.chances[i] = sum / 4.0 + (i % 2 ? neutral / 2.0 : 0.0);
-    check_draws("auto_augment(cifar10)", &tally, class_of_signs, NULL);
+    check_draws("auto_augment(cifar10)", &tally, classify_signs, NULL);
 }
 
 /* One argument of the first call, in classes of equal width. */
@@ -284,7 +286,7 @@ struct span {
     uint32_t n;
 };
 
-static uint32_t class_of_value(const struct mr_geometry *g, const void *context)
+static uint32_t classify_value(const struct mr_geometry *g, const void *context)
 {
     const struct span *span = context;
     double at = (g->calls.calls[0].args[span->arg] - span->lo) / (span->hi - span->lo) * span->n;
@@ -298,7 +300,7 @@ static void check_uniform(const char *text, const struct span *span)
     struct tally tally = {.n = span->n};
     for (uint32_t i = 0; i < span->n; i++)
         tally.chances[i] = 1.0 / span->n;
-    check_draws(text, &tally, class_of_value, span);
+    check_draws(text, &tally, classify_value, span);
 }
 
 static void ranges_are_drawn_from_uniformly(void **state)
@@ -318,7 +320,7 @@ static void ranges_are_drawn_from_uniformly(void **state)
 }
 
 /* Rounded to whole pixels, so the two at the ends are drawn half as often. */
-static uint32_t class_of_translation(const struct mr_geometry *g, const void *context)
+static uint32_t classify_translation(const struct mr_geometry *g, const void *context)
 {
     (void)context;
     return (uint32_t)((int)g->calls.calls[0].args[2] + 33);
@@ -331,11 +333,11 @@ static void translations_are_whole_pixels(void **state)
     struct tally tally = {.n = 67};
     for (uint32_t i = 0; i < tally.n; i++)
         tally.chances[i] = (i == 0 || i == 66 ? most - 32.5 : 1.0) / (2.0 * most);
-    check_draws("affine(0,0.3:0.1)", &tally, class_of_translation, NULL);
+    check_draws("affine(0,0.3:0.1)", &tally, classify_translation, NULL);
 }
 
-/* Where the upper left corner comes to: the coefficients lead from there to 0, 0. */
-static uint32_t class_of_corner(const struct mr_geometry *g, const void *context)
+/* Where the upper left corner moves to; the coefficients map that place to 0, 0. */
+static uint32_t classify_corner(const struct mr_geometry *g, const void *context)
 {
     const double *c = g->calls.calls[0].args;
     const uint32_t *axis = context;
@@ -351,12 +353,12 @@ static void corners_move_equally_often_to_each_pixel(void **state)
         struct tally tally = {.n = 83}; /* 0 to 331 / 2 * 0.5, rounded down twice */
         for (uint32_t i = 0; i < tally.n; i++)
             tally.chances[i] = 1.0 / tally.n;
-        check_draws("perspective(0.5,1)", &tally, class_of_corner, &axis);
+        check_draws("perspective(0.5,1)", &tally, classify_corner, &axis);
     }
 }
 
-/* Of 4 x 5 places, and both flips. */
-static uint32_t class_of_place(const struct mr_geometry *g, const void *context)
+/* 4 x 5 places, and both flips. */
+static uint32_t classify_place(const struct mr_geometry *g, const void *context)
 {
     (void)context;
     uint32_t place = (uint32_t)(g->crop.x + 5 * g->crop.y);
@@ -369,10 +371,10 @@ static void crops_and_flips_are_independent(void **state)
     struct tally tally = {.n = 80};
     for (uint32_t i = 0; i < tally.n; i++)
         tally.chances[i] = (i & 2 ? 0.3 : 0.7) * (i & 1 ? 0.6 : 0.4) / 20.0;
-    check_draws("random_crop(328:327)+hflip(0.3)+vflip(0.6)", &tally, class_of_place, NULL);
+    check_draws("random_crop(328:327)+hflip(0.3)+vflip(0.6)", &tally, classify_place, NULL);
 }
 
-static uint32_t class_of_any(const struct mr_geometry *g, const void *context)
+static uint32_t classify_any(const struct mr_geometry *g, const void *context)
 {
     (void)context;
     return g->calls.n > 0;
@@ -395,7 +397,7 @@ static void chances_are_p(void **state)
                  {"random_apply(color_jitter(1),0.8)", 0.8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tally tally = {.n = 2, .chances = {1.0 - cases[i].p, cases[i].p}};
-        check_draws(cases[i].text, &tally, class_of_any, NULL);
+        check_draws(cases[i].text, &tally, classify_any, NULL);
     }
 }
 

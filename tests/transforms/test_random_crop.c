@@ -21,7 +21,7 @@
 
 static const struct mr_codec_limits limits;
 
-static struct mr_plan plan_of(const char *text, const struct image *image)
+static struct mr_plan make_plan(const char *text, const struct image *image)
 {
     struct mr_sample_kind kind = {.picture = 1,
                                   .dtype = MR_U8,
@@ -45,7 +45,7 @@ static void check_case(json_t *one)
     struct image image = image_synthetic(json_integer_value(json_array_get(one, 1)),
                                          json_integer_value(json_array_get(one, 2)));
     const char *text = json_string_value(json_array_get(one, 3));
-    struct mr_plan plan = plan_of(text, &image);
+    struct mr_plan plan = make_plan(text, &image);
     struct mr_plan_runner *runner;
     struct mr_plan_runner_report report;
     struct mr_mt19937 mt;
@@ -83,7 +83,7 @@ static void padded_crops_are_torchvisions(void **state)
     assert_true(i >= 70);
 }
 
-/* On one axis, against walking from edge to edge. */
+/* On one axis, compared with walking from edge to edge. */
 static void places_beyond_an_edge_are_numpys(void **state)
 {
     (void)state;
@@ -105,11 +105,11 @@ static void places_beyond_an_edge_are_numpys(void **state)
     assert_int_equal(mr_padding_place(MR_PADDING_REFLECT, INT32_MAX, -65535), 65535);
 }
 
-static struct mr_geometry geometry_of(const char *text, int64_t width, int64_t height,
-                                      uint64_t seed)
+static struct mr_geometry draw_geometry(const char *text, int64_t width, int64_t height,
+                                        uint64_t seed)
 {
     struct image image = {.width = width, .height = height};
-    struct mr_plan plan = plan_of(text, &image);
+    struct mr_plan plan = make_plan(text, &image);
     struct mr_geometry g;
     struct mr_rng rng;
     mr_error error;
@@ -125,8 +125,8 @@ static void a_crop_takes_no_more_of_the_image_than_it_shows(void **state)
     uint32_t n_inside = 0, n_mirrored = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct mr_geometry g =
-            geometry_of("random_crop(20,padding=30,padding_mode=reflect)+hflip", 100, 80, seed);
-        struct mr_geometry zeros = geometry_of("random_crop(20,padding=30)+hflip", 100, 80, seed);
+            draw_geometry("random_crop(20,padding=30,padding_mode=reflect)+hflip", 100, 80, seed);
+        struct mr_geometry zeros = draw_geometry("random_crop(20,padding=30)+hflip", 100, 80, seed);
         const struct mr_stage *s = &g.stages[0];
         assert_int_equal(g.n_stages, 1);
         /* the same draws */
@@ -138,17 +138,17 @@ static void a_crop_takes_no_more_of_the_image_than_it_shows(void **state)
         assert_true(s->need.width >= 10 && s->need.width <= 20);
         assert_true(s->need.height >= 10 && s->need.height <= 20);
         n_inside += !s->is_padded;
-        n_mirrored += s->window.x + s->window.width <= 0; /* all of it is beyond the edge */
+        n_mirrored += s->window.x + s->window.width <= 0; /* all of it is outside the image */
     }
     assert_in_range(n_inside, 1, 40);
     assert_in_range(n_mirrored, 1, 40);
 }
 
-static void a_constant_of_zero_is_a_window_that_sticks_out(void **state)
+static void a_constant_of_zero_is_a_window_that_reaches_outside(void **state)
 {
     (void)state;
     struct mr_geometry g =
-        geometry_of("random_crop(40,padding=8,fill=0,padding_mode=constant)+hflip", 32, 32, 1);
+        draw_geometry("random_crop(40,padding=8,fill=0,padding_mode=constant)+hflip", 32, 32, 1);
     assert_int_equal(g.n_stages, 1);
     assert_false(g.stages[0].is_padded);
     assert_true(g.stages[0].live.width <= 32);
@@ -160,7 +160,7 @@ int main(void)
         cmocka_unit_test(padded_crops_are_torchvisions),
         cmocka_unit_test(places_beyond_an_edge_are_numpys),
         cmocka_unit_test(a_crop_takes_no_more_of_the_image_than_it_shows),
-        cmocka_unit_test(a_constant_of_zero_is_a_window_that_sticks_out),
+        cmocka_unit_test(a_constant_of_zero_is_a_window_that_reaches_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

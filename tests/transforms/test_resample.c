@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* The need of a stage, as geometry.c finds it. */
+/* Set the need of a stage as geometry.c finds it. */
 static void set_need(struct mr_stage *s)
 {
     int64_t left, right, top, bottom;
@@ -25,10 +25,7 @@ static void set_need(struct mr_stage *s)
     s->need = (struct mr_box){s->source.x + left, s->source.y + top, right - left, bottom - top};
 }
 
-/*
- * Run a stage; rows are handed over in groups of 1 to 5 out of memory that is overwritten
- * afterwards.
- */
+/* Run a stage. Rows are pushed in groups of 1 to 5, from memory that is overwritten afterwards. */
 static struct image run_stage(struct mr_resample *resample, const struct mr_stage *stage,
                               const struct image *image, uint64_t *random)
 {
@@ -147,8 +144,8 @@ static void golden_center_crops_hold(void **state)
     json_decref(root);
 }
 
-static uint32_t crc_of_resize(struct mr_resample *resample, const struct mr_stage *stage,
-                              struct image image)
+static uint32_t hash_resize(struct mr_resample *resample, const struct mr_stage *stage,
+                            struct image image)
 {
     uint64_t random = 1;
     struct image out = run_stage(resample, stage, &image, &random);
@@ -187,7 +184,7 @@ static void golden_filters_hold(void **state)
             for (size_t k = 0; k < 2; k++, n++) {
                 uint32_t want =
                     (uint32_t)strtoul(json_string_value(json_array_get(row, 4 + k)), NULL, 16);
-                uint32_t crc = crc_of_resize(&resample, &stage, images[k]);
+                uint32_t crc = hash_resize(&resample, &stage, images[k]);
                 if (crc != want)
                     fail_msg("%s, %lldx%lld to %lldx%lld, image %zu: %08x, Pillow has %08x",
                              mr_transform_interpolations[f], (long long)size[0], (long long)size[1],
@@ -240,7 +237,7 @@ static struct mr_stage pick_stage(uint64_t *random, int64_t width, int64_t heigh
     return s;
 }
 
-/* The stage as whole images: crop, resize, cut the live part, pad, flip. */
+/* Run the stage on whole images: crop, resize, cut the live part, pad, flip. */
 static struct image slow_stage(const struct mr_stage *s, const struct image *image)
 {
     struct image out = image_make(image->width, image->height, image->channels);
@@ -306,7 +303,7 @@ static void very_many_taps_do_not_overflow(void **state)
     mr_resample_fini(&resample);
 }
 
-/* All tests with the set of loops, or a word that it is not there. */
+/* Run all tests with the set of loops, or print that this machine lacks it. */
 static int test_set(enum mr_cpu cpu)
 {
     const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
@@ -319,7 +316,7 @@ static int test_set(enum mr_cpu cpu)
         cmocka_unit_test_prestate(very_many_taps_do_not_overflow, state),
     };
     if (!kernels) {
-        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
         return 0;
     }
     return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a scan decoded in turn, against the same rows decoded one by one in plain C: the same
- * blocks, and something is odd in one of them where it is in the other. With every set of loops.
+ * Rows of a scan that are decoded in turn, against the same rows decoded one by one in plain C: the
+ * blocks are the same, and a row is odd in both or in neither. With every set of loops.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static bool decode_one_row(struct file *file, uint32_t row, int16_t (*blocks)[64
     return enter(file, &single, row) && mr_jpeg_scan_store(&single, file->n_mcus, blocks);
 }
 
-/* False where something was odd; else the blocks must be those of the row. */
+/* False if something was odd; otherwise the blocks must be those of the row. */
 static bool take_row(struct file *file, uint32_t row, const int16_t (*want)[64])
 {
     static _Alignas(64) int16_t room[PART * MR_SCAN_MAX_BLOCKS][64];
@@ -127,7 +127,7 @@ static bool take_row(struct file *file, uint32_t row, const int16_t (*want)[64])
     return true;
 }
 
-/* Rows first to last both ways; returns whether they were good. */
+/* Decode rows first to last in both ways. Returns whether they were good. */
 static bool check_rows(struct file *file, uint32_t first, uint32_t last)
 {
     const struct mr_scan_rows_crop crop = {.first_row = first,
@@ -161,7 +161,7 @@ static void with_all_kernels(check_with *check)
     }
 }
 
-/* All rows, one, and as many as lanes and one more or less. */
+/* All rows, one row, and as many as lanes and one more or less. */
 static void check_crops(struct file *file)
 {
     const uint32_t n = file->n_rows;
@@ -192,13 +192,13 @@ static void check_layouts(void)
     }
 }
 
-static void rows_in_turn_have_the_blocks_of_rows_by_themselves(void **state)
+static void rows_decoded_in_turn_have_the_blocks_of_single_rows(void **state)
 {
     (void)state;
     with_all_kernels(check_layouts);
 }
 
-/* Codes that encoders do not make, and parts of rows with restarts in them. */
+/* Codes that no encoder makes, and parts of rows with restarts in them. */
 static void check_written(void)
 {
     for (uint32_t i = 0; i < 36; i++) {
@@ -219,7 +219,7 @@ static void any_run_size_and_code_is_decoded(void **state)
     with_all_kernels(check_written);
 }
 
-/* Fewer rows at once the wider they are; more bytes of each than a window holds. */
+/* The wider the rows, the fewer at once; each row has more bytes than a window holds. */
 static void check_wide(void)
 {
     static const struct {
@@ -269,7 +269,7 @@ static void check_damage(void)
     assert_true(n_good > 0 && n_odd > 0);
 }
 
-static void what_is_odd_in_a_row_is_odd_in_turn(void **state)
+static void an_odd_row_is_odd_when_decoded_in_turn(void **state)
 {
     (void)state;
     with_all_kernels(check_damage);
@@ -285,10 +285,10 @@ static int end_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_in_turn_have_the_blocks_of_rows_by_themselves),
+        cmocka_unit_test(rows_decoded_in_turn_have_the_blocks_of_single_rows),
         cmocka_unit_test(any_run_size_and_code_is_decoded),
         cmocka_unit_test(wide_rows_take_fewer_lanes),
-        cmocka_unit_test(what_is_odd_in_a_row_is_odd_in_turn),
+        cmocka_unit_test(an_odd_row_is_odd_when_decoded_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, end_rows);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is kept for the next image, but not for ever. */
+/* Memory is reused for the next image, but a huge block is freed. */
 #include "transforms/scratch.h"
 
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void memory_grows_and_is_kept(void **state)
+static void memory_grows_and_is_reused(void **state)
 {
     (void)state;
     struct mr_scratch scratch = {0};
@@ -22,7 +22,7 @@ static void memory_grows_and_is_kept(void **state)
     assert_null(scratch.memory);
 }
 
-static void what_a_huge_image_took_is_given_back(void **state)
+static void memory_of_a_huge_image_is_freed(void **state)
 {
     (void)state;
     struct mr_scratch scratch = {0};
@@ -49,8 +49,8 @@ static void a_size_that_overflows_is_refused_and_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_grows_and_is_kept),
-        cmocka_unit_test(what_a_huge_image_took_is_given_back),
+        cmocka_unit_test(memory_grows_and_is_reused),
+        cmocka_unit_test(memory_of_a_huge_image_is_freed),
         cmocka_unit_test(a_size_that_overflows_is_refused_and_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

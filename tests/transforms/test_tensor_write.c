@@ -14,7 +14,7 @@
 static const double mean[3] = {0.485, 0.456, 0.406};
 static const double deviation[3] = {0.229, 0.224, 0.225};
 
-static uint32_t bits_of(float value)
+static uint32_t get_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -102,10 +102,10 @@ static void tables_are_fma_for_all_values(void **state)
     for (int c = 0; c < 3; c++) {
         float scale = (float)(1.0 / (255.0 * deviation[c])),
               bias = (float)(-mean[c] / deviation[c]);
-        assert_int_equal(bits_of(plan.scale[c]), bits_of(scale));
-        assert_int_equal(bits_of(plan.bias[c]), bits_of(bias));
+        assert_int_equal(get_bits(plan.scale[c]), get_bits(scale));
+        assert_int_equal(get_bits(plan.bias[c]), get_bits(bias));
         for (int x = 0; x < 256; x++) {
-            assert_int_equal(bits_of(plan.table[c][x]), bits_of(fmaf((float)x, scale, bias)));
+            assert_int_equal(get_bits(plan.table[c][x]), get_bits(fmaf((float)x, scale, bias)));
             double ideal = ((double)x / 255.0 - mean[c]) / deviation[c];
             assert_true(fabs((double)plan.table[c][x] - ideal) < 5e-7);
         }
@@ -123,7 +123,7 @@ static void exact_tables_are_in_torchs_order(void **state)
             volatile float share = (float)x / 255.0f;
             volatile float centred = share - (float)mean[c];
             volatile float scaled = centred / (float)deviation[c];
-            assert_int_equal(bits_of(plan.table[c][x]), bits_of(scaled));
+            assert_int_equal(get_bits(plan.table[c][x]), get_bits(scaled));
         }
     /* torch: (torch.tensor(1, dtype=uint8).div(255) - 0.485) / 0.229 */
     assert_true(fabsf(plan.table[0][1] - -2.1007793f) < 1e-6f);
@@ -141,13 +141,13 @@ static void exact_tables_of_v2_multiply_by_the_reciprocal(void **state)
             volatile float share = (float)x * (float)(1.0 / 255.0);
             volatile float centred = share - (float)mean[c];
             volatile float scaled = centred / (float)deviation[c];
-            assert_int_equal(bits_of(plan.table[c][x]), bits_of(scaled));
+            assert_int_equal(get_bits(plan.table[c][x]), get_bits(scaled));
             n_differ += share != (float)x / 255.0f;
         }
     assert_true(n_differ > 100); /* from v1's */
 }
 
-/* Whoever uses these means must not pay for a table. */
+/* Plans with these means must not pay for a table. */
 static void quotients_of_common_means_need_no_table(void **state)
 {
     (void)state;
@@ -172,10 +172,10 @@ static void without_normalise_values_are_shares_of_255(void **state)
     (void)state;
     struct mr_plan plan = {.channels = 1, .dtype = MR_F32};
     mr_tensor_write_tables(&plan, NULL, NULL, 0, MR_EXACT_NONE);
-    assert_int_equal(bits_of(plan.table[0][0]), 0);
-    assert_int_equal(bits_of(plan.table[0][255]), bits_of(1.0f));
+    assert_int_equal(get_bits(plan.table[0][0]), 0);
+    assert_int_equal(get_bits(plan.table[0][255]), get_bits(1.0f));
     for (int x = 0; x < 256; x++)
-        assert_int_equal(bits_of(plan.table[0][x]), bits_of((float)x * (float)(1.0 / 255.0)));
+        assert_int_equal(get_bits(plan.table[0][x]), get_bits((float)x * (float)(1.0 / 255.0)));
 }
 
 static void one_mean_serves_three_channels(void **state)
@@ -192,7 +192,7 @@ static void one_mean_serves_three_channels(void **state)
 static uint32_t expected_value(const struct mr_plan *plan, uint8_t value, uint32_t c)
 {
     switch (plan->dtype) {
-    case MR_F32: return bits_of(fmaf((float)value, plan->scale[c], plan->bias[c]));
+    case MR_F32: return get_bits(fmaf((float)value, plan->scale[c], plan->bias[c]));
     case MR_F16: return nearest_half(fmaf((float)value, plan->scale[c], plan->bias[c]));
     case MR_BF16: return mr_tensor_write_bf16(fmaf((float)value, plan->scale[c], plan->bias[c]));
     default: return value;

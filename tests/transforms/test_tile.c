@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles: what goes in comes out, by every set of loops that this machine has and for any of the
- * blocks; and whatever a tile's bytes are, nothing beyond its memory is touched and all sets say
- * the same of it. The layout itself is held by bytes written down here.
+ * Tiles: coefficients come back, with every set of loops that this machine has and for any of the
+ * blocks. Whatever a tile's bytes are, nothing outside its memory is touched and all sets return
+ * the same. The layout itself is checked against bytes written down here.
  */
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
@@ -20,7 +20,7 @@
 
 typedef int16_t block[64];
 
-/* A tile and room for its blocks, each right before a page that nobody may touch. */
+/* A tile and room for its blocks, each directly before a guard page. */
 struct bench {
     struct guarded bytes;
     struct guarded room;
@@ -38,7 +38,7 @@ static void free_bench(struct bench *bench)
     guarded_free(&bench->room);
 }
 
-/* With `slack` in each byte behind it. */
+/* Put a tile into the guarded memory. Each byte after it is `slack`. */
 static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, size_t len,
                                int slack)
 {
@@ -48,7 +48,7 @@ static const uint8_t *lay_tile(const struct bench *bench, const uint8_t *tile, s
     return at;
 }
 
-/* The blocks lie at the end of the room; NULL where the tile is none. */
+/* The blocks are at the end of the room; NULL if the bytes are not a tile. */
 static block *expand_tile(const struct bench *bench, const struct mr_kernel_ops *kernels,
                           const uint8_t *tile, size_t len, uint32_t n_blocks, uint32_t first,
                           uint32_t last)
@@ -71,8 +71,8 @@ static int16_t draw_between(uint64_t *random, int32_t low, int32_t high)
 }
 
 /*
- * Like a photograph's: ever fewer and smaller ones. Neighbours in natural order do for those of the
- * zigzag.
+ * Like a photograph's: ever fewer and smaller coefficients. Neighbours in natural order are close
+ * enough to zigzag order.
  */
 static void fill_natural(block b, uint64_t *random)
 {
@@ -122,7 +122,7 @@ static size_t encode_blocks(const block *blocks, uint32_t n_blocks, uint8_t *til
     return len;
 }
 
-/* Of both, the first one is block `first`. */
+/* In both arrays the first block is block `first`. */
 static void same_blocks(block *got, const block *want, uint32_t n_blocks, uint32_t first,
                         uint32_t last)
 {
@@ -137,7 +137,7 @@ static void same_blocks(block *got, const block *want, uint32_t n_blocks, uint32
 
 /* ---- What goes in comes out ---- */
 
-static void any_blocks_of_a_tile_are_those_that_went_in(void **state)
+static void any_blocks_of_a_tile_come_back(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
@@ -217,7 +217,7 @@ static void damage_bytes(uint8_t *bytes, size_t *len, uint64_t *random)
     }
 }
 
-/* Whether it is a tile. */
+/* Returns whether it is a tile. */
 static bool compare_damaged(const struct bench *bench, const struct mr_kernel_ops *kernels,
                             const uint8_t *bytes, size_t len, uint32_t n, uint64_t *random)
 {
@@ -239,7 +239,7 @@ static bool compare_damaged(const struct bench *bench, const struct mr_kernel_op
     return valid;
 }
 
-static void damage_is_the_same_to_every_set(void **state)
+static void every_set_agrees_on_damage(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
     uint64_t random = reference_seed();
@@ -256,7 +256,7 @@ static void damage_is_the_same_to_every_set(void **state)
         n_valid += valid;
         n_invalid += !valid;
     }
-    /* flipped bits of values and coefficients that are another value now */
+    /* flipped bits of values and coefficients still give a tile */
     assert_in_range(n_valid, 1000, 29000);
     assert_in_range(n_invalid, 1000, 29000);
     free_bench(&bench);
@@ -320,7 +320,7 @@ static void the_layout_is_the_one_written_down(void **state)
     assert_memory_equal(tile, dct_bytes, sizeof dct_bytes);
 }
 
-/* One byte of the bytes above, by each set. */
+/* Is it a tile if one byte of those above is changed? With each set. */
 static bool is_tile_with(const struct mr_kernel_ops *kernels, size_t at, uint8_t value)
 {
     uint8_t bytes[sizeof dct_bytes];
@@ -334,14 +334,14 @@ static bool is_tile_with(const struct mr_kernel_ops *kernels, size_t at, uint8_t
     return valid;
 }
 
-static void what_does_not_add_up_is_no_tile(void **state)
+static void bytes_that_do_not_add_up_are_no_tile(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
     assert_true(is_tile_with(kernels, 0, 20));
     /* an escape more than nibbles say, a pair too few */
     assert_false(is_tile_with(kernels, 0, 19));
     assert_false(is_tile_with(kernels, 0, 21));    /* a pair too many */
-    assert_false(is_tile_with(kernels, 1, 1));     /* escapes behind the end */
+    assert_false(is_tile_with(kernels, 1, 1));     /* escapes after the end */
     assert_false(is_tile_with(kernels, 2, 1));     /* an escape too many */
     assert_false(is_tile_with(kernels, 2, 3));     /* patches before the escapes */
     assert_false(is_tile_with(kernels, 3, 0x80));  /* patches before the tile */
@@ -349,14 +349,14 @@ static void what_does_not_add_up_is_no_tile(void **state)
     assert_false(is_tile_with(kernels, 5, 0xfc));  /* 31 */
     assert_false(is_tile_with(kernels, 7, 0x14));  /* a nibble as mask */
     assert_false(is_tile_with(kernels, 18, 0x98)); /* an escape too few */
-    assert_false(is_tile_with(kernels, 19, 0));    /* the half behind the last value is one, too */
+    assert_false(is_tile_with(kernels, 19, 0));    /* the half after the last value is one, too */
     assert_true(is_tile_with(kernels, 15, 0xc0));  /* bit 63 of a mask is ignored */
     assert_false(is_tile_with(kernels, 14, 0x07)); /* three values more */
     assert_true(is_tile_with(kernels, 22, 127));   /* the last block's last coefficient */
-    assert_false(is_tile_with(kernels, 22, 128));  /* one behind it */
+    assert_false(is_tile_with(kernels, 22, 128));  /* one after it */
 }
 
-/* They would not fit where an expander puts their values. */
+/* Such values would not fit into an expander's room. */
 static void more_nibbles_than_blocks_have_room_for_are_no_tile(void **state)
 {
     const struct mr_kernel_ops *kernels = *state;
@@ -393,16 +393,16 @@ static int test_set(enum mr_cpu cpu)
     const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
     void *state = (void *)(uintptr_t)kernels;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(any_blocks_of_a_tile_are_those_that_went_in, state),
+        cmocka_unit_test_prestate(any_blocks_of_a_tile_come_back, state),
         cmocka_unit_test_prestate(tiles_of_every_kind_come_back, state),
         cmocka_unit_test_prestate(nothing_before_a_tile_is_read, state),
-        cmocka_unit_test_prestate(damage_is_the_same_to_every_set, state),
+        cmocka_unit_test_prestate(every_set_agrees_on_damage, state),
         cmocka_unit_test_prestate(no_other_length_is_a_tile, state),
-        cmocka_unit_test_prestate(what_does_not_add_up_is_no_tile, state),
+        cmocka_unit_test_prestate(bytes_that_do_not_add_up_are_no_tile, state),
         cmocka_unit_test_prestate(more_nibbles_than_blocks_have_room_for_are_no_tile, state),
     };
     if (!kernels) {
-        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
         return 0;
     }
     return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every set of loops makes the same tile of the same blocks, byte for byte, and writes nothing
- * beyond the longest one. What those bytes are is test_tile.c's affair.
+ * after the longest one. test_tile.c checks the bytes themselves.
  */
 #include "tests/transforms/guarded.h"
 #include "tests/transforms/reference.h"
@@ -61,7 +61,7 @@ static void all_sets_make_the_same_tiles(void **state)
 {
     (void)state;
     uint64_t random = reference_seed();
-    /* The blocks, and the tile, each right before a page that nobody may touch. */
+    /* The blocks and the tile are each directly before a guard page. */
     struct guarded out = guarded_make(MR_TILE_MAX_BYTES, 1, true);
     struct guarded expected = guarded_make(MR_TILE_MAX_BYTES, 1, true);
     struct guarded blocks = guarded_make(MR_TILE_MAX_BLOCKS * sizeof(block), 64, true);
@@ -78,7 +78,7 @@ static void all_sets_make_the_same_tiles(void **state)
     guarded_free(&blocks);
 }
 
-/* As tile.h counts it. */
+/* As in tile.h. */
 static void the_longest_tile_fits(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timm's policies: the same bytes for the same magnitudes, and draws as often as timm's.
- * tests/data/make_timm.py.
+ * timm's policies: the same bytes for the same magnitudes, and the same frequencies of draws
+ * (tests/data/make_timm.py).
  */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/file_plan.h"
@@ -33,7 +33,7 @@ static json_t *load_file(void)
     return root;
 }
 
-static double number_of(const json_t *row, const char *key)
+static double read_number(const json_t *row, const char *key)
 {
     return json_number_value(json_object_get(row, key));
 }
@@ -44,11 +44,11 @@ static uint32_t find_op(const char *name)
     while (mr_image_timm_names[op] && strcmp(mr_image_timm_names[op], name) != 0)
         op++;
     if (!mr_image_timm_names[op])
-        fail_msg("timm's %s is not there", name);
+        fail_msg("there is no operation %s", name);
     return op;
 }
 
-/* The image's pixels stay; two buffers of MOST bytes are changed. */
+/* Changes two buffers of MOST bytes, not the image's pixels. */
 static uint32_t add_image(uint32_t crc, const struct mr_timm_choice *choice,
                           const struct mr_image *from, const struct mr_kernel_ops *kernels,
                           uint8_t *buffers)
@@ -85,11 +85,11 @@ static void operations_give_the_bytes_of_pillow(void **state)
         {
             const char *name = json_string_value(json_object_get(row, "op"));
             const struct mr_timm_choice choice = {.op = find_op(name),
-                                                  .magnitude = number_of(row, "magnitude"),
+                                                  .magnitude = read_number(row, "magnitude"),
                                                   .negates =
                                                       json_is_true(json_object_get(row, "negates")),
-                                                  .filter = number_of(row, "filter"),
-                                                  .part = number_of(row, "part")};
+                                                  .filter = read_number(row, "filter"),
+                                                  .part = read_number(row, "part")};
             uint32_t crc = 0;
             for (size_t size = 0; size < KIND_IMAGE_SIZES; size++)
                 crc = add_image(crc, &choice, &images[size], *state, buffers);
@@ -106,7 +106,9 @@ static void operations_give_the_bytes_of_pillow(void **state)
     json_decref(root);
 }
 
-/* The answers to a question, and how many samples gave them. The last answer is any other. */
+/*
+ * The answers to a question, and how many samples gave each. The last answer stands for all others.
+ */
 struct outcomes {
     uint32_t n;
     const char *names[MAX_OUTCOMES];
@@ -114,7 +116,7 @@ struct outcomes {
     uint32_t counts[MAX_OUTCOMES];
 };
 
-/* The coefficient of an affine map that is drawn. */
+/* The place of the coefficient that is drawn in an affine map. */
 static uint32_t find_coefficient(const struct mr_image_call *call)
 {
     static const uint32_t places[] = {1, 2, 3, 5};
@@ -124,7 +126,7 @@ static uint32_t find_coefficient(const struct mr_image_call *call)
     return 0;
 }
 
-/* A call's name; of maps that share one with the coefficient's place. */
+/* A call's name. Maps that share a name also get the coefficient's place. */
 static void name_call(const struct mr_image_call *call, char name_out[64])
 {
     const char *name = mr_image_call_ops[call->kind].name;
@@ -134,8 +136,8 @@ static void name_call(const struct mr_image_call *call, char name_out[64])
         snprintf(name_out, 64, "%s", name);
 }
 
-/* Of a value; 0: the call has none. */
-static double step_of(const struct mr_image_call *call)
+/* The width of the classes that values are counted in; 0: the call has no value. */
+static double find_step(const struct mr_image_call *call)
 {
     switch (call->kind) {
     case MR_CALL_AUTOCONTRAST:
@@ -162,7 +164,7 @@ static void describe_first(const struct mr_image_calls *calls, char *text, size_
     }
     name_call(call, name);
     double value = call->args[call->kind == MR_CALL_PIL_AFFINE ? find_coefficient(call) : 0],
-           step = step_of(call);
+           step = find_step(call);
     if (warps)
         snprintf(filter, sizeof filter, "%.0f", call->args[call->kind == MR_CALL_ROTATE ? 1 : 6]);
     snprintf(text, size, "%s:%.0f:%s", name, step > 0.0 ? floor(value / step) : 0.0, filter);
@@ -232,7 +234,7 @@ static void policies_draw_as_often_as_timm(void **state)
     {
         const char *policy = json_string_value(json_object_get(row, "policy"));
         const char *question = json_string_value(json_object_get(row, "question"));
-        double n = number_of(row, "n"), others = n;
+        double n = read_number(row, "n"), others = n;
         memset(outcomes, 0, sizeof *outcomes);
         json_object_foreach(json_object_get(row, "outcomes"), name, count)
         {
@@ -257,7 +259,7 @@ static int test_set(enum mr_cpu cpu)
         cmocka_unit_test_prestate(operations_give_the_bytes_of_pillow, (void *)(uintptr_t)kernels),
     };
     if (!kernels) {
-        print_message("skipped: %s is not there\n", mr_cpu_name(cpu));
+        print_message("skipped: this machine has no %s\n", mr_cpu_name(cpu));
         return 0;
     }
     return cmocka_run_group_tests_name(mr_cpu_name(cpu), tests, NULL, NULL);

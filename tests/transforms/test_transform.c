@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The builder checks, the text forms mean what they say, and errors name the place. */
+/*
+ * The builder checks its arguments, the text forms have their meaning, and errors name the place.
+ */
 #include "tests/support/assert_words.h"
 #include "tests/transforms/reference.h"
 #include "transforms/transform.h"
@@ -99,7 +101,7 @@ static void short_forms_are_items_too(void **state)
     (void)state;
     expect_long_form("train:224+rgb", CROP "+hflip(0.5)+rgb+" IMAGENET);
     expect_long_form("exif+train:224", "exif+" CROP "+hflip(0.5)+" IMAGENET);
-    /* What is implied stays last, and gives way to what is said. */
+    /* What is implied stays last, and an explicit operation replaces it. */
     expect_long_form("random_crop(8,padding=2,fill=0,padding_mode=constant)",
                      "random_crop(8,padding=2)");
     expect_long_form("random_crop(8, padding_mode = Symmetric)",
@@ -426,7 +428,7 @@ static void errors_name_the_place(void **state)
         mr_error error;
         char start[256];
         if (mr_transform_parse(cases[i].text, &transform, &error) != MR_ERR_INVALID)
-            fail_msg("\"%s\" was taken", cases[i].text);
+            fail_msg("\"%s\" was accepted", cases[i].text);
         assert_null(transform);
         snprintf(start, sizeof start, "transform \"%s\", character %d: ", cases[i].text,
                  cases[i].place);
@@ -436,7 +438,7 @@ static void errors_name_the_place(void **state)
 }
 
 /* Fifty other names after it would hide it. */
-static void a_near_operation_is_suggested_alone(void **state)
+static void only_a_near_operation_is_suggested(void **state)
 {
     (void)state;
     mr_transform *transform;
@@ -448,7 +450,7 @@ static void a_near_operation_is_suggested_alone(void **state)
         "'train'?)");
 }
 
-static void errors_in_long_texts_show_what_stands_around_the_place(void **state)
+static void errors_in_long_texts_show_the_part_around_the_place(void **state)
 {
     (void)state;
     char text[512] = "";
@@ -466,7 +468,7 @@ static void errors_in_long_texts_show_what_stands_around_the_place(void **state)
                  "...\", character 271: no operation has this name (did you mean 'hflip'?)");
 }
 
-static void the_builder_refuses_what_makes_no_sense(void **state)
+static void the_builder_refuses_wrong_arguments(void **state)
 {
     (void)state;
     mr_transform *t;
@@ -591,9 +593,9 @@ int main(void)
         cmocka_unit_test(text_is_appended_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_given_normalise_replaces_the_implied_one),
         cmocka_unit_test(errors_name_the_place),
-        cmocka_unit_test(a_near_operation_is_suggested_alone),
-        cmocka_unit_test(errors_in_long_texts_show_what_stands_around_the_place),
-        cmocka_unit_test(the_builder_refuses_what_makes_no_sense),
+        cmocka_unit_test(only_a_near_operation_is_suggested),
+        cmocka_unit_test(errors_in_long_texts_show_the_part_around_the_place),
+        cmocka_unit_test(the_builder_refuses_wrong_arguments),
         cmocka_unit_test(format_writes_no_more_than_it_may),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(hostile_texts_are_refused_or_round_trip),

@@ -27,7 +27,7 @@ static mr_status describe(const char *recipe, uint32_t width, uint32_t height, m
     return status;
 }
 
-/* Behind the two lines about the sample and the image. */
+/* Compares what follows the two lines about the sample and the image. */
 static void expect_passes(const char *recipe, mr_dtype dtype, const char *expected)
 {
     char text[TEXT_BYTES];
@@ -65,7 +65,7 @@ static void geometry_alone_is_one_pass(void **state)
                   "  store                 bytes as they are; u8 is not normalized\n");
 }
 
-static void a_resize_behind_a_flip_is_a_pass_of_its_own(void **state)
+static void a_resize_after_a_flip_gets_its_own_pass(void **state)
 {
     (void)state;
     expect_passes("resize(200:300)+vflip(0.01)+resize(64,nearest)+random_crop(32,padding=4,padding_"
@@ -160,7 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(geometry_alone_is_one_pass),
-        cmocka_unit_test(a_resize_behind_a_flip_is_a_pass_of_its_own),
+        cmocka_unit_test(a_resize_after_a_flip_gets_its_own_pass),
         cmocka_unit_test(calls_are_counted_with_their_walks),
         cmocka_unit_test(share_of_the_pixels_follows_the_crop),
         cmocka_unit_test(what_cannot_run_is_refused_with_the_reason),

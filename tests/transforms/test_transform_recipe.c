@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recipes by name stand for their long texts, with the sizes that are given, and errors name the
- * place of the name.
+ * Recipes by name stand for their long texts, with the given sizes, and errors name the place of
+ * the name.
  */
 #include "tests/support/assert_words.h"
 #include "transforms/plan_compile.h"
@@ -94,7 +94,7 @@ static void every_name_stands_for_its_long_text(void **state)
     }
 }
 
-static void sizes_take_the_place_of_the_recipe_s_own(void **state)
+static void given_sizes_replace_the_recipe_s_own(void **state)
 {
     (void)state;
     const char *wide = "random_resized_crop(224" SCALE ")+hflip(0.5)" WIDE("bilinear") IMAGENET;
@@ -105,7 +105,7 @@ static void sizes_take_the_place_of_the_recipe_s_own(void **state)
                      "random_resized_crop(128:96" SCALE ")+hflip(0.5)" IMAGENET);
     expect_long_form("swin_t_eval:256:192", "resize(256,interp=bicubic)+center_crop(192)" IMAGENET);
     expect_long_form("vit_b_16_eval(384:384)", "resize(384)+center_crop(384)" IMAGENET);
-    /* A blur of SimCLR's is a tenth of the height. */
+    /* SimCLR's blur is a tenth of the height. */
     expect_long_form("simclr:96:224", "random_resized_crop(96:224" SCALE ")" SIMCLR_COLOURS
                                       "+random_apply(gaussian_blur(9,0.1:2),0.5)" IMAGENET);
     expect_long_form("simclr:32", "random_resized_crop(32" SCALE ")" SIMCLR_COLOURS
@@ -179,7 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_stands_for_its_long_text),
-        cmocka_unit_test(sizes_take_the_place_of_the_recipe_s_own),
+        cmocka_unit_test(given_sizes_replace_the_recipe_s_own),
         cmocka_unit_test(recipes_are_items_like_others),
         cmocka_unit_test(every_recipe_can_be_compiled_for_photographs),
         cmocka_unit_test(errors_name_the_place),
