@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a fuzzed function defines, and how it says that something is wrong. */
+/* What a fuzz target defines, and how it reports that something is wrong. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* libFuzzer's entry: takes any bytes, and aborts where what is fuzzed breaks a promise. */
+/* libFuzzer's entry: takes any bytes, and aborts if the fuzzed code breaks a promise. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 static inline void require(bool holds, const char *what)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop that
- * equals the same part of the whole picture wherever both decode. One codec sees all inputs, so
- * that state left behind by one meets the next.
+ * Any bytes through the codec: no crash, only the statuses that codec.h names, and a crop equals
+ * the same part of the whole picture if both decode. One codec sees all inputs, so state that one
+ * leaves behind meets the next.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -16,7 +16,7 @@ struct box {
     uint32_t x, y, width, height;
 };
 
-static struct mr_codec *the_codec(void)
+static struct mr_codec *get_codec(void)
 {
     static struct mr_codec *codec;
     struct mr_codec_limits limits = {
@@ -35,7 +35,7 @@ static int is_named_status(mr_status status, const mr_error *error)
 
 static uint8_t *decode(const uint8_t *bytes, size_t len, const struct box *box)
 {
-    struct mr_codec *codec = the_codec();
+    struct mr_codec *codec = get_codec();
     struct mr_image_head head;
     const uint8_t *rows[5];
     mr_error error;
@@ -82,12 +82,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct mr_image_head head;
     mr_error error;
-    mr_status status = mr_codec_open(the_codec(), bytes, len, &head, &error);
+    mr_status status = mr_codec_open(get_codec(), bytes, len, &head, &error);
     if (status != MR_OK) {
         require(is_named_status(status, &error), "a status or message that is not allowed");
         return 0;
     }
-    mr_codec_close(the_codec());
+    mr_codec_close(get_codec());
     require(head.width > 0 && head.height > 0 && head.orientation >= 1 && head.orientation <= 8,
             "a bad head");
     struct box all = {0, 0, head.width, head.height};

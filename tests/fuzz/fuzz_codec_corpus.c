@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of every kind, made here and of tests/data/formats.json, cut short, with flipped bits and
+ * Images of every kind, made here or from tests/data/formats.json, cut short, with flipped bits and
  * with parts exchanged.
  */
 #include "tests/support/corpus.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing read past
- * the end, and the parts of a line must agree with each other. A whole list is opened through a
- * file of its own below /tmp.
+ * Any bytes as a line of a list, as a whole list file, and as a SPEC: no crash, nothing is read
+ * past the end, and the parts of a line agree with each other. A whole list is opened as a file of
+ * its own below /tmp.
  */
 #include <fcntl.h>
 #include <locale.h>
@@ -19,7 +19,7 @@
 #include "tests/fuzz/fuzz.h"
 
 /* A copy that ends where a sanitizer sees it. */
-static char *copy_of(const uint8_t *bytes, size_t len, bool with_nul)
+static char *copy_text(const uint8_t *bytes, size_t len, bool with_nul)
 {
     char *copy = malloc(len + with_nul + (len + with_nul == 0));
     require(copy != NULL, "out of memory");
@@ -35,7 +35,7 @@ static void try_line(const uint8_t *bytes, size_t len)
     static locale_t c_locale;
     if (c_locale == (locale_t)0)
         c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *text = copy_of(bytes, len, false), path[MR_CATALOG_PATH];
+    char *text = copy_text(bytes, len, false), path[MR_CATALOG_PATH];
     struct mr_list_line line;
     struct mr_label_form form;
     if (mr_list_line_split(text, len, &line)) {
@@ -62,7 +62,7 @@ static void try_spec(const uint8_t *bytes, size_t len)
 {
     static const struct mr_kind kinds[] = {
         {.name = "imagefolder"}, {.name = "records", .many_paths = true}, {.name = NULL}};
-    char *text = copy_of(bytes, len, true);
+    char *text = copy_text(bytes, len, true);
     struct mr_spec spec;
     mr_error error = {0};
     mr_status status = mr_spec_parse(text, kinds, &spec, &error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks against libjpeg as the oracle: a file has marks only if libjpeg decodes all of it without a
- * warning, and then every box by marks has its pixels, with plain C and with the best set of loops.
- * The states see all inputs, so that what one leaves behind meets the next.
+ * Marks, with libjpeg as the oracle: a file has marks only if libjpeg decodes all of it without a
+ * warning. Then every box by marks has libjpeg's pixels, with plain C and with the best set of
+ * loops. The states see all inputs, so what one leaves behind meets the next.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_marks.h"
@@ -180,7 +180,7 @@ static void try_marks(const struct packed_sample *sample, const uint8_t *bytes, 
     free(marks);
 }
 
-/* bytes in place of the scan's first ones. */
+/* Decode with bytes in place of the scan's first ones. */
 static void try_scan(const struct packed_sample *sample, const uint8_t *bytes, size_t len,
                      uint32_t number)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as the index of a pack, in memory and as a dataset, and as the part of a finished
- * shard: no crash, nothing read past the end, one line that says what is wrong. If a part has a
- * wrong checksum, its shard is made again, and the pack is whole in the end. Everything happens in
- * a folder of its own. With FUZZ_PACK_MEND checksums are made right first: without it a fuzzer sees
- * only their comparison.
+ * shard: no crash, nothing is read past the end, and one line says what is wrong. If a part has a
+ * wrong checksum, its shard is made again, and the pack is complete in the end. Everything happens
+ * in a folder of its own. With FUZZ_PACK_MEND checksums are made right first; without it a fuzzer
+ * gets no further than comparing them.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
-/* In memory where that is possible: the writer syncs. */
+/* In memory if possible, because the writer syncs. */
 static void make_folder(void)
 {
     if (*folder)
@@ -87,7 +87,7 @@ static void mend_header(uint8_t *bytes, size_t len)
     mend_index(bytes, len);
 }
 
-/* Make a part's checksums right, as far as its sections go. */
+/* Make a part's checksums right, for all its sections that exist. */
 static void mend_part(uint8_t *bytes, size_t len)
 {
     struct mr_pack_part_head head;
@@ -117,7 +117,7 @@ static void check_marks(const struct mr_pack_index *index, uint64_t i,
 {
     struct mr_pack_marks marks;
     bool some = mr_pack_index_marks(index, i, &marks);
-    require(!image->marks, "marks that nobody has read");
+    require(!image->marks, "marks before they are read");
     require(image->encoding == MR_PACKED_MARKED ? some && image->marks_len == marks.len
                                                 : image->marks_len == 0,
             "a marked sample and its marks");
@@ -134,7 +134,7 @@ static uint64_t touch_sample(const struct mr_pack_index *index, uint64_t i)
     sum += touch(mr_pack_index_label(index, i), index->label_bytes);
     if (!mr_pack_index_sample(index, i, &sample, &image))
         return sum;
-    require(sample->shard < mr_pack_index_n_shards(index), "a shard that is not there");
+    require(sample->shard < mr_pack_index_n_shards(index), "a shard that does not exist");
     require(sample->offset + sample->len <= mr_pack_index_shard_bytes(index, sample->shard),
             "a sample beyond its shard");
     check_marks(index, i, &image);
@@ -174,7 +174,7 @@ static void make_file(const char *name, uint64_t size)
         require(truncate(in_folder(name), (off_t)size) == 0, "cannot make a file");
 }
 
-/* Shards and marks of the sizes that the index wants, where they are small. */
+/* Shards and marks of the sizes that the index asks for, if they are small. */
 static void make_shards(const uint8_t *bytes, size_t len)
 {
     struct mr_pack_index index;

@@ -26,7 +26,7 @@ static const uint8_t seeds[] = {0,
 
 static unsigned long n_inputs;
 
-/* A file with the byte that says what it is before it. */
+/* A file, after the byte that says what it is. */
 static struct mr_test_image load(const char *path, uint8_t what)
 {
     size_t len;
@@ -85,18 +85,18 @@ static void feed(const uint8_t *input, size_t len)
     n_inputs++;
 }
 
-/* A number of 4 or 8 bytes exchanged, at every place where one may stand. */
+/* Exchange a number of 4 or 8 bytes, at every place where one may be. */
 static void feed_numbers(uint8_t *input, size_t len, size_t step)
 {
     static const uint64_t numbers[] = {0,          1,         3,          255,           INT32_MAX,
                                        UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
     for (size_t at = 1; at + 8 <= len; at += step) {
-        uint8_t kept[8];
-        memcpy(kept, input + at, sizeof kept);
+        uint8_t saved[8];
+        memcpy(saved, input + at, sizeof saved);
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
             memcpy(input + at, &numbers[i], numbers[i] > UINT32_MAX ? 8 : 4);
             feed(input, len);
-            memcpy(input + at, kept, sizeof kept);
+            memcpy(input + at, saved, sizeof saved);
         }
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a file for the packer. A sample of coefficients has the pixels of the decoded file,
- * and so has the JPEG that is made of it. What is not packed has a reason. Restoring from altered
- * bytes does no harm. One packer of each kind sees all inputs.
+ * and so does the JPEG that is restored from it. A file that is not packed has a reason. Restoring
+ * from altered bytes does no harm. One packer of each kind sees all inputs.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -15,7 +15,7 @@
 
 #define N_KINDS 8
 
-/* Bits of the first byte of an input, which chooses how; a file follows. */
+/* Bits of the first byte of an input, which chooses the packer; a file follows. */
 #define FUZZ_PACKER_SMALL 4u /* max_side */
 #define FUZZ_PACKER_ALTER 8u /* restore from altered bytes */
 
@@ -31,7 +31,7 @@ static struct mr_packer *make_packer(uint32_t encoding, uint32_t kind)
 }
 
 /* One that packs, and one that restores and decodes. */
-static struct mr_packer *packer_of(uint32_t kind)
+static struct mr_packer *get_packer(uint32_t kind)
 {
     static struct mr_packer *packers[N_KINDS];
     kind %= N_KINDS;
@@ -48,7 +48,7 @@ static struct mr_packer *other_packer(int i)
     return packers[i];
 }
 
-static void *copy_of(const void *bytes, size_t len, size_t slack)
+static void *copy_bytes(const void *bytes, size_t len, size_t slack)
 {
     uint8_t *copy = malloc(len + slack + !(len + slack));
     require(copy != NULL, "no memory");
@@ -58,7 +58,9 @@ static void *copy_of(const void *bytes, size_t len, size_t slack)
     return copy;
 }
 
-/* A file of the same coefficients has the same pixels. Blocks beyond the edges are not kept. */
+/*
+ * A file of the same coefficients has the same pixels. Blocks outside the picture are not stored.
+ */
 static void check_same(const struct mr_packed_sample *sample, const uint8_t *pixels, size_t len)
 {
     struct mr_packed_sample again;
@@ -70,7 +72,7 @@ static void check_same(const struct mr_packed_sample *sample, const uint8_t *pix
     require(status == MR_OK || status == MR_ERR_DAMAGED, "a sample that cannot be restored");
     if (status != MR_OK)
         return;
-    uint8_t *file = copy_of(made, made_len, 0);
+    uint8_t *file = copy_bytes(made, made_len, 0);
     require(mr_packer_pack(other_packer(0), file, made_len, &again, NULL) == MR_OK, "no memory");
     require(again.image.encoding == MR_PACKED_RAW && again.image.len == len &&
                 memcmp(again.bytes, pixels, len) == 0,
@@ -92,7 +94,7 @@ static void check_coefficients(const struct mr_packed_sample *sample, const uint
     if (sample->made_anew)
         return;
     size_t pixels_len = (size_t)raw.image.len;
-    uint8_t *pixels = copy_of(raw.bytes, pixels_len, 0);
+    uint8_t *pixels = copy_bytes(raw.bytes, pixels_len, 0);
     check_same(sample, pixels, pixels_len);
     free(pixels);
 }
@@ -101,7 +103,7 @@ static void restore_altered(const struct mr_packed_sample *sample, const uint8_t
 {
     const uint8_t *made;
     size_t made_len;
-    uint8_t *bytes = copy_of(sample->bytes, sample->image.len, MR_TILE_SLACK);
+    uint8_t *bytes = copy_bytes(sample->bytes, sample->image.len, MR_TILE_SLACK);
     for (size_t i = 0; i + 2 < len && i < 60; i += 3) {
         size_t at = noise[i] | (size_t)noise[i + 1] << 8;
         bytes[at % sample->image.len] = noise[i + 2];
@@ -118,10 +120,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (len == 0)
         return 0;
     uint8_t kind = bytes[0];
-    uint8_t *file = copy_of(bytes + 1, len - 1, 0);
-    require(mr_packer_pack(packer_of(kind), file, len - 1, &sample, NULL) == MR_OK, "no memory");
+    uint8_t *file = copy_bytes(bytes + 1, len - 1, 0);
+    require(mr_packer_pack(get_packer(kind), file, len - 1, &sample, NULL) == MR_OK, "no memory");
     if (sample.image.encoding == MR_PACKED_JPEG) {
-        require(sample.why[0] != 0 && strchr(sample.why, '\n') == NULL, "kept without a reason");
+        require(sample.why[0] != 0 && strchr(sample.why, '\n') == NULL,
+                "not packed, without a reason");
     } else {
         require(!sample.damaged && sample.why[0] == 0, "packed with a reason not to be");
         check_coefficients(&sample, file, len - 1);

@@ -28,7 +28,7 @@ static const struct mr_test_jpeg pictures[N_PICTURES] = {
     {.width = 1, .height = 1},
 };
 
-/* A picture behind the byte that chooses how. */
+/* A picture, after the byte that chooses the packer. */
 static struct mr_test_image make_seed(uint32_t i)
 {
     struct mr_test_image file = mr_test_jpeg(&pictures[i]);

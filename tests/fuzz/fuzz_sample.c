@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Anything as a sample of a pack: no crash, only damage as a status, the same outcome by all sets
- * of loops. A crop, decoded from only the bytes that it needs, equals the same part of the whole
- * picture. One state sees all inputs.
+ * Anything as a sample of a pack: no crash, damage as the only failure, the same outcome with all
+ * sets of loops. A crop, decoded from only the bytes that it needs, equals the same part of the
+ * whole picture. One state sees all inputs.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_sample.h"
@@ -25,16 +25,16 @@ static void require_damage(mr_status status, const mr_error *error)
             "a message that is not allowed");
 }
 
-static struct mr_codec_limits the_limits(void)
+static struct mr_codec_limits make_limits(void)
 {
     const struct mr_codec_limits limits = {.max_pixels = 1 << 17, .max_decoder_bytes = 16 << 20};
     return mr_codec_limits_resolve(&limits);
 }
 
-static void *the_state(void)
+static void *get_state(void)
 {
     static void *state;
-    struct mr_codec_limits limits = the_limits();
+    struct mr_codec_limits limits = make_limits();
     if (!state) {
         require(mr_codec_packed.create(&limits, &state, NULL) == MR_OK, "no state");
         mr_codec_packed_use_libjpeg_idct(state, !mr_packed_selftest_own_idct());
@@ -42,8 +42,8 @@ static void *the_state(void)
     return state;
 }
 
-/* A block of exactly len bytes, so that AddressSanitizer sees a read past the end. */
-static void *exactly(const void *bytes, size_t len, size_t slack)
+/* A block of copy_exactly len bytes, so that AddressSanitizer sees a read past the end. */
+static void *copy_exactly(const void *bytes, size_t len, size_t slack)
 {
     uint8_t *copy = malloc(len + slack + 1);
     require(copy != NULL, "no memory");
@@ -55,7 +55,7 @@ static void *exactly(const void *bytes, size_t len, size_t slack)
     return exact;
 }
 
-/* The pixels of a box, or NULL where it is damaged. */
+/* The pixels of a box, or NULL if it is damaged. */
 static uint8_t *decode(const struct mr_packed_image *image, const uint8_t *bytes, struct mr_box box)
 {
     uint64_t offset, len;
@@ -65,21 +65,21 @@ static uint8_t *decode(const struct mr_packed_image *image, const uint8_t *bytes
     mr_error error;
     mr_packed_range(image, box, &offset, &len);
     require(offset <= image->len && len <= image->len - offset, "a range outside the sample");
-    uint8_t *range = exactly(bytes + offset, (size_t)len, MR_TILE_SLACK);
-    uint8_t *pixels = exactly(NULL, 0, stride * (size_t)box.height);
+    uint8_t *range = copy_exactly(bytes + offset, (size_t)len, MR_TILE_SLACK);
+    uint8_t *pixels = copy_exactly(NULL, 0, stride * (size_t)box.height);
     mr_status status =
-        mr_codec_packed_open(the_state(), image, range, (size_t)len, offset, &head, &error);
+        mr_codec_packed_open(get_state(), image, range, (size_t)len, offset, &head, &error);
     bool opened = status == MR_OK;
     if (opened)
-        status = mr_codec_packed.begin(the_state(), (uint32_t)box.x, (uint32_t)box.y,
+        status = mr_codec_packed.begin(get_state(), (uint32_t)box.x, (uint32_t)box.y,
                                        (uint32_t)box.width, (uint32_t)box.height, &error);
     for (uint32_t y = 0, n = 0; status == MR_OK && y < box.height; y += n) {
-        status = mr_codec_packed.rows(the_state(), rows, 5, &n, &error);
+        status = mr_codec_packed.rows(get_state(), rows, 5, &n, &error);
         for (uint32_t i = 0; status == MR_OK && i < n; i++)
             memcpy(pixels + (y + i) * stride, rows[i], stride);
     }
     if (opened)
-        mr_codec_packed.close(the_state());
+        mr_codec_packed.close(get_state());
     free(range);
     if (status == MR_OK)
         return pixels;
@@ -97,7 +97,7 @@ static uint8_t *decode_by_all(const struct mr_packed_image *image, const uint8_t
         const struct mr_kernel_ops *kernels = mr_kernels_find(cpu);
         if (!kernels)
             continue;
-        mr_codec_packed_use(the_state(), kernels);
+        mr_codec_packed_use(get_state(), kernels);
         uint8_t *pixels = decode(image, bytes, box);
         if (cpu == 0) {
             first = pixels;
@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct fuzz_sample_head head;
     struct mr_packed_template template;
-    struct mr_codec_limits limits = the_limits();
+    struct mr_codec_limits limits = make_limits();
     mr_error error;
     if (mr_packed_selftest_check(NULL) != MR_OK || len < sizeof head)
         return 0;
@@ -154,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (len - sizeof head < rows_len)
         return 0;
     make_template(&head, &template);
-    uint32_t *rows = exactly(bytes + sizeof head, rows_len, 0);
+    uint32_t *rows = copy_exactly(bytes + sizeof head, rows_len, 0);
     struct mr_packed_image image = {.encoding = head.encoding,
                                     .width = head.width,
                                     .height = head.height,

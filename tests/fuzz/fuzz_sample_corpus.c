@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packed pictures of every kind, with bytes altered in what the index says, in the rows' sizes and
+ * Packed pictures of every kind, with bytes altered in the description, in the rows' sizes and
  * anywhere, and with other boxes.
  */
 #include "tests/fuzz/fuzz_sample.h"
@@ -54,8 +54,8 @@ static struct mr_test_image make_seed(uint32_t i)
     return seed;
 }
 
-/* The bytes of what the index says. */
-static size_t head_len_of(const struct mr_test_image *seed)
+/* The bytes of the description. */
+static size_t find_head_len(const struct mr_test_image *seed)
 {
     struct fuzz_sample_head head;
     memcpy(&head, seed->bytes, sizeof head);
@@ -64,7 +64,7 @@ static size_t head_len_of(const struct mr_test_image *seed)
 
 static void alter(const struct mr_test_image *seed, uint8_t *bytes, int round, uint32_t *random)
 {
-    size_t head_len = head_len_of(seed), rest = seed->len - head_len;
+    size_t head_len = find_head_len(seed), rest = seed->len - head_len;
     for (int k = 0; k <= round % 3; k++) {
         size_t at = mr_corpus_draw(random, seed->len);
         if (round % 4 == 0)

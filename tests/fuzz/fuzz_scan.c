@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decoder of scans against libjpeg as the oracle: any bytes give the same status, words,
+ * The decoder of scans, with libjpeg as the oracle: any bytes give the same status, message,
  * warnings and pixels, with plain C and with the best set of loops. The states see all inputs, so
- * that what one leaves behind meets the next.
+ * what one leaves behind meets the next.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_scan.h"
@@ -29,7 +29,7 @@ void fuzz_scan_count(uint32_t *n_compared_out, uint32_t *n_own_out)
     *n_own_out = pairs[0].n_own + pairs[1].n_own;
 }
 
-/* As libjpeg sees it: a box beyond the image is none. */
+/* As libjpeg sees it. A box outside the image is not a box. */
 static bool find_size(const uint8_t *bytes, size_t len, struct mr_image_head *head_out)
 {
     mr_error error;

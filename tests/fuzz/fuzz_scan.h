@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a JPEG, by libjpeg alone and by our decoder of scans. */
+/* Any bytes as a JPEG, with libjpeg alone and with our decoder of scans. */
 #ifndef TESTS_FUZZ_FUZZ_SCAN_H
 #define TESTS_FUZZ_FUZZ_SCAN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Boxes that were compared so far, and those without a look back at libjpeg. */
+/* Boxes compared so far, and those that libjpeg did not have to decode again. */
 void fuzz_scan_count(uint32_t *n_compared_out, uint32_t *n_own_out);
 
 #endif

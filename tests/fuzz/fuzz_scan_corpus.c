@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     uint32_t n_compared, n_own;
     int status = mr_corpus_main(&corpus, argc, argv);
     fuzz_scan_count(&n_compared, &n_own);
-    printf("%u boxes compared, %u without a look back at libjpeg\n", n_compared, n_own);
+    printf("%u boxes compared, %u not decoded again by libjpeg\n", n_compared, n_own);
     require(n_own >= n_compared / 20, "nothing was tried");
     return status;
 }

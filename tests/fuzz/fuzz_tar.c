@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a header, as records of pax, as a label, and as a whole shard: no crash, nothing
- * read past the end, and members that lie in the file. A random header would nearly always fail its
- * checksum, so a shard is tried once more with the checksums of all its blocks written anew.
+ * Any bytes as a header, as records of pax, as a label, and as a whole shard: no crash, nothing is
+ * read past the end, and members are inside the file. A random header nearly always fails its
+ * checksum, so a shard is tried again after the checksums of all its blocks are made right.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 enum { MAX_EXTRA = 20 };
 
 /* A copy that ends where a sanitizer sees it. */
-static uint8_t *copy_of(const uint8_t *bytes, size_t len)
+static uint8_t *copy_bytes(const uint8_t *bytes, size_t len)
 {
     uint8_t *copy = malloc(len + (len == 0));
     require(copy != NULL, "out of memory");
@@ -30,13 +30,13 @@ static uint8_t *copy_of(const uint8_t *bytes, size_t len)
 
 static void try_texts(const uint8_t *bytes, size_t len)
 {
-    uint8_t *copy = copy_of(bytes, len);
+    uint8_t *copy = copy_bytes(bytes, len);
     struct mr_tar_pax pax;
     int64_t value = 5;
     if (mr_tar_header_parse_pax(copy, len, &pax))
         require(!pax.path || ((const uint8_t *)pax.path >= copy && pax.path_len <= len &&
                               (const uint8_t *)pax.path + pax.path_len <= copy + len),
-                "a path of pax lies outside");
+                "a pax path is outside");
     (void)mr_tar_label_json((const char *)copy, len, "y", &value);
     if (mr_tar_label_integer((const char *)copy, len, &value)) {
         char text[32];
@@ -56,7 +56,7 @@ static void check_further(const struct mr_tar_samples *samples, uint64_t i, uint
     require(members[i].problem != MR_PROBLEM_NONE ||
                 (extra[i].len <= MAX_EXTRA && extra[i].offset <= size &&
                  extra[i].len <= size - extra[i].offset),
-            "a extra member lies outside, or is too long");
+            "an extra member is outside, or too long");
 }
 
 static void check_samples(const struct mr_tar_samples *samples, uint64_t size)
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     try_texts(bytes, len);
     try_shard(bytes, len);
-    uint8_t *copy = copy_of(bytes, len);
+    uint8_t *copy = copy_bytes(bytes, len);
     for (size_t at = 0; at + MR_TAR_BLOCK <= len; at += MR_TAR_BLOCK)
         if (!mr_tar_header_is_end(copy + at))
             mr_test_shard_sum(copy + at);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a tile of either encoding, and as coefficients: nothing beyond the tile and its
- * slack is read, all sets of loops agree, the verdict on a tile does not depend on the blocks that
- * are asked for, and coefficients come back.
+ * slack is read, all sets of loops agree, the verdict on a tile does not depend on the wanted
+ * blocks, and coefficients come back.
  *
- * An input is two bytes, numbers of blocks, then the tile or the coefficients.
+ * An input is two bytes, which give numbers of blocks, then the tile or the coefficients.
  */
 #include "tests/fuzz/fuzz.h"
 #include "transforms/simd/kernels.h"
@@ -23,7 +23,7 @@ struct question {
     uint32_t last;
 };
 
-/* In memory that ends where the slack ends, and whose slack holds `slack`. */
+/* A copy in memory that ends where the slack ends. The slack's bytes are `slack`. */
 static uint8_t *copy_tile(const uint8_t *bytes, size_t len, int slack)
 {
     uint8_t *copy = malloc(len + MR_TILE_SLACK);
@@ -41,7 +41,7 @@ static block *make_room(uint32_t n_blocks)
     return room;
 }
 
-/* Whether it is a tile; its blocks to out, which is exactly as long. */
+/* Is it a tile? Its blocks go to out, which has exactly their length. */
 static bool ask(const struct mr_kernel_ops *kernels, const struct question *q, const uint8_t *bytes,
                 size_t len, int slack, block *out)
 {
@@ -61,7 +61,7 @@ static void try_tile(const struct question *q, const uint8_t *bytes, size_t len)
         if (!kernels)
             continue;
         require(ask(kernels, q, bytes, len, 0xff, out) == valid,
-                "a tile to some and not to others");
+                "sets disagree whether it is a tile");
         if (valid)
             require(memcmp(out, plain + q->first, (q->last - q->first) * sizeof *out) == 0,
                     "other coefficients");
@@ -70,7 +70,7 @@ static void try_tile(const struct question *q, const uint8_t *bytes, size_t len)
     free(plain);
 }
 
-/* What is coded and expanded is the same, and so is what is coded again. */
+/* Coefficients come back from a tile, and encoding them again gives the same tile. */
 static void try_coefficients(const block *blocks, uint32_t n_blocks)
 {
     uint8_t *tile = malloc(MR_TILE_MAX_BYTES + MR_TILE_SLACK);
@@ -79,7 +79,7 @@ static void try_coefficients(const block *blocks, uint32_t n_blocks)
     require(tile != NULL, "out of memory");
     size_t len = mr_tile_encode_dct(blocks, n_blocks, tile);
     require(len <= MR_TILE_MAX_BYTES, "a tile is too long");
-    require(ask(mr_kernels_best(), &all, tile, len, 0, out), "a new tile is none");
+    require(ask(mr_kernels_best(), &all, tile, len, 0, out), "a new tile is not a tile");
     require(memcmp(out, blocks, n_blocks * sizeof *out) == 0, "coefficients do not come back");
     free(out);
     free(tile);

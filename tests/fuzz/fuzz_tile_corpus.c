@@ -8,7 +8,7 @@
 #define N_CUTS 30
 #define N_CHANGES 300
 
-/* Eight kinds of coefficients, from none to those that fit nowhere but in patches; each twice. */
+/* Eight kinds of coefficients, from none to those that only fit into patches; each twice. */
 static struct mr_test_image make_seed(uint32_t i)
 {
     static const int most[8] = {0, 1, 7, 9, 127, 130, 2000, 32767};
@@ -26,7 +26,7 @@ static struct mr_test_image make_seed(uint32_t i)
     return seed;
 }
 
-/* The first bytes, which hold offsets and numbers, more often than the others. */
+/* Change the first bytes, which hold offsets and numbers, more often than the others. */
 static void feed_changed(const struct mr_test_image *seed, uint32_t *random)
 {
     uint8_t *bytes = mr_corpus_room(seed->len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text as a transform. What parses has a long form that means the same, an explanation whose
- * JSON has numbers only, and makes a picture or says why not. The names come from the tables, so
- * that a new operation is tried too.
+ * Any text as a transform. If it parses, it has a long form with the same meaning and an
+ * explanation whose JSON has only numbers, and it makes a picture or says why not. The names come
+ * from the tables, so a new operation is tried too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void collect_names(struct names *names)
         add_name(names, mr_transform_padding_modes[i]);
 }
 
-/* The text that the bytes stand for; it ends where a sanitizer sees it. */
+/* The text that the bytes select; it ends where a sanitizer sees it. */
 static char *make_text(const uint8_t *bytes, size_t len)
 {
     static struct names names;
