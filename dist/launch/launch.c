@@ -63,14 +63,12 @@ static mr_status check_options(const mr_launch_options *o, mr_error *error)
     return MR_OK;
 }
 
-static mr_status resolve_options(struct run *run, const mr_launch_options *options, uint32_t nproc,
-                                 mr_error *error)
+static mr_status resolve_options(struct run *run, const mr_launch_options *options, mr_error *error)
 {
     mr_launch_options *o = &run->options;
     mr_status status = mr_options_copy(o, sizeof *o, options, "mr_launch_options", error);
     if (status != MR_OK)
         return status;
-    o->nproc = nproc;
     o->nnodes = o->nnodes ? o->nnodes : 1;
     o->grace_ms = o->grace_ms ? o->grace_ms : DEFAULT_GRACE_MS;
     return check_options(o, error);
@@ -326,9 +324,8 @@ static mr_status run_monitor(struct run *run, mr_launch_result *result_out, mr_e
     return status;
 }
 
-mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
-                        const struct mr_rank_job *job, mr_launch_result *result_out,
-                        mr_error *error)
+mr_status mr_launch_run(const mr_launch_options *options, const struct mr_rank_job *job,
+                        mr_launch_result *result_out, mr_error *error)
 {
     mr_status status =
         mr_out_struct_check(result_out, sizeof *result_out, "mr_launch_result", error);
@@ -338,7 +335,7 @@ mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
     if (!run)
         return mr_error_memory(error, sizeof *run);
     run->socket = run->plan.socket = run->signals = run->env.port_holder = -1;
-    status = resolve_options(run, options, nproc, error);
+    status = resolve_options(run, options, error);
     if (status == MR_OK) {
         fill_standard_streams(run);
         status = prepare_run(run, job, error);
@@ -363,8 +360,6 @@ mr_status mr_launch(const mr_launch_options *options, char *const *argv,
                             options ? "result_out" : "options");
     if (!argv || !argv[0] || argv[0][0] == '\0')
         return mr_error_set(error, MR_ERR_INVALID, "argv names no program");
-    mr_launch_options known;
-    mr_status status = mr_options_copy(&known, sizeof known, options, "mr_launch_options", error);
     const struct mr_rank_job job = {.argv = argv};
-    return status == MR_OK ? mr_launch_run(&known, known.nproc, &job, result_out, error) : status;
+    return mr_launch_run(options, &job, result_out, error);
 }

@@ -12,8 +12,7 @@
  * Check the options, start the ranks, pass signals on, and wait until all have ended. If a rank
  * failed, one line about it is logged.
  */
-mr_status mr_launch_run(const mr_launch_options *options, uint32_t nproc,
-                        const struct mr_rank_job *job, mr_launch_result *result_out,
-                        mr_error *error);
+mr_status mr_launch_run(const mr_launch_options *options, const struct mr_rank_job *job,
+                        mr_launch_result *result_out, mr_error *error);
 
 #endif

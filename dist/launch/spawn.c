@@ -25,12 +25,15 @@ static mr_status count_threads(uint32_t *n_out, mr_error *error)
     return MR_OK;
 }
 
-mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc, void *arg,
-                          const mr_launch_options *options, mr_launch_result *result_out,
-                          mr_error *error)
+mr_status mr_launch_spawn(const mr_launch_options *options,
+                          int (*fn)(uint32_t local_rank, void *arg), void *arg,
+                          mr_launch_result *result_out, mr_error *error)
 {
-    if (!fn || !result_out)
-        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL", fn ? "result_out" : "fn");
+    if (!options || !fn || !result_out)
+        return mr_error_set(error, MR_ERR_INVALID, "%s is NULL",
+                            !options ? "options"
+                            : fn     ? "result_out"
+                                     : "fn");
     uint32_t n_threads = 0;
     mr_status status = count_threads(&n_threads, error);
     if (status != MR_OK)
@@ -42,5 +45,5 @@ mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t np
     if (fflush(NULL) != 0)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot flush stdio before the fork");
     const struct mr_rank_job job = {.fn = fn, .arg = arg};
-    return mr_launch_run(options, nproc, &job, result_out, error);
+    return mr_launch_run(options, &job, result_out, error);
 }

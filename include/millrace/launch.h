@@ -64,12 +64,12 @@ MR_API mr_status mr_launch(const mr_launch_options *options, char *const *argv,
 
 /**
  * Run fn(local_rank, arg) in nproc forked processes, with the environment of mr_launch(). The
- * return value of fn is the exit status of its process. options may be NULL; its nproc is ignored.
+ * return value of fn is the exit status of its process.
  * Returns as mr_launch(); MR_ERR_STATE if the process has a second thread, because a forked child
  * would inherit locks that no thread releases. Blocks: until all ranks have ended.
  */
-MR_API mr_status mr_launch_spawn(int (*fn)(uint32_t local_rank, void *arg), uint32_t nproc,
-                                 void *arg, const mr_launch_options *options,
+MR_API mr_status mr_launch_spawn(const mr_launch_options *options,
+                                 int (*fn)(uint32_t local_rank, void *arg), void *arg,
                                  mr_launch_result *result_out, mr_error *error);
 
 #ifdef __cplusplus

@@ -100,10 +100,11 @@ static void run_job(struct gpu_setup *setup, const char *name, const struct job 
     job.setup = setup;
     job.timeout_ms = job.timeout_ms > 0 ? job.timeout_ms : TIMEOUT_MS;
     options.no_prefix = true;
+    options.nproc = job.n_ranks;
     if (!gpu_report_begin(&setup->report, name))
         return;
     fflush(stdout);
-    mr_status status = mr_launch_spawn(be_rank, job.n_ranks, &job, &options, &result, &error);
+    mr_status status = mr_launch_spawn(&options, be_rank, &job, &result, &error);
     if (gpu_report_expect(&setup->report, status == MR_OK, "mr_launch_spawn: %s", error.text))
         gpu_report_expect(&setup->report, result.exit_status == 0, "rank %d ended with %d",
                           result.rank, result.exit_status);

@@ -152,8 +152,9 @@ static bool run_training(struct training *t, const char *name, uint32_t n_ranks,
     mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
     launch.no_prefix = true;
+    launch.nproc = n_ranks;
     fflush(stdout);
-    mr_status status = mr_launch_spawn(be_rank, n_ranks, &job, &launch, &result, &error);
+    mr_status status = mr_launch_spawn(&launch, be_rank, &job, &result, &error);
     if (!gpu_report_expect(t->report, status == MR_OK, "mr_launch_spawn: %s", error.text))
         return false;
     if (gpu_report_expect(t->report, result.exit_status == 0, "%s ended with %d", name,

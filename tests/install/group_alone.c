@@ -23,11 +23,13 @@ static int fail_rank(uint32_t local_rank, void *arg)
 int main(void)
 {
     mr_group *group = NULL;
+    mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
     mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
     double sum = 3;
     mr_log_set(print_line, NULL);
-    if (mr_launch_spawn(fail_rank, 1, NULL, NULL, &result, &error) < 0 ||
+    options.nproc = 1;
+    if (mr_launch_spawn(&options, fail_rank, NULL, &result, &error) < 0 ||
         mr_group_create(NULL, &group, &error) < 0) {
         fprintf(stderr, "%s\n", error.text);
         return 1;

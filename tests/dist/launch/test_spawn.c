@@ -39,7 +39,9 @@ struct spawn_case {
 static mr_status run_spawn(const void *arg, mr_launch_result *result_out, mr_error *error)
 {
     const struct spawn_case *c = arg;
-    return mr_launch_spawn(c->fn, c->n, c->arg, NULL, result_out, error);
+    mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
+    options.nproc = c->n;
+    return mr_launch_spawn(&options, c->fn, c->arg, result_out, error);
 }
 
 static void spawn(struct mr_launched *l, const struct spawn_case *c)
@@ -210,14 +212,16 @@ static int check_inheritance(uint32_t local_rank, void *arg)
 static mr_status spawn_from_odd_caller(const void *arg, mr_launch_result *result_out,
                                        mr_error *error)
 {
+    mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
     sigset_t set;
     int n = count_descriptors();
+    options.nproc = 4;
     sigemptyset(&set);
     sigaddset(&set, SIGURG);
     sigprocmask(SIG_SETMASK, &set, NULL);
     signal(SIGCHLD, SIG_IGN);
     (void)arg;
-    mr_status status = mr_launch_spawn(check_inheritance, 4, &n, NULL, result_out, error);
+    mr_status status = mr_launch_spawn(&options, check_inheritance, &n, result_out, error);
     return count_descriptors() == n ? status : MR_ERR_STATE;
 }
 
@@ -241,6 +245,7 @@ static void *sleep_in_thread(void *arg)
 
 static void process_with_a_second_thread_is_refused(void **state)
 {
+    mr_launch_options options = MR_LAUNCH_OPTIONS_INIT;
     mr_launch_result result = {.struct_size = sizeof result, .rank = 5};
     mr_error error;
     pthread_t thread;
@@ -248,7 +253,8 @@ static void process_with_a_second_thread_is_refused(void **state)
     (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(pthread_create(&thread, NULL, sleep_in_thread, &ends[0]), 0);
-    assert_int_equal(mr_launch_spawn(return_7_from_rank_1, 2, NULL, NULL, &result, &error),
+    options.nproc = 2;
+    assert_int_equal(mr_launch_spawn(&options, return_7_from_rank_1, NULL, &result, &error),
                      MR_ERR_STATE);
     assert_words(error.text, "threads");
     assert_int_equal(result.rank, 5);
@@ -263,18 +269,21 @@ static void wrong_arguments_are_refused(void **state)
     mr_launch_result result = MR_LAUNCH_RESULT_INIT;
     mr_error error;
     (void)state;
-    assert_int_equal(mr_launch_spawn(NULL, 1, NULL, NULL, &result, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_launch_spawn(print_identity, 1, NULL, NULL, NULL, &error), MR_ERR_INVALID);
-    assert_int_equal(mr_launch_spawn(print_identity, 0, NULL, NULL, &result, &error),
+    assert_int_equal(mr_launch_spawn(NULL, print_identity, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(&options, print_identity, NULL, &result, &error),
                      MR_ERR_INVALID);
     assert_words(error.text, "nproc 0");
-    assert_int_equal(mr_launch_spawn(print_identity, 257, NULL, NULL, &result, &error),
+    options.nproc = 257;
+    assert_int_equal(mr_launch_spawn(&options, print_identity, NULL, &result, &error),
                      MR_ERR_INVALID);
+    options.nproc = 1;
+    assert_int_equal(mr_launch_spawn(&options, NULL, NULL, &result, &error), MR_ERR_INVALID);
+    assert_int_equal(mr_launch_spawn(&options, print_identity, NULL, NULL, &error), MR_ERR_INVALID);
     options.nnodes = 2;
-    assert_int_equal(mr_launch_spawn(print_identity, 1, NULL, &options, &result, &error),
+    assert_int_equal(mr_launch_spawn(&options, print_identity, NULL, &result, &error),
                      MR_ERR_INVALID);
     options.struct_size = 3;
-    assert_int_equal(mr_launch_spawn(print_identity, 1, NULL, &options, &result, &error),
+    assert_int_equal(mr_launch_spawn(&options, print_identity, NULL, &result, &error),
                      MR_ERR_INVALID);
 }
 
