@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks what a program says about its callbacks. Every field may be wrong, so none is used
- * unchecked.
+ * Checks the callbacks of a program. Any field may be wrong, so each is checked before it is used.
  */
 #include "dataset/callbacks.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches a catalog and hands each question to its scheme's table (catalog_ops.h). What every
- * scheme answers alike is answered here: counts, classes, the root.
+ * Attaches a catalog and passes each call to the table of its scheme (catalog_ops.h). What is the
+ * same for all schemes is answered here: counts, classes, the root.
  */
 #include "dataset/catalog.h"
 
@@ -176,7 +176,7 @@ void mr_catalog_relative_name(const struct mr_catalog *catalog, int64_t index, c
     char name[2 * MR_CATALOG_PATH];
     mr_catalog_name(catalog, index, name, sizeof name);
     const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
-    /* what was packed has names of its own */
+    /* the names of packed samples do not contain the prefix */
     size_t len = catalog->ops->packed ? 0 : strlen(prefix);
     snprintf(name_out, size, "%s", strncmp(name, prefix, len) == 0 ? name + len : name);
 }

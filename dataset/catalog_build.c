@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a catalog in a memfd. Names are by far the largest part. They go straight into the region
- * while a folder is listed, so that they exist once; the small sections are gathered on the heap
- * and appended at the end.
+ * Builds a catalog in a memfd. Names are by far the largest part, so they are written directly into
+ * the region while a folder is listed, and exist only once. The small sections are collected on the
+ * heap and appended at the end.
  *
- * Invariant: the mapping moves when the region grows, so pointers into it do not survive an append.
+ * Invariant: the mapping moves when the region grows, so pointers into it become invalid at every
+ * append.
  */
 #include "dataset/catalog_build.h"
 
@@ -64,8 +65,8 @@ static mr_status set_size(struct mr_catalog_builder *builder, size_t size, mr_er
 }
 
 /*
- * Room for need bytes, with some to spare where RLIMIT_FSIZE allows it; pages that are not touched
- * cost nothing.
+ * Make room for need bytes, and for half as many again if RLIMIT_FSIZE allows it. Pages that are
+ * not touched cost nothing.
  */
 static mr_status reserve_bytes(struct mr_catalog_builder *builder, size_t need, mr_error *error)
 {
@@ -132,7 +133,10 @@ mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char
     return status;
 }
 
-/* Places of all sections; returns the size of the region. NAMES begins right after the header. */
+/*
+ * Set the offsets of all sections and return the size of the region. NAMES begins right after the
+ * header.
+ */
 static size_t lay_out(struct mr_catalog_builder *builder)
 {
     struct mr_catalog_header *header = &builder->header;
@@ -152,8 +156,9 @@ static size_t lay_out(struct mr_catalog_builder *builder)
 }
 
 /*
- * By calls and not through the mapping, and one after the other: a large section is in memory twice
- * only for a moment, and never twice in this process. Returns 0 or a negative errno.
+ * Writes with system calls, not through the mapping, one section after the other. So a large
+ * section is in memory twice only for a moment, and never twice in this process. Returns 0 or a
+ * negative errno.
  */
 static int write_sections(struct mr_catalog_builder *builder)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a catalog: fill in n_samples, n_files, kind and record of the header, append to the
- * sections, finish.
+ * sections, then finish.
  */
 #ifndef DATASET_CATALOG_BUILD_H
 #define DATASET_CATALOG_BUILD_H
@@ -12,9 +12,9 @@
 
 struct mr_catalog_builder {
     struct mr_catalog_header header;
-    int fd; /* the region; names are written straight into it, once */
+    int fd; /* the region; names are written directly into it */
     unsigned char *map;
-    size_t map_len; /* its size while it grows */
+    size_t map_len; /* its current size; it grows */
     size_t names_len;
     uint64_t n_names;
     struct mr_bytes sections[MR_CATALOG_N_SECTIONS]; /* all but NAMES */
@@ -24,19 +24,25 @@ mr_status mr_catalog_builder_init(struct mr_catalog_builder *builder, enum mr_ca
                                   mr_error *error);
 void mr_catalog_builder_fini(struct mr_catalog_builder *builder);
 
-/* Append the next file's name or path (no NUL inside). */
+/* Append the name or path of the next file (no NUL inside). */
 mr_status mr_catalog_builder_name(struct mr_catalog_builder *builder, const char *name,
                                   mr_error *error);
-/* The files from the next name on lie in this folder. */
+/* The files whose names follow are in this folder. */
 mr_status mr_catalog_builder_folder(struct mr_catalog_builder *builder, const char *path,
                                     uint64_t class_, mr_error *error);
 mr_status mr_catalog_builder_class(struct mr_catalog_builder *builder, const char *name,
                                    mr_error *error);
-/* What the user wrote before relative paths ("" for nothing), and the absolute path of the root. */
+/*
+ * written: the prefix that the user wrote for relative paths ("" for none). absolute: the absolute
+ * path of the root.
+ */
 mr_status mr_catalog_builder_root(struct mr_catalog_builder *builder, const char *written,
                                   const char *absolute, mr_error *error);
 
-/* Write the sections and seal. Ownership: *fd_out is the caller's; fini is still needed. */
+/*
+ * Write the sections and seal the region. Ownership: the caller closes *fd_out and still calls
+ * fini.
+ */
 mr_status mr_catalog_builder_finish(struct mr_catalog_builder *builder, int *fd_out,
                                     mr_error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheme of image folders: one file per sample, whose folder says its class. */
+/* The scheme of image folders: one file per sample. The folder of a file determines its class. */
 #include <string.h>
 
 #include "dataset/catalog_region.h"

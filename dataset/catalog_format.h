@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the catalog region is laid out: a header, then sections found by offsets from the start of
- * the region. catalog_build.c writes it once and seals it; catalog_region.c and the schemes read it
- * in any process of the same build.
+ * The layout of the catalog region: a header, then sections found by offsets from the start of the
+ * region. catalog_build.c writes the region once and seals it. catalog_region.c and the schemes
+ * read it, in any process of the same build.
  */
 #ifndef DATASET_CATALOG_FORMAT_H
 #define DATASET_CATALOG_FORMAT_H
@@ -14,59 +14,64 @@
 #define MR_CATALOG_MAGIC 0x31656c6261546d72u /* "rmTable1" */
 #define MR_CATALOG_VERSION 1u
 /*
- * The start of one name in so many is stored; the others are found by walking. Half a byte per name
- * instead of eight. /
+ * The index stores the start of every 16th name; the others are found by walking from there. This
+ * costs half a byte per name instead of eight.
  */
 #define MR_CATALOG_STEP 16u
 
 enum mr_catalog_scheme {
-    MR_SCHEME_FOLDER = 1,  /* one file per sample; NAMES holds file names, FOLDERS where they lie */
-    MR_SCHEME_LIST = 2,    /* one file per sample; INDEX points into the list file, which is
-                              mapped beside the catalog */
-    MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the files' paths, STARTS their
-                              first samples */
-    MR_SCHEME_PACK = 4, /* many samples per file; NAMES holds the shards' names, the index is mapped
+    MR_SCHEME_FOLDER =
+        1,              /* one file per sample; NAMES holds the file names, FOLDERS their folders */
+    MR_SCHEME_LIST = 2, /* one file per sample; INDEX points into the list file, which is mapped
                            beside the catalog */
-    MR_SCHEME_TAR = 5,  /* many samples per file; NAMES holds members' names, FOLDERS the shards,
-                           MEMBERS the places */
+    MR_SCHEME_RECORDS = 3, /* many samples per file; NAMES holds the paths of the files, STARTS
+                              their first samples */
+    MR_SCHEME_PACK = 4, /* many samples per file; NAMES holds the names of the shards; the index is
+                           mapped beside the catalog */
+    MR_SCHEME_TAR = 5,  /* many samples per file; NAMES holds the names of members, FOLDERS the
+                           shards, MEMBERS the positions of the images */
 };
 
 enum mr_catalog_section {
     MR_SECTION_NAMES,        /* NUL-terminated */
-    MR_SECTION_INDEX,        /* u64: start of the name (of the line) 0, 16, 32, ... */
+    MR_SECTION_INDEX,        /* u64: start of name (or line) 0, 16, 32, ... */
     MR_SECTION_FOLDERS,      /* struct mr_catalog_folder, by first file */
     MR_SECTION_FOLDER_PATHS, /* NUL-terminated, relative to the root */
     MR_SECTION_CLASSES,      /* u64: start of each class's name */
     MR_SECTION_CLASS_NAMES,  /* NUL-terminated */
     MR_SECTION_STARTS,       /* u64: first sample of each file, then the number of samples */
-    MR_SECTION_PREFIX,       /* NUL-terminated: what the user wrote before relative paths, with
-                                its slash */
-    MR_SECTION_ABSOLUTE,     /* NUL-terminated: the root's absolute path */
-    MR_SECTION_MEMBERS,      /* struct mr_catalog_member, by sample */
-    MR_SECTION_EXTRA,        /* struct mr_catalog_extra, by sample; kind.n_extra of each */
+    MR_SECTION_PREFIX,   /* NUL-terminated: the prefix that the user wrote for relative paths, with
+                            its slash */
+    MR_SECTION_ABSOLUTE, /* NUL-terminated: the absolute path of the root */
+    MR_SECTION_MEMBERS,  /* struct mr_catalog_member, by sample */
+    MR_SECTION_EXTRA,    /* struct mr_catalog_extra: kind.n_extra for each sample */
     MR_CATALOG_N_SECTIONS
 };
 
 struct mr_catalog_folder {
-    uint64_t first_file; /* of a shard: its first sample */
+    uint64_t first_file; /* in a tar catalog: the first sample of the shard */
     uint64_t path;       /* offset in FOLDER_PATHS */
-    uint64_t class_;     /* label of its files; of a shard: mr_file_cache_stamp() */
+    uint64_t class_; /* label of its files; in a tar catalog: mr_file_cache_stamp() of the shard */
 };
 
-/* Why a sample of a shard is damaged before anything of it was read. */
+/* Why a sample of a tar shard is damaged, found before any byte of it was read. */
 enum mr_catalog_problem {
     MR_PROBLEM_NONE,
     MR_PROBLEM_NO_IMAGE,
     MR_PROBLEM_NO_LABEL,
     MR_PROBLEM_BAD_LABEL,
-    MR_PROBLEM_TWICE, /* two images of one suffix, or two labels */
+    MR_PROBLEM_TWICE, /* two images with one suffix, two labels, or two extra members with one
+                         suffix */
     MR_PROBLEM_CUT,   /* the shard ends within it */
-    MR_PROBLEM_LOST,  /* no sample: a place of the shard without headers */
-    MR_PROBLEM_LONG,  /* a extra member is above its maximum */
+    MR_PROBLEM_LOST,  /* stands for samples lost where the shard has no headers */
+    MR_PROBLEM_LONG,  /* an extra member is longer than its maximum */
     MR_N_PROBLEMS
 };
 
-/* The image of a sample in its shard. Kept indexes hold these too. */
+/*
+ * The image of a sample in its shard. Index files of shards (tar_index_file.c) store this struct
+ * too.
+ */
 struct mr_catalog_member {
     uint64_t offset;
     uint64_t len : 56;
@@ -74,16 +79,16 @@ struct mr_catalog_member {
     int64_t label;
 };
 
-/* A extra member of a sample in its shard. */
+/* An extra member of a sample in its shard. Index files store this struct too. */
 struct mr_catalog_extra {
     uint64_t offset;
-    uint64_t len; /* 0: it has none */
+    uint64_t len; /* 0: the sample does not have this member */
 };
 
 /*
- * One record: part offsets are relative to header + i * stride (the data's start) and may be
- * negative, but never by more than header. The parts are read one after the other; data_at and
- * label_at are places in what was read.
+ * The layout of one record. part_off counts from header + i * stride, the start of the data. It may
+ * be negative, but never by more than header. The parts are read one after the other; data_at and
+ * label_at are offsets in the bytes that were read.
  */
 struct mr_catalog_record {
     uint64_t header;
@@ -93,8 +98,8 @@ struct mr_catalog_record {
     uint64_t part_len[2];
     uint64_t data_at;
     uint64_t label_at;
-    uint64_t label_len; /* bytes in the file; 0: no label */
-    uint64_t widen;     /* 1: an integer of label_len bytes becomes an int64 */
+    uint64_t label_len; /* bytes of the label in the file; 0: no label */
+    uint64_t widen;     /* 1: the label is an integer of label_len bytes and becomes an int64 */
 };
 
 struct mr_catalog_header {
@@ -106,7 +111,7 @@ struct mr_catalog_header {
     uint64_t total_bytes;
     uint64_t n_samples;
     uint64_t n_files;
-    uint64_t names_file_bytes; /* of the list file, of a pack's index */
+    uint64_t names_file_bytes; /* bytes of the list file or of the index of the pack */
     struct mr_sample_kind kind;
     struct mr_catalog_record record;
     struct {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheme of lists: one file per sample; paths and labels stand in the list file, which is
- * mapped beside the region.
+ * The scheme of lists: one file per sample. Paths and labels are in the list file, which is mapped
+ * beside the region.
  *
- * Invariant: a large list is not copied and may be overwritten while it is mapped, so lines are
- * parsed with care every time.
+ * Invariant: a large list is not copied and may be overwritten while it is mapped, so every line is
+ * checked each time it is parsed.
  */
 #include "dataset/catalog_list.h"
 
@@ -15,7 +15,7 @@
 #include "dataset/catalog_region.h"
 #include "dataset/list_line.h"
 
-/* state is a locale_t: numbers in lists are those of the C locale. */
+/* state is a locale_t: numbers in lists are in the C locale. */
 static mr_status attach_list(struct mr_catalog *catalog, mr_error *error)
 {
     catalog->state = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -66,7 +66,7 @@ static mr_status parse_label(const struct mr_catalog *catalog, int64_t index, vo
     char which[MR_CATALOG_DESCRIPTION];
     mr_catalog_describe(catalog, index, which);
     return mr_error_set(error, MR_ERR_DAMAGED,
-                        "%s: its line in the list changed after it was opened", which);
+                        "%s: its line in the list changed after the list was opened", which);
 }
 
 const struct mr_catalog_ops mr_catalog_list_ops = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sample's line in a list file, as it stands there. */
+/* The line of a sample in a list file, unparsed. */
 #ifndef DATASET_CATALOG_LIST_H
 #define DATASET_CATALOG_LIST_H
 
@@ -9,7 +9,7 @@
 struct mr_catalog;
 struct mr_list_line;
 
-/* The line of a sample. False: the catalog is of no list, or the line was overwritten. */
+/* The line of a sample. False: the catalog is not of a list, or the line was overwritten. */
 bool mr_catalog_list_line(const struct mr_catalog *catalog, int64_t index,
                           struct mr_list_line *line_out);
 

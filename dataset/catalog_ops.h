@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One attached catalog, and what its scheme answers. A scheme is one file, catalog_<scheme>.c, with
- * one table of functions; mr_catalog_attach() looks the table up once by the number in the region's
- * header.
+ * One attached catalog, and the table of its scheme. A scheme is one file, catalog_<scheme>.c, with
+ * one table of functions. mr_catalog_attach() looks the table up once, by the number in the header
+ * of the region.
  *
- * Invariant: the region is shared by processes and holds no pointers; the table and all else here
- * is private to the process that attached the catalog.
+ * Invariant: the region is shared by processes and contains no pointers. The table and everything
+ * else here is private to the process that attached the catalog.
  */
 #ifndef DATASET_CATALOG_OPS_H
 #define DATASET_CATALOG_OPS_H
@@ -30,28 +30,25 @@ struct mr_catalog {
     int root;
     const void *beside; /* the file that is mapped beside the region; NULL: none */
     size_t beside_len;
-    void *state; /* the scheme's own */
+    void *state; /* private to the scheme */
 };
 
 /*
- * The functions of catalog.h with the same names, of one scheme; index and file are in range. Those
- * for described samples are all set or all NULL.
+ * The functions of catalog.h with the same names, for one scheme. index and file are in range. The
+ * functions for described samples are all set or all NULL.
  */
 struct mr_catalog_ops {
     /*
-     * What MR_CATALOG_FD_NAMES is, for messages: a file that is mapped beside the region. NULL:
-     * there is none.
+     * The name, in messages, of the file behind MR_CATALOG_FD_NAMES, which is mapped beside the
+     * region. NULL: no such file.
      */
     const char *beside;
     bool loose_files;
     bool members;
 
-    /*
-     * Are the sections long enough for what the functions below look up in them? NULL: they need
-     * nothing.
-     */
+    /* True if the sections are long enough for the look-ups below. NULL: no check is needed. */
     bool (*is_sound)(const struct mr_catalog *catalog);
-    /* The region and the file beside it are mapped; make state. NULL: nothing to do. */
+    /* Make the state, after the region and the file beside it were mapped. NULL: nothing to do. */
     mr_status (*attach)(struct mr_catalog *catalog, mr_error *error);
     /* Called also after attach has failed. NULL: nothing to do. */
     void (*detach)(struct mr_catalog *catalog);
@@ -62,22 +59,25 @@ struct mr_catalog_ops {
     uint64_t (*extra_lengths)(const struct mr_catalog *catalog, int64_t index,
                               uint64_t lens_out[MR_MAX_EXTRA]);
     int (*path)(const struct mr_catalog *catalog, uint64_t file, char path_out[MR_CATALOG_PATH]);
-    /* NULL: whatever lies at the path is the file. */
+    /* NULL: any file at the path is accepted. */
     bool (*is_file)(const struct mr_catalog *catalog, uint64_t file, const struct stat *st);
     void (*name)(const struct mr_catalog *catalog, int64_t index, char *name_out, size_t size);
-    /* file NULL: the one with the sample's bytes. NULL: the name, and the index in parentheses. */
+    /*
+     * file NULL: the file with the bytes of the sample. The function NULL: the description is the
+     * name with the index in parentheses.
+     */
     void (*which)(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
                   char which_out[MR_CATALOG_DESCRIPTION]);
     mr_status (*label)(const struct mr_catalog *catalog, int64_t index, void *label_out,
                        struct mr_extent *extent_out, mr_error *error);
     /* NULL: label never returns MR_PENDING. */
     void (*widen)(const struct mr_catalog *catalog, const uint8_t *bytes, void *label_out);
-    /* NULL: all bytes are the data. */
+    /* NULL: all bytes are data. */
     mr_status (*split)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,
                        size_t len, const uint8_t **data_out, size_t *data_len_out, void *label_out,
                        mr_error *error);
 
-    /* Of described samples. */
+    /* For described samples. */
     mr_status (*packed)(const struct mr_catalog *catalog, int64_t index,
                         struct mr_packed_image *image_out, mr_error *error);
     mr_status (*verify)(const struct mr_catalog *catalog, int64_t index, const uint8_t *bytes,

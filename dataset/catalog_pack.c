@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheme of packs: many samples per file, described before they are read. The index, mapped
- * beside the region, knows the samples; the region has the shards' names, the classes and the kind.
+ * The scheme of packs: many samples per file, described before they are read. The index, which is
+ * mapped beside the region, describes the samples. The region holds the names of the shards, the
+ * classes and the kind.
  *
- * Invariant: the index may be overwritten while it is mapped, so an entry is copied before it is
+ * Invariant: the index may be overwritten while it is mapped. So an entry is copied before it is
  * checked, and only the copy is used.
  */
 #include <assert.h>
@@ -17,13 +18,11 @@
 #include "dataset/catalog_region.h"
 #include "dataset/pack_index.h"
 
-/* Parts of a message: a hostile name must not push the rest of it out. */
+/* Limits on the parts of a message: a long hostile name must not displace the rest. */
 enum { PATH_TEXT = 300, NAME_TEXT = 280 };
 static_assert(PATH_TEXT + NAME_TEXT + 40 <= MR_CATALOG_DESCRIPTION, "the longest message fits");
 
-/*
- * state is the index, a struct mr_pack_index, which must be what it was when the pack was opened.
- */
+/* state is a struct mr_pack_index. The index must still be the one that was opened. */
 static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
 {
     const struct mr_catalog_header *header = catalog->header;
@@ -37,7 +36,7 @@ static mr_status attach_index(struct mr_catalog *catalog, mr_error *error)
     if (index->n_samples != header->n_samples || index->label_bytes != header->kind.label_bytes ||
         mr_pack_index_n_shards(index) + mr_pack_index_has_marks(index) != header->n_files)
         return mr_error_set(error, MR_ERR_IO,
-                            "the pack's index was overwritten since it was opened");
+                            "the pack's index was overwritten after it was opened");
     return MR_OK;
 }
 
@@ -46,7 +45,7 @@ static void detach_index(struct mr_catalog *catalog)
     free(catalog->state);
 }
 
-/* False: the index points outside of itself or of its shards. */
+/* False: the entry points outside the index or the shards. */
 static bool find_entry(const struct mr_catalog *catalog, int64_t index,
                        struct mr_pack_sample *sample_out, struct mr_packed_image *image_out)
 {
@@ -65,14 +64,14 @@ static mr_status report_outside(const struct mr_catalog *catalog, int64_t index,
     char which[MR_CATALOG_DESCRIPTION];
     mr_catalog_describe(catalog, index, which);
     mr_status status = mr_error_set(error, MR_ERR_DAMAGED,
-                                    "%s: its entry in the index points outside of the pack", which);
+                                    "%s: its entry in the index points outside the pack", which);
     if (error)
         error->index = index;
     return status;
 }
 
-/* No file has such bytes, so reading them fails. */
-static struct mr_extent extent_nowhere(void)
+/* An extent that no file contains, so reading it fails. */
+static struct mr_extent make_invalid_extent(void)
 {
     return (struct mr_extent){.file = 0, .offset = INT64_MAX, .len = 1};
 }
@@ -82,7 +81,7 @@ static void extent_whole(const struct mr_catalog *catalog, int64_t index,
 {
     struct mr_pack_sample sample;
     struct mr_packed_image image;
-    *extent_out = extent_nowhere();
+    *extent_out = make_invalid_extent();
     if (find_entry(catalog, index, &sample, &image))
         *extent_out =
             (struct mr_extent){.file = sample.shard, .offset = sample.offset, .len = sample.len};
@@ -106,7 +105,8 @@ static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, ui
         char which[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %" PRIu64 " bytes at %" PRIu64 " are not within its %" PRIu64,
+                            "%s: %" PRIu64 " bytes at %" PRIu64 " are outside its %" PRIu64
+                            " bytes",
                             which, len, offset, sample.len);
     }
     *extent_out =
@@ -114,7 +114,7 @@ static mr_status extent_part(const struct mr_catalog *catalog, int64_t index, ui
     return MR_OK;
 }
 
-/* Their file follows the shards. */
+/* The file of marks has the number after the last shard. */
 static bool extent_marks(const struct mr_catalog *catalog, int64_t index,
                          struct mr_extent *extent_out)
 {
@@ -175,7 +175,10 @@ static void packed_name(const struct mr_catalog *catalog, int64_t index, char *n
         snprintf(name_out, size, "sample %" PRId64, index);
 }
 
-/* "DIR/shard-00003 (n01440764/x.JPEG, index 7)"; the index where it does not say which shard. */
+/*
+ * "DIR/shard-00003 (n01440764/x.JPEG, index 7)". Names the index instead of the shard if the entry
+ * is invalid.
+ */
 static void packed_which(const struct mr_catalog *catalog, int64_t index, const uint64_t *file,
                          char which_out[MR_CATALOG_DESCRIPTION])
 {
@@ -187,7 +190,7 @@ static void packed_which(const struct mr_catalog *catalog, int64_t index, const 
         memcpy(base, MR_PACK_INDEX, sizeof MR_PACK_INDEX);
     const char *prefix = mr_catalog_region_section(catalog, MR_SECTION_PREFIX);
     size_t prefix_len = strlen(prefix), room = sizeof path - strnlen(base, 32) - 1;
-    /* the end of a long path says more than its beginning */
+    /* cut a long path at its start: its end is more useful */
     prefix += prefix_len > room ? prefix_len - room : 0;
     snprintf(path, sizeof path, "%s%.32s", prefix, base);
     packed_name(catalog, index, name, sizeof name);

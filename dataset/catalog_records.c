@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheme of records: many samples of one size per file, each with its label beside its data. */
+/* The scheme of records: many samples of one size per file, each with its label near its data. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,8 @@ static uint64_t find_file(const struct mr_catalog *catalog, int64_t index, uint6
 }
 
 /*
- * Start of a part of a record in its file; cannot overflow: the file's size at opening was larger.
+ * Offset of a part of a record in its file. It cannot overflow: the file was larger than this when
+ * it was opened.
  */
 static uint64_t part_start(const struct mr_catalog_record *record, uint64_t number,
                            int64_t part_off)
@@ -81,7 +82,7 @@ static mr_status locate_label(const struct mr_catalog *catalog, int64_t index, v
         memset(label_out, 0, catalog->header->kind.label_bytes);
         return MR_OK;
     }
-    uint64_t part = record->n_parts - 1, number; /* the label lies in the last part */
+    uint64_t part = record->n_parts - 1, number; /* the label is in the last part */
     uint64_t file = find_file(catalog, index, &number);
     uint64_t in_part = record->label_at - (part ? record->part_len[0] : 0);
     *extent_out =
@@ -101,8 +102,7 @@ static mr_status split_record(const struct mr_catalog *catalog, int64_t index, c
         char which[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(catalog, index, which);
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %zu bytes were read where a record has %" PRIu64, which, len,
-                            need);
+                            "%s: %zu bytes were read, but a record has %" PRIu64, which, len, need);
     }
     *data_out = bytes + record->data_at;
     *data_len_out = catalog->header->kind.data_bytes;

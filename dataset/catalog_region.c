@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps and checks the region of a catalog, and looks names up in it. Any number of processes map
- * the same region.
+ * Maps and checks the region of a catalog, and finds names in it. Any number of processes map the
+ * same region.
  */
 #include "dataset/catalog_region.h"
 
@@ -30,7 +30,7 @@ static bool ends_with_nul(const struct mr_catalog *catalog, enum mr_catalog_sect
 }
 
 /*
- * The region is ours and sealed; this holds against a descriptor of something else and against
+ * The region is sealed and we made it. This check detects a wrong descriptor, and a region of
  * another build.
  */
 static bool header_is_sound(const struct mr_catalog_header *header, uint64_t region_bytes)
@@ -66,8 +66,8 @@ bool mr_catalog_region_is_sound(const struct mr_catalog *catalog)
 }
 
 /*
- * MAP_PRIVATE: before Linux 6.7 a region whose content is sealed cannot be mapped MAP_SHARED, not
- * even for reading. What is never written is shared all the same.
+ * MAP_PRIVATE: before Linux 6.7 a region with sealed content cannot be mapped MAP_SHARED, not even
+ * for reading. Pages that are never written are shared in either mode.
  */
 static mr_status map_file(int fd, const char *what, const void **map_out, uint64_t *len_out,
                           mr_error *error)

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The region of a catalog: mapped and checked; its sections, and the names in it. Schemes look
- * things up with these.
+ * The region of a catalog: maps and checks it, finds its sections and the names in them. The
+ * schemes use these functions.
  */
 #ifndef DATASET_CATALOG_REGION_H
 #define DATASET_CATALOG_REGION_H
 
 #include "dataset/catalog_ops.h"
 
-/* Map the region and check its header: catalog->header, or nothing on failure. */
+/* Map the region, check its header and set catalog->header. On failure nothing is mapped. */
 mr_status mr_catalog_region_map(struct mr_catalog *catalog, int fd, mr_error *error);
-/* Map the file beside it, which must still be as long as it was. what: its name in messages. */
+/*
+ * Map the file beside the region. It must be at least as long as when the dataset was opened. what:
+ * its name in messages.
+ */
 mr_status mr_catalog_region_map_beside(struct mr_catalog *catalog, int fd, const char *what,
                                        mr_error *error);
 void mr_catalog_region_unmap(struct mr_catalog *catalog);
-/* Do the sections that every scheme has hold what is looked up in them? */
+/* True if the sections that every scheme has are large enough and end where they must. */
 bool mr_catalog_region_is_sound(const struct mr_catalog *catalog);
 
 const void *mr_catalog_region_section(const struct mr_catalog *catalog,
@@ -22,29 +25,30 @@ const void *mr_catalog_region_section(const struct mr_catalog *catalog,
 uint64_t mr_catalog_region_len(const struct mr_catalog *catalog, enum mr_catalog_section which);
 
 /*
- * The i-th text between separators in names; its length without the separator. False only in a list
- * that was overwritten.
+ * The i-th text in names, where texts end with separator. The length is without the separator.
+ * False only for a list that was overwritten.
  */
 bool mr_catalog_region_find(const struct mr_catalog *catalog, uint64_t i, char separator,
                             const char **name_out, size_t *len_out);
 /*
- * The last entry whose first u64 is at most value; entries are stride u64s apart, the first is 0.
+ * Index of the last of n entries whose first u64 is at most value. Entries are stride u64s apart;
+ * the first u64 of the first entry is 0.
  */
 uint64_t mr_catalog_region_last(const uint64_t *firsts, uint64_t n, uint64_t stride,
                                 uint64_t value);
 /*
- * The i-th of the NUL-terminated names as a path in folder ("": none). Returns 0, -ENAMETOOLONG or
+ * The i-th NUL-terminated name as a path in folder ("": no folder). Returns 0, -ENAMETOOLONG or
  * -EINVAL.
  */
 int mr_catalog_region_path(const struct mr_catalog *catalog, uint64_t i, const char *folder,
                            char path_out[MR_CATALOG_PATH]);
-/* The name of a sample: the path of its file as the user would write it, and suffix. */
+/* The name of a sample: the path of its file as the user would write it, then suffix. */
 void mr_catalog_region_name(const struct mr_catalog *catalog, int64_t index, uint64_t file,
                             const char *suffix, char *name_out, size_t size);
 
 /*
- * What schemes with one file per sample answer: all of the file with the sample's number, and its
- * path.
+ * For schemes with one file per sample: the extent and the path of the file with the number of the
+ * sample.
  */
 uint32_t mr_catalog_region_whole_file(const struct mr_catalog *catalog, int64_t index,
                                       struct mr_extent *extents_out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheme of tar shards: each sample's image is a member, a range of its shard; labels were read
- * at opening.
+ * The scheme of tar shards: the image of each sample is a member, a range of its shard. The labels
+ * were read when the dataset was opened.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -43,14 +43,14 @@ static const struct mr_catalog_member *find_member(const struct mr_catalog *cata
     return &members[index];
 }
 
-/* The first of the sample's kind.n_extra extra members. */
+/* The extra members of a sample: kind.n_extra of them. */
 static const struct mr_catalog_extra *find_extra(const struct mr_catalog *catalog, int64_t index)
 {
     const struct mr_catalog_extra *extra = mr_catalog_region_section(catalog, MR_SECTION_EXTRA);
     return &extra[(uint64_t)index * catalog->header->kind.n_extra];
 }
 
-/* Of a sample that is damaged already they are not read. */
+/* All lengths are 0 for a damaged sample: its extra members are not read. */
 static uint64_t extra_lengths(const struct mr_catalog *catalog, int64_t index,
                               uint64_t lens_out[MR_MAX_EXTRA])
 {
@@ -62,7 +62,10 @@ static uint64_t extra_lengths(const struct mr_catalog *catalog, int64_t index,
     return sum;
 }
 
-/* Where the image lies: of damaged samples too, but for those whose image may be cut. */
+/*
+ * The extent of the image. Damaged samples have one too, except a lost sample and one that may be
+ * cut off: theirs is empty.
+ */
 static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t index)
 {
     const struct mr_catalog_member *member = find_member(catalog, index);
@@ -74,7 +77,7 @@ static struct mr_extent image_extent(const struct mr_catalog *catalog, int64_t i
     return extent;
 }
 
-/* The image comes last: decoders find zeros behind it, as behind a file. */
+/* The image is the last extent, so decoders find zeros after it, as after a file. */
 static uint32_t member_extents(const struct mr_catalog *catalog, int64_t index,
                                struct mr_extent *extents_out)
 {
@@ -96,12 +99,12 @@ static int find_path(const struct mr_catalog *catalog, uint64_t file,
 {
     const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
     const char *paths = mr_catalog_region_section(catalog, MR_SECTION_FOLDER_PATHS);
-    /* its length was checked at opening */
+    /* tar_shards.c has checked the length */
     snprintf(path_out, MR_CATALOG_PATH, "%s", paths + shards[file].path);
     return 0;
 }
 
-/* Places and labels are of the shard that was indexed. */
+/* Offsets and labels are valid only for the version of the shard that was indexed. */
 static bool is_indexed(const struct mr_catalog *catalog, uint64_t file, const struct stat *st)
 {
     const struct mr_catalog_folder *shards = mr_catalog_region_section(catalog, MR_SECTION_FOLDERS);
@@ -119,7 +122,7 @@ static void member_name(const struct mr_catalog *catalog, int64_t index, char *n
     mr_catalog_region_name(catalog, index, find_shard(catalog, index), suffix, name_out, size);
 }
 
-/* Which member is too long. */
+/* The error for an extra member that is too long. */
 static mr_status refuse_long(const struct mr_catalog *catalog, int64_t index, mr_error *error)
 {
     const struct mr_catalog_extra *extra = find_extra(catalog, index);
@@ -140,10 +143,10 @@ static mr_status find_label(const struct mr_catalog *catalog, int64_t index, voi
     static const char *const problems[MR_N_PROBLEMS] = {
         [MR_PROBLEM_NO_IMAGE] = "the sample has no image member",
         [MR_PROBLEM_NO_LABEL] = "the sample has no label member",
-        [MR_PROBLEM_BAD_LABEL] = "the sample's label is no integer",
+        [MR_PROBLEM_BAD_LABEL] = "the sample's label is not an integer",
         [MR_PROBLEM_TWICE] = "two members of the sample have the same suffix",
         [MR_PROBLEM_CUT] = "the shard ends within the sample",
-        [MR_PROBLEM_LOST] = "no tar headers are here; what the shard held here is lost",
+        [MR_PROBLEM_LOST] = "there is no tar header here; the members that were here are lost",
     };
     (void)extent_out;
     const struct mr_catalog_member *member = find_member(catalog, index);

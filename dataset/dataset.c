@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dataset object: descriptors and one mapping of the catalog, or the program's callbacks;
- * reference counted, because loaders keep it.
+ * The dataset object: descriptors and one mapping of the catalog, or the program's callbacks. It is
+ * reference counted, because loaders use it after the program has destroyed it.
  */
 #include "dataset/dataset.h"
 

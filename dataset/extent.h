@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where bytes lie: a stretch of one of the dataset's files. */
+/* A range of bytes in one of the files of a dataset. */
 #ifndef DATASET_EXTENT_H
 #define DATASET_EXTENT_H
 
@@ -12,7 +12,7 @@ struct mr_extent {
 };
 #define MR_LEN_UNKNOWN UINT64_MAX
 #define MR_CATALOG_MAX_EXTENTS 4   /* of one sample */
-#define MR_CATALOG_PATH 4096       /* a path with its NUL */
-#define MR_CATALOG_DESCRIPTION 640 /* how a message names a sample, with its NUL */
+#define MR_CATALOG_PATH 4096       /* bytes of a path, with its NUL */
+#define MR_CATALOG_DESCRIPTION 640 /* bytes of the name of a sample in a message, with its NUL */
 
 #endif

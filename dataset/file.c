@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, reads and writes one file by ordinary calls. */
+/* Opens, reads and writes one file with ordinary calls. */
 #include "dataset/file.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps shards open: a hash table by file number whose unused entries also stand in a list by their
- * last use. An entry's name is its number + 1, so that zeroed memory means "none".
+ * Keeps shards open: a hash table by file number. Entries that are not in use are also in a list,
+ * ordered by last use. An entry is named by its position + 1, so zeroed memory means "none".
  *
- * Invariant: a descriptor that a read in flight uses stays open, since its number could be given to
- * another file at once. So an entry counts its users, and the list holds only entries without any.
+ * Invariant: a descriptor stays open while a read in flight uses it, because the system could give
+ * its number to another file at once. So an entry counts its users, and the list holds only entries
+ * without users.
  */
 #include "dataset/file_cache.h"
 
@@ -25,8 +26,8 @@ struct entry {
     uint64_t file;
     int fd;
     uint32_t n_users;
-    uint32_t chain;        /* next entry of the same bucket, or of the free entries */
-    uint32_t newer, older; /* neighbours among the idle entries */
+    uint32_t chain;        /* next entry in the same bucket, or in the chain of free entries */
+    uint32_t newer, older; /* neighbours in the list of entries without users */
 };
 
 struct mr_file_cache {
@@ -123,27 +124,27 @@ static struct entry *entry_at(struct mr_file_cache *cache, uint32_t name)
     return name ? &cache->entries[name - 1] : NULL;
 }
 
-static uint32_t name_of(const struct mr_file_cache *cache, const struct entry *entry)
+static uint32_t entry_name(const struct mr_file_cache *cache, const struct entry *entry)
 {
     return (uint32_t)(entry - cache->entries) + 1;
 }
 
-static uint32_t *bucket_of(struct mr_file_cache *cache, uint64_t file)
+static uint32_t *find_bucket(struct mr_file_cache *cache, uint64_t file)
 {
     return &cache->buckets[(file * 0x9e3779b97f4a7c15u >> 32) & cache->mask];
 }
 
 static struct entry *find_file(struct mr_file_cache *cache, uint64_t file)
 {
-    struct entry *entry = entry_at(cache, *bucket_of(cache, file));
+    struct entry *entry = entry_at(cache, *find_bucket(cache, file));
     while (entry && entry->file != file)
         entry = entry_at(cache, entry->chain);
     return entry;
 }
 
-static void idle_add(struct mr_file_cache *cache, struct entry *entry)
+static void add_idle(struct mr_file_cache *cache, struct entry *entry)
 {
-    uint32_t name = name_of(cache, entry);
+    uint32_t name = entry_name(cache, entry);
     entry->newer = 0;
     entry->older = cache->newest;
     if (cache->newest)
@@ -153,7 +154,7 @@ static void idle_add(struct mr_file_cache *cache, struct entry *entry)
     cache->newest = name;
 }
 
-static void idle_remove(struct mr_file_cache *cache, struct entry *entry)
+static void remove_idle(struct mr_file_cache *cache, struct entry *entry)
 {
     *(entry->newer ? &entry_at(cache, entry->newer)->older : &cache->newest) = entry->older;
     *(entry->older ? &entry_at(cache, entry->older)->newer : &cache->oldest) = entry->newer;
@@ -164,23 +165,23 @@ bool mr_file_cache_shed(struct mr_file_cache *cache)
     struct entry *entry = entry_at(cache, cache->oldest);
     if (!entry)
         return false;
-    idle_remove(cache, entry);
-    uint32_t *link = bucket_of(cache, entry->file);
-    while (*link != name_of(cache, entry))
+    remove_idle(cache, entry);
+    uint32_t *link = find_bucket(cache, entry->file);
+    while (*link != entry_name(cache, entry))
         link = &entry_at(cache, *link)->chain;
     *link = entry->chain;
     close(entry->fd);
     entry->fd = -1;
     entry->chain = cache->free;
-    cache->free = name_of(cache, entry);
+    cache->free = entry_name(cache, entry);
     cache->n_open--;
     return true;
 }
 
 /*
- * The process may be short of descriptors because of what the cache keeps open: give those up
- * first. O_NONBLOCK was for fifos; kernels before 5.18 would not wait for the disk with it when
- * io_uring reads.
+ * If the process has too few descriptors, close the idle files of the cache first. O_NONBLOCK
+ * prevents blocking on a fifo at open. It is removed then, because kernels before 5.18 would not
+ * wait for the disk when io_uring reads with it.
  */
 static int open_for_cache(struct mr_file_cache *cache, uint64_t file)
 {
@@ -207,7 +208,7 @@ static int insert_file(struct mr_file_cache *cache, uint64_t file)
         cache->free = entry_at(cache, name)->chain;
     else
         name = ++cache->n_used;
-    uint32_t *bucket = bucket_of(cache, file);
+    uint32_t *bucket = find_bucket(cache, file);
     *entry_at(cache, name) = (struct entry){.file = file, .fd = fd, .n_users = 1, .chain = *bucket};
     *bucket = name;
     cache->n_open++;
@@ -220,7 +221,7 @@ int mr_file_cache_acquire(struct mr_file_cache *cache, uint64_t file)
     if (!entry)
         return insert_file(cache, file);
     if (entry->n_users++ == 0)
-        idle_remove(cache, entry);
+        remove_idle(cache, entry);
     return entry->fd;
 }
 
@@ -229,5 +230,5 @@ void mr_file_cache_release(struct mr_file_cache *cache, uint64_t file)
     struct entry *entry = find_file(cache, file);
     assert(entry && entry->n_users > 0);
     if (--entry->n_users == 0)
-        idle_add(cache, entry);
+        add_idle(cache, entry);
 }

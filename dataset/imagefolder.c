@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists an image folder as torchvision's ImageFolder does. For each class folder, in order, every
- * folder below it is listed once; then the folders are sorted by their whole path ("a", "a-b",
- * "a/b") and the files within each.
+ * Lists an image folder as torchvision's ImageFolder does. Each class folder, in order, is listed
+ * with all folders below it. Then the folders are sorted by their whole path ("a", "a-b", "a/b"),
+ * and the files in each folder by name.
  *
- * As with os.walk, symbolic links are followed, and anything that is no folder, even a dangling
- * link, is a file.
+ * As in os.walk, symbolic links are followed, and everything that is not a folder is a file, even a
+ * dangling link.
  */
 #include "dataset/imagefolder.h"
 
@@ -26,7 +26,7 @@
 
 enum { PROGRESS_STEP = 8192, NO_PARENT = -1 };
 
-/* One code point; *text moves past it. The end is code point 0. */
+/* Read one code point and move *text past it. At the end it is 0. */
 static uint32_t next_code_point(const unsigned char **text)
 {
     const unsigned char *s = *text;
@@ -84,7 +84,7 @@ struct folder {
     size_t path;       /* in paths */
     size_t first_name; /* in name_offs */
     size_t n_names;
-    int64_t parent; /* the folder in which it was found */
+    int64_t parent; /* index of the folder above, or NO_PARENT */
     dev_t dev;
     ino_t ino;
 };
@@ -96,11 +96,11 @@ struct listing {
     bool unlabelled;
     struct mr_catalog_builder builder;
     uint64_t n_found;
-    /* Of the present class: */
-    struct mr_bytes folders;   /* struct folder, in the order in which they were found */
+    /* Of the current class: */
+    struct mr_bytes folders;   /* struct folder, in the order of discovery */
     struct mr_bytes paths;     /* relative to the root, NUL-terminated */
     struct mr_bytes names;     /* NUL-terminated */
-    struct mr_bytes name_offs; /* size_t: starts of names */
+    struct mr_bytes name_offs; /* size_t: start of each name in names */
 };
 
 static struct folder *folder_at(const struct listing *listing, size_t i)
@@ -108,19 +108,19 @@ static struct folder *folder_at(const struct listing *listing, size_t i)
     return (struct folder *)(void *)listing->folders.data + i;
 }
 
-static const char *path_of(const struct listing *listing, const struct folder *folder)
+static const char *folder_path(const struct listing *listing, const struct folder *folder)
 {
     return (const char *)listing->paths.data + folder->path;
 }
 
-static mr_status path_too_long(const struct listing *listing, const char *folder, const char *name,
-                               mr_error *error)
+static mr_status fail_long_path(const struct listing *listing, const char *folder, const char *name,
+                                mr_error *error)
 {
     return mr_error_os(error, MR_ERR_IO, ENAMETOOLONG, "%.200s/%.400s.../%.200s",
                        listing->root_path, folder, name);
 }
 
-/* The class folder itself has no parent; without labels it is the root, with the path "". */
+/* The class folder has no parent. Without labels it is the root, with the path "". */
 static mr_status push_folder(struct listing *listing, int64_t parent, const char *name,
                              mr_error *error)
 {
@@ -128,10 +128,10 @@ static mr_status push_folder(struct listing *listing, int64_t parent, const char
     char path[MR_CATALOG_PATH]; /* a copy, because appending moves the paths */
     size_t len = 0;
     if (parent != NO_PARENT) {
-        const char *above = path_of(listing, folder_at(listing, (size_t)parent));
+        const char *above = folder_path(listing, folder_at(listing, (size_t)parent));
         len = strlen(above);
         if (len + 1 + strlen(name) >= sizeof path)
-            return path_too_long(listing, above, name, error);
+            return fail_long_path(listing, above, name, error);
         memcpy(path, above, len);
         if (len > 0)
             path[len++] = '/';
@@ -147,9 +147,9 @@ static mr_status push_name(struct listing *listing, size_t folder, const char *n
 {
     if (!mr_imagefolder_is_image(name))
         return MR_OK;
-    const char *path = path_of(listing, folder_at(listing, folder));
+    const char *path = folder_path(listing, folder_at(listing, folder));
     if (strlen(path) + 1 + strlen(name) >= MR_CATALOG_PATH)
-        return path_too_long(listing, path, name, error);
+        return fail_long_path(listing, path, name, error);
     size_t off = listing->names.len;
     mr_status status = mr_bytes_append(&listing->names, name, strlen(name) + 1, error);
     if (status == MR_OK)
@@ -164,8 +164,7 @@ static mr_status push_name(struct listing *listing, size_t folder, const char *n
 }
 
 /*
- * What os.walk and os.scandir call a folder. Only links and file systems without d_type cost a
- * stat.
+ * True for what os.walk calls a folder. Only links, and file systems without d_type, cost a stat.
  */
 static bool is_folder(int dir, const struct dirent *entry)
 {
@@ -180,7 +179,7 @@ static bool is_dot(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* NULL at the end (errno 0) or on failure (errno). */
+/* The next entry; NULL at the end (errno 0) or on failure (errno). */
 static struct dirent *next_entry(DIR *dir)
 {
     struct dirent *entry;
@@ -207,8 +206,8 @@ static mr_status open_folder(int root, const char *root_path, const char *path, 
 }
 
 /*
- * A symbolic link that leads back to a folder above it is not followed: os.walk would go round
- * about 40 times.
+ * True if the folder is a link to one of the folders above it. It is then skipped; os.walk would
+ * follow it about 40 times.
  */
 static bool is_loop(struct listing *listing, size_t i, DIR *dir)
 {
@@ -222,9 +221,9 @@ static bool is_loop(struct listing *listing, size_t i, DIR *dir)
          up = folder_at(listing, (size_t)up)->parent) {
         const struct folder *above = folder_at(listing, (size_t)up);
         if (above->dev == st.st_dev && above->ino == st.st_ino) {
-            mr_log_line(MR_LOG_WARNING, "%s/%s leads back to %s/%s and is left out",
-                        listing->root_path, path_of(listing, folder), listing->root_path,
-                        path_of(listing, above));
+            mr_log_line(MR_LOG_WARNING, "%s/%s is a link back to %s/%s and is skipped",
+                        listing->root_path, folder_path(listing, folder), listing->root_path,
+                        folder_path(listing, above));
             return true;
         }
     }
@@ -234,7 +233,7 @@ static bool is_loop(struct listing *listing, size_t i, DIR *dir)
 static mr_status list_folder(struct listing *listing, size_t i, mr_error *error)
 {
     DIR *dir = NULL;
-    const char *path = path_of(listing, folder_at(listing, i));
+    const char *path = folder_path(listing, folder_at(listing, i));
     mr_status status =
         open_folder(listing->root, listing->root_path, *path ? path : ".", &dir, error);
     if (status < 0)
@@ -248,7 +247,7 @@ static mr_status list_folder(struct listing *listing, size_t i, mr_error *error)
                          : push_name(listing, i, entry->d_name, error);
         if (status == MR_OK && errno)
             status = mr_error_os(error, MR_ERR_IO, errno, "cannot list %s/%s", listing->root_path,
-                                 path_of(listing, folder_at(listing, i)));
+                                 folder_path(listing, folder_at(listing, i)));
     }
     closedir(dir);
     return status;
@@ -266,7 +265,7 @@ static int compare_names(const void *a, const void *b, void *names)
                                   (const char *)names + *(const size_t *)b);
 }
 
-/* Sort what was found in one class and append it to the catalog. */
+/* Sort the folders and names of one class and append them to the catalog. */
 static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error *error)
 {
     size_t n_folders = listing->folders.len / sizeof(struct folder);
@@ -280,8 +279,8 @@ static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error 
         if (folder->n_names == 0)
             continue;
         qsort_r(offs + folder->first_name, folder->n_names, sizeof *offs, compare_names, names);
-        status =
-            mr_catalog_builder_folder(&listing->builder, path_of(listing, folder), class_, error);
+        status = mr_catalog_builder_folder(&listing->builder, folder_path(listing, folder), class_,
+                                           error);
         for (size_t k = 0; status == MR_OK && k < folder->n_names; k++)
             status = mr_catalog_builder_name(&listing->builder,
                                              names + offs[folder->first_name + k], error);
@@ -289,7 +288,7 @@ static mr_status flush_class(struct listing *listing, uint64_t class_, mr_error 
     return status;
 }
 
-/* The images below one folder of the root. */
+/* List the images below one folder of the root. */
 static mr_status list_below(struct listing *listing, const char *name, uint64_t class_,
                             mr_error *error)
 {
@@ -307,13 +306,13 @@ static mr_status list_class(struct listing *listing, const char *name, uint64_t 
     return status < 0 ? status : list_below(listing, name, class_, error);
 }
 
-static void tell_progress(const struct listing *listing)
+static void report_progress(const struct listing *listing)
 {
     if (listing->options->progress && listing->n_found % PROGRESS_STEP != 0)
         listing->options->progress(listing->options->progress_user, listing->n_found);
 }
 
-/* All images below the root, without classes. */
+/* List all images below the root, without classes. */
 static mr_status list_unlabelled(struct listing *listing, mr_error *error)
 {
     mr_status status = list_below(listing, "", 0, error);
@@ -321,11 +320,14 @@ static mr_status list_unlabelled(struct listing *listing, mr_error *error)
         return status;
     if (listing->n_found == 0 && !listing->options->allow_empty_classes)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s holds no image", listing->root_path);
-    tell_progress(listing);
+    report_progress(listing);
     return MR_OK;
 }
 
-/* Names of the class folders: NUL-terminated in names, sorted starts in offs. */
+/*
+ * Find the class folders: names gets their names, NUL-terminated; offs their starts, sorted by
+ * name.
+ */
 static mr_status find_classes(const struct listing *listing, struct mr_bytes *names,
                               struct mr_bytes *offs, mr_error *error)
 {
@@ -347,16 +349,15 @@ static mr_status find_classes(const struct listing *listing, struct mr_bytes *na
     closedir(dir);
     if (status == MR_OK && offs->len == 0)
         status = mr_error_set(error, MR_ERR_DAMAGED,
-                              "%s holds no class folder; ?label=none takes its images without "
-                              "labels, list:FILE takes "
-                              "paths and labels",
+                              "%s has no class folder; ?label=none reads its images without "
+                              "labels, list:FILE reads paths and labels",
                               listing->root_path);
     if (status == MR_OK)
         qsort_r(offs->data, offs->len / sizeof(size_t), sizeof(size_t), compare_names, names->data);
     return status;
 }
 
-/* Classes without an image, to be named at the end. */
+/* The classes without an image, for the error message. */
 struct empty_classes {
     size_t n;
     char text[400];
@@ -386,7 +387,7 @@ static mr_status list_classes(struct listing *listing, const char *names, const 
     if (empty.n > 0 && !listing->options->allow_empty_classes)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s: %zu of %zu class folders hold no image: %s",
                             listing->root_path, empty.n, n_classes, empty.text);
-    tell_progress(listing);
+    report_progress(listing);
     return MR_OK;
 }
 

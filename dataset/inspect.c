@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says what a file looks like by its first bytes, or what a pack's index says about it. It looks at
- * headers only and never fails on what it finds: a JPEG whose frame header is missing is a "jpeg"
- * of unknown size.
+ * Describes an image by the first bytes of its file, or by the index of its pack. It reads headers
+ * only, and malformed content is not an error: a JPEG without a frame header is a "jpeg" of unknown
+ * size.
  *
- * Invariant: every length comes from the file and may be wrong; the walk over a JPEG's segments is
- * bounded in steps.
+ * Invariant: every length comes from the file and may be wrong, so the walk over segments or chunks
+ * has a limit on its steps.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -54,14 +54,14 @@ static bool is_frame_header(uint8_t marker)
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* Where a file lies: alone, or in a shard of a pack. */
+/* The range of a file that holds the image: all of it, or a part of a shard. */
 struct view {
     int fd;
     uint64_t start;
     uint64_t len;
 };
 
-/* Up to len bytes; fewer at the end. Returns 0 or a negative errno. */
+/* Read up to len bytes, fewer at the end. Returns 0 or a negative errno. */
 static int read_up_to(const struct view *view, uint64_t at, void *out, size_t len, size_t *n_out)
 {
     uint64_t rest = at < view->len ? view->len - at : 0;
@@ -69,8 +69,8 @@ static int read_up_to(const struct view *view, uint64_t at, void *out, size_t le
 }
 
 /*
- * An EXIF block of so many bytes, from its TIFF header on. Codecs look at the first one only, and
- * so does this.
+ * Read an EXIF block of len bytes that begins with its TIFF header. Only the first block counts, as
+ * in the codecs.
  */
 static void read_orientation(const struct view *view, uint64_t at, uint64_t len,
                              mr_sample_info *info)
@@ -92,14 +92,14 @@ static void inspect_application(const struct view *view, uint64_t at, uint64_t l
         read_orientation(view, at + 10, len - 8, info);
 }
 
-static bool is_alone(uint8_t marker)
+static bool has_no_length(uint8_t marker)
 {
     return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 }
 
 /*
- * Read the frame header; photographs may have hundreds of kilobytes of profiles and previews before
- * it.
+ * Find the frame header. A photograph may have hundreds of kilobytes of profiles and previews
+ * before it.
  */
 static void inspect_jpeg(const struct view *view, mr_sample_info *info)
 {
@@ -118,15 +118,15 @@ static void inspect_jpeg(const struct view *view, mr_sample_info *info)
             info->width = read_be16(head + 7);
             info->channels = head[9];
         }
-        if (head[1] == 0xda || head[1] == 0xd9) /* pixels or the end */
+        if (head[1] == 0xda || head[1] == 0xd9) /* start of scan, or end of image */
             return;
         if (head[1] == 0xe1)
             inspect_application(view, at, read_be16(head + 2), info);
-        at += is_alone(head[1]) ? 2 : 2 + (uint64_t)read_be16(head + 2);
+        at += has_no_length(head[1]) ? 2 : 2 + (uint64_t)read_be16(head + 2);
     }
 }
 
-/* The chunk eXIf, which counts ahead of the pixels only. */
+/* Find the chunk eXIf. It counts only before the pixels. */
 static void inspect_chunks(const struct view *view, mr_sample_info *info)
 {
     uint64_t at = 8;
@@ -154,7 +154,7 @@ static void inspect_png(const struct view *view, const uint8_t *head, size_t n,
     inspect_chunks(view, info);
 }
 
-/* The chunk EXIF, which lies behind the pixels; Pillow takes it with a JPEG's prefix too. */
+/* Find the chunk EXIF, which follows the pixels. Pillow accepts it with a JPEG's prefix too. */
 static void inspect_webp_chunks(const struct view *view, mr_sample_info *info)
 {
     uint64_t at = 12;
@@ -205,8 +205,8 @@ static uint64_t read_by_order(const uint8_t *p, uint32_t n, bool big)
 }
 
 /*
- * The first directory. The codec turns the image by its orientation, as Pillow does, and so is its
- * size here.
+ * Read the first directory. The codec rotates the image by its orientation, as Pillow does, so the
+ * size here is that of the rotated image.
  */
 static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n,
                          mr_sample_info *info)
@@ -235,9 +235,9 @@ static void inspect_tiff(const struct view *view, const uint8_t *head, size_t n,
         default: break;
         }
     }
-    bool turned = orientation >= 5 && orientation <= 8;
-    info->width = turned ? height : width;
-    info->height = turned ? width : height;
+    bool rotated = orientation >= 5 && orientation <= 8;
+    info->width = rotated ? height : width;
+    info->height = rotated ? width : height;
     info->channels = n_samples;
 }
 
@@ -287,7 +287,7 @@ static int inspect_bytes(const struct view *view, mr_sample_info *info)
     return 0;
 }
 
-/* By the first bytes of its image, which is the last extent. */
+/* Describe an image by its first bytes. The image is the last extent of the sample. */
 static mr_status inspect_file(const struct mr_catalog *catalog, int64_t index, mr_sample_info *info,
                               mr_error *error)
 {

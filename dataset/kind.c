@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of dataset have in common: opening the root directory, describing samples. */
+/* What all kinds of dataset share: opening the root directory, describing samples. */
 #include "dataset/kind.h"
 
 #include <errno.h>

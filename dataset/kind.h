@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kind of dataset is, and what the kinds have in common: the root directory, the description
- * of samples.
+ * What a kind of dataset is, and what all kinds share: opening the root directory, describing
+ * samples.
  */
 #ifndef DATASET_KIND_H
 #define DATASET_KIND_H
@@ -15,10 +15,11 @@
 struct mr_spec;
 
 /*
- * Open the dataset of a SPEC: fds_out[] get the catalog, the names file where there is one, and the
- * root directory.
+ * Open the dataset of a SPEC. fds_out[] receives the catalog, the names file if the kind has one,
+ * and the root directory.
  *
- * options are resolved. Ownership: what is not -1 in fds_out is the caller's, on failure too.
+ * options are resolved. Ownership: the caller closes every descriptor in fds_out that is not -1,
+ * after a failure too.
  */
 typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options *options,
                                   int fds_out[MR_CATALOG_N_FDS], mr_error *error);
@@ -26,23 +27,23 @@ typedef mr_status mr_kind_open_fn(struct mr_spec *spec, const mr_dataset_options
 /* A name that a SPEC can begin with. */
 struct mr_kind {
     const char *name;
-    bool many_paths; /* a comma separates paths */
-    bool raw_paths;  /* %XX stays in them, for mr_spec_decode() */
+    bool many_paths; /* commas separate several paths */
+    bool raw_paths;  /* paths still contain %XX; the kind calls mr_spec_decode() */
     mr_kind_open_fn *open;
 };
 
 /*
- * Open a directory from which paths will start, so that a chdir of the program changes nothing, and
- * find its absolute path ("" where that is not known).
+ * Open the directory that relative paths start from, and find its absolute path ("" if unknown). A
+ * later chdir of the program has no effect.
  */
 mr_status mr_kind_open_root(const char *path, int *fd_out, char absolute_out[PATH_MAX],
                             mr_error *error);
 
-/* One integer as the label. */
+/* The label is one integer. */
 void mr_kind_set_integer_label(struct mr_sample_kind *kind);
 /*
- * Shape and dtype of raw samples or of label records: each dimension at least 1; the product in
- * bytes to *bytes_out. False when a dimension is not positive or the product is beyond INT64_MAX.
+ * The size of an array, for raw samples and label records: writes the bytes to *bytes_out. False if
+ * a dimension is below 1, or the size is above INT64_MAX.
  */
 bool mr_kind_shape_bytes(mr_dtype dtype, uint32_t ndim, const int64_t *shape, uint64_t *bytes_out);
 /* Set dtype, shape, layout, data_bytes and picture of a raw sample. False as above. */

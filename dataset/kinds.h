@@ -5,7 +5,7 @@
 
 #include "dataset/kind.h"
 
-/* Ends with a name that is NULL. The first is the kind of a bare directory. */
+/* Ends with a NULL name. The first kind is that of a plain directory. */
 extern const struct mr_kind mr_kinds[];
 
 #endif

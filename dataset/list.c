@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a list file: checks every line once and keeps the start of each 16th. Paths and labels are
- * read from the mapped text when a sample is asked for: a copy in shared memory where the list is
- * small, otherwise the file itself. The form of the labels (how many numbers, integers or not) is
- * known only after the last line.
+ * Opens a list file: checks every line once and stores the start of every 16th line. Paths and
+ * labels are read from the mapped text when a sample is requested. The mapped text is a copy in
+ * shared memory if the list is small, otherwise the file. The form of the labels (how many numbers,
+ * integers or not) is known only after the last line.
  */
 #include "dataset/list.h"
 
@@ -25,7 +25,7 @@
 #include "dataset/list_line.h"
 #include "dataset/catalog_build.h"
 
-/* A larger list is mapped: copying it takes time, and ranks share the pages of its file. */
+/* A larger list is not copied: a copy takes time, and ranks share the pages of the file. */
 enum { COPY_BYTES = 8 << 20 };
 
 struct scan {
@@ -33,23 +33,26 @@ struct scan {
     const char *text;
     size_t len;
     size_t first;        /* start of the first sample's line */
-    uint64_t line_shift; /* 1 where a header line precedes it */
+    uint64_t line_shift; /* 1 if a line of class names precedes it */
     locale_t c_locale;
-    mr_dtype dtype; /* MR_DTYPE_DEFAULT: found by looking */
+    mr_dtype dtype; /* MR_DTYPE_DEFAULT: derived from the labels */
     uint64_t n_lines;
-    struct mr_label_form form; /* of all lines; n is that of the first */
+    struct mr_label_form form; /* of all lines; n is the count of the first line */
     uint64_t huge_line;        /* the first line with an integer beyond int64 */
     uint64_t wide_line;        /* the first line with a number beyond f32 */
 };
 
-static mr_status bad_line(const struct scan *scan, uint64_t number, mr_error *error,
-                          const char *what)
+static mr_status fail_line(const struct scan *scan, uint64_t number, mr_error *error,
+                           const char *what)
 {
     return mr_error_set(error, MR_ERR_DAMAGED, "%s:%" PRIu64 ": %s", scan->path,
                         number + scan->line_shift, what);
 }
 
-/* The usual path needs no copy: no backslash, not empty, not too long. */
+/*
+ * Most paths need no unescaping and no copy: they have no backslash, are not empty and not too
+ * long.
+ */
 static int check_path(const struct mr_list_line *line)
 {
     char path[MR_CATALOG_PATH];
@@ -63,8 +66,8 @@ static mr_status check_label(struct scan *scan, const struct mr_list_line *line,
 {
     struct mr_label_form form;
     if (!mr_list_line_label_form(line, scan->c_locale, &form))
-        return bad_line(scan, scan->n_lines, error,
-                        "the label is neither a number nor numbers with commas or spaces");
+        return fail_line(scan, scan->n_lines, error,
+                         "the label is neither a number nor numbers separated by commas or spaces");
     if (scan->n_lines == 1)
         scan->form.n = form.n;
     if (form.n != scan->form.n)
@@ -82,7 +85,7 @@ static mr_status check_label(struct scan *scan, const struct mr_list_line *line,
     return MR_OK;
 }
 
-/* A label whose dtype the SPEC states: each number must fit. */
+/* Check a label whose dtype the SPEC states: every number must fit. */
 static mr_status check_typed_label(struct scan *scan, const struct mr_list_line *line, void *buffer,
                                    mr_error *error)
 {
@@ -99,15 +102,15 @@ static mr_status check_line(struct scan *scan, const char *text, size_t len, voi
 {
     struct mr_list_line line;
     if (!mr_list_line_split(text, len, &line))
-        return bad_line(scan, scan->n_lines, error,
-                        len ? "no tab between path and label" : "the line is empty");
+        return fail_line(scan, scan->n_lines, error,
+                         len ? "no tab between path and label" : "the line is empty");
     int rc = check_path(&line);
     if (rc == -ENAMETOOLONG)
-        return bad_line(scan, scan->n_lines, error, "the path has more than 4095 bytes");
+        return fail_line(scan, scan->n_lines, error, "the path has more than 4095 bytes");
     if (rc < 0)
-        return bad_line(
+        return fail_line(
             scan, scan->n_lines, error,
-            "the path is empty, holds a zero byte, or a backslash without t, n or \\ after it");
+            "the path is empty, or has a zero byte, or a backslash not followed by t, n or \\");
     mr_status status = check_label(scan, &line, error);
     if (status < 0 || scan->dtype == MR_DTYPE_DEFAULT)
         return status;
@@ -121,7 +124,7 @@ static mr_status check_line(struct scan *scan, const char *text, size_t len, voi
 static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error *error)
 {
     const char *end = scan->text + scan->len;
-    void *buffer = NULL; /* one label, where the SPEC states its dtype */
+    void *buffer = NULL; /* one label; used if the SPEC states its dtype */
     mr_status status = MR_OK;
     for (const char *line = scan->text + scan->first; status == MR_OK && line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
@@ -140,7 +143,7 @@ static mr_status scan_lines(struct scan *scan, struct mr_bytes *index, mr_error 
     return status;
 }
 
-/* "# classes:<tab>name<tab>name" as the first line; anything else is a sample. */
+/* Read the first line if it is "# classes:<tab>name<tab>name". Any other first line is a sample. */
 static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *builder,
                               mr_error *error)
 {
@@ -162,7 +165,7 @@ static mr_status scan_classes(struct scan *scan, struct mr_catalog_builder *buil
         if (mr_list_line_path(
                 &(struct mr_list_line){.path = name, .path_len = (size_t)(name_end - name)},
                 plain) < 0)
-            return bad_line(scan, 0, error, "a class name is empty, too long or wrongly escaped");
+            return fail_line(scan, 0, error, "a class name is empty, too long or wrongly escaped");
         status = mr_catalog_builder_class(builder, plain, error);
         name = name_end;
     }
@@ -178,10 +181,10 @@ static mr_status set_label_kind(const struct scan *scan, struct mr_sample_kind *
     if (scan->dtype == MR_DTYPE_DEFAULT)
         kind->label_dtype = scan->form.is_float ? MR_F32 : MR_I64;
     if (scan->form.is_huge && kind->label_dtype == MR_I64)
-        return bad_line(scan, scan->huge_line, error, "the label does not fit into 64 bits");
+        return fail_line(scan, scan->huge_line, error, "the label does not fit into 64 bits");
     if (scan->form.is_wide && kind->label_dtype == MR_F32)
-        return bad_line(scan, scan->wide_line, error,
-                        "the label does not fit into f32; ?label=f64 holds it");
+        return fail_line(scan, scan->wide_line, error,
+                         "the label does not fit into f32; ?label=f64 holds it");
     kind->label_ndim = scan->form.n > 1;
     kind->label_shape[0] = scan->form.n > 1 ? (int64_t)scan->form.n : 0;
     kind->label_bytes = scan->form.n * mr_dtype_size(kind->label_dtype);
@@ -236,7 +239,7 @@ static mr_status read_into(int copy, int list, const char *path, size_t len, mr_
                   : MR_OK;
 }
 
-/* A copy takes the place of a small list's descriptor: later changes of the file have no effect. */
+/* Copy a small list and replace its descriptor, so later changes of the file have no effect. */
 static mr_status copy_list(const char *path, size_t len, int *fd, mr_error *error)
 {
     int copy;
@@ -255,7 +258,7 @@ static mr_status copy_list(const char *path, size_t len, int *fd, mr_error *erro
     return status;
 }
 
-/* The folder of the list, as written with its slash; "" where the path has none. */
+/* Open the folder of the list. In messages it is as the user wrote it, with its slash, or "". */
 static mr_status open_list_root(const char *path, struct mr_catalog_builder *builder, int *fd_out,
                                 mr_error *error)
 {
@@ -274,7 +277,7 @@ static mr_status open_list_root(const char *path, struct mr_catalog_builder *bui
 static mr_status scan_file(struct scan *scan, struct mr_catalog_builder *builder,
                            int fds[MR_CATALOG_N_FDS], mr_error *error)
 {
-    /* MAP_PRIVATE, as in catalog_region.c: a copy is sealed. */
+    /* MAP_PRIVATE, because a copy is sealed: see map_file() in catalog_region.c. */
     void *map = mmap(NULL, scan->len, PROT_READ, MAP_PRIVATE, fds[MR_CATALOG_FD_NAMES], 0);
     if (map == MAP_FAILED)
         return mr_error_os(error, MR_ERR_IO, errno, "cannot map %zu bytes of the list %s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a dataset of paths and labels in memory: they are written as the text of a list into shared
+ * Makes a dataset of paths and labels in memory: writes them as the text of a list into shared
  * memory.
  */
 #include "dataset/list.h"
@@ -14,22 +14,22 @@
 
 #include "base/shared_memory.h"
 
-/* In messages, and in /proc/PID/maps. */
+/* The name in messages and in /proc/PID/maps. */
 #define NAME "millrace-files"
 
-/* In front of a path that begins with '#', which would begin the line of class names. */
+/* Written before a path that begins with '#', which would look like the line of class names. */
 #define BEFORE_HASH "./"
 
 enum { LABEL_BYTES = sizeof "\t-9223372036854775808\n" };
 
-/* A list has a backslash and a letter for these. */
+/* The letter that follows the backslash in the escape of c; NUL if c needs no escape. */
 static char find_escape(char c)
 {
     return c == '\t' ? 't' : c == '\n' ? 'n' : c == '\\' ? '\\' : '\0';
 }
 
-/* Write the path as a list has it; text NULL only measures. */
-static size_t put_path(const char *path, char *text)
+/* Write the path, escaped, and return its length. With text NULL it only measures. */
+static size_t write_path(const char *path, char *text)
 {
     size_t len = 0;
     if (*path == '#') {
@@ -49,13 +49,13 @@ static size_t put_path(const char *path, char *text)
     return len;
 }
 
-static size_t put_label(const int64_t *labels, int64_t i, char text[LABEL_BYTES])
+static size_t write_label(const int64_t *labels, int64_t i, char text[LABEL_BYTES])
 {
     return (size_t)snprintf(text, LABEL_BYTES, "\t%" PRId64 "\n", labels ? labels[i] : 0);
 }
 
-static mr_status measure(const char *const *paths, const int64_t *labels, int64_t n,
-                         size_t *len_out, mr_error *error)
+static mr_status measure_text(const char *const *paths, const int64_t *labels, int64_t n,
+                              size_t *len_out, mr_error *error)
 {
     char label[LABEL_BYTES];
     *len_out = 0;
@@ -67,7 +67,7 @@ static mr_status measure(const char *const *paths, const int64_t *labels, int64_
         if (strlen(paths[i]) > most)
             return mr_error_set(error, MR_ERR_INVALID, "path %" PRId64 " has more than %zu bytes",
                                 i, most);
-        *len_out += put_path(paths[i], NULL) + put_label(labels, i, label);
+        *len_out += write_path(paths[i], NULL) + write_label(labels, i, label);
     }
     return MR_OK;
 }
@@ -81,8 +81,8 @@ static mr_status write_text(const char *const *paths, const int64_t *labels, int
         return mr_error_os(error, MR_ERR_NO_MEMORY, errno, "cannot map %zu bytes for paths", len);
     char *at = text;
     for (int64_t i = 0; i < n; i++) {
-        at += put_path(paths[i], at);
-        size_t len_label = put_label(labels, i, label);
+        at += write_path(paths[i], at);
+        size_t len_label = write_label(labels, i, label);
         memcpy(at, label, len_label);
         at += len_label;
     }
@@ -96,7 +96,7 @@ mr_status mr_list_make(const char *const *paths, const int64_t *labels, int64_t 
                        int fds_out[MR_CATALOG_N_FDS], mr_error *error)
 {
     size_t len;
-    mr_status status = measure(paths, labels, n, &len, error);
+    mr_status status = measure_text(paths, labels, n, &len, error);
     if (status == MR_OK)
         status = mr_shared_memory_create(NAME, len, &fds_out[MR_CATALOG_FD_NAMES], error);
     if (status == MR_OK)

@@ -2,8 +2,9 @@
 /*
  * Parses lines of list files.
  *
- * Invariant: the file can be overwritten while it is mapped, so a line may be anything. Nothing
- * here reads past the given length. Numbers are read in the C locale, whatever the program set.
+ * Invariant: the file can be overwritten while it is mapped, so a line can contain anything.
+ * Nothing here reads past the given length. Numbers are read in the C locale, whatever locale the
+ * program has set.
  */
 #include "dataset/list_line.h"
 
@@ -68,7 +69,10 @@ static void skip_spaces(struct numbers *numbers)
         numbers->next++;
 }
 
-/* 1 with the next number's text, 0 at the end, -1 when two commas meet or one ends the label. */
+/*
+ * Returns 1 with the text of the next number, 0 at the end, -1 if two commas meet or the label ends
+ * with one.
+ */
 static int next_number(struct numbers *numbers, const char **text_out, size_t *len_out)
 {
     skip_spaces(numbers);
@@ -107,8 +111,8 @@ static enum integer parse_integer(const char *text, size_t len, int64_t *value_o
 }
 
 /*
- * Decimal only; a finite number that is too large for a double (a float where single is set) is
- * refused.
+ * Only decimal numbers. Refuses a finite number that is too large for a double, or for a float if
+ * single is set.
  */
 static bool parse_float(const char *text, size_t len, bool single, locale_t c_locale,
                         double *value_out)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line of a list file: path, tab, label. Used when a list is opened, and again for each sample.
+ * One line of a list file: path, tab, label. Lines are parsed when a list is opened, and again for
+ * each sample.
  */
 #ifndef DATASET_LIST_LINE_H
 #define DATASET_LIST_LINE_H
@@ -22,31 +23,32 @@ struct mr_list_line {
 };
 
 /*
- * Split a line (without its newline) at its first tab; a carriage return at the end is dropped.
- * False without a tab.
+ * Split a line (without its newline) at its first tab, and drop a carriage return at the end. False
+ * if it has no tab.
  */
 bool mr_list_line_split(const char *line, size_t len, struct mr_list_line *line_out);
 
 /*
- * Undo the escapes. Returns 0; -ENAMETOOLONG; -EINVAL for an empty path, an unknown escape or a
- * NUL.
+ * Undo the escapes of a path. Returns 0; -ENAMETOOLONG; -EINVAL if the path is empty or has an
+ * unknown escape or a NUL.
  */
 int mr_list_line_path(const struct mr_list_line *line, char path_out[MR_CATALOG_PATH]);
 
-/* What a label looks like: how many numbers, and whether integers will do. */
+/* The form of a label: how many numbers it has, and which types can hold them. */
 struct mr_label_form {
     uint32_t n;
-    bool is_float; /* some number has a point or an exponent, or is nan or inf */
-    bool is_huge;  /* some integer does not fit into an int64 */
-    bool is_wide;  /* some number does not fit into an f32 */
+    bool is_float; /* a number has a point or an exponent, or is nan or inf */
+    bool is_huge;  /* an integer does not fit into an int64 */
+    bool is_wide;  /* a number does not fit into an f32 */
 };
 
-/* False when the text is no list of numbers, separated by commas or spaces. */
+/* False if the label is not a list of numbers, separated by commas or spaces. */
 bool mr_list_line_label_form(const struct mr_list_line *line, locale_t c_locale,
                              struct mr_label_form *form_out);
 
 /*
- * Write exactly n numbers of dtype to out. False when there are more or fewer, or one does not fit.
+ * Write exactly n numbers of dtype to out. False if the label has more or fewer numbers, or one
+ * does not fit.
  */
 bool mr_list_line_label(const struct mr_list_line *line, mr_dtype dtype, uint32_t n,
                         locale_t c_locale, void *out);

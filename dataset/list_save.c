@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a dataset of loose files as a list: temporary name, fsync, rename, so that a reader sees
- * the old list or the new one. A relative path of the new list starts from the new list's folder,
- * not from the dataset's.
+ * Writes a dataset of loose files as a list: temporary name, fsync, rename, so a reader sees the
+ * old list or the new one. A relative path in the new list starts from the folder of the new list,
+ * not from that of the dataset.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 struct output {
     const char *path;      /* of the list */
-    char folder[PATH_MAX]; /* absolute, without a slash at its end but for the root itself */
+    char folder[PATH_MAX]; /* absolute; ends with a slash only if it is the root directory */
     char temporary[PATH_MAX + 64];
     FILE *file;
 };
@@ -39,7 +39,7 @@ static void put_escaped(FILE *file, const char *text)
     }
 }
 
-/* The part of an absolute path below folder, or NULL. */
+/* The part of an absolute path that is below folder; NULL if it is not below it. */
 static const char *path_below(const char *path, const char *folder)
 {
     size_t len = strlen(folder);
@@ -50,8 +50,8 @@ static const char *path_below(const char *path, const char *folder)
 }
 
 /*
- * Relative where the file is below the list's folder; "./" keeps a "#" from looking like the line
- * of class names.
+ * Write a path below the folder of the list. "./" is written before a "#", which would look like
+ * the line of class names.
  */
 static void write_relative(FILE *file, const char *folder, const char *path)
 {
@@ -96,7 +96,7 @@ static void write_classes(FILE *file, const struct mr_catalog *catalog)
     }
     size_t len = strlen(name);
     if (len > 0 &&
-        /* the reader takes one before the newline for a line end of another system's */
+        /* the reader drops one "\r" before the newline, as of a CRLF line end */
         name[len - 1] == '\r')
         putc_unlocked('\r', file);
     putc_unlocked('\n', file);
@@ -139,7 +139,7 @@ static mr_status write_all(const struct output *output, const struct mr_catalog 
     return status;
 }
 
-/* Absolute folder of the list, and a new file in it. */
+/* Find the absolute folder of the list, and create the temporary file in it. */
 static mr_status create_temporary(struct output *output, mr_error *error)
 {
     const char *slash = strrchr(output->path, '/');
@@ -197,7 +197,7 @@ mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *
             status = mr_error_os(error, MR_ERR_IO, -rc, "cannot write %s", path);
         else if (status < 0)
             unlink(output->temporary);
-        fclose(output->file); /* it was flushed and synced */
+        fclose(output->file); /* its content is already flushed and synced */
     }
     free(output);
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks an index and looks things up in it.
+ * Checks an index and finds entries in it.
  *
- * Invariant: a correct checksum only shows that nobody altered the file by accident, so every
+ * Invariant: a correct checksum shows only that the file was not altered by accident. So every
  * offset is compared with its section each time it is used.
  */
 #include "dataset/pack_index.h"
@@ -77,8 +77,7 @@ static mr_status check_section(struct mr_pack_index *index, int which, size_t le
     uint64_t off = index->header->sections[which].off, bytes = index->header->sections[which].len;
     if (off % 8 != 0 || off < sizeof *index->header || off > len || bytes > len - off)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s: %" PRIu64 " bytes of %s at %" PRIu64
-                            " lie outside of its %zu bytes",
+                            "%s: %" PRIu64 " bytes of %s at %" PRIu64 " are outside its %zu bytes",
                             path, bytes, sections[which].name, off, len);
     if (bytes % sections[which].element != 0)
         return mr_error_set(error, MR_ERR_DAMAGED,
@@ -92,7 +91,7 @@ static mr_status check_section(struct mr_pack_index *index, int which, size_t le
     return MR_OK;
 }
 
-/* What the header says of labels, and how many samples there are. */
+/* Check the description of labels in the header, and copy it and the number of samples. */
 static mr_status check_labels(struct mr_pack_index *index, const char *path, mr_error *error)
 {
     const struct mr_pack_header *header = index->header;
@@ -181,8 +180,7 @@ uint64_t mr_pack_index_shard_bytes(const struct mr_pack_index *index, uint64_t s
     return shard < mr_pack_index_n_shards(index) ? bytes[shard] : 0;
 }
 
-static bool lies_in_its_shard(const struct mr_pack_index *index,
-                              const struct mr_pack_sample *sample)
+static bool fits_its_shard(const struct mr_pack_index *index, const struct mr_pack_sample *sample)
 {
     uint64_t end;
     return sample->shard < mr_pack_index_n_shards(index) &&
@@ -210,7 +208,7 @@ bool mr_pack_index_marks(const struct mr_pack_index *index, uint64_t i,
     return true;
 }
 
-/* Pointers for what has a row table. */
+/* Set the pointers of an image that has a row table. */
 static bool find_tables(const struct mr_pack_index *index, const struct mr_pack_sample *sample,
                         struct mr_packed_image *image)
 {
@@ -249,7 +247,7 @@ bool mr_pack_index_sample(const struct mr_pack_index *index, uint64_t i,
                                     .orientation = sample.orientation,
                                     .len = sample.len};
     struct mr_pack_marks marks = {0};
-    if (!lies_in_its_shard(index, &sample) || !find_tables(index, &sample, &image))
+    if (!fits_its_shard(index, &sample) || !find_tables(index, &sample, &image))
         return false;
     if (sample.encoding == MR_PACKED_MARKED && !mr_pack_index_marks(index, i, &marks))
         return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a pack: reads and checks the whole index once, and looks at each shard. Workers map the
- * same index file by its descriptor and do not check it again, so they use what was checked here.
+ * Opens a pack: reads and checks the whole index once, and checks the size of each shard. Workers
+ * map the same index file by its descriptor and do not verify its checksum again.
  */
 #include "dataset/pack_open.h"
 
@@ -23,14 +23,14 @@ struct opening {
     const char *dir;
     const char *slash; /* between dir and a name: "/" or "" */
     int root;
-    char path[PATH_MAX + 64]; /* of the index, for messages */
+    char path[PATH_MAX + 64]; /* path of the index, for messages */
     const void *map;
     size_t len;
     struct mr_pack_index index;
 };
 
-/* A folder without an index is perhaps a pack in the making, and otherwise none. */
-static mr_status no_index(const struct opening *opening, int os_error, mr_error *error)
+/* The error for a folder without an index: an unfinished pack, or not a pack. */
+static mr_status fail_index(const struct opening *opening, int os_error, mr_error *error)
 {
     if (os_error == ENOENT && faccessat(opening->root, MR_PACK_UNFINISHED, F_OK, 0) == 0)
         return mr_error_set(error, MR_ERR_DAMAGED,
@@ -44,7 +44,7 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
     struct stat st;
     int fd = mr_regular_file_open(opening->root, MR_PACK_INDEX, O_RDONLY, &st);
     if (fd < 0)
-        return no_index(opening, -fd, error);
+        return fail_index(opening, -fd, error);
     *fd_out = fd;
     if (st.st_size == 0)
         return mr_error_set(error, MR_ERR_DAMAGED, "%s is empty", opening->path);
@@ -57,7 +57,7 @@ static mr_status map_index(struct opening *opening, int *fd_out, mr_error *error
     return MR_OK;
 }
 
-/* It is there, and as long as the index says. */
+/* Check that a file exists and is as long as the index says, and append its name. */
 static mr_status add_file(const struct opening *opening, const char *name, uint64_t bytes,
                           struct mr_catalog_builder *builder, mr_error *error)
 {
@@ -74,7 +74,7 @@ static mr_status add_file(const struct opening *opening, const char *name, uint6
     return mr_catalog_builder_name(builder, name, error);
 }
 
-/* The shards in their order, then the marks. */
+/* Add the shards in order, then the file of marks. */
 static mr_status add_files(const struct opening *opening, struct mr_catalog_builder *builder,
                            mr_error *error)
 {
@@ -83,7 +83,7 @@ static mr_status add_files(const struct opening *opening, struct mr_catalog_buil
     mr_status status = MR_OK;
     for (uint64_t i = 0; status == MR_OK && i < n; i++) {
         char name[32];
-        /* the first one that is missing ends this */
+        /* (unsigned) is safe: the loop ends at the first missing shard */
         snprintf(name, sizeof name, MR_PACK_SHARD, (unsigned)i);
         status = add_file(opening, name, mr_pack_index_shard_bytes(index, i), builder, error);
     }
@@ -101,7 +101,7 @@ static mr_status add_classes(const struct opening *opening, struct mr_catalog_bu
         const char *name = mr_pack_index_class(&opening->index, i);
         if (!name || i >= UINT32_MAX)
             return mr_error_set(error, MR_ERR_DAMAGED,
-                                "%s: the name of class %" PRIu64 " lies outside of it",
+                                "%s: the name of class %" PRIu64 " is outside the file",
                                 opening->path, i);
         status = mr_catalog_builder_class(builder, name, error);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all readers have in common: creation and choice of the functions that read, requests, and
- * the buffers, one per request.
+ * What all readers share: creating a reader and choosing its functions, the requests, and one
+ * buffer per request.
  *
- * A buffer that once held a huge file must not keep that memory for the rest of the training, yet
- * must not be mapped anew for each file either. So it is shrunk only when the recent reads would
- * fit in a quarter of it.
+ * A buffer that once held a huge file must not occupy that memory for the rest of the training. But
+ * mapping a buffer again for each file is slow. So a buffer is shrunk only when the recent reads
+ * would fit into a quarter of it.
  */
 #include "dataset/reader_impl.h"
 
@@ -18,9 +18,9 @@
 #include "base/checked.h"
 #include "base/packed_image.h"
 
-/* Address space of a new buffer; its pages are taken only as far as they are written. */
+/* Address space of a new buffer. Pages use memory only after they are written. */
 #define FIRST_BYTES ((size_t)1 << 20)
-/* Smaller buffers are left alone. */
+/* Smaller buffers are not shrunk. */
 #define SHRINK_ABOVE ((size_t)4 << 20)
 #define PAGE_BYTES ((size_t)4096)
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 46)
@@ -53,7 +53,7 @@ size_t mr_reader_capacity(const struct mr_reader_request *request)
     return request->mapped ? request->mapped - MR_READER_SLACK : 0;
 }
 
-static size_t mapping_for(size_t len)
+static size_t mapping_size(size_t len)
 {
     return mr_align_up(len + MR_READER_SLACK, PAGE_BYTES);
 }
@@ -62,7 +62,7 @@ int mr_reader_reserve(struct mr_reader_request *request, size_t len)
 {
     if (len <= mr_reader_capacity(request))
         return 0;
-    size_t mapped = mapping_for(len > FIRST_BYTES ? len : FIRST_BYTES);
+    size_t mapped = mapping_size(len > FIRST_BYTES ? len : FIRST_BYTES);
     void *bytes;
     if (request->bytes)
         bytes = mremap(request->bytes, request->mapped, mapped, MREMAP_MAYMOVE);
@@ -76,16 +76,13 @@ int mr_reader_reserve(struct mr_reader_request *request, size_t len)
     return 0;
 }
 
-/*
- * mremap to a smaller size keeps the address; if it fails all the same, the buffer just stays as it
- * is.
- */
+/* Shrinking with mremap does not move the buffer. If it fails, the buffer stays as it is. */
 static void shrink_buffer(struct mr_reader *reader, struct mr_reader_request *request)
 {
     if (request->mapped <= SHRINK_ABOVE || reader->recent_len > request->mapped / 4)
         return;
     size_t wanted = reader->recent_len * 2;
-    size_t mapped = mapping_for(wanted > FIRST_BYTES ? wanted : FIRST_BYTES);
+    size_t mapped = mapping_size(wanted > FIRST_BYTES ? wanted : FIRST_BYTES);
     void *bytes = mremap(request->bytes, request->mapped, mapped, 0);
     if (bytes == MAP_FAILED)
         return;
@@ -157,7 +154,7 @@ void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *reques
     mr_reader_push(&reader->ended, request);
 }
 
-static mr_status make_requests(struct mr_reader *reader, mr_error *error)
+static mr_status create_requests(struct mr_reader *reader, mr_error *error)
 {
     uint32_t depth = reader->options.depth;
     reader->requests = calloc(depth, sizeof *reader->requests);
@@ -165,11 +162,11 @@ static mr_status make_requests(struct mr_reader *reader, mr_error *error)
         return mr_error_memory(error, depth * sizeof *reader->requests);
     for (uint32_t i = 0; i < depth; i++)
         if (mr_reader_reserve(&reader->requests[i], FIRST_BYTES) != 0)
-            return mr_error_memory(error, mapping_for(FIRST_BYTES));
+            return mr_error_memory(error, mapping_size(FIRST_BYTES));
     return MR_OK;
 }
 
-static mr_status make_cache(struct mr_reader *reader, mr_error *error)
+static mr_status create_cache(struct mr_reader *reader, mr_error *error)
 {
     uint64_t n_files = mr_catalog_n_files(reader->catalog);
     uint32_t capacity = mr_file_cache_limit();
@@ -182,7 +179,7 @@ static mr_status make_cache(struct mr_reader *reader, mr_error *error)
     return MR_OK;
 }
 
-static mr_status use_ops(struct mr_reader *reader, const struct mr_reader_ops *ops, mr_error *error)
+static mr_status try_ops(struct mr_reader *reader, const struct mr_reader_ops *ops, mr_error *error)
 {
     reader->ops = ops;
     mr_status status = ops->create ? ops->create(reader, error) : MR_OK;
@@ -195,23 +192,22 @@ static mr_status use_ops(struct mr_reader *reader, const struct mr_reader_ops *o
 }
 
 /*
- * What io_uring lacks is no failure as long as nobody asked for it by name; neither is the memory
- * it could not lock.
+ * MR_READER_AUTO falls back to pread if io_uring is missing, incomplete, or cannot lock its memory.
  */
 static mr_status choose_ops(struct mr_reader *reader, mr_error *error)
 {
     if (reader->options.kind != MR_READER_AUTO)
-        return use_ops(reader, readers[reader->options.kind], error);
-    if (use_ops(reader, &mr_reader_uring_ops, error) == MR_OK)
+        return try_ops(reader, readers[reader->options.kind], error);
+    if (try_ops(reader, &mr_reader_uring_ops, error) == MR_OK)
         return MR_OK;
-    return use_ops(reader, &mr_reader_pread_ops, error);
+    return try_ops(reader, &mr_reader_pread_ops, error);
 }
 
-static mr_status set_up(struct mr_reader *reader, mr_error *error)
+static mr_status set_up_reader(struct mr_reader *reader, mr_error *error)
 {
-    mr_status status = make_requests(reader, error);
+    mr_status status = create_requests(reader, error);
     if (status == MR_OK)
-        status = make_cache(reader, error);
+        status = create_cache(reader, error);
     if (status == MR_OK)
         status = choose_ops(reader, error);
     return status;
@@ -233,7 +229,7 @@ mr_status mr_reader_create(const struct mr_catalog *catalog,
     if (reader->options.max_bytes > MAX_SAMPLE_BYTES)
         reader->options.max_bytes = MAX_SAMPLE_BYTES;
     reader->loose_files = mr_catalog_loose_files(catalog);
-    mr_status status = set_up(reader, error);
+    mr_status status = set_up_reader(reader, error);
     if (status < 0)
         mr_reader_destroy(reader);
     else
@@ -270,8 +266,8 @@ uint32_t mr_reader_n_pending(const struct mr_reader *reader)
     return reader->n_pending;
 }
 
-/* In turn, so that every buffer comes by recycle and is shrunk in its time. */
-static struct mr_reader_request *take_free(struct mr_reader *reader)
+/* Take free requests in turn, so every buffer passes through recycle and can shrink. */
+static struct mr_reader_request *take_free_request(struct mr_reader *reader)
 {
     assert(reader->n_busy < reader->options.depth);
     struct mr_reader_request *request;
@@ -285,7 +281,7 @@ static struct mr_reader_request *take_free(struct mr_reader *reader)
 static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_t tag,
                                                int64_t index, uint64_t offset)
 {
-    struct mr_reader_request *request = take_free(reader);
+    struct mr_reader_request *request = take_free_request(reader);
     reader->n_busy++;
     reader->n_pending++;
     request->state = MR_READER_PENDING;
@@ -299,7 +295,7 @@ static struct mr_reader_request *start_request(struct mr_reader *reader, uint64_
     return request;
 }
 
-/* All of a sample but what only restoring needs. */
+/* Submit all of a described sample except the bytes that only unpacking needs. */
 static void submit_described(struct mr_reader *reader, uint64_t tag, int64_t index)
 {
     struct mr_packed_image image;
@@ -333,18 +329,21 @@ void mr_reader_submit(struct mr_reader *reader, uint64_t tag, int64_t index)
     reader->ops->begin(reader, request);
 }
 
-/* A part of an image that is a range of its file. One without a length is not read at all. */
-static mr_status find_part_of_member(const struct mr_reader *reader,
-                                     struct mr_reader_request *request, uint64_t len)
+/*
+ * Restrict the last extent, an image inside its file, to the requested range. An empty extent is
+ * removed.
+ */
+static mr_status set_member_range(const struct mr_reader *reader, struct mr_reader_request *request,
+                                  uint64_t len)
 {
     struct mr_extent *image = &request->extents[request->n_extents - 1];
     if (request->offset > image->len || len > image->len - request->offset) {
         char name[MR_CATALOG_DESCRIPTION];
         mr_catalog_describe(reader->catalog, request->index, name);
         return mr_error_set(&request->error, MR_ERR_DAMAGED,
-                            "%s: its %llu bytes have no part of %llu at %llu", name,
-                            (unsigned long long)image->len, (unsigned long long)len,
-                            (unsigned long long)request->offset);
+                            "%s: %llu bytes at %llu are outside its %llu bytes", name,
+                            (unsigned long long)len, (unsigned long long)request->offset,
+                            (unsigned long long)image->len);
     }
     image->offset += request->offset;
     image->len = len;
@@ -353,10 +352,10 @@ static mr_status find_part_of_member(const struct mr_reader *reader,
 }
 
 /*
- * A part of a described sample, behind its marks, or of a sample's own file, whose length is not
- * known here.
+ * Set the extents for a range. A described sample has its marks as the first extent. The length of
+ * a loose file is not known here.
  */
-static mr_status find_part(const struct mr_reader *reader, struct mr_reader_request *request,
+static mr_status set_range(const struct mr_reader *reader, struct mr_reader_request *request,
                            uint64_t len)
 {
     struct mr_extent *extent = request->extents;
@@ -370,9 +369,9 @@ static mr_status find_part(const struct mr_reader *reader, struct mr_reader_requ
     }
     find_extents(reader, request);
     if (mr_catalog_has_members(reader->catalog))
-        return find_part_of_member(reader, request, len);
+        return set_member_range(reader, request, len);
     extent->offset = request->offset;
-    extent->len = len < MR_LEN_UNKNOWN ? len : MR_LEN_UNKNOWN - 1; /* no file has either */
+    extent->len = len < MR_LEN_UNKNOWN ? len : MR_LEN_UNKNOWN - 1; /* no file is that long */
     return MR_OK;
 }
 
@@ -382,8 +381,8 @@ void mr_reader_submit_range(struct mr_reader *reader, uint64_t tag, int64_t inde
     assert(mr_catalog_is_described(reader->catalog) || reader->loose_files ||
            mr_catalog_has_members(reader->catalog));
     struct mr_reader_request *request = start_request(reader, tag, index, offset);
-    mr_status status = find_part(reader, request, len);
-    /* no bytes are there whatever the file holds */
+    mr_status status = set_range(reader, request, len);
+    /* nothing to read */
     if (status < 0 || (len == 0 && request->extra_len == 0)) {
         request->marks_len = request->extra_len = 0;
         mr_reader_finish(reader, request, status, 0);

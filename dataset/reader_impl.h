@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the readers share. reader.c owns requests, buffers and queues; a table of
+ * What the files of the readers share. reader.c owns requests, buffers and queues. A table of
  * functions (reader_uring.c, reader_pread.c) takes a request from begin to mr_reader_finish().
  *
  * Invariant: both readers give the same bytes and the same errors. So io_uring puts every read that
- * is not a plain success on the slow queue, and reader_pread.c does it again by ordinary calls.
+ * is not a plain success on the slow queue, and reader_pread.c repeats it with ordinary calls.
  */
 #ifndef DATASET_READER_IMPL_H
 #define DATASET_READER_IMPL_H
@@ -13,8 +13,8 @@
 #include "dataset/reader.h"
 
 #define MR_READER_MAX_DEPTH 64
-#define MR_READER_SLACK 64 /* bytes after a read that are readable, and zero */
-/* Of one read() call; longer ones are cut by the kernel. */
+#define MR_READER_SLACK 64 /* bytes after a read that are readable and zero */
+/* Limit of one read() call; the kernel cuts longer ones. */
 #define MR_READER_MAX_CALL (1u << 30)
 
 enum mr_reader_state { MR_READER_FREE, MR_READER_PENDING, MR_READER_ENDED, MR_READER_LENT };
@@ -28,13 +28,13 @@ struct mr_reader_request {
     uint8_t *bytes;
     size_t len;
     size_t mapped;    /* bytes of the mapping, at least capacity + MR_READER_SLACK */
-    size_t marks_len; /* of the first extent where that is marks, else 0 */
-    size_t extra_len; /* of the extents before the last where they are byte arrays, else 0;
+    size_t marks_len; /* length of the first extent if it is marks, else 0 */
+    size_t extra_len; /* length of all extents but the last if they are byte arrays, else 0;
                          marks_len is 0 then */
     uint32_t n_extents;
-    uint32_t reading; /* the extent that ordinary calls are at: for the name of its file */
+    uint32_t reading; /* the extent that pread is reading, for the name of its file */
     struct mr_extent extents[MR_CATALOG_MAX_EXTENTS];
-    struct mr_reader_request *next; /* in a queue */
+    struct mr_reader_request *next; /* the next request in its queue */
     mr_error error;
 };
 
@@ -48,13 +48,13 @@ struct mr_reader_ops {
     /* Returns MR_OK; MR_ERR_UNSUPPORTED, MR_ERR_NO_MEMORY. NULL: nothing to do. */
     mr_status (*create)(struct mr_reader *reader, mr_error *error);
     /*
-     * Nothing writes to a buffer after it has returned. Called also after create has failed. NULL:
+     * After it has returned, nothing writes to a buffer. Also called after create has failed. NULL:
      * nothing to do.
      */
     void (*destroy)(struct mr_reader *reader);
     void (*begin)(struct mr_reader *reader, struct mr_reader_request *request);
     /*
-     * Bring reads forward. wait: until the queue of ended ones is not empty; something is pending.
+     * Make progress. wait: sleep until a request is in the queue `ended`; at least one is pending.
      */
     void (*advance)(struct mr_reader *reader, bool wait);
 };
@@ -62,7 +62,7 @@ struct mr_reader_ops {
 struct mr_reader {
     const struct mr_catalog *catalog;
     const struct mr_reader_ops *ops;
-    void *state; /* of the reader that ops belong to */
+    void *state; /* private to the reader whose ops these are */
     struct mr_file_cache *cache;
     struct mr_reader_options options;
     bool loose_files;
@@ -70,9 +70,9 @@ struct mr_reader {
     uint32_t n_pending;
     uint32_t cursor;                    /* where the search for a free request begins */
     size_t recent_len;                  /* the longest recent read; decays */
-    struct mr_reader_queue slow;        /* to be read by ordinary calls */
+    struct mr_reader_queue slow;        /* to be read with ordinary calls */
     struct mr_reader_queue ended;       /* to be reaped */
-    struct mr_reader_request *requests; /* options.depth of them */
+    struct mr_reader_request *requests; /* array of options.depth requests */
 };
 
 extern const struct mr_reader_ops mr_reader_pread_ops;
@@ -81,33 +81,33 @@ extern const struct mr_reader_ops mr_reader_uring_ops;
 void mr_reader_push(struct mr_reader_queue *queue, struct mr_reader_request *request);
 struct mr_reader_request *mr_reader_pop(struct mr_reader_queue *queue);
 
-/* Bytes that the request's buffer holds. */
+/* Bytes that the buffer of the request can hold. */
 size_t mr_reader_capacity(const struct mr_reader_request *request);
-/* Make room for len bytes; what is there stays. Returns 0 or -ENOMEM. */
+/* Make room for len bytes; its content stays. Returns 0 or -ENOMEM. */
 int mr_reader_reserve(struct mr_reader_request *request, size_t len);
 
-/* The read has ended; on failure request->error is written already. */
+/* Finish a request. On failure the caller has already written request->error. */
 void mr_reader_finish(struct mr_reader *reader, struct mr_reader_request *request, mr_status status,
                       size_t len);
 
-/* Bytes that the request may have: marks and byte arrays come on top of a sample's. */
+/* The most bytes that the request may read: max_bytes, plus marks and byte arrays. */
 uint64_t mr_reader_limit(const struct mr_reader *reader, const struct mr_reader_request *request);
 /*
- * Sum of the lengths of the request's extents: MR_LEN_UNKNOWN when one is, one less than that when
- * the sum overflows. /
+ * Sum of the lengths of all extents. MR_LEN_UNKNOWN if one is unknown; one less than that if the
+ * sum overflows.
  */
 uint64_t mr_reader_total(const struct mr_reader_request *request);
 
-/* Ends and lengths of all extents are such that one call can read each. */
+/* True if one call can read each extent. */
 bool mr_reader_fits_calls(const struct mr_reader_request *request);
-/* Open files of all extents, from the cache, or of none. */
+/* Open the files of all extents through the cache. False: one failed, and none stays acquired. */
 bool mr_reader_acquire(struct mr_reader *reader, const struct mr_reader_request *request,
                        int fds_out[MR_CATALOG_MAX_EXTENTS]);
-/* Those of the first n extents. */
+/* Release the files of the first n extents. */
 void mr_reader_release(struct mr_reader *reader, const struct mr_reader_request *request,
                        uint32_t n);
 
-/* Read a request by ordinary calls, and finish it. */
+/* Read a request with ordinary calls, and finish it. */
 void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *request);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads by ordinary calls, one sample after the other, and writes the message of every error that a
- * read can end with.
+ * Reads with ordinary calls, one sample after the other. It also writes the message of every error
+ * that a read can end with.
  *
- * Invariant: a short read is not the end of a file. Only a read of zero bytes is, or one that ends
- * exactly where the file said that it ends. A lack of descriptors is no property of the sample, so
- * it is waited out and never called damage.
+ * Invariant: a short read is not the end of a file. The end is shown by a read of zero bytes, or by
+ * a short read that ends exactly at the size that the file reported. A lack of descriptors is not a
+ * fault of the sample: the reader waits for them and never reports damage.
  */
 #include "dataset/reader_impl.h"
 
@@ -20,7 +20,7 @@
 
 /* Waits of 1, 2, 4 ... 512 ms: one second in all. */
 #define N_TRIES 11
-/* Smaller extents are not announced to the kernel: they are not worth a system call. */
+/* Smaller extents are not worth the system call that announces them to the kernel. */
 #define ADVISE_BYTES 65536
 
 static bool is_shortage(int err)
@@ -28,8 +28,8 @@ static bool is_shortage(int err)
     return err == EMFILE || err == ENFILE || err == ENOMEM || err == EAGAIN || err == EINTR;
 }
 
-/* True after a wait when the call that failed with err should be tried once more. */
-static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
+/* Wait for a resource that is short. True: try the call that failed with err again. */
+static bool wait_for_resource(struct mr_reader *reader, int err, uint32_t *n_tries)
 {
     if (!is_shortage(err) || *n_tries + 1 >= N_TRIES)
         return false;
@@ -41,8 +41,8 @@ static bool wait_out(struct mr_reader *reader, int err, uint32_t *n_tries)
     return true;
 }
 
-static const char *name_of(struct mr_reader *reader, const struct mr_reader_request *request,
-                           char name[MR_CATALOG_DESCRIPTION])
+static const char *describe_file(struct mr_reader *reader, const struct mr_reader_request *request,
+                                 char name[MR_CATALOG_DESCRIPTION])
 {
     mr_catalog_describe_file(reader->catalog, request->index,
                              request->extents[request->reading].file, name);
@@ -53,7 +53,7 @@ static const char *name_of(struct mr_reader *reader, const struct mr_reader_requ
 static mr_status fail_os(struct mr_reader *reader, struct mr_reader_request *request, int err)
 {
     char name[MR_CATALOG_DESCRIPTION];
-    name_of(reader, request, name);
+    describe_file(reader, request, name);
     if (mr_file_words(err)) {
         mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: %s", name, mr_file_words(err));
         request->error.os_error = err;
@@ -73,7 +73,7 @@ static mr_status fail_large(struct mr_reader *reader, struct mr_reader_request *
     char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&request->error, MR_ERR_DAMAGED,
                         "%s: %llu bytes are above the limit of %llu",
-                        name_of(reader, request, name),
+                        describe_file(reader, request, name),
                         (unsigned long long)(n_bytes - request->marks_len - request->extra_len),
                         (unsigned long long)reader->options.max_bytes);
 }
@@ -86,7 +86,7 @@ static mr_status fail_short(struct mr_reader *reader, struct mr_reader_request *
     if (fstat(fd, &st) != 0)
         return fail_os(reader, request, errno);
     return mr_error_set(&request->error, MR_ERR_DAMAGED, "%s: file ends at byte %lld, needs %llu",
-                        name_of(reader, request, name), (long long)st.st_size,
+                        describe_file(reader, request, name), (long long)st.st_size,
                         (unsigned long long)needs);
 }
 
@@ -95,13 +95,13 @@ static mr_status fail_memory(struct mr_reader *reader, struct mr_reader_request 
 {
     char name[MR_CATALOG_DESCRIPTION];
     return mr_error_set(&request->error, MR_ERR_NO_MEMORY, "%s: cannot allocate %zu bytes",
-                        name_of(reader, request, name), len);
+                        describe_file(reader, request, name), len);
 }
 
 /*
- * Up to len bytes at offset; fewer only at the end of the file, which a read that comes short with
- * expected bytes in all has seen (0: only a read of zero bytes has). Returns their number or a
- * negative errno.
+ * Read up to len bytes at offset; fewer only at the end of the file. A short read with `expected`
+ * bytes in total has seen the end; with expected 0 only a read of zero bytes shows it. Returns the
+ * number of bytes or a negative errno.
  */
 static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t len,
                        uint64_t offset, size_t expected)
@@ -111,7 +111,7 @@ static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t 
     while (done < len) {
         size_t call = len - done < MR_READER_MAX_CALL ? len - done : MR_READER_MAX_CALL;
         ssize_t n = pread(fd, bytes + done, call, (off_t)(offset + done));
-        if (n < 0 && !wait_out(reader, errno, &n_tries))
+        if (n < 0 && !wait_for_resource(reader, errno, &n_tries))
             return -errno;
         if (n == 0)
             break;
@@ -123,28 +123,28 @@ static int64_t read_at(struct mr_reader *reader, int fd, uint8_t *bytes, size_t 
     return (int64_t)done;
 }
 
-/* Open outside of the cache. Returns the descriptor or a negative errno. */
-static int open_alone(struct mr_reader *reader, uint64_t file, uint64_t *size_out)
+/* Open a file outside the cache. Returns the descriptor or a negative errno. */
+static int open_uncached(struct mr_reader *reader, uint64_t file, uint64_t *size_out)
 {
     uint32_t n_tries = 0;
     int fd;
     do
         fd = mr_file_cache_open(reader->catalog, file, size_out);
-    while (fd < 0 && wait_out(reader, -fd, &n_tries));
+    while (fd < 0 && wait_for_resource(reader, -fd, &n_tries));
     return fd;
 }
 
-/* The next guess for a file that tells no size (as in /proc) or grows while it is read. */
-static uint64_t more_room(uint64_t room, uint64_t limit)
+/* The next guess for a file that reports no size (as in /proc) or grows while it is read. */
+static uint64_t grow_guess(uint64_t room, uint64_t limit)
 {
     uint64_t more = room * 2 + 4096;
     return more < limit ? more : limit;
 }
 
 /*
- * A file from offset to its end, behind the *len bytes that the buffer holds already. size is what
- * the file said when it was opened; the end is where reading ends. Reading asks for one byte more
- * than there should be: an answer that comes short of it has seen the end.
+ * Read a file from offset to its end, and append it to the *len bytes in the buffer. size is what
+ * fstat reported after opening; the real end is where reading ends. Each read asks for one byte
+ * more than expected, so a short read has seen the end.
  */
 static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *request, int fd,
                            uint64_t offset, uint64_t size, size_t *len)
@@ -167,7 +167,7 @@ static mr_status read_rest(struct mr_reader *reader, struct mr_reader_request *r
         }
         if (room == limit)
             return fail_large(reader, request, reader->options.max_bytes + 1);
-        room = more_room(room, limit);
+        room = grow_guess(room, limit);
     }
 }
 
@@ -191,8 +191,8 @@ static mr_status read_exactly(struct mr_reader *reader, struct mr_reader_request
 }
 
 /*
- * A descriptor of the cache, where many samples share a file and a place is free, or one for this
- * read alone. size_out may be NULL.
+ * Returns a descriptor from the cache if samples share files and the cache has room; otherwise a
+ * descriptor for this read alone. size_out may be NULL.
  */
 static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out,
                        uint64_t *size_out)
@@ -203,11 +203,11 @@ static int open_extent(struct mr_reader *reader, uint64_t file, bool *cached_out
     if (!reader->loose_files) {
         do
             fd = mr_file_cache_acquire(reader->cache, file);
-        while (fd < 0 && wait_out(reader, -fd, &n_tries));
+        while (fd < 0 && wait_for_resource(reader, -fd, &n_tries));
     }
     *cached_out = fd >= 0;
     if (fd == -EBUSY)
-        return open_alone(reader, file, size_out);
+        return open_uncached(reader, file, size_out);
     if (fd >= 0 && size_out)
         *size_out = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     return fd;
@@ -246,7 +246,7 @@ void mr_reader_pread_now(struct mr_reader *reader, struct mr_reader_request *req
     mr_reader_finish(reader, request, status, len);
 }
 
-/* A file that cannot be opened is found out by the read itself. */
+/* Tell the kernel that an extent will be read. Errors are ignored: the read itself reports them. */
 static void advise_extent(struct mr_reader *reader, const struct mr_extent *extent)
 {
     int fd = mr_file_cache_acquire(reader->cache, extent->file);
@@ -257,8 +257,8 @@ static void advise_extent(struct mr_reader *reader, const struct mr_extent *exte
 }
 
 /*
- * Let the disk begin with large extents of shards, and with marks, so that a sample waits for both
- * of its places at once. /
+ * Announce large extents of shards, and marks, so the disk fetches all extents of a sample at the
+ * same time.
  */
 static void begin_pread(struct mr_reader *reader, struct mr_reader_request *request)
 {

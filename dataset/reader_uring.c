@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads by io_uring: several samples in flight, one system call for several of them.
+ * Reads with io_uring: several samples in flight, one system call for several of them.
  *
  * A loose file is one chain: open into a fixed-file slot - read - read one byte more - close. The
- * open is linked softly (if it fails the rest is cancelled). The reads are linked hard, because a
+ * open is linked softly: if it fails, the rest is cancelled. The reads are linked hard, because a
  * short read breaks a soft link, and every read of a whole file is short. The second read continues
- * at the file position: zero bytes are the only proof that the first one reached the end. When the
- * file is longer than the buffer, the buffer grows and the whole chain runs again, so that all
- * bytes of a sample come from one opened file. A part of a loose file needs no second read: its
- * length is known. Extents of shards are single reads.
+ * at the file position: only zero bytes prove that the first read reached the end. If the file is
+ * longer than the buffer, the buffer grows and the whole chain runs again, so all bytes of a sample
+ * come from one opened file. A range of a loose file needs no second read, because its length is
+ * known. An extent of a shard is a single read.
  *
- * Every read that is not a plain success is done again by reader_pread.c, which writes the message.
+ * Every read that is not a plain success is repeated by reader_pread.c, which writes the message.
  *
- * Invariant: a request may be touched only after the completions of its whole chain have arrived.
+ * Invariant: a request may be touched only after all completions of its chain have arrived.
  *
  * No set-up flag may defer completions to the next system call (COOP_TASKRUN, DEFER_TASKRUN): a
- * chain whose open had to wait for the disk would continue only after the sample that is being
- * decoded meanwhile.
+ * chain whose open waits for the disk would continue only after the worker has decoded its current
+ * sample.
  */
 #include "dataset/reader_impl.h"
 
@@ -43,20 +43,20 @@ enum round {
 };
 
 #define NEEDED_FEATURES (IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
-#define MAX_ROUNDS 4 /* a file that outgrows its buffer more often is read by ordinary calls */
+#define MAX_ROUNDS 4 /* a file that outgrows its buffer more often is left to pread */
 /*
- * Reads of regular files always end; those of a fifo or terminal that a file was replaced by may
- * not. After so long without an end everything that can be cancelled is, and reader_pread.c looks
- * at what it is.
+ * Reads of regular files always end. Reads of a fifo or terminal that has replaced a file may not.
+ * So if a read takes longer than this, everything that can be cancelled is cancelled, and
+ * reader_pread.c checks the file.
  */
 #define STALL_NS 1000000000u
-/* Identity of entries that belong to no request. */
+/* user_data of entries that belong to no request. */
 #define NO_REQUEST UINT64_MAX
 
-/* What io_uring keeps of a request, from begin to its last completion. */
+/* The state of a request in the ring, from begin to its last completion. */
 struct flight {
     enum round round;
-    bool queued;     /* not yet seen by the kernel */
+    bool queued;     /* not yet submitted to the kernel */
     uint32_t n_left; /* completions to come */
     uint32_t n_rounds;
     int fd; /* ROUND_READ */
@@ -70,39 +70,39 @@ struct flight {
 struct uring {
     struct io_uring ring;
     bool is_open;
-    bool direct; /* loose files by fixed-file slots, one per request */
-    bool broken; /* io_uring_enter() fails for good: ordinary calls from now on */
+    bool direct; /* loose files use fixed-file slots, one per request */
+    bool broken; /* io_uring_enter() fails permanently: only ordinary calls are used */
     bool closing;
-    uint32_t n_queued; /* flights not yet seen by the kernel */
-    uint32_t n_left;   /* completions to come, of all */
+    uint32_t n_queued; /* flights not yet submitted to the kernel */
+    uint32_t n_left;   /* completions to come, of all flights */
     uint64_t checked_ns;
     struct flight *flights; /* one per request */
 };
 
-static struct uring *uring_of(struct mr_reader *reader)
+static struct uring *get_uring(struct mr_reader *reader)
 {
     return reader->state;
 }
 
-static uint32_t number_of(struct mr_reader *reader, const struct mr_reader_request *request)
+static uint32_t request_number(struct mr_reader *reader, const struct mr_reader_request *request)
 {
     return (uint32_t)(request - reader->requests);
 }
 
-/* There is room by construction: the ring has N_STEPS entries for each request. */
+/* The ring cannot be full: it has N_STEPS entries for each request. */
 static struct io_uring_sqe *next_sqe(struct mr_reader *reader)
 {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring_of(reader)->ring);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&get_uring(reader)->ring);
     assert(sqe);
     return sqe;
 }
 
-/* Give a prepared entry its identity. */
+/* Set the user_data and flags of a prepared entry, and count it. */
 static void queue_step(struct mr_reader *reader, const struct mr_reader_request *request,
                        struct io_uring_sqe *sqe, uint32_t step, unsigned flags)
 {
-    uint32_t number = number_of(reader, request);
-    struct uring *uring = uring_of(reader);
+    uint32_t number = request_number(reader, request);
+    struct uring *uring = get_uring(reader);
     io_uring_sqe_set_data64(sqe, (uint64_t)number * N_STEPS + step);
     io_uring_sqe_set_flags(sqe, flags);
     uring->flights[number].n_left++;
@@ -112,8 +112,8 @@ static void queue_step(struct mr_reader *reader, const struct mr_reader_request 
 static void start_round(struct mr_reader *reader, const struct mr_reader_request *request,
                         enum round round)
 {
-    struct uring *uring = uring_of(reader);
-    struct flight *flight = &uring->flights[number_of(reader, request)];
+    struct uring *uring = get_uring(reader);
+    struct flight *flight = &uring->flights[request_number(reader, request)];
     assert(flight->n_left == 0);
     flight->round = round;
     flight->began_ns = mr_clock_now_ns();
@@ -122,7 +122,7 @@ static void start_round(struct mr_reader *reader, const struct mr_reader_request
     flight->queued = true;
 }
 
-/* One byte more than max_bytes is enough to know that a file is too large. */
+/* One byte more than max_bytes shows that a file is too large. */
 static size_t bytes_to_ask(const struct mr_reader *reader, const struct mr_reader_request *request)
 {
     size_t len = mr_reader_capacity(request);
@@ -131,7 +131,7 @@ static size_t bytes_to_ask(const struct mr_reader *reader, const struct mr_reade
     return len < MR_READER_MAX_CALL ? len : MR_READER_MAX_CALL;
 }
 
-/* All of a loose file, not a part of it. */
+/* True if all of a loose file is read, false for a range. */
 static bool is_whole(const struct mr_reader_request *request)
 {
     return request->extents[0].len == MR_LEN_UNKNOWN;
@@ -139,8 +139,8 @@ static bool is_whole(const struct mr_reader_request *request)
 
 static void begin_direct(struct mr_reader *reader, struct mr_reader_request *request)
 {
-    uint32_t slot = number_of(reader, request);
-    struct flight *flight = &uring_of(reader)->flights[slot];
+    uint32_t slot = request_number(reader, request);
+    struct flight *flight = &get_uring(reader)->flights[slot];
     bool whole = is_whole(request);
     start_round(reader, request, ROUND_DIRECT);
     flight->asked = whole ? bytes_to_ask(reader, request) : (size_t)request->extents[0].len;
@@ -148,7 +148,7 @@ static void begin_direct(struct mr_reader *reader, struct mr_reader_request *req
     io_uring_prep_openat_direct(sqe, mr_catalog_root(reader->catalog), flight->path,
                                 O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, slot);
     queue_step(reader, request, sqe, OPEN, IOSQE_IO_LINK);
-    /* Offset -1: the file position, which the second read goes on from. */
+    /* Offset -1: read at the file position, so the second read continues there. */
     sqe = next_sqe(reader);
     io_uring_prep_read(sqe, (int)slot, request->bytes, (unsigned)flight->asked,
                        whole ? (uint64_t)-1 : request->extents[0].offset);
@@ -165,7 +165,7 @@ static void begin_direct(struct mr_reader *reader, struct mr_reader_request *req
 
 static void begin_open(struct mr_reader *reader, struct mr_reader_request *request)
 {
-    struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
+    struct flight *flight = &get_uring(reader)->flights[request_number(reader, request)];
     start_round(reader, request, ROUND_OPEN);
     struct io_uring_sqe *sqe = next_sqe(reader);
     io_uring_prep_openat(sqe, mr_catalog_root(reader->catalog), flight->path,
@@ -176,7 +176,7 @@ static void begin_open(struct mr_reader *reader, struct mr_reader_request *reque
 static void begin_read(struct mr_reader *reader, struct mr_reader_request *request, int fd,
                        size_t asked)
 {
-    struct flight *flight = &uring_of(reader)->flights[number_of(reader, request)];
+    struct flight *flight = &get_uring(reader)->flights[request_number(reader, request)];
     start_round(reader, request, ROUND_READ);
     flight->fd = fd;
     flight->asked = asked;
@@ -188,11 +188,14 @@ static void begin_read(struct mr_reader *reader, struct mr_reader_request *reque
     queue_step(reader, request, sqe, CLOSE, 0);
 }
 
-/* A part comes into a buffer that holds it; how long a whole file is shows when it is read. */
+/*
+ * Start reading a loose file or a range of one. The buffer for a range has its size already; the
+ * length of a whole file is found while reading.
+ */
 static bool begin_loose(struct mr_reader *reader, struct mr_reader_request *request, uint64_t total)
 {
-    struct uring *uring = uring_of(reader);
-    char *path = uring->flights[number_of(reader, request)].path;
+    struct uring *uring = get_uring(reader);
+    char *path = uring->flights[request_number(reader, request)].path;
     if (!is_whole(request) &&
         (total > reader->options.max_bytes || !mr_reader_fits_calls(request) ||
          mr_reader_reserve(request, (size_t)total) != 0))
@@ -227,9 +230,9 @@ static bool begin_extents(struct mr_reader *reader, struct mr_reader_request *re
 
 static void begin_uring(struct mr_reader *reader, struct mr_reader_request *request)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     uint64_t total = mr_reader_total(request);
-    uring->flights[number_of(reader, request)].n_rounds = 0;
+    uring->flights[request_number(reader, request)].n_rounds = 0;
     bool begun = false;
     if (!uring->broken)
         begun = reader->loose_files ? begin_loose(reader, request, total)
@@ -239,8 +242,8 @@ static void begin_uring(struct mr_reader *reader, struct mr_reader_request *requ
 }
 
 /*
- * The file is longer than the buffer: make room for what it says it has, and read it from the start
- * once more.
+ * The file is longer than the buffer: grow the buffer to the size that the file reports, and read
+ * the file again from the start.
  */
 static bool read_larger(struct mr_reader *reader, struct mr_reader_request *request,
                         struct flight *flight)
@@ -268,7 +271,7 @@ static bool end_direct(struct mr_reader *reader, struct mr_reader_request *reque
         return false;
     if (whole && flight->results[TAIL] > 0)
         return full && read_larger(reader, request, flight);
-    /* Zero bytes: an empty file, or something that is no file. */
+    /* Zero bytes: the file is empty, or not a regular file. */
     if (n == 0 || (uint64_t)n > reader->options.max_bytes)
         return false;
     mr_reader_finish(reader, request, MR_OK, (size_t)n);
@@ -276,8 +279,8 @@ static bool end_direct(struct mr_reader *reader, struct mr_reader_request *reque
 }
 
 /*
- * O_NONBLOCK was for fifos; on a regular file, kernels before 5.18 take it as a wish not to wait
- * for the disk.
+ * O_NONBLOCK prevents blocking on a fifo. It is removed here, because kernels before 5.18 would not
+ * wait for the disk when a regular file has it.
  */
 static bool end_open(struct mr_reader *reader, struct mr_reader_request *request,
                      struct flight *flight)
@@ -290,7 +293,7 @@ static bool end_open(struct mr_reader *reader, struct mr_reader_request *request
                 mr_catalog_is_file(reader->catalog, request->extents[0].file, &st) &&
                 fcntl(fd, F_SETFL, 0) == 0;
     uint64_t len = is_whole(request) && good ? (uint64_t)st.st_size : request->extents[0].len;
-    /* one more shows that this is the end */
+    /* one byte more proves the end of the file */
     size_t asked = is_whole(request) ? (size_t)len + 1 : (size_t)len;
     if (!good || len > reader->options.max_bytes || len >= MR_READER_MAX_CALL ||
         mr_reader_reserve(request, asked) != 0) {
@@ -329,7 +332,7 @@ static bool end_extents(struct mr_reader *reader, struct mr_reader_request *requ
     return complete;
 }
 
-/* All completions of a round are in. */
+/* Called when all completions of a round have arrived. */
 static void end_round(struct mr_reader *reader, struct mr_reader_request *request,
                       struct flight *flight)
 {
@@ -344,7 +347,7 @@ static void end_round(struct mr_reader *reader, struct mr_reader_request *reques
         mr_reader_push(&reader->slow, request);
 }
 
-/* When the reader is being destroyed only descriptors matter. */
+/* The reader is being destroyed: only the descriptors must be closed. */
 static void drop_round(struct flight *flight)
 {
     if (flight->round == ROUND_OPEN && flight->results[OPEN] >= 0)
@@ -355,7 +358,7 @@ static void drop_round(struct flight *flight)
 
 static void take_completion(struct mr_reader *reader, uint64_t data, int32_t result)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     uring->n_left--;
     if (data == NO_REQUEST)
         return;
@@ -371,7 +374,7 @@ static void take_completion(struct mr_reader *reader, uint64_t data, int32_t res
 
 static void reap_completions(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     struct io_uring_cqe *cqe;
     unsigned head, n = 0;
     io_uring_for_each_cqe(&uring->ring, head, cqe)
@@ -387,9 +390,9 @@ static void sleep_shortly(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-static void all_submitted(struct mr_reader *reader)
+static void mark_submitted(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     if (uring->n_queued == 0 || io_uring_sq_ready(&uring->ring) > 0)
         return;
     for (uint32_t i = 0; i < reader->options.depth; i++)
@@ -398,12 +401,12 @@ static void all_submitted(struct mr_reader *reader)
 }
 
 /*
- * io_uring_enter() is refused, perhaps by a filter set after creation: what it has not seen is read
- * otherwise.
+ * io_uring_enter() fails, perhaps because of a seccomp filter set after creation. Everything that
+ * the kernel has not seen is read with ordinary calls.
  */
 static void give_up_ring(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     uring->broken = true;
     uring->n_left -= io_uring_sq_ready(&uring->ring);
     for (uint32_t i = 0; i < reader->options.depth; i++) {
@@ -421,10 +424,10 @@ static void give_up_ring(struct mr_reader *reader)
     uring->n_queued = 0;
 }
 
-/* Hand over what is queued. wait: sleep until a completion is there, at most about timeout_ns. */
+/* Submit what is queued. wait: sleep until a completion arrives, for about timeout_ns at most. */
 static void enter_ring(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     int ret = 0;
     if (uring->broken) {
         if (wait)
@@ -439,7 +442,7 @@ static void enter_ring(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
     } else if (io_uring_sq_ready(&uring->ring) > 0) {
         ret = io_uring_submit(&uring->ring);
     }
-    all_submitted(reader);
+    mark_submitted(reader);
     if (ret >= 0 || ret == -ETIME || ret == -EINTR)
         return;
     if (ret == -EAGAIN || ret == -EBUSY || ret == -ENOMEM)
@@ -450,7 +453,7 @@ static void enter_ring(struct mr_reader *reader, bool wait, uint64_t timeout_ns)
 
 static void cancel_all(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     struct io_uring_sqe *sqe =
         uring->direct && !uring->broken ? io_uring_get_sqe(&uring->ring) : NULL;
     if (!sqe)
@@ -462,7 +465,7 @@ static void cancel_all(struct mr_reader *reader)
 
 static void cancel_stalled(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     uint64_t now = mr_clock_now_ns();
     if (!uring->direct || now - uring->checked_ns < STALL_NS)
         return;
@@ -478,9 +481,12 @@ static void cancel_stalled(struct mr_reader *reader)
 
 static void advance_uring(struct mr_reader *reader, bool wait)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     reap_completions(reader);
-    /* While the kernel is busy with the other half, let what is queued gather for one call. */
+    /*
+     * Fewer than half of the reads are queued: collect more for one call, the kernel still works on
+     * the rest.
+     */
     if (reader->ended.head && !reader->slow.head && uring->n_queued * 2 < reader->options.depth)
         return;
     do {
@@ -516,8 +522,8 @@ static mr_status check_opcodes(struct uring *uring, mr_error *error)
     return MR_OK;
 }
 
-/* A filter may allow io_uring_setup() and refuse io_uring_enter(). */
-static mr_status try_once(struct uring *uring, mr_error *error)
+/* Submit one no-op: a seccomp filter may allow io_uring_setup() and refuse io_uring_enter(). */
+static mr_status test_ring(struct uring *uring, mr_error *error)
 {
     struct io_uring_cqe *cqe;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
@@ -536,9 +542,9 @@ static mr_status try_once(struct uring *uring, mr_error *error)
 }
 
 /*
- * Fixed-file slots for loose files. Linked requests that find their file only when they run came
- * with Linux 5.18, sparse tables and cancelling by any file with 5.19, so a sparse table stands for
- * all three.
+ * Register fixed-file slots for loose files. Three features are needed: linked requests that look
+ * up their file when they run (Linux 5.18), sparse tables, and cancelling by any file (both 5.19).
+ * So if a sparse table can be registered, all three exist.
  */
 static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_error *error)
 {
@@ -552,8 +558,8 @@ static mr_status set_up_files(struct mr_reader *reader, struct uring *uring, mr_
 }
 
 /*
- * Rings that have ended: orders threads whose rings lie at one place, for race detectors that see
- * no system calls.
+ * Number of destroyed rings. It orders threads whose rings use the same address, for race
+ * detectors, which do not see system calls.
  */
 static _Atomic uint32_t n_ended;
 
@@ -574,16 +580,16 @@ static mr_status create_uring(struct mr_reader *reader, mr_error *error)
     uring->is_open = true;
     mr_status status = check_opcodes(uring, error);
     if (status == MR_OK)
-        status = try_once(uring, error);
+        status = test_ring(uring, error);
     if (status == MR_OK)
         status = set_up_files(reader, uring, error);
     return status;
 }
 
-/* The kernel writes into the buffers until the last completion is in. */
+/* Wait for all completions: until the last one, the kernel may write into the buffers. */
 static void drain_ring(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     uring->closing = true;
     enter_ring(reader, false, 0);
     reap_completions(reader);
@@ -596,7 +602,7 @@ static void drain_ring(struct mr_reader *reader)
 
 static void destroy_uring(struct mr_reader *reader)
 {
-    struct uring *uring = uring_of(reader);
+    struct uring *uring = get_uring(reader);
     if (!uring)
         return;
     if (uring->is_open) {

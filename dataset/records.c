@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files of fixed-size records. The i-th record's data begin at header + i * stride; a stride
- * below the record's size makes windows overlap. The label's offset may be negative, so the bytes
- * to read may begin before the data.
+ * Opens files of fixed-size records. The data of record i begin at header + i * stride. If the
+ * stride is less than the size of a record, the records overlap. The label's offset may be
+ * negative, so the bytes to read may begin before the data.
  */
 #include "dataset/records.h"
 
@@ -21,16 +21,14 @@
 #include "dataset/spec.h"
 #include "dataset/catalog_build.h"
 
-/* Data and label further apart than this are read by two reads instead of one. */
+/* If data and label are further apart than this, they are read by two reads. */
 enum { MAX_GAP = 4096 };
 
 #define KNOWN_KEYS                                                                                 \
     "bytes, header, stride, dtype, shape, layout, label_off, label_bytes, label_dtype, "           \
     "label_shape"
 
-/*
- * Before anything else: a key that is written wrong is reported, not what is missing because of it.
- */
+/* Runs first, so that a misspelt key is reported, not the value that is missing because of it. */
 static mr_status check_keys(struct mr_spec *spec, mr_error *error)
 {
     static const char *const keys[] = {"bytes",       "header",     "stride",    "dtype",
@@ -54,7 +52,7 @@ int64_t mr_records_needed(const struct mr_record_layout *layout)
 
 uint64_t mr_records_in(const struct mr_record_layout *layout, int64_t size)
 {
-    /* each is >= 0 and <= INT64_MAX / 2 */
+    /* no overflow: each term is between 0 and INT64_MAX / 2 */
     int64_t room = size - layout->header - mr_records_needed(layout);
     return room < 0 ? 0 : 1 + (uint64_t)(room / layout->stride);
 }
@@ -131,7 +129,7 @@ static mr_status take_layout(struct mr_spec *spec, mr_layout *layout_out, mr_err
     return MR_OK;
 }
 
-/* bytes, dtype, shape and layout. */
+/* Read the keys bytes, dtype, shape and layout. */
 static mr_status take_data(struct mr_spec *spec, struct mr_sample_kind *kind, mr_error *error)
 {
     int64_t bytes = 0, shape[MR_MAX_NDIM - 1];
@@ -149,7 +147,8 @@ static mr_status take_data(struct mr_spec *spec, struct mr_sample_kind *kind, mr
     if (!shape_text) {
         if (bytes % size != 0)
             return mr_error_set(error, MR_ERR_INVALID,
-                                "bytes %" PRId64 " is not a multiple of the %" PRId64 " of %s",
+                                "bytes %" PRId64 " is not a multiple of %" PRId64
+                                ", the size of %s",
                                 bytes, size, mr_dtype_name(dtype));
         ndim = 1;
         shape[0] = bytes / size;
@@ -164,7 +163,7 @@ static mr_status take_data(struct mr_spec *spec, struct mr_sample_kind *kind, mr
     return MR_OK;
 }
 
-/* A label that arrives as it is: label_dtype and label_shape. */
+/* Describe a label that is passed on unchanged: label_dtype and label_shape. */
 static mr_status set_label_array(struct mr_record_layout *layout, mr_dtype dtype, uint32_t ndim,
                                  const int64_t *shape, int64_t label_bytes, mr_error *error)
 {
@@ -232,13 +231,14 @@ static mr_status take_record_layout(struct mr_spec *spec, struct mr_record_layou
         return MR_ERR_INVALID;
     if (layout->header + start < 0)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "label_off %" PRId64 " lies before the file: header is %" PRId64,
+                            "label_off %" PRId64
+                            " is before the start of the file: header is %" PRId64,
                             layout->label_off, layout->header);
     return MR_OK;
 }
 
-static mr_status file_size(int root, const char *path, const char *shown, int64_t *size_out,
-                           mr_error *error)
+static mr_status find_file_size(int root, const char *path, const char *shown, int64_t *size_out,
+                                mr_error *error)
 {
     struct stat st;
     if (fstatat(root, path, &st, 0) != 0)
@@ -263,7 +263,8 @@ static mr_status add_file(struct mr_catalog_builder *builder, const struct mr_re
         (!mr_checked_add_u64(builder->header.n_samples, mr_records_in(layout, size),
                              &builder->header.n_samples) ||
          builder->header.n_samples > INT64_MAX))
-        status = mr_error_set(error, MR_ERR_DAMAGED, "more than 2^63 records up to %s", path);
+        status = mr_error_set(error, MR_ERR_DAMAGED,
+                              "the files up to %s have more than 2^63 records", path);
     builder->header.n_files++;
     return status;
 }
@@ -289,7 +290,7 @@ static mr_status build_records(const struct mr_spec *spec, const struct mr_recor
         status = mr_catalog_builder_root(builder, "", absolute, error);
     for (size_t i = 0; status == MR_OK && i < spec->n_paths; i++) {
         const char *path = spec->paths[i];
-        status = file_size(fds[MR_CATALOG_FD_ROOT], path, path, &size, error);
+        status = find_file_size(fds[MR_CATALOG_FD_ROOT], path, path, &size, error);
         if (status == MR_OK)
             status = add_file(builder, layout, path, size, error);
     }
@@ -324,7 +325,7 @@ enum {
     CIFAR_BATCHES = 5
 };
 
-/* batches.meta.txt: one class a line; the file is optional. */
+/* batches.meta.txt: one class name per line. The file is optional. */
 static mr_status read_cifar_names(struct mr_catalog_builder *builder, int root, mr_error *error)
 {
     char text[4096], *rest = text;
@@ -354,7 +355,7 @@ static mr_status add_cifar_file(struct mr_catalog_builder *builder,
     char shown[PATH_MAX + 32];
     int64_t size = 0;
     snprintf(shown, sizeof shown, "%s/%s", dir, name);
-    mr_status status = file_size(root, name, shown, &size, error);
+    mr_status status = find_file_size(root, name, shown, &size, error);
     if (status < 0)
         return status;
     if (size == 0 || size % CIFAR_RECORD != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fixed-size records in files, and CIFAR-10, which is one case of them. */
+/* Fixed-size records in files. CIFAR-10 is one case of them. */
 #ifndef DATASET_RECORDS_H
 #define DATASET_RECORDS_H
 
@@ -10,7 +10,7 @@
 mr_kind_open_fn mr_records_open;
 mr_kind_open_fn mr_records_open_cifar10;
 
-/* What the keys of a SPEC say, resolved and checked. All in bytes. */
+/* The keys of a SPEC, resolved and checked. All numbers are bytes. */
 struct mr_record_layout {
     int64_t header;
     int64_t stride;
@@ -20,11 +20,11 @@ struct mr_record_layout {
     struct mr_sample_kind kind;
 };
 
-/* Bytes that a record needs from its data's start on. */
+/* Bytes of a record, counted from the start of its data. */
 int64_t mr_records_needed(const struct mr_record_layout *layout);
-/* Records in a file of size bytes; windows never cross files. */
+/* Number of records in a file of size bytes. No record extends into the next file. */
 uint64_t mr_records_in(const struct mr_record_layout *layout, int64_t size);
-/* Which bytes are read for a record: one part where data and label lie close together, else two. */
+/* The byte ranges to read for a record: one part if data and label are close together, else two. */
 void mr_records_parts(const struct mr_record_layout *layout, struct mr_catalog_record *record_out);
 
 #endif

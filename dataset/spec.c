@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a SPEC; kinds and keys in any case.
+ * Parses a SPEC. Kinds and keys may be in any case.
  *
- * Invariant: the text is cut at ? & = and , first; %XX is undone afterwards, piece by piece. So an
- * escaped separator is an ordinary byte.
+ * Invariant: the text is split at ? & = and , first, and %XX is undone in each piece afterwards. So
+ * an escaped separator is an ordinary byte.
  */
 #include "dataset/spec.h"
 
@@ -42,7 +42,7 @@ mr_status mr_spec_decode(char *text, mr_error *error)
                 "'%.3s' in the dataset is not an escape; write %%25 for a percent sign", in);
         if (hi == 0 && lo == 0)
             return mr_error_set(error, MR_ERR_INVALID,
-                                "%%00 in the dataset: no path holds a zero byte");
+                                "%%00 in the dataset: a path cannot contain a zero byte");
         *out++ = (char)(hi << 4 | lo);
         in += 2;
     }
@@ -96,7 +96,7 @@ static mr_status parse_paths(char *text, bool many, struct mr_spec *spec, mr_err
     return MR_OK;
 }
 
-/* Cut the kind off; text without a known one is a directory. */
+/* Cut off the kind. A text without a known kind is a directory. */
 static char *parse_kind(char *text, const struct mr_kind *kinds, struct mr_spec *spec)
 {
     char *colon = strchr(text, ':');
@@ -171,7 +171,7 @@ mr_status mr_spec_take_int(struct mr_spec *spec, const char *key, int64_t lo, in
     return MR_OK;
 }
 
-/* " (did you mean 'X'?)", or "" where no name is near. */
+/* " (did you mean 'X'?)", or "" if no name is similar. */
 static const char *format_hint(const char *word, const char *const *names, size_t n,
                                char hint_out[HINT_BYTES])
 {
@@ -191,7 +191,7 @@ static mr_status refuse_key(const struct mr_spec *spec, const char *key, const c
     snprintf(copy, sizeof copy, "%s", known);
     for (char *name; n < MAX_NAMES && (name = strsep(&rest, ","));)
         names[n++] = name + (*name == ' ');
-    return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'%s; it knows %s",
+    return mr_error_set(error, MR_ERR_INVALID, "%s has no key '%s'%s; its keys: %s",
                         spec->kind->name, key, format_hint(key, names, n, hint), known);
 }
 
@@ -211,7 +211,7 @@ mr_status mr_spec_no_folder(const struct mr_spec *spec, int os_error, mr_error *
     if (!spec->kinds || path[len] != ':' || len == 0 || len >= sizeof word)
         return mr_error_os(error, MR_ERR_IO, os_error, "%scannot open the folder %s",
                            spec->kinds && os_error == ENOTDIR
-                               ? "a file is list:FILE or records:FILE?bytes=N; "
+                               ? "open a file as list:FILE or records:FILE?bytes=N; "
                                : "",
                            path);
     for (; spec->kinds[n].name && n < MAX_NAMES && used < sizeof list; n++) {
@@ -221,6 +221,6 @@ mr_status mr_spec_no_folder(const struct mr_spec *spec, int os_error, mr_error *
     }
     snprintf(word, sizeof word, "%.*s", (int)len, path);
     return mr_error_os(error, MR_ERR_IO, os_error,
-                       "there is no kind of dataset '%s'%s, only %s; and cannot open the folder %s",
+                       "'%s' is not a kind of dataset%s; the kinds: %s; cannot open the folder %s",
                        word, format_hint(word, names, n, hint), list, path);
 }

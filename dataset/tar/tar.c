@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens tar shards: from the keys of the SPEC a recipe, from its paths the shards, from their
- * headers the catalog. All shards lie below one folder, the deepest that they share; it is the
- * catalog's root.
+ * Opens tar shards. The keys of the SPEC give the recipe, its paths the shards, and the headers of
+ * the shards the catalog. The root of the catalog is the deepest folder that all shards share.
  */
 #include "dataset/tar/tar.h"
 
@@ -29,11 +28,12 @@ struct opening {
     const mr_dataset_options *options;
     struct mr_tar_source source;
     struct mr_tar_recipe recipe;
-    enum mr_tar_index_place keep;
-    const char *classes;           /* path of the file with their names; NULL: none */
-    struct mr_bytes paths;         /* of the shards as they are written, NUL-terminated */
-    struct mr_bytes offs;          /* size_t: where each path's part below the root begins */
-    char written[MR_CATALOG_PATH]; /* the root with its slash; "" for the working directory */
+    enum mr_tar_index_place index_place;
+    const char *classes;           /* path of the file with the class names; NULL: none */
+    struct mr_bytes paths;         /* paths of the shards as written, NUL-terminated */
+    struct mr_bytes offs;          /* size_t: where the part of each path below the root begins */
+    char written[MR_CATALOG_PATH]; /* the root as written, with its slash; "" for the working
+                                      directory */
     struct mr_catalog_builder builder;
 };
 
@@ -79,7 +79,8 @@ static mr_status take_label(struct mr_spec *spec, struct mr_tar_recipe *recipe, 
     return MR_OK;
 }
 
-static mr_status take_keep(struct mr_spec *spec, enum mr_tar_index_place *keep_out, mr_error *error)
+static mr_status take_index_place(struct mr_spec *spec, enum mr_tar_index_place *place_out,
+                                  mr_error *error)
 {
     static const char *const words[] = {[MR_TAR_INDEX_AUTO] = "auto",
                                         [MR_TAR_INDEX_BESIDE] = "beside",
@@ -89,7 +90,7 @@ static mr_status take_keep(struct mr_spec *spec, enum mr_tar_index_place *keep_o
     if (!text)
         return MR_OK;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        *keep_out = (enum mr_tar_index_place)i;
+        *place_out = (enum mr_tar_index_place)i;
         if (mr_word_is(text, words[i]))
             return MR_OK;
     }
@@ -104,13 +105,13 @@ static mr_status take_keys(struct mr_spec *spec, struct opening *opening, mr_err
         mr_tar_extra_parse(spec, &opening->recipe, error) < 0)
         return MR_ERR_INVALID;
     opening->classes = mr_spec_take(spec, "classes");
-    mr_status status = take_keep(spec, &opening->keep, error);
+    mr_status status = take_index_place(spec, &opening->index_place, error);
     return status < 0 ? status : mr_spec_finish(spec, "image, label, keep, classes, index", error);
 }
 
 /*
- * What the recipe says, as one text. Texts of the user's have their length in front, so no two
- * recipes have one text. /
+ * Write the recipe as one text. Each text of the user is preceded by its length, so two different
+ * recipes never have the same text.
  */
 static void write_recipe(struct mr_tar_recipe *recipe)
 {
@@ -118,7 +119,8 @@ static void write_recipe(struct mr_tar_recipe *recipe)
         [MR_TAR_LABEL_CLS] = "cls", [MR_TAR_LABEL_JSON] = "json:", [MR_TAR_LABEL_NONE] = "none"};
     int n = snprintf(recipe->text, sizeof recipe->text, "label %s%zu:%s image",
                      labels[recipe->label], strlen(recipe->field), recipe->field);
-    for (uint32_t i = 0; i < recipe->n_images; i++) /* storage and field are shorter than text */
+    for (uint32_t i = 0; i < recipe->n_images;
+         i++) /* no overflow: storage and field are shorter than text */
         n += snprintf(recipe->text + n, sizeof recipe->text - (size_t)n, ",%zu:%s",
                       strlen(recipe->images[i]), recipe->images[i]);
     for (uint32_t i = 0; i < recipe->n_extra; i++)
@@ -127,7 +129,7 @@ static void write_recipe(struct mr_tar_recipe *recipe)
                       recipe->extra[i].max_bytes);
 }
 
-/* How much of two paths is the same, up to a slash. */
+/* Length of the folder that two paths share, with its slash. */
 static size_t shared_folder(const char *a, const char *b, size_t len)
 {
     size_t shared = 0;
@@ -159,7 +161,7 @@ static mr_status find_root(struct opening *opening, uint64_t n, mr_error *error)
     return MR_OK;
 }
 
-/* A line for each broken place. */
+/* Log a line for each broken place of a shard. */
 static void report_notes(const struct opening *opening, const char *path,
                          const struct mr_tar_samples *samples)
 {
@@ -201,13 +203,13 @@ static mr_status add_classes(struct opening *opening, char *text, size_t len, mr
         return mr_error_set(error, MR_ERR_DAMAGED, "%s holds a zero byte", opening->classes);
     for (char *rest = text, *line; status == MR_OK && (line = strsep(&rest, "\n"));) {
         line[strcspn(line, "\r")] = '\0';
-        if (*line || rest) /* not the end of the last line */
+        if (*line || rest) /* not the empty text after the last newline */
             status = mr_catalog_builder_class(&opening->builder, line, error);
     }
     return status;
 }
 
-/* One name a line. */
+/* Read the class names, one per line. */
 static mr_status read_classes(struct opening *opening, mr_error *error)
 {
     if (!opening->classes)
@@ -272,7 +274,7 @@ static mr_status open_shards(struct mr_spec *spec, struct opening *opening,
         (struct mr_tar_source){.root = fds[MR_CATALOG_FD_ROOT],
                                .written = opening->written,
                                .recipe = &opening->recipe,
-                               .keep = opening->keep,
+                               .index_place = opening->index_place,
                                .paths = (const char *)opening->paths.data,
                                .offs = (const size_t *)(const void *)opening->offs.data,
                                .n = n};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the key keep: which extra members come with each sample. Each becomes an array of the
- * batch, by its suffix. /
+ * Parses the key `keep`: which extra members come with each sample. Each of them becomes an array
+ * of the batch, named by its suffix.
  */
 #include "dataset/tar/tar_extra.h"
 
@@ -11,20 +11,22 @@
 
 #include "base/words.h"
 
-/* A batch has room for the longest rows, so a maximum is not for images of any size. */
+/*
+ * A batch has room for the longest row of each sample, so this is not enough for images of any
+ * size.
+ */
 #define MAX_BYTES (UINT64_C(1) << 24)
 #define OFFSETS ".offsets"
 
 static mr_status refuse_keep(const char *text, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_INVALID,
-                        "keep '%s' of tar is not 1 to %d of SUFFIX:BYTES, separated by commas, "
-                        "with suffixes of up to "
-                        "%d bytes and 1 to %llu BYTES",
+                        "keep '%s' of tar is not 1 to %d SUFFIX:BYTES, separated by commas; "
+                        "a suffix has at most %d bytes, BYTES is 1 to %llu",
                         text, MR_MAX_EXTRA, MR_EXTRA_NAME - 1, (unsigned long long)MAX_BYTES);
 }
 
-/* Is there an array of this name in a batch already? */
+/* True if a batch already has an array of this name. */
 static bool is_taken(const struct mr_tar_recipe *recipe, const char *name)
 {
     static const char *const arrays[] = {"image",    "data",      "label",      "index",     "mask",
@@ -59,7 +61,7 @@ static mr_status add_extra(struct mr_tar_recipe *recipe, const char *text, char 
         extra.name[i] = (char)mr_word_lower(item[i]);
     if (is_taken(recipe, extra.name))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "keep '%s' of tar: an array of a batch is called '%s' already", text,
+                            "keep '%s' of tar: a batch already has an array '%s'", text,
                             extra.name);
     snprintf(extra.offsets, sizeof extra.offsets, "%s" OFFSETS, extra.name);
     recipe->extra[recipe->n_extra++] = extra;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups consecutive members with one stem to samples, and reads their labels.
+ * Groups consecutive members with one stem into samples, and reads their labels.
  *
- * A gap swallows headers, so members are lost whose names nobody knows. Where a sample beside the
- * gap lacks its image or its label, that sample is what was lost; otherwise a damaged sample stands
- * in the gap's place, so that the policy for damaged samples sees it.
+ * Headers in a gap are lost, and with them members with unknown names. If the sample before or
+ * after a gap lacks its image or its label, that sample stands for the loss. Otherwise a damaged
+ * sample is added in the place of the gap, so that the policy for damaged samples sees it.
  */
 #include "dataset/tar/tar_group.h"
 
@@ -17,7 +17,7 @@
 #include "dataset/file.h"
 #include "dataset/tar/tar_label.h"
 
-/* Longer labels are none: an integer as text, a JSON object. */
+/* A longer label is invalid. Limits for an integer as text, and for a JSON object. */
 enum { MAX_CLS = 64, MAX_JSON = 16 << 20, MAX_NOTES = 16, SUFFIX_BYTES = 256 };
 
 struct mr_tar_group {
@@ -25,20 +25,21 @@ struct mr_tar_group {
     const struct mr_tar_recipe *recipe;
     struct mr_tar_samples *samples;
     uint64_t n_notes;
-    bool has_gap; /* a gap whose loss no sample shows so far */
+    bool has_gap; /* a gap that no damaged sample stands for yet */
     struct mr_tar_gap gap;
-    /* The sample whose members come: */
+    /* The current sample: */
     bool is_open, has_label, is_cut;
-    bool gap_before;                 /* the gap came before its first member */
-    bool gap_within;                 /* one came between its members */
-    enum mr_catalog_problem problem; /* found while members came */
-    uint32_t image;                  /* place in the recipe's list; n_images: none */
+    bool gap_before;                 /* a gap precedes its first member */
+    bool gap_within;                 /* a gap is between its members */
+    enum mr_catalog_problem problem; /* found in a member */
+    uint32_t image;                  /* index in the list of the recipe; n_images: no image yet */
     int64_t label;
     struct mr_catalog_member member;
     struct mr_catalog_extra extra[MR_MAX_EXTRA];
     bool has_extra[MR_MAX_EXTRA];
     size_t stem_len;
-    char stem[MR_CATALOG_PATH]; /* its first member's name; up to stem_len the name of all */
+    char stem[MR_CATALOG_PATH]; /* name of the first member; the first stem_len bytes are the same
+                                   for all members */
     char name[MR_CATALOG_PATH]; /* of the image */
 };
 
@@ -51,7 +52,7 @@ void mr_tar_samples_fini(struct mr_tar_samples *samples)
     *samples = (struct mr_tar_samples){0};
 }
 
-/* WebDataset's own members: "__x__" and what lies below it. */
+/* Members of WebDataset itself: "__x__" and everything below it. */
 static bool is_meta(const char *name)
 {
     size_t len = strcspn(name, "/");
@@ -103,7 +104,7 @@ static mr_status add_sample(struct mr_tar_group *group, const struct mr_catalog_
     return status;
 }
 
-/* What was lost in a gap, as a sample of its own. */
+/* Add a damaged sample for the members lost in a gap. */
 static mr_status add_gap(struct mr_tar_group *group, mr_error *error)
 {
     static const struct mr_catalog_extra none[MR_MAX_EXTRA];
@@ -131,7 +132,7 @@ static enum mr_catalog_problem judge_sample(const struct mr_tar_group *group)
         return group->problem;
     bool has_image = group->image < group->recipe->n_images;
     bool has_label = group->has_label || group->recipe->label == MR_TAR_LABEL_NONE;
-    /* it may have had it */
+    /* the missing member may be in the gap, or after the cut */
     bool may_lack = (group->gap_within || group->is_cut) && lacks_extra(group);
     if (has_image && has_label && !may_lack)
         return MR_PROBLEM_NONE;
@@ -142,7 +143,7 @@ static enum mr_catalog_problem judge_sample(const struct mr_tar_group *group)
     return has_image ? MR_PROBLEM_NO_LABEL : MR_PROBLEM_NO_IMAGE;
 }
 
-/* A gap comes before the sample that follows it, so it is written when that one is known. */
+/* Add the open sample. A gap before it is added first, unless the sample stands for the loss. */
 static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
 {
     mr_status status = MR_OK;
@@ -152,7 +153,7 @@ static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
     group->member.problem = judge_sample(group);
     group->member.label = group->label;
     if (group->member.problem != MR_PROBLEM_NONE)
-        group->has_gap = false; /* that is what was lost */
+        group->has_gap = false; /* this sample stands for the loss */
     else if (group->has_gap && group->gap_before)
         status = add_gap(group, error);
     if (status < 0)
@@ -161,7 +162,7 @@ static mr_status close_sample(struct mr_tar_group *group, mr_error *error)
                       error);
 }
 
-/* How many broken places have no note. */
+/* Add a note with the number of broken places that have no note. */
 static mr_status count_rest(struct mr_tar_group *group, mr_error *error)
 {
     char note[64];
@@ -241,7 +242,7 @@ static void take_extra(struct mr_tar_group *group, const struct mr_tar_member *m
     }
 }
 
-/* The text of a JSON member; short ones lie in the window already. */
+/* Read the label from a JSON member that is longer than the window. */
 static mr_status read_json(struct mr_tar_group *group, const struct mr_tar_member *member,
                            bool *good_out, mr_error *error)
 {
@@ -299,7 +300,7 @@ static mr_status note_cut(struct mr_tar_group *group, const struct mr_tar_member
     group->is_cut = true;
     snprintf(note, sizeof note,
              "ends at byte %" PRIu64 ", within %s, whose %" PRIu64 " bytes begin at %" PRIu64
-             "; it is lost with what may have followed",
+             "; this member and any after it are lost",
              group->file->size, member->name, member->len, member->offset);
     return add_note(group, note, error);
 }
@@ -314,7 +315,7 @@ mr_status mr_tar_group_member(void *user, const struct mr_tar_member *member, mr
         return member->is_cut ? note_cut(group, member, error) : MR_OK;
     for (i = 0; suffix[i] && i < sizeof lower - 1; i++)
         lower[i] = (char)mr_word_lower(suffix[i]);
-    lower[suffix[i] ? 0 : i] = '\0'; /* so long a one is in no list */
+    lower[suffix[i] ? 0 : i] = '\0'; /* a longer suffix matches none */
     mr_status status = MR_OK;
     if (!group->is_open || stem_len != group->stem_len ||
         memcmp(member->name, group->stem, stem_len) != 0) {
@@ -322,7 +323,7 @@ mr_status mr_tar_group_member(void *user, const struct mr_tar_member *member, mr
         open_sample(group, member->name, stem_len);
     } else if (!group->gap_before) {
         group->gap_within |= group->has_gap;
-        group->has_gap = false; /* it lies within this sample */
+        group->has_gap = false; /* the gap is inside this sample */
     }
     if (status == MR_OK && member->is_cut)
         status = note_cut(group, member, error);
@@ -338,7 +339,7 @@ mr_status mr_tar_group_gap(void *user, const struct mr_tar_gap *gap, mr_error *e
     struct mr_tar_group *group = user;
     char note[MR_CATALOG_PATH + 256];
     snprintf(note, sizeof note,
-             "bytes %" PRIu64 " to %" PRIu64 " are no members (%s): what followed %s there is lost",
+             "bytes %" PRIu64 " to %" PRIu64 " are not members (%s): members after %s are lost",
              gap->from, gap->to, gap->why, group->is_open ? group->stem : "the start");
     mr_status status = add_note(group, note, error);
     group->has_gap = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses headers of tar files. Nothing here reads a file.
+ * Parses headers of tar files. It reads no file.
  *
- * Invariant: every byte may be hostile. Numbers are checked against 63 bits and texts end where
- * their field ends.
+ * Invariant: every byte may be hostile. Numbers must fit into 63 bits, and a text ends at the end
+ * of its field.
  */
 #include "dataset/tar/tar_header.h"
 
@@ -37,8 +37,8 @@ bool mr_tar_header_has_magic(const uint8_t block[MR_TAR_BLOCK])
 }
 
 /*
- * Octal digits, with spaces before them and a space or NUL behind. A field of spaces or NULs only
- * is 0.
+ * Parse octal digits, with spaces before them and a space or NUL after them. A field of only spaces
+ * or NULs is 0.
  */
 static bool parse_octal(const uint8_t *field, size_t len, uint64_t *value_out)
 {
@@ -55,9 +55,7 @@ static bool parse_octal(const uint8_t *field, size_t len, uint64_t *value_out)
     return i == len || field[i] == ' ' || field[i] == '\0';
 }
 
-/*
- * GNU's numbers of 256 to the base begin with a set bit; negative ones have the next bit set too.
- */
+/* GNU's base-256 numbers begin with a set bit. Negative ones have the next bit set too. */
 static bool parse_number(const uint8_t *field, size_t len, uint64_t *value_out)
 {
     if (field[0] < 0x80)
@@ -73,8 +71,8 @@ static bool parse_number(const uint8_t *field, size_t len, uint64_t *value_out)
 }
 
 /*
- * The sum of all bytes, with spaces in the place of the checksum; some old programs added signed
- * bytes.
+ * The checksum is the sum of all bytes, with spaces in its own field. Some old programs added
+ * signed bytes.
  */
 static bool has_checksum(const uint8_t *block)
 {
@@ -95,7 +93,7 @@ static size_t field_len(const uint8_t *field, size_t size)
     return nul ? (size_t)(nul - field) : size;
 }
 
-/* The prefix is POSIX's alone: GNU keeps times and the like in its place. */
+/* Only POSIX headers have a prefix; GNU stores times and other data in its place. */
 static void join_name(const uint8_t *block, char name_out[MR_TAR_SHORT_NAME])
 {
     size_t len = 0, name_len = field_len(block + NAME_AT, NAME_LEN);
@@ -108,7 +106,7 @@ static void join_name(const uint8_t *block, char name_out[MR_TAR_SHORT_NAME])
     name_out[len + name_len] = '\0';
 }
 
-static enum mr_tar_type type_of(uint8_t flag)
+static enum mr_tar_type parse_type(uint8_t flag)
 {
     switch (flag) {
     case '\0': return MR_TAR_OLD_FILE;
@@ -137,7 +135,7 @@ const char *mr_tar_header_parse(const uint8_t block[MR_TAR_BLOCK], struct mr_tar
     if (!parse_number(block + SIZE_AT, SIZE_LEN, &header_out->size))
         return "wrong size";
     join_name(block, header_out->name);
-    header_out->type = type_of(block[TYPE_AT]);
+    header_out->type = parse_type(block[TYPE_AT]);
     return NULL;
 }
 
@@ -158,7 +156,7 @@ static bool key_is(const char *key, size_t len, const char *word)
     return len == strlen(word) && memcmp(key, word, len) == 0;
 }
 
-/* One record's "key=value". */
+/* Parse "key=value" of one record. */
 static bool take_record(const char *text, size_t len, struct mr_tar_pax *pax)
 {
     const char *equals = memchr(text, '=', len);
@@ -173,7 +171,7 @@ static bool take_record(const char *text, size_t len, struct mr_tar_pax *pax)
         return parse_decimal(equals + 1, value_len, &pax->size);
     } else if (key_len >= 11 && memcmp(text, "GNU.sparse.", 11) == 0) {
         pax->is_sparse = true;
-        if (key_is(text, key_len, "GNU.sparse.name")) { /* the path is another then */
+        if (key_is(text, key_len, "GNU.sparse.name")) { /* the real name; "path" has another one */
             pax->path = equals + 1;
             pax->path_len = value_len;
         }
@@ -185,7 +183,7 @@ bool mr_tar_header_parse_pax(const uint8_t *bytes, size_t len, struct mr_tar_pax
 {
     const char *text = (const char *)bytes;
     *pax_out = (struct mr_tar_pax){0};
-    while (len > 0 && *text) { /* zeros behind the records are padding */
+    while (len > 0 && *text) { /* zeros after the records are padding */
         const char *space = memchr(text, ' ', len < 20 ? len : 20);
         uint64_t record;
         if (!space || !parse_decimal(text, (size_t)(space - text), &record) || record > len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens one shard and takes its samples from what was kept of it, or from one pass over the
- * headers.
+ * Opens one shard and finds its samples: in its index file, in an index of wds2idx, or in one pass
+ * over its headers.
  */
 #include "dataset/tar/tar_index.h"
 
@@ -16,7 +16,7 @@
 #include "dataset/file_cache.h"
 #include "dataset/tar/tar_wds.h"
 
-/* Not one header was found. */
+/* Refuse a shard without a single header. */
 static mr_status refuse_garbage(const struct mr_tar_file *file,
                                 const struct mr_tar_samples *samples, mr_error *error)
 {
@@ -26,19 +26,19 @@ static mr_status refuse_garbage(const struct mr_tar_file *file,
     if (samples->n == 1 && first->problem == MR_PROBLEM_LOST && first->offset == 0 &&
         first->len == file->size)
         return mr_error_set(error, MR_ERR_DAMAGED,
-                            "%s is no tar file: no header is in its %" PRIu64 " bytes", file->shown,
-                            file->size);
+                            "%s is not a tar file: its %" PRIu64 " bytes have no header",
+                            file->shown, file->size);
     return MR_OK;
 }
 
-/* Members from an index that somebody else wrote, or from the headers. */
+/* Find the members in an index of wds2idx, or in the headers. */
 static mr_status find_members(const struct mr_tar_source *source, const char *path,
                               const struct stat *st, struct mr_tar_file *file,
                               const struct mr_tar_events *events, mr_error *error)
 {
     bool used = false;
     mr_status status = MR_OK;
-    if (source->keep != MR_TAR_INDEX_NONE)
+    if (source->index_place != MR_TAR_INDEX_NONE)
         status = mr_tar_wds_read(source->root, path, st, file, events, &used, error);
     return status < 0 || used ? status : mr_tar_scan(file, events, error);
 }
@@ -70,16 +70,13 @@ static mr_status read_shard(const struct mr_tar_source *source, const char *path
     file->fd = fd;
     file->shown = shown;
     file->size = (uint64_t)st->st_size;
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* headers lie far apart */
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* headers are far apart */
     mr_status status = scan_shard(source, path, st, file, samples, error);
     free(file);
     return status;
 }
 
-/*
- * A broken shard is not kept: its notes are for every opening. Neither is one that somebody writes
- * to.
- */
+/* True if the shard did not change while it was read. Only then is its index saved. */
 static bool is_unchanged(int fd, const struct stat *before)
 {
     struct stat st;
@@ -98,11 +95,12 @@ mr_status mr_tar_index_shard(const struct mr_tar_source *source, uint64_t i,
     if (fd < 0)
         return mr_regular_file_fail(error, -fd, "cannot open the shard %s", shown);
     mr_status status = MR_OK;
-    if (!mr_tar_index_file_load(source->keep, source->root, path, &st, source->recipe,
+    if (!mr_tar_index_file_load(source->index_place, source->root, path, &st, source->recipe,
                                 samples_out)) {
         status = read_shard(source, path, shown, fd, &st, samples_out, error);
+        /* not of a broken shard: its notes must be logged at every opening */
         if (status == MR_OK && !samples_out->is_broken && is_unchanged(fd, &st))
-            mr_tar_index_file_save(source->keep, source->root, path, &st, source->recipe,
+            mr_tar_index_file_save(source->index_place, source->root, path, &st, source->recipe,
                                    samples_out);
     }
     if (status == MR_OK)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads kept indexes: a header, the recipe, the members, the extra ones, the members'
- * names, all under one checksum. It is a cache: native byte order, a version, and anything odd
- * makes it as if it were not there.
+ * Writes and reads index files of shards: a header, the recipe, the members, the extra members, the
+ * names, all under one checksum. The file is a cache: it has native byte order and a version, and
+ * is ignored if anything in it is wrong.
  *
- * Invariant: readers see a whole file or none, since it is written under a temporary name first.
- * What is read is checked as if anybody had written it: places lie in the shard, names end.
+ * Invariant: readers see a whole file or none, because it is written under a temporary name. Its
+ * content is not trusted: ranges must be inside the shard, and names must end.
  */
 #include "dataset/tar/tar_index_file.h"
 
@@ -25,33 +25,33 @@
 #include "dataset/file.h"
 #include "dataset/tar/tar_wds.h"
 
-#define MAGIC 0x31786449726154ddu /* no text begins with it */
+#define MAGIC 0x31786449726154ddu /* no text begins with these bytes */
 enum { VERSION = 3, FRESH_S = 2, MAX_BYTES = 1 << 30, ABANDONED_S = 60 };
 
-/* A file of this time of change and size; zeros: there is none. */
+/* The size and modification time of a file; zeros: there is no file. */
 struct stamp {
     uint64_t len;
     int64_t mtime_s;
     int64_t mtime_ns;
 };
 
-/* What the samples were found in. */
+/* The files that the samples were found in. */
 struct origin {
     struct stamp shard;
-    struct stamp wds; /* the index of wds2idx beside it, whether it was used or not */
+    struct stamp wds; /* the index of wds2idx beside the shard, used or not */
 };
 
-struct keep_header {
+struct index_header {
     uint64_t magic;
     uint32_t version;
     uint32_t recipe_len;
     struct origin origin;
     uint64_t n;
     uint64_t names_len;
-    uint64_t checksum; /* of all above and all that follows */
+    uint64_t checksum; /* of everything before and after this field */
 };
 
-static struct stamp stamp_of(const struct stat *st)
+static struct stamp make_stamp(const struct stat *st)
 {
     return (struct stamp){.len = (uint64_t)st->st_size,
                           .mtime_s = st->st_mtim.tv_sec,
@@ -61,13 +61,13 @@ static struct stamp stamp_of(const struct stat *st)
 static struct origin find_origin(int root, const char *path, const struct stat *shard)
 {
     struct stat st;
-    struct origin origin = {.shard = stamp_of(shard)};
+    struct origin origin = {.shard = make_stamp(shard)};
     if (mr_tar_wds_stat(root, path, &st))
-        origin.wds = stamp_of(&st);
+        origin.wds = make_stamp(&st);
     return origin;
 }
 
-static bool is_same(const struct stamp *a, const struct stamp *b)
+static bool stamps_equal(const struct stamp *a, const struct stamp *b)
 {
     return a->len == b->len && a->mtime_s == b->mtime_s && a->mtime_ns == b->mtime_ns;
 }
@@ -77,7 +77,7 @@ struct place {
     char path[PATH_MAX];
 };
 
-/* The file's name in the shard's folder. */
+/* The place beside the shard. */
 static bool find_beside(int root, const char *path, const struct mr_tar_recipe *recipe,
                         struct place *place_out)
 {
@@ -90,7 +90,7 @@ static bool find_beside(int root, const char *path, const struct mr_tar_recipe *
     return n > 0 && n - folder_len <= NAME_MAX && (size_t)n < sizeof place_out->path;
 }
 
-/* The user's cache folder for this; made if make is set. */
+/* The cache folder of the user for index files. make: create it. */
 static bool find_cache_folder(char folder_out[PATH_MAX], bool make)
 {
     const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -111,7 +111,10 @@ static bool find_cache_folder(char folder_out[PATH_MAX], bool make)
     return true;
 }
 
-/* There a shard is known by its absolute path. */
+/*
+ * The place in the cache folder, where the name of the file is a hash of the absolute path of the
+ * shard and of the recipe.
+ */
 static bool find_in_cache(int root, const char *path, const struct mr_tar_recipe *recipe, bool make,
                           struct place *place_out)
 {
@@ -131,31 +134,37 @@ static bool find_in_cache(int root, const char *path, const struct mr_tar_recipe
     return n > 0 && (size_t)n < sizeof place_out->path;
 }
 
-static uint64_t sum_file(const struct keep_header *header, const uint8_t *rest, size_t len)
+static uint64_t compute_checksum(const struct index_header *header, const uint8_t *rest, size_t len)
 {
-    return mr_xxh3_pair(header, offsetof(struct keep_header, checksum), rest, len);
+    return mr_xxh3_pair(header, offsetof(struct index_header, checksum), rest, len);
 }
 
-/* Do the parts fill what was read, and is it of this shard and recipe? */
-static bool header_fits(const struct keep_header *header, const uint8_t *rest, size_t len,
+/*
+ * True if the header is of this shard and recipe, the parts fill the file, and the checksum is
+ * right.
+ */
+static bool header_fits(const struct index_header *header, const uint8_t *rest, size_t len,
                         const struct origin *origin, const struct mr_tar_recipe *recipe)
 {
     uint64_t members, all, of_each = sizeof(struct mr_catalog_member);
     of_each += recipe->n_extra * sizeof(struct mr_catalog_extra);
     return header->magic == MAGIC && header->version == VERSION &&
            header->recipe_len == strlen(recipe->text) &&
-           is_same(&header->origin.shard, &origin->shard) &&
-           is_same(&header->origin.wds, &origin->wds) &&
+           stamps_equal(&header->origin.shard, &origin->shard) &&
+           stamps_equal(&header->origin.wds, &origin->wds) &&
            mr_checked_mul_u64(header->n, of_each, &members) &&
            mr_checked_add_u64(members, header->names_len, &all) &&
            mr_checked_add_u64(all, header->recipe_len, &all) && all == len &&
            memcmp(rest, recipe->text, header->recipe_len) == 0 &&
-           header->checksum == sum_file(header, rest, len);
+           header->checksum == compute_checksum(header, rest, len);
 }
 
-/* Further members of a good sample lie in the shard, and are as long as the recipe allows. */
-static bool extra_fit(const struct mr_tar_samples *samples, uint64_t i,
-                      const struct mr_tar_recipe *recipe, uint64_t shard_bytes)
+/*
+ * True if the extra members of a good sample are inside the shard, and as short as the recipe
+ * requires.
+ */
+static bool extra_members_fit(const struct mr_tar_samples *samples, uint64_t i,
+                              const struct mr_tar_recipe *recipe, uint64_t shard_bytes)
 {
     for (uint32_t k = 0; k < recipe->n_extra; k++) {
         struct mr_catalog_extra extra;
@@ -169,7 +178,10 @@ static bool extra_fit(const struct mr_tar_samples *samples, uint64_t i,
     return true;
 }
 
-/* As many names as members, none of them empty or too long; places in the shard. */
+/*
+ * True if there are as many names as members, none of them empty or too long, and all ranges are
+ * inside the shard.
+ */
 static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_tar_recipe *recipe,
                         uint64_t shard_bytes)
 {
@@ -183,17 +195,18 @@ static bool samples_fit(const struct mr_tar_samples *samples, const struct mr_ta
         if (!nul || nul == name || nul - name >= MR_CATALOG_PATH ||
             member.problem >= MR_N_PROBLEMS ||
             !mr_checked_add_u64(member.offset, member.len, &stop) || stop > shard_bytes ||
-            (member.problem == MR_PROBLEM_NONE && !extra_fit(samples, i, recipe, shard_bytes)))
+            (member.problem == MR_PROBLEM_NONE &&
+             !extra_members_fit(samples, i, recipe, shard_bytes)))
             return false;
         name = nul + 1;
     }
     return name == end;
 }
 
-static bool take_samples(const uint8_t *bytes, size_t len, const struct origin *origin,
-                         const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples)
+static bool parse_index(const uint8_t *bytes, size_t len, const struct origin *origin,
+                        const struct mr_tar_recipe *recipe, struct mr_tar_samples *samples)
 {
-    struct keep_header header;
+    struct index_header header;
     if (len < sizeof header)
         return false;
     memcpy(&header, bytes, sizeof header);
@@ -222,7 +235,7 @@ static bool load_place(const struct place *place, const struct origin *origin,
     bool good = st.st_size > 0 && st.st_size <= MAX_BYTES;
     uint8_t *bytes = good ? malloc((size_t)st.st_size) : NULL;
     good = bytes && mr_file_read_at(fd, 0, bytes, (size_t)st.st_size, &n) == 0 &&
-           take_samples(bytes, n, origin, recipe, samples_out);
+           parse_index(bytes, n, origin, recipe, samples_out);
     free(bytes);
     close(fd);
     if (!good)
@@ -230,42 +243,45 @@ static bool load_place(const struct place *place, const struct origin *origin,
     return good;
 }
 
-bool mr_tar_index_file_load(enum mr_tar_index_place keep, int root, const char *path,
+bool mr_tar_index_file_load(enum mr_tar_index_place index_place, int root, const char *path,
                             const struct stat *st, const struct mr_tar_recipe *recipe,
                             struct mr_tar_samples *samples_out)
 {
     struct place place;
-    if (keep == MR_TAR_INDEX_NONE)
+    if (index_place == MR_TAR_INDEX_NONE)
         return false;
     struct origin origin = find_origin(root, path, st);
-    if (keep != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) &&
+    if (index_place != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) &&
         load_place(&place, &origin, recipe, samples_out))
         return true;
-    return keep != MR_TAR_INDEX_BESIDE && find_in_cache(root, path, recipe, false, &place) &&
+    return index_place != MR_TAR_INDEX_BESIDE && find_in_cache(root, path, recipe, false, &place) &&
            load_place(&place, &origin, recipe, samples_out);
 }
 
-static bool append_file(struct mr_bytes *file, const struct origin *origin,
+static bool write_index(struct mr_bytes *file, const struct origin *origin,
                         const struct mr_tar_recipe *recipe, const struct mr_tar_samples *samples)
 {
-    struct keep_header header = {.magic = MAGIC,
-                                 .version = VERSION,
-                                 .recipe_len = (uint32_t)strlen(recipe->text),
-                                 .origin = *origin,
-                                 .n = samples->n,
-                                 .names_len = samples->names.len};
+    struct index_header header = {.magic = MAGIC,
+                                  .version = VERSION,
+                                  .recipe_len = (uint32_t)strlen(recipe->text),
+                                  .origin = *origin,
+                                  .n = samples->n,
+                                  .names_len = samples->names.len};
     if (mr_bytes_append(file, &header, sizeof header, NULL) < 0 ||
         mr_bytes_append(file, recipe->text, header.recipe_len, NULL) < 0 ||
         mr_bytes_append(file, samples->members.data, samples->members.len, NULL) < 0 ||
         mr_bytes_append(file, samples->extra.data, samples->extra.len, NULL) < 0 ||
         mr_bytes_append(file, samples->names.data, samples->names.len, NULL) < 0)
         return false;
-    header.checksum = sum_file(&header, file->data + sizeof header, file->len - sizeof header);
+    header.checksum =
+        compute_checksum(&header, file->data + sizeof header, file->len - sizeof header);
     memcpy(file->data, &header, sizeof header);
     return true;
 }
 
-/* Writing takes no minute; whoever began was killed. */
+/*
+ * True if the process that writes the temporary file was killed: writing takes less than a minute.
+ */
 static bool is_abandoned(int folder, const char *path)
 {
     struct stat st;
@@ -274,7 +290,7 @@ static bool is_abandoned(int folder, const char *path)
            st.st_mtim.tv_sec < now - ABANDONED_S || st.st_mtim.tv_sec > now + ABANDONED_S;
 }
 
-/* Returns a descriptor or a negative errno, -EEXIST if another process is writing it. */
+/* Returns a descriptor, or a negative errno: -EEXIST if another process is writing the file. */
 static int create_temporary(int folder, const char *path)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL;
@@ -287,9 +303,9 @@ static int create_temporary(int folder, const char *path)
 }
 
 /*
- * Under a temporary name, which is the same for all who keep this index, then under its own. It is
- * not synced, which would cost a wait for the disk for each shard: if a crash of the machine tears
- * it, its checksum is wrong, and it is made again.
+ * Write the file under a temporary name, then rename it. All processes use the same temporary name
+ * for an index. The file is not synced, which would cost a wait for the disk per shard. If a crash
+ * of the machine truncates it, its checksum is wrong, and it is written again.
  */
 static bool save_place(const struct place *place, const struct mr_bytes *file)
 {
@@ -312,23 +328,24 @@ static bool is_fresh(const struct stamp *stamp)
     return clock_gettime(CLOCK_REALTIME, &now) != 0 || stamp->mtime_s > now.tv_sec - FRESH_S;
 }
 
-void mr_tar_index_file_save(enum mr_tar_index_place keep, int root, const char *path,
+void mr_tar_index_file_save(enum mr_tar_index_place index_place, int root, const char *path,
                             const struct stat *st, const struct mr_tar_recipe *recipe,
                             const struct mr_tar_samples *samples)
 {
     struct place place;
     struct mr_bytes file = {0};
-    if (keep == MR_TAR_INDEX_NONE)
+    if (index_place == MR_TAR_INDEX_NONE)
         return;
     struct origin origin = find_origin(root, path, st);
     if (is_fresh(&origin.shard) || is_fresh(&origin.wds) ||
-        !append_file(&file, &origin, recipe, samples)) {
+        !write_index(&file, &origin, recipe, samples)) {
         mr_bytes_fini(&file);
         return;
     }
-    bool saved = keep != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) &&
+    bool saved = index_place != MR_TAR_INDEX_CACHE && find_beside(root, path, recipe, &place) &&
                  save_place(&place, &file);
-    if (!saved && keep != MR_TAR_INDEX_BESIDE && find_in_cache(root, path, recipe, true, &place))
+    if (!saved && index_place != MR_TAR_INDEX_BESIDE &&
+        find_in_cache(root, path, recipe, true, &place))
         (void)save_place(&place, &file);
     mr_bytes_fini(&file);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexes of shards that are kept in files, so that a shard's headers are read once. */
+/* Saves the index of a shard in a file, so its headers are read only once. */
 #ifndef DATASET_TAR_TAR_INDEX_FILE_H
 #define DATASET_TAR_TAR_INDEX_FILE_H
 
@@ -7,29 +7,29 @@
 
 #include "dataset/tar/tar_group.h"
 
-/* Where they are looked for and written. */
+/* Where index files are read and written. */
 enum mr_tar_index_place {
-    MR_TAR_INDEX_AUTO,   /* beside the shard; where that cannot be written, in the user's cache
-                            folder */
+    MR_TAR_INDEX_AUTO, /* beside the shard; if that folder cannot be written, in the cache folder of
+                          the user */
     MR_TAR_INDEX_BESIDE, /* ".SHARD.HASH.millrace" */
     MR_TAR_INDEX_CACHE,  /* "$XDG_CACHE_HOME/millrace/HASH.millrace", or below ~/.cache */
-    MR_TAR_INDEX_NONE,   /* no index of wds2idx is read either */
+    MR_TAR_INDEX_NONE,   /* nowhere; an index of wds2idx is not read either */
 };
 
 /*
- * Load what was kept of the shard path below root, if it is of this recipe and of a file with the
- * size and the time of st. False: there is none such, and samples_out is empty.
+ * Load the index file of the shard `path` below root. It must have this recipe, and the size and
+ * modification time in st. False: there is no such file, and samples_out is empty.
  */
-bool mr_tar_index_file_load(enum mr_tar_index_place keep, int root, const char *path,
+bool mr_tar_index_file_load(enum mr_tar_index_place index_place, int root, const char *path,
                             const struct stat *st, const struct mr_tar_recipe *recipe,
                             struct mr_tar_samples *samples_out);
 
 /*
- * Keep it. What fails here is no failure: the shard is indexed again the next time. A shard that
- * changed less than two seconds ago is not kept: it may change once more without another time of
- * change.
+ * Save the index file. A failure is ignored: the shard is indexed again next time. A shard that
+ * changed less than two seconds ago is not saved: it could change again without a new modification
+ * time.
  */
-void mr_tar_index_file_save(enum mr_tar_index_place keep, int root, const char *path,
+void mr_tar_index_file_save(enum mr_tar_index_place index_place, int root, const char *path,
                             const struct stat *st, const struct mr_tar_recipe *recipe,
                             const struct mr_tar_samples *samples);
 

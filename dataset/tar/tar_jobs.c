@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that index shards: each claims the next one, the caller takes the oldest. Reading headers
- * is waiting for a disk, so there are more threads than processors.
+ * Threads that index shards. Each thread claims the next shard; the caller takes the results in
+ * order. Reading headers is mostly waiting for a disk, so there are more threads than processors.
  *
- * Invariant: a claimed shard is never more than a ring ahead of the one that is taken next, so what
- * waits is bounded, and the caller indexes a shard itself when no thread could be started.
+ * Invariant: a claimed shard is less than RING shards ahead of the next one that the caller takes.
+ * So the number of waiting results is bounded. If no thread can be started, the caller indexes the
+ * shards itself.
  */
 #include "dataset/tar/tar_jobs.h"
 
@@ -25,8 +26,8 @@ struct slot {
 struct jobs {
     const struct mr_tar_source *source;
     pthread_mutex_t lock;
-    pthread_cond_t room; /* a shard may be claimed, or the end has come */
-    pthread_cond_t done; /* a slot is done */
+    pthread_cond_t room; /* signalled when a shard may be claimed, or at the end */
+    pthread_cond_t done; /* signalled when a slot is done */
     uint64_t claimed;    /* the next shard to claim */
     uint64_t taken;      /* the next shard to take */
     bool stop;
@@ -97,14 +98,14 @@ static mr_status take_shards(struct jobs *jobs, uint32_t n_threads, mr_tar_jobs_
     return status;
 }
 
-/* What was found in shards that nobody takes any more. */
-static void drop_rest(struct jobs *jobs)
+/* Free the results that were not taken. */
+static void free_slots(struct jobs *jobs)
 {
     for (size_t i = 0; i < RING; i++)
         mr_tar_samples_fini(&jobs->slots[i].samples);
 }
 
-static void end_threads(struct jobs *jobs, const pthread_t *threads, uint32_t n_threads)
+static void stop_threads(struct jobs *jobs, const pthread_t *threads, uint32_t n_threads)
 {
     pthread_mutex_lock(&jobs->lock);
     jobs->stop = true;
@@ -130,8 +131,8 @@ mr_status mr_tar_jobs_run(const struct mr_tar_source *source, mr_tar_jobs_take *
            mr_thread_start(&threads[n_threads], index_shards, jobs) == 0)
         n_threads++;
     mr_status status = take_shards(jobs, n_threads, take, user, error);
-    end_threads(jobs, threads, n_threads);
-    drop_rest(jobs);
+    stop_threads(jobs, threads, n_threads);
+    free_slots(jobs);
     pthread_cond_destroy(&jobs->done);
     pthread_cond_destroy(&jobs->room);
     pthread_mutex_destroy(&jobs->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds integers in texts. The JSON is walked over, not built: only one field of the outermost
- * object is wanted.
+ * Finds integers in texts. JSON is skipped over, not built into a tree: only one field of the
+ * outermost object is needed.
  */
 #include "dataset/tar/tar_label.h"
 
@@ -49,7 +49,7 @@ static void skip_space(struct cursor *cursor)
         cursor->at++;
 }
 
-/* The next byte that is no white space; '\0' at the end. */
+/* The next byte that is not white space; NUL at the end. */
 static char peek_byte(struct cursor *cursor)
 {
     skip_space(cursor);
@@ -64,7 +64,7 @@ static bool take_byte(struct cursor *cursor, char byte)
     return true;
 }
 
-/* What stands between the quotes, escapes as they are. */
+/* Read a string: the text between the quotes, with escapes unchanged. */
 static bool take_string(struct cursor *cursor, struct cursor *string_out)
 {
     if (!take_byte(cursor, '"'))
@@ -79,7 +79,7 @@ static bool take_string(struct cursor *cursor, struct cursor *string_out)
     return true;
 }
 
-/* A number or a word: to what may follow a value. */
+/* Read a number or a word, up to a byte that may follow a value. */
 static bool take_scalar(struct cursor *cursor, struct cursor *scalar_out)
 {
     skip_space(cursor);
@@ -90,9 +90,7 @@ static bool take_scalar(struct cursor *cursor, struct cursor *scalar_out)
     return scalar_out->end > scalar_out->at;
 }
 
-/*
- * An array or an object, by its brackets; whether their contents are well-formed is not looked at.
- */
+/* Skip an array or object by its brackets. Its content is not checked. */
 static bool skip_nested(struct cursor *cursor)
 {
     char closing[MAX_DEPTH];
@@ -116,7 +114,7 @@ static bool skip_nested(struct cursor *cursor)
     return true;
 }
 
-/* A value; is_integer_out and value_out are of a number. */
+/* Read a value. For an integer, sets *is_integer_out and *value_out. */
 static bool take_value(struct cursor *cursor, bool *is_integer_out, int64_t *value_out)
 {
     struct cursor scalar;

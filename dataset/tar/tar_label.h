@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A label from the text of a member: an integer, or an integer field of a JSON object. */
+/* Reads a label from the text of a member: an integer, or an integer field of a JSON object. */
 #ifndef DATASET_TAR_LABEL_H
 #define DATASET_TAR_LABEL_H
 
@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An integer in decimal, with white space around it. */
+/* Parse a decimal integer with optional white space around it. */
 bool mr_tar_label_integer(const char *text, size_t len, int64_t *value_out);
 /*
- * The integer that a field of the object has; of a field that is there twice, the last one. False:
- * no such field, it is no integer, or the text is no object. A key is compared byte by byte; one
- * with an escape in it is equal to none.
+ * Find an integer field of a JSON object. If the object has the field twice, the last one counts.
+ * False: there is no such field, it is not an integer, or the text is not an object. Keys are
+ * compared byte by byte, so a key with an escape matches nothing.
  */
 bool mr_tar_label_json(const char *text, size_t len, const char *field, int64_t *value_out);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the headers of a tar file. Data are stepped over, but for the names that GNU and pax
- * keep there.
+ * Walks over the headers of a tar file. It skips the data of members, and reads only extended
+ * headers: the names and records that GNU and pax store before a member.
  *
- * Invariant: places grow, by a block at least each step, so any file is walked in a bounded number
- * of steps.
+ * Invariant: each step moves forwards by at least one block, so the number of steps is bounded for
+ * any file.
  */
 #include "dataset/tar/tar_scan.h"
 
@@ -19,18 +19,18 @@
 #include "dataset/file.h"
 #include "dataset/tar/tar_header.h"
 
-/* More is no list of records that a program wrote. */
+/* An extended header with more bytes was not written by a program. */
 enum { MAX_PAX = 1 << 20 };
 
 struct walk {
     struct mr_tar_file *file;
     const struct mr_tar_events *events;
     uint64_t at;
-    uint64_t first_at;    /* of the headers that belong to the next member */
-    uint64_t extra_bytes; /* of data that were read about members */
+    uint64_t first_at;       /* start of the headers of the next member */
+    uint64_t extended_bytes; /* data of extended headers read so far */
     bool has_name, has_size, is_sparse;
     uint64_t size;
-    char name[MR_CATALOG_PATH]; /* of the next member, by GNU or pax */
+    char name[MR_CATALOG_PATH]; /* of the next member, from GNU or pax */
 };
 
 const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t len, mr_error *error)
@@ -65,9 +65,8 @@ static mr_status refuse_compressed(const struct mr_tar_file *file, const uint8_t
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (memcmp(head, forms[i].bytes, forms[i].len) == 0)
             return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                                "%s is compressed (%s), so no member is a range of it; decompress "
-                                "it, or unpack it and "
-                                "run millrace pack on the folder",
+                                "%s is compressed (%s), so its members cannot be read in place; "
+                                "decompress it, or unpack it and run millrace pack on the folder",
                                 file->shown, forms[i].name);
     return MR_OK;
 }
@@ -75,19 +74,19 @@ static mr_status refuse_compressed(const struct mr_tar_file *file, const uint8_t
 static mr_status refuse_sparse(const struct walk *walk, const char *name, mr_error *error)
 {
     return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                        "%s/%s is stored with holes (sparse), so it is no range of the shard; "
-                        "write the shard without "
-                        "--sparse, or unpack it and run millrace pack on the folder",
+                        "%s/%s is stored with holes (sparse), so it cannot be read in place; "
+                        "write the shard without --sparse, or unpack it and run millrace pack on "
+                        "the folder",
                         walk->file->shown, name);
 }
 
-static void forget_extras(struct walk *walk)
+static void forget_extended(struct walk *walk)
 {
     walk->has_name = walk->has_size = walk->is_sparse = false;
 }
 
 /*
- * Is there a header that this pass can begin again with? The magic is looked at first: the checksum
+ * True if the pass can continue at this block. The magic is checked first, because the checksum
  * takes longer.
  */
 static bool is_new_start(const uint8_t *block)
@@ -96,7 +95,7 @@ static bool is_new_start(const uint8_t *block)
     return mr_tar_header_has_magic(block) && mr_tar_header_parse(block, &header) == NULL;
 }
 
-/* The next header that the pass can begin again with, from a place on; the end if there is none. */
+/* Find the next header where the pass can continue; the end of the file if there is none. */
 static mr_status find_start(struct mr_tar_file *file, uint64_t at, uint64_t *start_out,
                             mr_error *error)
 {
@@ -113,7 +112,7 @@ static mr_status find_start(struct mr_tar_file *file, uint64_t at, uint64_t *sta
     return MR_OK;
 }
 
-/* From a place that is no header to the next that is one, or to the end. */
+/* Skip from a block that is not a header to the next header, or to the end. */
 static mr_status skip_gap(struct walk *walk, const char *why, mr_error *error)
 {
     struct mr_tar_gap gap = {.from = walk->first_at, .why = why};
@@ -123,12 +122,12 @@ static mr_status skip_gap(struct walk *walk, const char *why, mr_error *error)
     if (status < 0)
         return status;
     walk->at = walk->first_at = gap.to;
-    forget_extras(walk);
+    forget_extended(walk);
     return walk->events->gap(walk->events->user, &gap, error);
 }
 
-/* False: the name cannot be a path. */
-static bool keep_name(struct walk *walk, const void *name, size_t len)
+/* Store the name of the next member. False: it cannot be a path. */
+static bool store_name(struct walk *walk, const void *name, size_t len)
 {
     if (len == 0 || len >= sizeof walk->name || memchr(name, '\0', len))
         return false;
@@ -138,17 +137,17 @@ static bool keep_name(struct walk *walk, const void *name, size_t len)
     return true;
 }
 
-/* NULL, or what is wrong with the records. */
+/* Returns NULL, or what is wrong with the records. */
 static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len, bool global)
 {
     struct mr_tar_pax pax;
     if (!mr_tar_header_parse_pax(bytes, len, &pax))
-        return "a pax header that is not well-formed";
+        return "a malformed pax header";
     walk->is_sparse |= pax.is_sparse;
     if (global)
         return pax.path || pax.has_size ? "a pax header with one path or size for all members"
                                         : NULL;
-    if (pax.path && !keep_name(walk, pax.path, pax.path_len))
+    if (pax.path && !store_name(walk, pax.path, pax.path_len))
         return "a pax header whose path is empty or too long";
     if (pax.has_size) {
         walk->has_size = true;
@@ -159,14 +158,14 @@ static const char *take_pax(struct walk *walk, const uint8_t *bytes, size_t len,
 
 static const char *take_long_name(struct walk *walk, const uint8_t *bytes, size_t len)
 {
-    return keep_name(walk, bytes, strnlen((const char *)bytes, len))
+    return store_name(walk, bytes, strnlen((const char *)bytes, len))
                ? NULL
                : "a long name that is empty or too long";
 }
 
-/* Data that are about another member. len is below MAX_PAX and lies in the file. */
-static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t at, size_t len,
-                            const char **wrong_out, mr_error *error)
+/* Read an extended header. len is at most MAX_PAX, and the data are inside the file. */
+static mr_status read_extended(struct walk *walk, enum mr_tar_type type, uint64_t at, size_t len,
+                               const char **wrong_out, mr_error *error)
 {
     size_t n = 0;
     uint8_t *bytes = malloc(len + 1);
@@ -184,7 +183,7 @@ static mr_status read_extra(struct walk *walk, enum mr_tar_type type, uint64_t a
     return status;
 }
 
-/* Step over a header and len bytes of data with their padding; further than the end is the end. */
+/* Step over a header and len bytes of data with their padding, but not past the end. */
 static void step_over(struct walk *walk, uint64_t len)
 {
     uint64_t rest = walk->file->size - walk->at - MR_TAR_BLOCK;
@@ -192,20 +191,21 @@ static void step_over(struct walk *walk, uint64_t len)
     walk->at += MR_TAR_BLOCK + (padded < rest ? padded : rest);
 }
 
-static mr_status take_extra(struct walk *walk, const struct mr_tar_header *header, mr_error *error)
+static mr_status take_extended(struct walk *walk, const struct mr_tar_header *header,
+                               mr_error *error)
 {
     const char *wrong = NULL;
     mr_status status = MR_OK;
     if (header->size > MAX_PAX)
-        wrong = "a header about another of more than 1 MiB";
+        wrong = "an extended header of more than 1 MiB";
     else if (header->size > walk->file->size - walk->at - MR_TAR_BLOCK)
         wrong = "the file ends within a header";
-    else if ((walk->extra_bytes += header->size) > walk->file->size)
-        /* malformed ones are walked into; no byte is worth reading often */
-        wrong = "headers whose data overlap";
+    else if ((walk->extended_bytes += header->size) > walk->file->size)
+        /* a malformed header may lead back into its data; do not read them more than once */
+        wrong = "extended headers whose data overlap";
     else if (header->type != MR_TAR_LONG_LINK)
-        status = read_extra(walk, header->type, walk->at + MR_TAR_BLOCK, (size_t)header->size,
-                            &wrong, error);
+        status = read_extended(walk, header->type, walk->at + MR_TAR_BLOCK, (size_t)header->size,
+                               &wrong, error);
     if (status < 0)
         return status;
     if (wrong)
@@ -215,8 +215,8 @@ static mr_status take_extra(struct walk *walk, const struct mr_tar_header *heade
 }
 
 /*
- * An old header is a folder's where the name ends with a slash: the whole name, which may have come
- * before.
+ * An old header is a folder if its full name ends with a slash. The full name may be in an extended
+ * header before it.
  */
 static enum mr_tar_type find_type(const struct mr_tar_header *header, const char *name)
 {
@@ -242,7 +242,7 @@ static mr_status take_member(struct walk *walk, const struct mr_tar_header *head
     }
     step_over(walk, type == MR_TAR_EMPTY ? 0 : size);
     walk->first_at = walk->at;
-    forget_extras(walk);
+    forget_extended(walk);
     return status;
 }
 
@@ -252,7 +252,7 @@ static mr_status take_header(struct walk *walk, const struct mr_tar_header *head
     case MR_TAR_PAX:
     case MR_TAR_PAX_GLOBAL:
     case MR_TAR_LONG_NAME:
-    case MR_TAR_LONG_LINK: return take_extra(walk, header, error);
+    case MR_TAR_LONG_LINK: return take_extended(walk, header, error);
     default: return take_member(walk, header, error);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the headers of a tar file: its regular members, and the places where it is broken.
+ * One pass over the headers of a tar file. It finds the regular members, and the places where the
+ * file is broken.
  */
 #ifndef DATASET_TAR_SCAN_H
 #define DATASET_TAR_SCAN_H
@@ -13,7 +14,7 @@
 
 #define MR_TAR_WINDOW 4096
 
-/* A shard that is open for looking at small places of it, mostly forwards. */
+/* An open shard with a window of its bytes, for small reads that mostly move forwards. */
 struct mr_tar_file {
     int fd;
     const char *shown; /* its path, for messages */
@@ -24,8 +25,8 @@ struct mr_tar_file {
 };
 
 /*
- * len bytes at a place, up to MR_TAR_WINDOW and all before the end of the file; valid until the
- * next call. NULL: it cannot be read, and error says so.
+ * Returns len bytes at offset `at`; they are valid until the next call. len is at most
+ * MR_TAR_WINDOW, and the bytes are inside the file. NULL: the read failed, and error is set.
  */
 const uint8_t *mr_tar_file_look(struct mr_tar_file *file, uint64_t at, size_t len, mr_error *error);
 
@@ -36,14 +37,14 @@ struct mr_tar_member {
     bool is_cut; /* the file ends before the data do */
 };
 
-/* Bytes that are no members. */
+/* A range of bytes that are not members. */
 struct mr_tar_gap {
     uint64_t from;
     uint64_t to; /* the next header, or the end of the file */
     const char *why;
 };
 
-/* Both return MR_OK, or a failure that ends the pass. */
+/* Both return MR_OK, or an error that ends the pass. */
 struct mr_tar_events {
     mr_status (*member)(void *user, const struct mr_tar_member *member, mr_error *error);
     mr_status (*gap)(void *user, const struct mr_tar_gap *gap, mr_error *error);
@@ -51,9 +52,10 @@ struct mr_tar_events {
 };
 
 /*
- * Regular members, in their order. After a block that is no header the pass goes on at the next
- * header with a right checksum. MR_ERR_IO; MR_ERR_UNSUPPORTED (a compressed shard, a sparse member,
- * by name); MR_ERR_NO_MEMORY; what an event returned.
+ * Report the regular members in order. After a block that is not a header, the pass continues at
+ * the next header with a correct checksum. Returns MR_OK; MR_ERR_IO; MR_ERR_UNSUPPORTED (a
+ * compressed shard, or a sparse member, which is named); MR_ERR_NO_MEMORY; or the error of an
+ * event.
  */
 mr_status mr_tar_scan(struct mr_tar_file *file, const struct mr_tar_events *events,
                       mr_error *error);

@@ -2,8 +2,8 @@
 /*
  * Expands the paths of a SPEC: braces first, then escapes, then globs.
  *
- * Invariant: an escaped byte is an ordinary one. So braces are looked for before %XX is undone, and
- * what glob() would take for its own gets a backslash.
+ * Invariant: an escaped byte is an ordinary byte. So braces are found before %XX is undone, and
+ * bytes that are special to glob() get a backslash.
  */
 #include "dataset/tar/tar_shards.h"
 
@@ -69,7 +69,7 @@ static mr_status add_glob(struct expansion *expansion, const char *text, mr_erro
     for (const char *at = text; *at; at++) {
         bool escaped = *at == '%';
         snprintf(byte, sizeof byte, "%.*s", escaped ? 3 : 1, at);
-        if (escaped) /* it was decoded once before */
+        if (escaped) /* cannot fail: add_pattern() has decoded it once */
             mr_spec_decode(byte, NULL), at += 2;
         if (*byte == '\\' || *byte == '?' || (escaped && strchr("*[]", *byte)))
             pattern[n++] = '\\';
@@ -81,7 +81,7 @@ static mr_status add_glob(struct expansion *expansion, const char *text, mr_erro
     return status;
 }
 
-/* A pattern without braces. */
+/* Expand a pattern without braces. */
 static mr_status add_pattern(struct expansion *expansion, const char *text, mr_error *error)
 {
     char *plain = strdup(text);
@@ -97,7 +97,7 @@ static mr_status add_pattern(struct expansion *expansion, const char *text, mr_e
 
 struct brace {
     unsigned long first, last;
-    int width; /* 0: as many digits as there are */
+    int width; /* 0: no padding */
     const char *rest;
 };
 
@@ -109,7 +109,7 @@ static bool parse_digits(const char **text, unsigned long *value_out, size_t *n_
     return *n_out > 0 && *n_out <= MAX_DIGITS;
 }
 
-/* "{000..099}" at text. */
+/* Parse "{000..099}" at text. */
 static bool parse_brace(const char *text, struct brace *brace_out)
 {
     size_t n_first, n_last;
@@ -126,7 +126,7 @@ static bool parse_brace(const char *text, struct brace *brace_out)
     return true;
 }
 
-/* The leftmost brace counts slowest. */
+/* The leftmost brace counts most slowly. */
 static mr_status expand_braces(struct expansion *expansion, const char *text, mr_error *error)
 {
     struct brace brace;
@@ -135,7 +135,7 @@ static mr_status expand_braces(struct expansion *expansion, const char *text, mr
         return add_pattern(expansion, text, error);
     if (!parse_brace(open, &brace))
         return mr_error_set(error, MR_ERR_INVALID,
-                            "'%.40s' of the dataset is no range of numbers such as {000..099}; "
+                            "'%.40s' of the dataset is not a range of numbers such as {000..099}; "
                             "%%7B is a literal brace",
                             open);
     size_t size = strlen(text) + MAX_DIGITS + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads indexes of wds2idx: a line "v1.2 N", then N lines, one for each sample, with "suffix offset
- * size name" for each member. A name with a space in it makes a line that cannot be taken apart;
- * the shard's own headers are read then.
+ * Reads indexes of wds2idx: a line "v1.2 N", then N lines, one per sample, with "suffix offset size
+ * name" for each member. If a name contains a space, its line cannot be parsed, and the headers of
+ * the shard are read instead.
  *
- * Invariant: all lines are checked before the first member is fed.
+ * Invariant: all lines are checked before the first member is passed on.
  */
 #include "dataset/tar/tar_wds.h"
 
@@ -46,7 +46,7 @@ static bool is_older(const struct stat *a, const struct stat *b)
     return a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
 }
 
-/* The whole text with a NUL behind it. NULL: there is none that can be used. */
+/* Load the whole text and append a NUL. NULL: there is no usable index. */
 static char *load_text(int root, const char *path, const struct stat *shard)
 {
     struct stat st;
@@ -72,9 +72,9 @@ static bool parse_number(const char *text, uint64_t *value_out)
     return len > 0 && len < 19 && text[len] == '\0';
 }
 
-/* The member that "suffix offset size name" describes; after is where the last one's data ended. */
-static bool take_member(char *suffix, char **rest, uint64_t after, uint64_t shard_bytes,
-                        struct mr_tar_member *member)
+/* Parse "suffix offset size name". after: end of the data of the previous member. */
+static bool parse_member(char *suffix, char **rest, uint64_t after, uint64_t shard_bytes,
+                         struct mr_tar_member *member)
 {
     const char *offset = strsep(rest, " "), *size = strsep(rest, " "), *name = strsep(rest, " "),
                *stated;
@@ -90,7 +90,7 @@ static bool take_member(char *suffix, char **rest, uint64_t after, uint64_t shar
            member->offset <= shard_bytes && member->len <= shard_bytes - member->offset;
 }
 
-/* Is its header in front of it? */
+/* True if the header of the member is directly before its data. */
 static bool has_header(struct mr_tar_file *file, const struct mr_tar_member *member)
 {
     struct mr_tar_header header;
@@ -100,7 +100,7 @@ static bool has_header(struct mr_tar_file *file, const struct mr_tar_member *mem
            (header.type == MR_TAR_FILE || header.type == MR_TAR_OLD_FILE);
 }
 
-/* The end of a member's data and their padding; a file may end before the padding does. */
+/* The end of the data of a member with their padding. A file may end before the padding does. */
 static uint64_t end_of_data(const struct mr_tar_file *file, uint64_t at, uint64_t len)
 {
     uint64_t rest = file->size - at;
@@ -109,11 +109,11 @@ static uint64_t end_of_data(const struct mr_tar_file *file, uint64_t at, uint64_
 }
 
 /*
- * Do sound headers fill this part of the shard, none of them a regular file's? Those of folders,
- * links and long names belong there. What is no header may be a place where the shard is broken,
- * and only the pass over all headers can report that.
+ * True if valid headers fill this part of the shard, and none of them is that of a regular file.
+ * Folders, links and long names may be there. If a block is not a header, the shard may be broken
+ * there, and only a pass over all headers can report that.
  */
-static bool holds_no_file(struct mr_tar_file *file, uint64_t at, uint64_t end)
+static bool has_no_file(struct mr_tar_file *file, uint64_t at, uint64_t end)
 {
     while (at < end) {
         struct mr_tar_header header;
@@ -129,12 +129,13 @@ static bool holds_no_file(struct mr_tar_file *file, uint64_t at, uint64_t end)
     return at == end;
 }
 
-/* members: struct mr_tar_member each; *end is where the last one's data end. */
-static bool take_line(char *line, struct mr_tar_file *file, struct mr_bytes *members, uint64_t *end)
+/* Append the members of a line to members. *end is the end of the data of the last one. */
+static bool parse_line(char *line, struct mr_tar_file *file, struct mr_bytes *members,
+                       uint64_t *end)
 {
     for (char *rest = line, *suffix; (suffix = strsep(&rest, " "));) {
         struct mr_tar_member member;
-        if (!take_member(suffix, &rest, *end, file->size, &member) ||
+        if (!parse_member(suffix, &rest, *end, file->size, &member) ||
             mr_bytes_append(members, &member, sizeof member, NULL) < 0)
             return false;
         *end = member.offset + member.len;
@@ -143,26 +144,27 @@ static bool take_line(char *line, struct mr_tar_file *file, struct mr_bytes *mem
 }
 
 /*
- * Looks at the headers of the first and the last member, at all that is not of a member, and at the
- * headers beside it: an index may leave members out, and wds2idx takes the header of a long name
- * for the member's own. Where one member follows another, nothing is left to find.
+ * True if the index has all members of the shard. An index may leave members out, and wds2idx takes
+ * the header of a long name for that of the member. So this checks the headers of the first and the
+ * last member, every range between members, and the headers at both sides of that range. Where one
+ * member directly follows another, there is nothing to check.
  */
 static bool is_complete(struct mr_tar_file *file, const struct mr_tar_member *members, size_t n)
 {
     uint64_t end = 0;
-    bool seen = true; /* the header of the member that ends there */
+    bool checked = true; /* the header of the member that ends there was checked */
     for (size_t i = 0; i < n; i++) {
         const struct mr_tar_member *member = &members[i];
         uint64_t at = member->offset - MR_TAR_BLOCK;
         bool apart = i == 0 || at != end;
-        if (apart && ((!seen && !has_header(file, member - 1)) || !holds_no_file(file, end, at)))
+        if (apart && ((!checked && !has_header(file, member - 1)) || !has_no_file(file, end, at)))
             return false;
-        seen = apart || i + 1 == n;
-        if (seen && !has_header(file, member))
+        checked = apart || i + 1 == n;
+        if (checked && !has_header(file, member))
             return false;
         end = end_of_data(file, member->offset, member->len);
     }
-    return n > 0 && holds_no_file(file, end, file->size);
+    return n > 0 && has_no_file(file, end, file->size);
 }
 
 static bool parse_index(char *text, struct mr_tar_file *file, struct mr_bytes *members)
@@ -174,7 +176,7 @@ static bool parse_index(char *text, struct mr_tar_file *file, struct mr_bytes *m
     while ((line = strsep(&rest, "\n"))) {
         if (*line == '\0' && !rest)
             break;
-        if (++n > n_lines || !take_line(line, file, members, &end))
+        if (++n > n_lines || !parse_line(line, file, members, &end))
             return false;
     }
     return n == n_lines;

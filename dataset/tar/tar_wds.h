@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index that NVIDIA DALI's wds2idx writes of a shard: train.idx beside train.tar. */
+/*
+ * Reads the index of a shard that the wds2idx tool of NVIDIA DALI writes: train.idx beside
+ * train.tar.
+ */
 #ifndef DATASET_TAR_TAR_WDS_H
 #define DATASET_TAR_TAR_WDS_H
 
@@ -7,14 +10,14 @@
 
 #include "dataset/tar/tar_scan.h"
 
-/* The index beside the shard path below root, if there is one. */
+/* Stat the index beside the shard `path` below root. False if there is none. */
 bool mr_tar_wds_stat(int root, const char *path, struct stat *st_out);
 
 /*
- * Feed the members of such an index to the event, in their order. *used_out is false, and nothing
- * was fed, where there is none, where it is older than the shard st, of a version without names,
- * leaves a member out, or says anything else that the shard contradicts. Returns MR_OK;
- * MR_ERR_NO_MEMORY; what the event returned.
+ * Pass the members in the index to the event, in order. If the index is not used, *used_out is
+ * false and nothing was passed. It is not used if it is missing, older than the shard (st), of a
+ * version without names, leaves a member out, or contradicts the shard in another way. Returns
+ * MR_OK; MR_ERR_NO_MEMORY; or the error of the event.
  */
 mr_status mr_tar_wds_read(int root, const char *path, const struct stat *st,
                           struct mr_tar_file *file, const struct mr_tar_events *events,

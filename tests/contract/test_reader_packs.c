@@ -184,10 +184,10 @@ static void parts_outside_of_a_sample_are_damaged(void **state)
         uint64_t offset, len;
         const char *rest;
     } cases[] = {
-        {0, 101, "101 bytes at 0 are not within its 100"},
-        {101, 0, "0 bytes at 101 are not within its 100"},
-        {50, UINT64_MAX, "18446744073709551615 bytes at 50 are not within its 100"},
-        {UINT64_MAX, 2, "2 bytes at 18446744073709551615 are not within its 100"},
+        {0, 101, "101 bytes at 0 are outside its 100 bytes"},
+        {101, 0, "0 bytes at 101 are outside its 100 bytes"},
+        {50, UINT64_MAX, "18446744073709551615 bytes at 50 are outside its 100 bytes"},
+        {UINT64_MAX, 2, "2 bytes at 18446744073709551615 are outside its 100 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_range_error(dataset, &(struct range){0, cases[i].offset, cases[i].len}, NO_LIMIT,
@@ -232,7 +232,7 @@ static void a_sample_that_points_outside_is_damaged_for_every_reader(void **stat
     write_whole(in_folder("p/index"), bytes, len);
     free(bytes);
     dataset = open_pack();
-    const char *words = words_of(0, "index", "its entry in the index points outside of the pack");
+    const char *words = words_of(0, "index", "its entry in the index points outside the pack");
     expect_range_error(dataset, &(struct range){0, 0, 10}, NO_LIMIT, words);
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
         if (!way_works(way))

@@ -307,7 +307,7 @@ static void without_labels_all_images_below_the_folder_count(void **state)
     expect_open_error(spec, MR_ERR_INVALID,
                       "label 'some' of imagefolder is neither folder nor none");
     expect_open_error(tree_spec(&tree, "imagefolder", "hollow"), MR_ERR_DAMAGED,
-                      "?label=none takes its images");
+                      "?label=none reads its images");
 }
 
 static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **state)
@@ -320,9 +320,9 @@ static void a_root_that_is_missing_a_file_or_without_folders_is_an_error(void **
     expect_open_error(tree_spec(&tree, "imagefolder", "flat/a.jpg"), MR_ERR_IO,
                       "a.jpg: Not a directory");
     expect_open_error(tree_spec(&tree, "", "flat/a.jpg"), MR_ERR_IO,
-                      "a file is list:FILE or records:FILE?bytes=N; ");
+                      "open a file as list:FILE or records:FILE?bytes=N; ");
     expect_open_error(tree_spec(&tree, "imagefolder", "flat"), MR_ERR_DAMAGED,
-                      "flat holds no class folder");
+                      "flat has no class folder");
 }
 
 static void an_unreadable_folder_is_an_error_that_names_it(void **state)

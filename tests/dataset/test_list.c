@@ -152,7 +152,7 @@ static void each_wrong_line_is_named(void **state)
         CASE("a\t1\n\n", "list.txt:2: the line is empty"),
         CASE("\n", "list.txt:1: the line is empty"),
         CASE("\t1\n", "list.txt:1: the path is empty"),
-        CASE("a\\x\t1\n", "list.txt:1: the path is empty, holds a zero byte, or a backslash"),
+        CASE("a\\x\t1\n", "list.txt:1: the path is empty, or has a zero byte, or a backslash"),
         CASE("a\\\t1\n", "backslash"),
         CASE("a\0b\t1\n", "zero byte"),
         CASE("a\t\n", "list.txt:1: the label is neither"),

@@ -282,11 +282,11 @@ static void sections_outside_of_the_file_are_refused(void **state)
         size_t at = AT(sections) + 16 * (size_t)which;
         for (int marked = 0; marked < 2; marked++) {
             for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-                expect_refused_either(marked, at, places[i], 8, "lie outside of its");
-            expect_refused_either(marked, at + 8, UINT64_MAX, 8, "lie outside of its");
-            expect_refused_either(marked, at + 8, (uint64_t)1 << 40, 8, "lie outside of its");
+                expect_refused_either(marked, at, places[i], 8, "are outside its");
+            expect_refused_either(marked, at + 8, UINT64_MAX, 8, "are outside its");
+            expect_refused_either(marked, at + 8, (uint64_t)1 << 40, 8, "are outside its");
         }
-        expect_refused_either(true, at, 288, 8, "lie outside of its"); /* within the header */
+        expect_refused_either(true, at, 288, 8, "are outside its"); /* within the header */
     }
 }
 

@@ -75,9 +75,9 @@ static void expect_no_folder(const char *text, const char *words)
 static void of_a_file_without_a_kind_the_kinds_for_files_are_named(void **state)
 {
     (void)state;
-    expect_no_folder_of(
-        "x", ENOTDIR,
-        "a file is list:FILE or records:FILE?bytes=N; cannot open the folder x: Not a directory");
+    expect_no_folder_of("x", ENOTDIR,
+                        "open a file as list:FILE or records:FILE?bytes=N; cannot open the folder "
+                        "x: Not a directory");
     expect_no_folder_of("imagefolder:x", ENOTDIR, "cannot open the folder x: Not a directory");
 }
 
@@ -86,12 +86,12 @@ static void what_was_perhaps_meant_as_a_kind_is_named(void **state)
     (void)state;
     expect_no_folder(
         "imagefoldr:x",
-        "there is no kind of dataset 'imagefoldr' (did you mean 'imagefolder'?), only "
-        "imagefolder, list, records; and cannot open the folder imagefoldr:x: No such file "
-        "or directory");
+        "'imagefoldr' is not a kind of dataset (did you mean 'imagefolder'?); the kinds: "
+        "imagefolder, list, records; cannot open the folder imagefoldr:x: No such file or "
+        "directory");
     expect_no_folder(
         "tar:x",
-        "there is no kind of dataset 'tar', only imagefolder, list, records; and cannot open the "
+        "'tar' is not a kind of dataset; the kinds: imagefolder, list, records; cannot open the "
         "folder tar:x: No such file or directory");
     expect_no_folder("x", "cannot open the folder x: No such file or directory");
     expect_no_folder("imagefolder:a:b", "cannot open the folder a:b: No such file or directory");
@@ -122,11 +122,11 @@ static void records_take_several_paths(void **state)
     assert_null(mr_spec_take(&spec, "stride"));
     mr_error error;
     assert_int_equal(mr_spec_finish(&spec, "this and that", &error), MR_ERR_INVALID);
-    assert_string_equal(error.text, "records has no key 'bytes'; it knows this and that");
+    assert_string_equal(error.text, "records has no key 'bytes'; its keys: this and that");
     assert_int_equal(mr_spec_finish(&spec, "header, btyes, stride", &error), MR_ERR_INVALID);
     assert_string_equal(
         error.text,
-        "records has no key 'bytes' (did you mean 'btyes'?); it knows header, btyes, stride");
+        "records has no key 'bytes' (did you mean 'btyes'?); its keys: header, btyes, stride");
     mr_spec_take(&spec, "bytes");
     assert_int_equal(mr_spec_finish(&spec, "", &error), MR_OK);
     mr_spec_fini(&spec);

@@ -131,7 +131,7 @@ static void json_may_be_long_and_nested(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(label_of(dataset, i), 5);
     for (int i = 2; i < 6; i++)
-        expect_damaged(dataset, i, "label is no integer");
+        expect_damaged(dataset, i, "label is not an integer");
     assert_int_equal(label_of(dataset, 6), 5); /* what follows the object is not looked at */
     mr_dataset_destroy(dataset);
 }

@@ -203,9 +203,8 @@ static void records_of_pax_replace_name_and_size(void **state)
     add_header('K', "k", "d/link");
     add_header('L', "l", "last");
     add_header('0', "old", "");
-    expect_report(
-        "gap 0 to 2048: a pax header that is not well-formed\na 2560+1\nnew 4608+3\nb 5632+1\n"
-        "last 9728+0\n");
+    expect_report("gap 0 to 2048: a malformed pax header\na 2560+1\nnew 4608+3\nb 5632+1\n"
+                  "last 9728+0\n");
 }
 
 static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
@@ -215,15 +214,15 @@ static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
         char type;
         const char *text, *why;
     } cases[] = {{'x', "8 path=\n", "a pax header whose path is empty or too long"},
-                 {'x', "28 size=9223372036854775808\n", "a pax header that is not well-formed"},
-                 {'x', "11 size=-1\n", "a pax header that is not well-formed"},
-                 {'x', "8 size=\n", "a pax header that is not well-formed"},
-                 {'x', "12 path=new", "a pax header that is not well-formed"},
-                 {'x', "99 path=new\n", "a pax header that is not well-formed"},
-                 {'x', "8 pathx\n", "a pax header that is not well-formed"},
-                 {'x', "2 \n", "a pax header that is not well-formed"},
-                 {'x', " path=new\n", "a pax header that is not well-formed"},
-                 {'x', "00000000000000000012 path=new\n", "a pax header that is not well-formed"},
+                 {'x', "28 size=9223372036854775808\n", "a malformed pax header"},
+                 {'x', "11 size=-1\n", "a malformed pax header"},
+                 {'x', "8 size=\n", "a malformed pax header"},
+                 {'x', "12 path=new", "a malformed pax header"},
+                 {'x', "99 path=new\n", "a malformed pax header"},
+                 {'x', "8 pathx\n", "a malformed pax header"},
+                 {'x', "2 \n", "a malformed pax header"},
+                 {'x', " path=new\n", "a malformed pax header"},
+                 {'x', "00000000000000000012 path=new\n", "a malformed pax header"},
                  {'g', "12 path=new\n", "a pax header with one path or size for all members"},
                  {'g', "9 size=3\n", "a pax header with one path or size for all members"},
                  {'L', "", "a long name that is empty or too long"}};
@@ -310,8 +309,8 @@ static void data_of_headers_that_overlap_are_not_read_again_and_again(void **sta
     for (int i = 0; i < 40; i++)
         set_field(add_header('x', "p", ""), SIZE_AT, "00000020000", 12); /* 8192 */
     assert_int_equal(scan_shard(&error), MR_OK);
-    assert_words(report, "gap 512 to 1024: a pax header that is not well-formed\n");
-    assert_words(report, "gap 1024 to 1536: headers whose data overlap\n");
+    assert_words(report, "gap 512 to 1024: a malformed pax header\n");
+    assert_words(report, "gap 1024 to 1536: extended headers whose data overlap\n");
 }
 
 static void sparse_members_are_refused_in_all_forms(void **state)
