@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends to a segment: first the bytes, then the record that makes them count.
+ * Appends to a segment: first the bytes, then the record that makes them valid.
  *
- * Invariant: new bytes go behind everything that the data file holds, whether a record points to it
- * or not. Another process may still know records of a log whose end this process has cut off.
+ * Invariant: new bytes go after everything in the data file, whether a record points to it or not.
+ * Another process may still use records of a log whose end this process has cut off.
  */
 #include "cache/cache_append.h"
 
@@ -22,7 +22,7 @@
 #include "dataset/file.h"
 #include "cache/cache_folder.h"
 
-/* Templates that were written to this segment lately: a data set has few. */
+/* Templates recently written to this segment. A dataset has few different ones. */
 enum { KNOWN_TEMPLATES = 16 };
 
 struct known_template {
@@ -37,9 +37,9 @@ struct mr_cache_append {
     uint64_t id;
     uint64_t log_end;
     uint64_t data_end;
-    uint64_t limit; /* RLIMIT_FSIZE: going beyond raises a signal */
+    uint64_t limit; /* RLIMIT_FSIZE: exceeding it raises a signal */
     struct known_template known[KNOWN_TEMPLATES];
-    uint32_t n_templates; /* put into known so far */
+    uint32_t n_templates; /* templates stored in known so far */
     _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
 };
 
@@ -53,7 +53,7 @@ struct mr_cache_append *mr_cache_append_create(int folder)
     return append;
 }
 
-static void let_go(struct mr_cache_append *append)
+static void leave_segment(struct mr_cache_append *append)
 {
     mr_cache_folder_close_segment(&append->files);
     memset(append->known, 0, sizeof append->known);
@@ -64,12 +64,12 @@ void mr_cache_append_destroy(struct mr_cache_append *append)
 {
     if (!append)
         return;
-    let_go(append);
+    leave_segment(append);
     free(append);
 }
 
-/* Removed by somebody: what is written to it is lost. */
-static bool is_gone(const struct mr_cache_append *append)
+/* True if a file of the segment was removed. What is written to it would be lost. */
+static bool is_removed(const struct mr_cache_append *append)
 {
     struct stat log, data;
     return fstat(append->files.log, &log) != 0 || fstat(append->files.data, &data) != 0 ||
@@ -77,7 +77,8 @@ static bool is_gone(const struct mr_cache_append *append)
 }
 
 /*
- * A sample of so many bytes, its template and its record fit in without a file larger than allowed.
+ * True if a sample of len bytes, its template and its record fit into the segment, and no file
+ * exceeds its limit.
  */
 static bool has_room(const struct mr_cache_append *append, uint64_t len)
 {
@@ -87,7 +88,7 @@ static bool has_room(const struct mr_cache_append *append, uint64_t len)
            append->log_end <= append->limit - log_need;
 }
 
-static void see_end(void *user, uint64_t at, const struct mr_cache_head *head)
+static void note_data_end(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     uint64_t *end = user;
     const struct mr_cache_sample *sample = (const void *)head;
@@ -102,19 +103,21 @@ static void see_end(void *user, uint64_t at, const struct mr_cache_head *head)
 }
 
 /*
- * Go on with a locked segment behind its last right record. A data file that is shorter than
- * records say was cut by somebody else: growing it again would put other bytes where they point to.
+ * Continue a locked segment after its last valid record. Refuse a data file that is shorter than
+ * its records say: another process has cut it, and growing it again would put other bytes where the
+ * records point.
  */
 static bool resume_segment(struct mr_cache_append *append, uint64_t len)
 {
     struct stat log, data;
     uint64_t at = sizeof(struct mr_cache_log_head), end = 0;
-    if (is_gone(append) || fstat(append->files.data, &data) != 0)
+    if (is_removed(append) || fstat(append->files.data, &data) != 0)
         return false;
     append->log_end = at;
     append->data_end = (uint64_t)data.st_size;
-    /* A large cache has hundreds of full segments: only the log of one that is not full is read. */
-    if (!has_room(append, len) || mr_cache_log_walk(append->files.log, &at, see_end, &end) != 0)
+    /* A large cache has hundreds of full segments: read the log only if the segment is not full. */
+    if (!has_room(append, len) ||
+        mr_cache_log_walk(append->files.log, &at, note_data_end, &end) != 0)
         return false;
     append->log_end = at;
     if (end > append->data_end || !has_room(append, len) || fstat(append->files.log, &log) != 0)
@@ -122,8 +125,8 @@ static bool resume_segment(struct mr_cache_append *append, uint64_t len)
     return (uint64_t)log.st_size == at || ftruncate(append->files.log, (off_t)at) == 0;
 }
 
-/* A segment that nobody writes, or false. */
-static bool take_old(struct mr_cache_append *append, uint64_t len)
+/* Continue an existing segment that no process has locked. False: there is none. */
+static bool continue_segment(struct mr_cache_append *append, uint64_t len)
 {
     struct mr_cache_ids ids;
     bool taken = false;
@@ -135,13 +138,13 @@ static bool take_old(struct mr_cache_append *append, uint64_t len)
         append->id = ids.ids[i];
         taken = flock(append->files.log, LOCK_EX | LOCK_NB) == 0 && resume_segment(append, len);
         if (!taken)
-            let_go(append);
+            leave_segment(append);
     }
     free(ids.ids);
     return taken;
 }
 
-static int make_file(int folder, uint64_t id, const char *ending, int *fd_out)
+static int create_file(int folder, uint64_t id, const char *ending, int *fd_out)
 {
     char name[MR_CACHE_NAME];
     mr_cache_folder_name(id, ending, name);
@@ -149,25 +152,28 @@ static int make_file(int folder, uint64_t id, const char *ending, int *fd_out)
     return *fd_out < 0 ? -errno : 0;
 }
 
-/* The log is locked before it has a head; nobody continues a log without one. */
-static int make_new(struct mr_cache_append *append)
+/*
+ * The log is locked before its head is written. Other processes never continue a log without a
+ * head.
+ */
+static int create_segment(struct mr_cache_append *append)
 {
     struct mr_cache_log_head head;
     uint64_t id = 0;
     if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
         return -errno;
     id |= id == 0;
-    int rc = make_file(append->folder, id, MR_CACHE_LOG, &append->files.log);
+    int rc = create_file(append->folder, id, MR_CACHE_LOG, &append->files.log);
     if (rc == 0 && flock(append->files.log, LOCK_EX | LOCK_NB) != 0)
         rc = -errno;
     if (rc == 0)
-        rc = make_file(append->folder, id, MR_CACHE_DATA, &append->files.data);
+        rc = create_file(append->folder, id, MR_CACHE_DATA, &append->files.data);
     mr_cache_log_make_head(id, &head);
     if (rc == 0)
         rc = mr_file_write_at(append->files.log, &head, sizeof head, 0);
     if (rc != 0) {
         bool made = append->files.log >= 0;
-        let_go(append);
+        leave_segment(append);
         if (made)
             mr_cache_folder_remove_segment(append->folder, id);
         return rc;
@@ -178,25 +184,25 @@ static int make_new(struct mr_cache_append *append)
     return 0;
 }
 
-/* A segment with room for len bytes. */
-static int need_segment(struct mr_cache_append *append, uint64_t len)
+/* Make sure that an open segment has room for len bytes. */
+static int ensure_segment(struct mr_cache_append *append, uint64_t len)
 {
     append->limit = mr_shared_memory_limit();
     if (append->limit > INT64_MAX)
         append->limit = INT64_MAX;
-    if (append->files.log >= 0 && !is_gone(append) && has_room(append, len))
+    if (append->files.log >= 0 && !is_removed(append) && has_room(append, len))
         return 0;
-    let_go(append);
-    if (take_old(append, len))
+    leave_segment(append);
+    if (continue_segment(append, len))
         return 0;
     append->log_end = sizeof(struct mr_cache_log_head);
     append->data_end = 0;
     if (!has_room(append, len))
         return -EFBIG;
-    return make_new(append);
+    return create_segment(append);
 }
 
-/* Behind the last record; *at is moved. */
+/* Append a record at *at, and move *at to its end. */
 static int write_record(struct mr_cache_append *append, struct mr_cache_head *head, uint64_t *at)
 {
     mr_cache_log_seal(head);
@@ -206,8 +212,9 @@ static int write_record(struct mr_cache_append *append, struct mr_cache_head *he
     return rc;
 }
 
-static int put_template(struct mr_cache_append *append, const struct mr_packed_template *template,
-                        uint64_t *at, struct mr_cache_sample *sample)
+static int append_template(struct mr_cache_append *append,
+                           const struct mr_packed_template *template, uint64_t *at,
+                           struct mr_cache_sample *sample)
 {
     for (uint32_t i = 0; i < KNOWN_TEMPLATES; i++) {
         const struct known_template *known = &append->known[i];
@@ -236,9 +243,9 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* In append->record, with the place of its template. */
-static int put_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry,
-                      uint64_t *at)
+/* Append the record of a sample. append->record already has the place of its template. */
+static int append_sample(struct mr_cache_append *append, const struct mr_cache_entry *entry,
+                         uint64_t *at)
 {
     struct mr_cache_sample *sample = (void *)append->record;
     sample->head.kind = MR_CACHE_SAMPLE;
@@ -252,9 +259,12 @@ static int put_sample(struct mr_cache_append *append, const struct mr_cache_entr
     return write_record(append, &sample->head, at);
 }
 
-/* All of it behind what counts so far; nothing counts before the last write has ended. */
-static int put_entry(struct mr_cache_append *append, const struct mr_cache_entry *entry,
-                     uint64_t *at, uint64_t *record_at)
+/*
+ * Append bytes, template and record after everything valid. Nothing is valid before the last write
+ * has ended.
+ */
+static int append_entry(struct mr_cache_append *append, const struct mr_cache_entry *entry,
+                        uint64_t *at, uint64_t *record_at)
 {
     struct mr_cache_sample *sample = (void *)append->record;
     *sample = entry->sample;
@@ -262,20 +272,20 @@ static int put_entry(struct mr_cache_append *append, const struct mr_cache_entry
     int rc =
         mr_file_write_at(append->files.data, entry->bytes, entry->sample.len, append->data_end);
     if (rc == 0 && entry->sample.n_rows > 0)
-        rc = put_template(append, entry->template, at, sample);
+        rc = append_template(append, entry->template, at, sample);
     *record_at = *at;
-    return rc == 0 ? put_sample(append, entry, at) : rc;
+    return rc == 0 ? append_sample(append, entry, at) : rc;
 }
 
 /*
- * After a failure: no record points behind the ends of before, and templates may have been put
- * there.
+ * Undo a failed append: cut both files back to their former ends, and forget templates written
+ * after that.
  */
-static void cut_back(struct mr_cache_append *append)
+static void undo_append(struct mr_cache_append *append)
 {
     bool cut = ftruncate(append->files.data, (off_t)append->data_end) == 0;
     if (ftruncate(append->files.log, (off_t)append->log_end) != 0 || !cut)
-        let_go(append);
+        leave_segment(append);
     for (uint32_t i = 0; i < KNOWN_TEMPLATES; i++)
         if (append->known[i].at >= append->log_end)
             append->known[i].at = 0;
@@ -286,13 +296,13 @@ int mr_cache_append_add(struct mr_cache_append *append, const struct mr_cache_en
 {
     if (entry->sample.n_rows > MR_CACHE_MAX_ROWS)
         return -EFBIG;
-    int rc = need_segment(append, entry->sample.len);
+    int rc = ensure_segment(append, entry->sample.len);
     if (rc != 0)
         return rc;
     uint64_t at = append->log_end, record_at;
-    rc = put_entry(append, entry, &at, &record_at);
+    rc = append_entry(append, entry, &at, &record_at);
     if (rc != 0) {
-        cut_back(append);
+        undo_append(append);
         return rc;
     }
     *place_out = (struct mr_cache_place){

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills a cache. The file is read once more, between two looks at its size and times, instead of
- * using the bytes that were just decoded: this is the only way to know that the entry is of the
+ * Fills a cache. The bytes that were just decoded are not used. Instead the file is read again, and
+ * its size and times are compared before and after: only this proves that the entry is of the
  * version that its key names.
  *
- * Invariant: a file that changes twice within one tick of the clock has the same times, so a file
- * that changed a moment ago is not packed yet.
+ * Invariant: a file that changes twice within one tick of the clock keeps its times. So a file that
+ * changed very recently is not packed yet.
  */
 #include "cache/cache_fill.h"
 
@@ -25,34 +25,39 @@
 
 enum { N_MET = 1024 }; /* a power of two */
 #define SETTLED_NS INT64_C(50000000)
-/* Where times are whole seconds the clock of the file system ticks in seconds; of some in two. */
+/*
+ * If times are whole seconds, the clock of the file system has a tick of one second, on some of
+ * two.
+ */
 #define SETTLED_COARSE_NS INT64_C(2050000000)
 #define CLAIM_SECONDS 120
-/* Deaths of workers that one sample may cost in a run. */
+/* The most workers that may die while packing one sample in a run. */
 #define MAX_CLAIMS 2
 /*
- * What packing costs shows elsewhere too: the decoder's data have left the CPU's caches, and pages
+ * Packing also slows other work: it evicts the data of the decoder from the CPU's caches, and pages
  * are written back.
  */
 #define COST_PERCENT 150
-/* What unused time may add up to, so that a long pause is not followed by a long standstill. */
+/* Limit of saved-up time, so a long pause is not followed by a long standstill. */
 #define MAX_CREDIT_NS INT64_C(50000000)
 
-/* Packing needs about ten bytes a pixel. What larger images and files have needed is given back. */
-#define KEPT_PIXELS (UINT64_C(1) << 24)
-#define KEPT_BYTES ((size_t)1 << 24)
+/*
+ * Packing needs about ten bytes per pixel. Buffers for larger images and files are freed after use.
+ */
+#define MAX_IDLE_PIXELS (UINT64_C(1) << 24)
+#define MAX_IDLE_BYTES ((size_t)1 << 24)
 
 struct mr_cache_fill {
     struct mr_cache_region *region;
     const struct mr_catalog *catalog;
     int folder;
     struct mr_cache_append *append;
-    struct mr_packer *packer; /* made when first needed, as is the codec */
+    struct mr_packer *packer; /* created when first needed, like the codec */
     struct mr_codec *codec;   /* makes the marks of files */
-    bool broken;              /* no memory for them */
+    bool broken;              /* no memory for packer or codec */
     int64_t credit_ns;
-    struct mr_scratch file; /* its bytes */
-    int64_t met[N_MET];     /* a stack whose bottom falls out */
+    struct mr_scratch file; /* bytes of the file that is packed */
+    int64_t met[N_MET];     /* a stack that drops its oldest elements */
     uint32_t top;
     uint32_t n_met;
 };
@@ -78,7 +83,7 @@ mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_c
     return MR_OK;
 }
 
-static void give_back(struct mr_cache_fill *fill)
+static void free_buffers(struct mr_cache_fill *fill)
 {
     if (fill->packer)
         mr_packer_destroy(fill->packer);
@@ -94,7 +99,7 @@ void mr_cache_fill_destroy(struct mr_cache_fill *fill)
     if (!fill)
         return;
     mr_cache_append_destroy(fill->append);
-    give_back(fill);
+    free_buffers(fill);
     if (fill->folder >= 0)
         close(fill->folder);
     free(fill);
@@ -105,7 +110,7 @@ static uint64_t now_s(void)
     return mr_clock_now_ns() / UINT64_C(1000000000);
 }
 
-/* May this sample be made? A claim of a worker that died is void after a while. */
+/* True if the sample may be packed. The claim of a worker that died expires. */
 static bool is_wanted(const struct mr_cache_region *region, int64_t index, uint64_t *word_out)
 {
     uint64_t word = atomic_load_explicit(&region->words[index], memory_order_acquire);
@@ -131,8 +136,8 @@ void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index)
         fill->n_met++;
 }
 
-/* What a wanted sample's word becomes: a claim, unless it has cost too many workers their lives. */
-static uint64_t claim_after(uint64_t seen)
+/* The next word of a wanted sample: a claim, unless too many workers have died while packing it. */
+static uint64_t next_claim(uint64_t seen)
 {
     uint32_t n_before =
         mr_cache_region_state(seen) == MR_CACHE_CLAIMED ? mr_cache_region_segment(seen) : 0;
@@ -142,7 +147,7 @@ static uint64_t claim_after(uint64_t seen)
 }
 
 /*
- * The last one met that is still wanted, now claimed: its word in *word_out; -1 where there is
+ * Claim the sample met last that is still wanted, and write its word to *word_out. -1: there is
  * none.
  */
 static int64_t claim_sample(struct mr_cache_fill *fill, uint64_t *word_out)
@@ -153,7 +158,7 @@ static int64_t claim_sample(struct mr_cache_fill *fill, uint64_t *word_out)
         fill->n_met--;
         if (!is_wanted(fill->region, index, &seen))
             continue;
-        *word_out = claim_after(seen);
+        *word_out = next_claim(seen);
         if (mr_cache_region_move(fill->region, index, seen, *word_out) &&
             mr_cache_region_state(*word_out) == MR_CACHE_CLAIMED)
             return index;
@@ -172,8 +177,8 @@ static bool has_settled(const struct mr_cache_version *version)
 }
 
 /*
- * The image, and which version of its file. MR_CACHE_GOOD when both are had; else what the sample's
- * word becomes.
+ * Read the image, and find the version of its file. Returns MR_CACHE_GOOD, or the next state of the
+ * sample.
  */
 static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, int64_t index,
                                           struct mr_cache_version *version_out, size_t *len_out)
@@ -210,7 +215,7 @@ static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index,
     return state;
 }
 
-static bool need_packer(struct mr_cache_fill *fill)
+static bool ensure_packer(struct mr_cache_fill *fill)
 {
     struct mr_packer_options options = {.encoding = fill->region->encoding,
                                         .limits = fill->region->limits,
@@ -220,14 +225,14 @@ static bool need_packer(struct mr_cache_fill *fill)
     return !fill->broken;
 }
 
-static bool need_codec(struct mr_cache_fill *fill)
+static bool ensure_codec(struct mr_cache_fill *fill)
 {
     if (!fill->codec)
         fill->broken = mr_codec_create(&fill->region->limits, &fill->codec, NULL) != MR_OK;
     return !fill->broken;
 }
 
-/* What is to be kept: bytes NULL where the file does not fit. */
+/* The result of packing or marking. bytes is NULL if the file cannot be packed or marked. */
 struct made {
     struct mr_packed_image image;
     const uint8_t *bytes;
@@ -235,13 +240,13 @@ struct made {
 };
 
 /*
- * The file in fill->file.memory as a sample of coefficients. MR_CACHE_GOOD, or what the sample's
- * word becomes.
+ * Pack the file in fill->file.memory as coefficients. Returns MR_CACHE_GOOD, or the next state of
+ * the sample.
  */
 static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
 {
     struct mr_packed_sample packed;
-    if (!need_packer(fill))
+    if (!ensure_packer(fill))
         return MR_CACHE_ABSENT;
     if (mr_packer_pack(fill->packer, fill->file.memory, len, &packed, NULL) != MR_OK)
         return MR_CACHE_KEPT;
@@ -250,10 +255,10 @@ static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, str
     return MR_CACHE_GOOD;
 }
 
-/* The same: its marks. A file that can have none is read as it is. */
+/* The same for marks. A file that cannot have marks is read as a file. */
 static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, struct made *made_out)
 {
-    if (!need_codec(fill))
+    if (!ensure_codec(fill))
         return MR_CACHE_ABSENT;
     mr_status status = mr_codec_mark(fill->codec, fill->file.memory, len, &made_out->image, NULL);
     if (status == MR_OK) {
@@ -265,7 +270,10 @@ static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, str
                : MR_CACHE_KEPT;
 }
 
-/* A file that does not fit has an entry too, so that nobody tries again. */
+/*
+ * Fill in the entry. A file that cannot be packed or marked has an entry too, so that no worker
+ * tries again.
+ */
 static void describe_entry(const struct made *made, struct mr_cache_entry *entry)
 {
     const struct mr_packed_image *image = &made->image;
@@ -295,9 +303,9 @@ static bool is_within_budget(struct mr_cache_fill *fill, uint64_t len)
     return false;
 }
 
-/* What the word of an entry becomes that has been written. */
-static uint64_t word_of(struct mr_cache_region *region, const struct mr_cache_entry *entry,
-                        const struct mr_cache_place *place)
+/* The word of an entry that was written. */
+static uint64_t entry_word(struct mr_cache_region *region, const struct mr_cache_entry *entry,
+                           const struct mr_cache_place *place)
 {
     int number = mr_cache_region_number(region, place->id);
     if (entry->sample.len == 0 || number < 0 || place->at >= MR_CACHE_MAX_LOG)
@@ -322,10 +330,10 @@ static uint64_t write_entry(struct mr_cache_fill *fill, const struct mr_cache_en
     atomic_fetch_add_explicit(&region->bytes, place.grown, memory_order_relaxed);
     atomic_fetch_add_explicit(entry->sample.len > 0 ? &region->n_made : &region->n_as_files, 1,
                               memory_order_relaxed);
-    return word_of(region, entry, &place);
+    return entry_word(region, entry, &place);
 }
 
-/* The word of a claimed sample after all that could be done. *made_out starts as zeros. */
+/* Read, pack and write a claimed sample, and return its next word. *made_out must be zeros. */
 static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made *made_out)
 {
     struct mr_cache_version version;
@@ -345,18 +353,21 @@ static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made
     return write_entry(fill, &entry);
 }
 
-/* A panorama must not leave every worker with its buffers, whatever became of it. */
+/*
+ * Add an entry. Free the buffers after a huge image, so that not every worker occupies memory for
+ * one.
+ */
 static uint64_t make_entry(struct mr_cache_fill *fill, int64_t index)
 {
     struct made made = {0};
     uint64_t word = add_entry(fill, index, &made);
-    if (fill->file.len_allocated > KEPT_BYTES ||
-        (uint64_t)made.image.width * made.image.height > KEPT_PIXELS)
-        give_back(fill);
+    if (fill->file.len_allocated > MAX_IDLE_BYTES ||
+        (uint64_t)made.image.width * made.image.height > MAX_IDLE_PIXELS)
+        free_buffers(fill);
     return word;
 }
 
-static bool make_one(struct mr_cache_fill *fill)
+static bool fill_one(struct mr_cache_fill *fill)
 {
     uint64_t word;
     int64_t index = may_write(fill) ? claim_sample(fill, &word) : -1;
@@ -372,7 +383,7 @@ bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns)
     if (percent == 0)
         return false;
     if (percent >= 100)
-        return make_one(fill);
+        return fill_one(fill);
     uint64_t ns =
         worked_ns < (uint64_t)MAX_CREDIT_NS * 100 ? worked_ns : (uint64_t)MAX_CREDIT_NS * 100;
     fill->credit_ns += (int64_t)(ns * percent / (100 - percent));
@@ -381,12 +392,12 @@ bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns)
     if (fill->credit_ns <= 0)
         return false;
     uint64_t begin = mr_clock_now_ns();
-    bool made = make_one(fill);
+    bool made = fill_one(fill);
     fill->credit_ns -= (int64_t)(mr_clock_now_ns() - begin) * COST_PERCENT / 100;
     return made;
 }
 
 bool mr_cache_fill_idle(struct mr_cache_fill *fill)
 {
-    return make_one(fill);
+    return fill_one(fill);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's part in filling a cache: which missing samples it has met, and when it may pack one.
- * One object per worker.
+ * The part of a worker in filling a cache: which missing samples it has met, and when it may pack
+ * one. One object per worker.
  */
 #ifndef CACHE_CACHE_FILL_H
 #define CACHE_CACHE_FILL_H
@@ -12,7 +12,7 @@
 struct mr_cache_fill;
 
 /*
- * MR_ERR_IO where the directory cannot be opened; MR_ERR_NO_MEMORY. region and catalog must outlive
+ * MR_ERR_IO if the directory cannot be opened; MR_ERR_NO_MEMORY. region and catalog must outlive
  * the object.
  */
 mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_catalog *catalog,
@@ -21,20 +21,19 @@ mr_status mr_cache_fill_create(struct mr_cache_region *region, const struct mr_c
 void mr_cache_fill_destroy(struct mr_cache_fill *fill);
 
 /*
- * A sample was made from its file, so the file is likely in memory. It is remembered if the cache
- * lacks it.
+ * Report that a sample was made from its file, so the file is probably in the page cache. If the
+ * cache lacks the sample, it is remembered.
  */
 void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index);
 
 /*
- * worked_ns of work were done since the last call: pack at most one of the samples met, if the
- * share of time that this may take allows it. True if one was. Blocks: for one sample, a few
- * milliseconds.
+ * Report worked_ns of work since the last call. Packs at most one remembered sample, if the share
+ * of time for packing allows it. True if it packed one. Blocks: for one sample, a few milliseconds.
  */
 bool mr_cache_fill_worked(struct mr_cache_fill *fill, uint64_t worked_ns);
 
 /*
- * The worker has nothing else to do: pack at most one sample, without counting the time. False if
+ * Report that the worker is idle. Packs at most one sample, without counting the time. False if
  * there is nothing to pack.
  */
 bool mr_cache_fill_idle(struct mr_cache_fill *fill);

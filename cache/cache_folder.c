@@ -3,8 +3,8 @@
  * The directory of a cache: its marker and its segments.
  *
  * Invariant: two jobs may find the directory empty at the same moment. So the marker is created by
- * rename, and a directory counts as foreign only if it still has no marker after something foreign
- * was seen in it.
+ * rename. And a directory counts as foreign only if the marker is still missing after a foreign
+ * file was seen.
  */
 #include "cache/cache_folder.h"
 
@@ -27,9 +27,7 @@
 
 enum marker { MARKER_GOOD, MARKER_MISSING, MARKER_TORN };
 
-/*
- * The format that a marker states; 0: a crash of the machine left it empty, cut, or full of zeros.
- */
+/* The format in a marker. 0: a crash of the machine left it empty, cut, or full of zeros. */
 static unsigned parse_marker(const char *text)
 {
     unsigned format;
@@ -72,13 +70,12 @@ void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACH
 }
 
 /*
- * The files of a segment. The data file comes first, so that a removal that is interrupted leaves
- * its log.
+ * The files of a segment. The data file is removed first, so an interrupted removal leaves the log.
  */
 static const char *const endings[] = {MR_CACHE_DATA, MR_CACHE_LOG};
 enum { N_ENDINGS = sizeof endings / sizeof *endings };
 
-/* Only names that we would write: another spelling of the same number would be another file. */
+/* Parse a name that we would write. Another spelling of the same number is another file. */
 static bool parse_name(const char *name, uint64_t *id_out)
 {
     char again[MR_CACHE_NAME];
@@ -104,10 +101,10 @@ static DIR *open_listing(int folder)
 }
 
 /*
- * Is there anything but segments, and markers that are being made? Returns 0, 1 or a negative
- * errno.
+ * True if the directory contains anything but segments and markers being written. Returns 0, 1 or a
+ * negative errno.
  */
-static int holds_other_things(int folder)
+static int has_other_files(int folder)
 {
     DIR *listing = open_listing(folder);
     if (!listing)
@@ -150,10 +147,10 @@ static mr_status write_marker(int folder, const char *path, mr_error *error)
 }
 
 /*
- * A crash of the machine may leave segments with a torn marker, or with none: a loader then writes
- * it anew.
+ * A crash of the machine may leave segments with a torn marker or none. A loader then writes the
+ * marker again.
  */
-static mr_status need_marker(int folder, const char *path, bool make, mr_error *error)
+static mr_status ensure_marker(int folder, const char *path, bool make, mr_error *error)
 {
     enum marker marker;
     mr_status status = read_marker(folder, path, &marker, error);
@@ -162,12 +159,12 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
     if (marker == MARKER_MISSING && !make)
         return mr_error_set(error, MR_ERR_INVALID, "%s is not a cache: it has no file %s", path,
                             MR_CACHE_MARKER);
-    int other = holds_other_things(folder);
+    int other = has_other_files(folder);
     if (other < 0)
         return mr_error_os(error, MR_ERR_IO, -other, "cannot list %s", path);
     if (other == 0)
         return make ? write_marker(folder, path, error) : MR_OK;
-    /* another job may have made it a cache meanwhile */
+    /* another job may have written the marker meanwhile */
     status = read_marker(folder, path, &marker, error);
     if (status < 0 || marker == MARKER_GOOD)
         return status;
@@ -179,10 +176,7 @@ static mr_status need_marker(int folder, const char *path, bool make, mr_error *
         path);
 }
 
-/*
- * A directory on a read-only file system may hold a cache; one that is missing there cannot be
- * made.
- */
+/* A read-only file system may contain a cache, so EROFS counts only if the directory is missing. */
 static mr_status open_directory(const char *path, bool make, int *fd_out, mr_error *error)
 {
     struct stat st;
@@ -208,7 +202,7 @@ mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_erro
     mr_status status = open_directory(path, make, &folder, error);
     if (status < 0)
         return status;
-    status = need_marker(folder, path, make, error);
+    status = ensure_marker(folder, path, make, error);
     if (status < 0) {
         close(folder);
         return status;
@@ -228,8 +222,8 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Most segments were met twice, once by each file. */
-static void drop_repeats(struct mr_cache_ids *ids)
+/* Most ids are there twice, once for each file. */
+static void remove_repeats(struct mr_cache_ids *ids)
 {
     size_t n = 0;
     if (ids->n > 0)
@@ -260,7 +254,7 @@ int mr_cache_folder_list(int folder, struct mr_cache_ids *ids_out)
         rc = -errno;
     closedir(listing);
     *ids_out = (struct mr_cache_ids){.ids = (void *)found.data, .n = found.len / sizeof id};
-    drop_repeats(ids_out);
+    remove_repeats(ids_out);
     return rc;
 }
 
@@ -299,7 +293,7 @@ void mr_cache_folder_close_segment(struct mr_cache_files *files)
     *files = (struct mr_cache_files){-1, -1};
 }
 
-static uint64_t file_bytes(int folder, uint64_t id, const char *ending)
+static uint64_t find_file_bytes(int folder, uint64_t id, const char *ending)
 {
     char name[MR_CACHE_NAME];
     struct stat st;
@@ -311,10 +305,10 @@ static uint64_t file_bytes(int folder, uint64_t id, const char *ending)
 
 uint64_t mr_cache_folder_segment_bytes(int folder, uint64_t id, uint64_t *log_bytes_out)
 {
-    uint64_t log = file_bytes(folder, id, MR_CACHE_LOG);
+    uint64_t log = find_file_bytes(folder, id, MR_CACHE_LOG);
     if (log_bytes_out)
         *log_bytes_out = log;
-    return log + file_bytes(folder, id, MR_CACHE_DATA);
+    return log + find_file_bytes(folder, id, MR_CACHE_DATA);
 }
 
 int mr_cache_folder_remove_segment(int folder, uint64_t id)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of a cache: whether it is one, which segments it holds, and how to open them. */
+/* The directory of a cache: checks it, lists its segments and opens them. */
 #ifndef CACHE_CACHE_FOLDER_H
 #define CACHE_CACHE_FOLDER_H
 
@@ -11,7 +11,7 @@ struct mr_cache_files {
     int data;
 };
 
-/* Numbers of segments; release with free(ids), after a failure too. */
+/* Numbers of segments. Free ids, after a failure too. */
 struct mr_cache_ids {
     uint64_t *ids;
     size_t n;
@@ -20,21 +20,21 @@ struct mr_cache_ids {
 /*
  * Open the directory. make: a missing or empty directory becomes a cache.
  *
- * MR_ERR_INVALID where it is not a cache (not a directory; a directory that holds other files never
- * becomes one), MR_ERR_UNSUPPORTED where it is one of another format, MR_ERR_IO. *fd_out is the
- * caller's.
+ * MR_ERR_INVALID if it is not a cache: not a directory, or a directory with other files, which
+ * never becomes one. MR_ERR_UNSUPPORTED if it is a cache of another format. MR_ERR_IO. The caller
+ * closes *fd_out.
  */
 mr_status mr_cache_folder_open(const char *path, bool make, int *fd_out, mr_error *error);
 
 /*
- * Is a negative errno not the directory's fault, such as too many open files? Then another attempt
- * may succeed.
+ * True if a negative errno is not the fault of the directory (for example too many open files), so
+ * another attempt may succeed.
  */
 bool mr_cache_folder_is_passing(int rc);
 
 /*
- * Segments by the names of their files, each once, in the order of their numbers; either file may
- * be missing. Returns 0 or a negative errno.
+ * List the segments by the names of their files, each once, sorted by number. One of the two files
+ * may be missing. Returns 0 or a negative errno.
  */
 int mr_cache_folder_list(int folder, struct mr_cache_ids *ids_out);
 
@@ -44,17 +44,17 @@ void mr_cache_folder_name(uint64_t id, const char *ending, char name_out[MR_CACH
 #define MR_CACHE_DATA ".data"
 
 /*
- * Open a segment: two regular files, whose log has a right head. writing: for appending too.
- * Returns 0, or a negative errno: -ENOENT where it is gone, -EINVAL where it is not a segment.
+ * Open a segment: two regular files, the log with a valid head. writing: for appending too. Returns
+ * 0 or a negative errno: -ENOENT if it was removed, -EINVAL if it is not a segment.
  */
 int mr_cache_folder_open_segment(int folder, uint64_t id, bool writing,
                                  struct mr_cache_files *files_out);
 void mr_cache_folder_close_segment(struct mr_cache_files *files);
 
-/* Bytes of both files; 0 where they are gone. log_bytes_out may be NULL. */
+/* Bytes of both files; a missing file counts 0. log_bytes_out may be NULL. */
 uint64_t mr_cache_folder_segment_bytes(int folder, uint64_t id, uint64_t *log_bytes_out);
 
-/* Returns 0 or a negative errno; what is gone already is no error. */
+/* Remove both files. Returns 0 or a negative errno; a missing file is not an error. */
 int mr_cache_folder_remove_segment(int folder, uint64_t id);
 
 #endif

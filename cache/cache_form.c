@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two forms of a cache need: of the machine, and of room. */
+/* What the two forms of a cache need: features of the machine, and space. */
 #include "cache/cache_form.h"
 
 #include "base/packed_image.h"
@@ -8,11 +8,13 @@
 #include "transforms/packed_selftest.h"
 
 /*
- * Files whose sizes are looked at. Photographs' sizes differ by half of their mean, so the mean is
- * right to 5 %.
+ * Number of files whose sizes are read. The sizes of photographs deviate by half of their mean, so
+ * the estimate of the mean is right to 5 %.
  */
 enum { N_LOOKED = 128 };
-/* Of the files' bytes: coefficients take about 132 %, and their records a little. */
+/*
+ * Relative to the bytes of the files: coefficients take about 132 %, their records a little more.
+ */
 enum { DCT_PERCENT = 140 };
 
 mr_status mr_cache_form_check(uint32_t encoding, bool stock_jpeg, mr_error *error)

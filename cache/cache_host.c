@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of a cache. One function opens the logs of earlier runs and follows those that
- * other processes write, because each log is read on from where the last read ended.
+ * The part of a cache in the host. The same function reads the logs of earlier runs and follows
+ * those that other processes write, because reading a log continues where the last read ended.
  *
  * Invariant: the form of a cache does not change while it is open. It is chosen before any worker
  * sees the region.
@@ -23,25 +23,25 @@
 #include "cache/cache_key.h"
 #include "cache/cache_log.h"
 
-/* A log as it was read last. */
+/* How far a log has been read. */
 struct followed {
-    uint64_t at;        /* behind its last record that was seen; 0: nothing yet */
-    uint64_t log_bytes; /* its size then */
+    uint64_t at;        /* end of its last record that was read; 0: not read yet */
+    uint64_t log_bytes; /* size of the log at that time */
 };
 
 struct mr_cache_host {
     struct mr_cache_region *region;
     int folder;
     struct mr_cache_map map;
-    uint64_t *made_ns; /* by spot of the map: of the entry that the word says */
+    uint64_t *made_ns; /* for each spot of the map: made_ns of the entry that the word points to */
     struct followed followed[MR_CACHE_MAX_SEGMENTS];
-    bool chooses;   /* the form is not decided yet: */
-    uint64_t n_dct; /* entries of samples of the dataset, by form */
+    bool chooses;   /* the form is not chosen yet; counted until then: */
+    uint64_t n_dct; /* entries for samples of the dataset in this form */
     uint64_t n_marked;
     bool end_reported;
 };
 
-/* What a walk through one log needs. */
+/* The state of a walk through one log. */
 struct walk {
     struct mr_cache_host *cache;
     uint32_t segment;
@@ -64,7 +64,7 @@ static mr_status fill_region(const struct mr_cache_host_options *options,
     return MR_OK;
 }
 
-static mr_status make_lists(struct mr_cache_host *cache, const struct mr_catalog *catalog,
+static mr_status create_map(struct mr_cache_host *cache, const struct mr_catalog *catalog,
                             mr_error *error)
 {
     mr_status status = mr_cache_key_map(catalog, &cache->map, error);
@@ -75,8 +75,8 @@ static mr_status make_lists(struct mr_cache_host *cache, const struct mr_catalog
                           : mr_error_memory(error, (cache->map.n + 1) * sizeof *cache->made_ns);
 }
 
-/* Without the right to write, what is there is used. */
-static void see_whether_writable(struct mr_cache_host *cache)
+/* Without write permission, the existing entries are still used. */
+static void check_writable(struct mr_cache_host *cache)
 {
     if (faccessat(cache->folder, ".", W_OK | X_OK, 0) != 0)
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, errno);
@@ -93,7 +93,7 @@ void mr_cache_host_destroy(struct mr_cache_host *cache)
     free(cache);
 }
 
-/* A later entry takes the place of an earlier one, as long as no worker has looked at it. */
+/* A later entry replaces an earlier one until a worker has used it. */
 static void place_entry(struct walk *walk, size_t spot, uint64_t at, uint64_t made_ns)
 {
     struct mr_cache_host *cache = walk->cache;
@@ -113,7 +113,7 @@ static void count_entry(struct mr_cache_host *cache, const struct mr_cache_sampl
     cache->n_marked += sample->len > 0 && sample->recipe == MR_CACHE_RECIPE(MR_PACKED_MARKED);
 }
 
-static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
+static void note_record(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     struct walk *walk = user;
     struct mr_cache_host *cache = walk->cache;
@@ -135,7 +135,7 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
     }
 }
 
-/* Read a log on. One that has become shorter is read from its beginning. */
+/* Continue reading a log. A log that became shorter is read from its beginning. */
 static void follow_log(struct mr_cache_host *cache, uint64_t id, uint64_t log_bytes)
 {
     struct mr_cache_files files;
@@ -151,13 +151,13 @@ static void follow_log(struct mr_cache_host *cache, uint64_t id, uint64_t log_by
         followed->at = sizeof(struct mr_cache_log_head);
     if (fstat(files.data, &st) == 0) {
         struct walk walk = {cache, (uint32_t)number, (uint64_t)st.st_size};
-        mr_cache_log_walk(files.log, &followed->at, see_record, &walk);
+        mr_cache_log_walk(files.log, &followed->at, note_record, &walk);
         followed->log_bytes = log_bytes;
     }
     mr_cache_folder_close_segment(&files);
 }
 
-/* Once, of what has ended writing. */
+/* Log once why writing has stopped. */
 static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
 {
     const struct mr_cache_region *region = cache->region;
@@ -171,17 +171,17 @@ static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
             "the cache %s has reached its limit of %llu bytes: nothing more is written to it",
             region->path, (unsigned long long)region->budget_bytes);
     else
-        mr_log_line(MR_LOG_WARNING, "the cache %s cannot be written (%s): going on without writing",
-                    region->path,
+        mr_log_line(MR_LOG_WARNING,
+                    "the cache %s cannot be written (%s): continuing without writing", region->path,
                     mr_os_words_error(stop_errno) ? mr_os_words_error(stop_errno)
                                                   : "unknown error");
 }
 
 /*
- * Segments that were removed leave room, for this run too; the bounds are apart so that it does not
- * flutter.
+ * Removing segments makes room, so writing starts again. It starts only below 7/8 of the budget, so
+ * that it does not toggle.
  */
-static void see_budget(struct mr_cache_host *cache, uint64_t bytes)
+static void update_budget(struct mr_cache_host *cache, uint64_t bytes)
 {
     struct mr_cache_region *region = cache->region;
     uint32_t at_budget = MR_CACHE_AT_BUDGET;
@@ -202,20 +202,23 @@ void mr_cache_host_refresh(struct mr_cache_host *cache)
     }
     free(ids.ids);
     if (rc == 0)
-        see_budget(cache, bytes);
-    else if (!mr_cache_folder_is_passing(rc)) /* the program is short of descriptors, say */
+        update_budget(cache, bytes);
+    else if (!mr_cache_folder_is_passing(
+                 rc)) /* passing: for example, the program has too few descriptors */
         mr_cache_region_stop(cache->region, MR_CACHE_REFUSED, -rc);
     log_stop(cache, atomic_load(&cache->region->stopped));
 }
 
-/* Room for coefficients: the budget, or what the disk has free and the cache has taken already. */
+/*
+ * The space for coefficients: the budget, or the free space of the disk plus the size of the cache.
+ */
 static uint64_t find_room(const struct mr_cache_host *cache, uint64_t budget_bytes)
 {
     struct statvfs disk;
     uint64_t room;
     if (budget_bytes > 0)
         return budget_bytes;
-    /* File systems without a limit say that they have no blocks. */
+    /* File systems without a size limit report no blocks. */
     if (fstatvfs(cache->folder, &disk) != 0 || disk.f_blocks == 0 ||
         __builtin_mul_overflow(disk.f_bavail, disk.f_frsize, &room) ||
         __builtin_add_overflow(room, atomic_load(&cache->region->bytes), &room))
@@ -223,8 +226,8 @@ static uint64_t find_room(const struct mr_cache_host *cache, uint64_t budget_byt
     return room;
 }
 
-/* Forget what was found of the other form. No worker has begun. */
-static void take_marks(struct mr_cache_host *cache)
+/* Switch to marks: discard what was found for the other form. No worker has started yet. */
+static void switch_to_marks(struct mr_cache_host *cache)
 {
     struct mr_cache_region *region = cache->region;
     region->encoding = MR_PACKED_MARKED;
@@ -236,8 +239,9 @@ static void take_marks(struct mr_cache_host *cache)
 }
 
 /*
- * Coefficients are the faster form, so they are chosen where there is room. What the directory has
- * counts more: so all ranks and later runs choose the same, however much the disk has free then.
+ * Choose the form. Coefficients are faster, so they are chosen if there is space. But existing
+ * entries decide first, so all ranks and later runs choose the same form, whatever space the disk
+ * has then.
  */
 static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_options *options,
                         const struct mr_catalog *catalog)
@@ -252,7 +256,7 @@ static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_
         marks = cache->n_marked > cache->n_dct;
         mr_log_line(
             MR_LOG_INFO,
-            "the cache %s is of form %s: %llu samples of this dataset lie in it in that form", path,
+            "the cache %s is of form %s: it holds %llu samples of this dataset in that form", path,
             marks ? "index" : "dct", (unsigned long long)(marks ? cache->n_marked : cache->n_dct));
     } else {
         uint64_t need = mr_cache_form_estimate(catalog),
@@ -266,7 +270,7 @@ static void choose_form(struct mr_cache_host *cache, const struct mr_cache_host_
                     (unsigned long long)room);
     }
     if (marks)
-        take_marks(cache);
+        switch_to_marks(cache);
 }
 
 mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
@@ -276,9 +280,8 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
     *cache_out = NULL;
     if (!mr_cache_key_suits(catalog))
         return mr_error_set(error, MR_ERR_UNSUPPORTED,
-                            "a cache holds image files, and this dataset's samples are neither "
-                            "files of their own nor members of "
-                            "tar files");
+                            "a cache holds image files; this dataset's samples are neither image "
+                            "files nor members of tar files");
     mr_status status = mr_cache_form_check(options->encoding, options->stock_jpeg, error);
     if (status != MR_OK)
         return status;
@@ -290,12 +293,12 @@ mr_status mr_cache_host_create(const struct mr_cache_host_options *options,
     if (status == MR_OK)
         status = fill_region(options, catalog, region, error);
     if (status == MR_OK)
-        status = make_lists(cache, catalog, error);
+        status = create_map(cache, catalog, error);
     if (status != MR_OK) {
         mr_cache_host_destroy(cache);
         return status;
     }
-    see_whether_writable(cache);
+    check_writable(cache);
     cache->chooses = options->encoding == 0;
     mr_cache_host_refresh(cache);
     if (cache->chooses)

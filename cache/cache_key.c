@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the keys of a cache. Relative paths of a dataset start from its root, so a file has the
- * same key however the dataset was named. A path through a symbolic link is another key.
+ * same key however the dataset was named. A path through a symbolic link gives another key.
  */
 #include "cache/cache_key.h"
 

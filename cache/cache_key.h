@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The key of a cache entry: the file's absolute path, its size and its time of modification; of an
- * image in a tar shard these of the shard, and its place in it. Also the way back from a key's hash
- * to the samples of a dataset.
+ * The key of a cache entry: the absolute path of the file, its size and its modification time. For
+ * an image in a tar shard: those of the shard, and the place of the image in it. Also finds the
+ * samples of a dataset by the hash of a key.
  */
 #ifndef CACHE_CACHE_KEY_H
 #define CACHE_CACHE_KEY_H
@@ -10,29 +10,30 @@
 #include "dataset/catalog.h"
 
 /*
- * Can this dataset be cached? Yes, if its samples are encoded images, in files of their own or in
- * tar shards.
+ * True if the dataset can be cached: its samples are encoded images, in loose files or in tar
+ * shards.
  */
 bool mr_cache_key_suits(const struct mr_catalog *catalog);
 
-/* False where a path is too long. */
+/* The hash of the key of a sample. False if its path is too long. */
 bool mr_cache_key_hash(const struct mr_catalog *catalog, int64_t index, uint64_t *hash_out);
 
 struct mr_cache_version {
     uint64_t file_bytes;
     int64_t mtime_ns;
-    int64_t ctime_ns; /* of its last change, of name and rights too; not part of the key */
+    int64_t ctime_ns; /* time of the last change, also of its name or permissions; not part of the
+                         key */
 };
 
 /*
- * The sample's file, and how it was when it was looked at. Returns 0 or a negative errno: -EINVAL
- * for what is no regular file.
+ * The present version of the file of a sample. Returns 0 or a negative errno: -EINVAL if it is not
+ * a regular file.
  */
 int mr_cache_key_stat(const struct mr_catalog *catalog, int64_t index,
                       struct mr_cache_version *version_out);
 int mr_cache_key_fstat(int fd, struct mr_cache_version *version_out);
 
-/* Where the image lies in a file of this version: all of it, or a member of a shard. */
+/* The range of the image in a file of this version: all of it, or a member of a shard. */
 struct mr_cache_range {
     uint64_t file; /* number for mr_catalog_path() */
     uint64_t offset;
@@ -41,7 +42,7 @@ struct mr_cache_range {
 struct mr_cache_range mr_cache_key_range(const struct mr_catalog *catalog, int64_t index,
                                          const struct mr_cache_version *version);
 
-/* Hashes of all samples, sorted; a path that is in a list twice is here twice. */
+/* The hashes of all samples, sorted. A path that is twice in a list is twice in the map. */
 struct mr_cache_map {
     struct mr_cache_spot {
         uint64_t hash;
@@ -54,7 +55,7 @@ mr_status mr_cache_key_map(const struct mr_catalog *catalog, struct mr_cache_map
                            mr_error *error);
 void mr_cache_key_free_map(struct mr_cache_map *map);
 
-/* The first spot with this hash, which the others follow; n if there is none. */
+/* The first spot with this hash; further spots with it follow. n if there is none. */
 size_t mr_cache_key_find(const struct mr_cache_map *map, uint64_t hash);
 
 #endif

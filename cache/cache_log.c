@@ -2,7 +2,7 @@
 /*
  * Reads and checks the records of a log.
  *
- * Invariant: the last record of a log that is being written looks torn. So a walk ends before it,
+ * Invariant: while a log is being written, its last record may look torn. So a walk ends before it,
  * and the next walk begins there.
  */
 #include "cache/cache_log.h"
@@ -14,9 +14,9 @@
 #include "base/xxh3.h"
 #include "dataset/file.h"
 
-/* Read at once by the walk; several records of the largest kind. */
+/* Bytes that a walk reads at once: several of the largest records. */
 enum { WALK_BYTES = 1 << 18 };
-/* Most records are shorter, so that one read is enough. */
+/* Most records are shorter, so one read is enough for them. */
 enum { FIRST_BYTES = 512 };
 
 uint32_t mr_cache_log_sample_bytes(uint32_t n_rows)
@@ -25,7 +25,7 @@ uint32_t mr_cache_log_sample_bytes(uint32_t n_rows)
     return (uint32_t)mr_align_up(sizeof(struct mr_cache_sample) + rows, 8);
 }
 
-static uint64_t checksum_of(const struct mr_cache_head *head)
+static uint64_t compute_checksum(const struct mr_cache_head *head)
 {
     const uint8_t *rest = (const uint8_t *)(head + 1);
     return mr_xxh3_pair(head, offsetof(struct mr_cache_head, checksum), rest,
@@ -34,10 +34,10 @@ static uint64_t checksum_of(const struct mr_cache_head *head)
 
 void mr_cache_log_seal(struct mr_cache_head *head)
 {
-    head->checksum = checksum_of(head);
+    head->checksum = compute_checksum(head);
 }
 
-/* Is this a length that a record of this kind may have? */
+/* True if a record of this kind may have this length. */
 static bool length_fits(const struct mr_cache_head *head)
 {
     if (head->kind == MR_CACHE_TEMPLATE)
@@ -61,14 +61,14 @@ const struct mr_cache_head *mr_cache_log_check(const uint8_t *bytes, size_t len)
 {
     const struct mr_cache_head *head = (const void *)bytes;
     if (len < sizeof *head || !length_fits(head) || len < head->len_bytes ||
-        head->checksum != checksum_of(head))
+        head->checksum != compute_checksum(head))
         return NULL;
     if (head->kind == MR_CACHE_SAMPLE && !sample_fits((const void *)bytes))
         return NULL;
     return head;
 }
 
-/* False where fewer bytes are there, or none can be read. */
+/* False if the file has fewer bytes, or cannot be read. */
 static bool read_exactly(int log, uint64_t at, uint8_t *out, size_t len)
 {
     size_t n;

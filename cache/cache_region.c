@@ -2,8 +2,8 @@
 /*
  * The shared words of a cache.
  *
- * Invariant: two workers may begin a segment at the same time, so a number is taken by
- * compare-and-swap, and the one that loses looks at the same place again.
+ * Invariant: two workers may create a segment at the same time. So a number is assigned by
+ * compare-and-swap, and the worker that loses checks the same element again.
  */
 #include "cache/cache_region.h"
 

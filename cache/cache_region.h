@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a loader's host and its workers share about a cache: constants, the segments by number, and
- * one word per sample of the dataset that says whether and where it lies in the cache. It is in
- * shared memory, begins as zeros, and holds offsets, no pointers.
+ * The memory that host and workers share about a cache: constants, the ids of the segments by
+ * number, and one word per sample of the dataset that says whether and where it is in the cache. It
+ * is initially all zeros, and contains offsets, no pointers.
  */
 #ifndef CACHE_CACHE_REGION_H
 #define CACHE_CACHE_REGION_H
@@ -16,22 +16,22 @@
 #include "transforms/codec.h"
 
 /*
- * Legal moves: ABSENT -> FOUND (the host, which found it in a log) -> GOOD, KEPT or ABSENT (a
- * worker, at the first use); ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that makes it);
- * GOOD -> ABSENT (a worker that cannot use it); CLAIMED -> CLAIMED or KEPT (another worker, after
- * the death of the one that claimed it).
+ * Legal moves: ABSENT -> FOUND (the host, which found the entry in a log) -> GOOD, KEPT or ABSENT
+ * (a worker, at the first use); ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that packs
+ * it); GOOD -> ABSENT (a worker that cannot use it); CLAIMED -> CLAIMED or KEPT (another worker, if
+ * the claiming worker died).
  */
 enum mr_cache_state {
-    MR_CACHE_ABSENT,  /* not known to be there */
-    MR_CACHE_FOUND,   /* a record says so; file and bytes have not been looked at in this run */
-    MR_CACHE_GOOD,    /* the file has not changed and the bytes are right */
-    MR_CACHE_CLAIMED, /* a worker is making it */
-    MR_CACHE_KEPT,    /* the file itself is read, for the whole run */
+    MR_CACHE_ABSENT,  /* not known to be in the cache */
+    MR_CACHE_FOUND,   /* a record says so; this run has not checked the file and the bytes */
+    MR_CACHE_GOOD,    /* the file has not changed, and the bytes are right */
+    MR_CACHE_CLAIMED, /* a worker is packing it */
+    MR_CACHE_KEPT,    /* read from its file, for the whole run */
 };
 
 /*
- * A word: state:3 segment:13 rest:48, the rest being a record's place / 8, or of a claim the second
- * it was made, and its segment the number of claims so far.
+ * A word: state:3 segment:13 rest:48. rest is the offset of a record / 8. In a claim, rest is the
+ * second at which it was made, and segment the number of claims so far.
  */
 static inline uint64_t mr_cache_region_word(enum mr_cache_state state, uint32_t segment,
                                             uint64_t rest)
@@ -56,11 +56,11 @@ static inline uint64_t mr_cache_region_rest(uint64_t word)
 static_assert(MR_CACHE_MAX_SEGMENTS <= 1 << 13 && MR_CACHE_MAX_LOG / 8 <= UINT64_C(1) << 48,
               "fit in a word");
 
-/* Why nothing is written any more. */
+/* Why the cache is not written any more. */
 enum mr_cache_stop {
     MR_CACHE_GOES_ON,
     MR_CACHE_AT_BUDGET,
-    MR_CACHE_REFUSED, /* by the system: stop_errno */
+    MR_CACHE_REFUSED, /* the system refused a write: stop_errno */
 };
 
 struct mr_cache_region {
@@ -72,36 +72,35 @@ struct mr_cache_region {
     uint32_t slowdown_percent;
     struct mr_codec_limits limits;
     uint32_t stock_jpeg; /* 1: libjpeg alone decodes JPEGs */
-    char path[PATH_MAX]; /* of the directory, absolute */
-    /* Relaxed; counts of this run. */
-    _Atomic uint64_t bytes;     /* of all segments: as the host saw last, and what this run has
-                                   written since */
-    _Atomic uint32_t stopped;   /* enum mr_cache_stop */
+    char path[PATH_MAX]; /* absolute path of the directory */
+    /* Written and read with relaxed order; the counts are of this run. */
+    _Atomic uint64_t bytes;   /* bytes of all segments: the last value found by the host, plus what
+                                 this run has written since */
+    _Atomic uint32_t stopped; /* enum mr_cache_stop */
     _Atomic int32_t stop_errno; /* written before stopped */
     _Atomic uint64_t n_made;
-    _Atomic uint64_t n_as_files;                 /* of files that are not packed */
-    _Atomic uint64_t n_stale;                    /* entries whose file has changed */
-    _Atomic uint64_t n_damaged;                  /* entries that could not be read or had wrong
-                                                    bytes */
-    _Atomic uint64_t ids[MR_CACHE_MAX_SEGMENTS]; /* of segments by number; 0: none yet; never
-                                                    changed again */
+    _Atomic uint64_t n_as_files; /* entries of files that are not packed */
+    _Atomic uint64_t n_stale;    /* entries whose file has changed */
+    _Atomic uint64_t n_damaged;  /* entries that could not be read or had wrong bytes */
+    _Atomic uint64_t ids[MR_CACHE_MAX_SEGMENTS]; /* ids of segments by number; 0: none yet; written
+                                                    once by compare-and-swap */
     _Atomic uint64_t words[];                    /* n_samples; changed by compare-and-swap,
                                                     acq_rel */
 };
 
 uint64_t mr_cache_region_bytes(int64_t n_samples);
 
-/* The number of a segment, a new one where need be; -1 where there are too many. */
+/* The number of a segment; a new segment gets a new number. -1 if there are too many. */
 int mr_cache_region_number(struct mr_cache_region *region, uint64_t id);
 
-/* Change a word if it is still as it was seen; false if it is not. */
+/* Change a word if it still has the value `seen`; false if it has not. */
 static inline bool mr_cache_region_move(struct mr_cache_region *region, int64_t index,
                                         uint64_t seen, uint64_t next)
 {
     return atomic_compare_exchange_strong(&region->words[index], &seen, next);
 }
 
-/* No worker writes from now on. The first reason stays. */
+/* Stop all writing by workers. Only the first reason is stored. */
 void mr_cache_region_stop(struct mr_cache_region *region, enum mr_cache_stop why, int os_error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a cache holds, and empties one. Jobs write and remove segments meanwhile, so a
- * segment that is gone after the listing is no error.
+ * Counts the entries of a cache, and empties a cache. Jobs may write and remove segments meanwhile,
+ * so a segment that disappears after the listing is not an error.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 enum { PACKED, INDEX, N_FORMS };
 
-/* The latest entry of a path, of one form of cache. */
+/* The latest entry of a path in one form of cache. */
 struct latest {
     uint64_t made_ns; /* 0: none */
     uint64_t file_bytes;
@@ -35,15 +35,18 @@ struct census {
     mr_cache_report *report;
     const struct mr_catalog *catalog; /* NULL: no dataset */
     struct mr_cache_map map;
-    struct latest (*latest)[N_FORMS]; /* by spot of the map */
+    struct latest (*latest)[N_FORMS]; /* for each spot of the map */
     bool verify;
-    struct mr_scratch bytes; /* of the sample that is verified */
+    struct mr_scratch bytes; /* bytes of the sample that is verified */
     bool no_memory;
-    int data; /* of the segment that is walked */
+    int data; /* data file of the segment that is walked */
     uint64_t data_bytes;
 };
 
-/* Whole, if it is not too large for memory. */
+/*
+ * Read the whole sample and verify its checksum. A sample too large for memory counts as right, and
+ * sets no_memory.
+ */
 static bool has_right_bytes(struct census *census, const struct mr_cache_sample *sample)
 {
     size_t n;
@@ -75,7 +78,7 @@ static void count_entry(mr_cache_report *report, const struct mr_cache_sample *s
     *(index ? &report->index_bytes : &report->packed_bytes) += sample->len;
 }
 
-static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
+static void count_record(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     struct census *census = user;
     const struct mr_cache_map *map = &census->map;
@@ -97,7 +100,7 @@ static void see_record(void *user, uint64_t at, const struct mr_cache_head *head
                                 .damaged = damaged};
 }
 
-static void see_segment(struct census *census, int folder, uint64_t id)
+static void count_segment(struct census *census, int folder, uint64_t id)
 {
     struct mr_cache_files files;
     struct stat log, data;
@@ -115,7 +118,7 @@ static void see_segment(struct census *census, int folder, uint64_t id)
     if (fstat(files.log, &log) == 0 && fstat(files.data, &data) == 0) {
         census->data = files.data;
         census->data_bytes = (uint64_t)data.st_size;
-        bool whole = mr_cache_log_walk(files.log, &at, see_record, census) == 0 &&
+        bool whole = mr_cache_log_walk(files.log, &at, count_record, census) == 0 &&
                      at >= (uint64_t)log.st_size;
         census->report->n_torn += !whole;
     }
@@ -123,8 +126,8 @@ static void see_segment(struct census *census, int folder, uint64_t id)
 }
 
 /*
- * What an entry is worth for a file of this version; of two entries the one that is worth more
- * counts.
+ * The value of an entry for a file of this version. Of the entries of the two forms, the one with
+ * the higher value counts.
  */
 enum worth { NO_ENTRY, STALE, DAMAGED, AS_FILE, FILLED };
 
@@ -154,7 +157,7 @@ static void count_sample(mr_cache_report *report, const struct latest latest[N_F
     }
 }
 
-/* Each sample of the dataset, against the latest entries of its path. */
+/* Compare each sample of the dataset with the latest entries of its path. */
 static void compare_samples(struct census *census)
 {
     struct mr_cache_version version;
@@ -166,14 +169,14 @@ static void compare_samples(struct census *census)
     }
 }
 
-static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_error *error)
+static mr_status set_dataset(struct census *census, mr_dataset *dataset, mr_error *error)
 {
     if (!dataset)
         return MR_OK;
     if (mr_dataset_callbacks(dataset) || !mr_cache_key_suits(mr_dataset_catalog(dataset)))
         return mr_error_set(
             error, MR_ERR_UNSUPPORTED,
-            "the dataset's samples are neither image files of their own nor members of tar files");
+            "the dataset's samples are neither image files nor members of tar files");
     census->catalog = mr_dataset_catalog(dataset);
     census->report->n_samples = (uint64_t)mr_dataset_count(dataset);
     mr_status status = mr_cache_key_map(census->catalog, &census->map, error);
@@ -184,12 +187,12 @@ static mr_status take_dataset(struct census *census, mr_dataset *dataset, mr_err
                           : mr_error_memory(error, (census->map.n + 1) * sizeof *census->latest);
 }
 
-static mr_status see_all(struct census *census, int folder, const char *dir, mr_error *error)
+static mr_status count_segments(struct census *census, int folder, const char *dir, mr_error *error)
 {
     struct mr_cache_ids ids;
     int rc = mr_cache_folder_list(folder, &ids);
     for (size_t i = 0; rc == 0 && i < ids.n; i++)
-        see_segment(census, folder, ids.ids[i]);
+        count_segment(census, folder, ids.ids[i]);
     free(ids.ids);
     if (rc != 0)
         return mr_error_os(error, MR_ERR_IO, -rc, "cannot list %s", dir);
@@ -213,9 +216,9 @@ mr_status mr_cache_stat(const char *dir, mr_dataset *dataset, bool verify,
         status = mr_cache_folder_open(dir, false, &folder, error);
     if (status != MR_OK)
         return status;
-    status = take_dataset(&census, dataset, error);
+    status = set_dataset(&census, dataset, error);
     if (status == MR_OK)
-        status = see_all(&census, folder, dir, error);
+        status = count_segments(&census, folder, dir, error);
     if (status == MR_OK)
         mr_out_struct_write(report_out, &report, sizeof report);
     close(folder);

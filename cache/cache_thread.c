@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that follows a cache: once a second, and once more at the end, so that the reason why
- * writing stopped is logged. It waits by the monotonic clock, so setting the clock does not stop
- * it.
+ * The thread that follows a cache. It refreshes once a second, and once more at the end, so that
+ * the reason why writing stopped is logged. It waits by the monotonic clock, so setting the clock
+ * does not stop it.
  */
 #include "cache/cache_thread.h"
 
@@ -84,7 +84,7 @@ mr_status mr_cache_thread_start(const struct mr_cache_host_options *options,
         mr_error_copy(error, &why);
         return status;
     }
-    mr_log_line(MR_LOG_WARNING, "going on without the cache %s: %s", options->dir, why.text);
+    mr_log_line(MR_LOG_WARNING, "continuing without the cache %s: %s", options->dir, why.text);
     return MR_OK;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Reads a cache.
  *
- * Invariant: the record is read again at every use and its key compared, because another process
- * may have cut that log after a torn end. The bytes that a record points to never change.
+ * Invariant: at every use the record is read again and its key compared, because another process
+ * may have cut the log after a torn end. The bytes that a record points to never change.
  */
 #include "cache/cache_use.h"
 
@@ -22,16 +22,19 @@
 #include "cache/cache_log.h"
 #include "transforms/scratch.h"
 
-/* Segments kept open: with workers that are threads all descriptors are the program's. */
+/*
+ * MAX_OPEN limits the open segments: if workers are threads, they share the descriptors of the
+ * program.
+ */
 enum { SLACK = 64, KNOWN_TEMPLATES = 64, MAX_OPEN = 32 };
 
-/* A segment that is open, by its number. */
+/* A segment that may be open; the array is by number. */
 struct opened {
     struct mr_cache_files files;
-    uint64_t used; /* the turn of its last use; 0: it is not open */
+    uint64_t used; /* turn of its last use; 0: it is not open */
 };
 
-/* A template that was read: the same few serve all samples. */
+/* A template that was read. A few templates serve all samples. */
 struct known_template {
     struct mr_packed_template template;
     uint64_t at; /* 0: none */
@@ -73,7 +76,7 @@ mr_status mr_cache_use_create(struct mr_cache_region *region, const struct mr_ca
     return MR_OK;
 }
 
-static void shut_segment(struct mr_cache_use *use, struct opened *opened)
+static void close_segment(struct mr_cache_use *use, struct opened *opened)
 {
     mr_cache_folder_close_segment(&opened->files);
     opened->used = 0;
@@ -86,14 +89,14 @@ void mr_cache_use_destroy(struct mr_cache_use *use)
         return;
     for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++)
         if (use->opened[i].used > 0)
-            shut_segment(use, &use->opened[i]);
+            close_segment(use, &use->opened[i]);
     if (use->folder >= 0)
         close(use->folder);
     mr_scratch_fini(&use->bytes);
     free(use);
 }
 
-static void shut_oldest(struct mr_cache_use *use)
+static void close_oldest(struct mr_cache_use *use)
 {
     struct opened *oldest = NULL;
     for (uint32_t i = 0; i < MR_CACHE_MAX_SEGMENTS; i++) {
@@ -102,12 +105,12 @@ static void shut_oldest(struct mr_cache_use *use)
             oldest = opened;
     }
     if (oldest)
-        shut_segment(use, oldest);
+        close_segment(use, oldest);
 }
 
-/* The descriptors of a segment, or NULL with a negative errno. */
-static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint32_t segment,
-                                                 int *rc_out)
+/* The descriptors of a segment, opened if necessary; or NULL with a negative errno. */
+static const struct mr_cache_files *ensure_segment(struct mr_cache_use *use, uint32_t segment,
+                                                   int *rc_out)
 {
     *rc_out = -ENOENT;
     if (segment >= MR_CACHE_MAX_SEGMENTS)
@@ -115,7 +118,7 @@ static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint3
     struct opened *opened = &use->opened[segment];
     if (opened->used == 0) {
         if (use->n_open >= use->max_open)
-            shut_oldest(use);
+            close_oldest(use);
         *rc_out = mr_cache_folder_open_segment(use->folder, use->region->ids[segment], false,
                                                &opened->files);
         if (*rc_out != 0)
@@ -127,7 +130,7 @@ static const struct mr_cache_files *need_segment(struct mr_cache_use *use, uint3
     return &opened->files;
 }
 
-static const struct mr_packed_template *need_template(struct mr_cache_use *use, uint32_t segment,
+static const struct mr_packed_template *find_template(struct mr_cache_use *use, uint32_t segment,
                                                       int log, const struct mr_cache_sample *sample)
 {
     uint64_t at = sample->template_at;
@@ -148,14 +151,14 @@ static const struct mr_packed_template *need_template(struct mr_cache_use *use, 
 }
 
 /*
- * The record of a word into use->record, if it is this sample's; NULL with a negative errno
- * otherwise.
+ * Read the record that a word points to into use->record. NULL with a negative errno if it is not
+ * the record of this sample.
  */
 static const struct mr_cache_sample *read_record(struct mr_cache_use *use, int64_t index,
                                                  uint64_t word, int *rc_out)
 {
     uint64_t hash;
-    const struct mr_cache_files *files = need_segment(use, mr_cache_region_segment(word), rc_out);
+    const struct mr_cache_files *files = ensure_segment(use, mr_cache_region_segment(word), rc_out);
     if (!files)
         return NULL;
     const struct mr_cache_sample *sample = (const void *)use->record;
@@ -173,7 +176,7 @@ static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, u
 {
     int rc;
     size_t n;
-    const struct mr_cache_files *files = need_segment(use, segment, &rc);
+    const struct mr_cache_files *files = ensure_segment(use, segment, &rc);
     if (!files || at > INT64_MAX || len > INT64_MAX - at || len > SIZE_MAX / 2 ||
         mr_scratch_reserve(&use->bytes, (size_t)len + SLACK, 1, NULL) != MR_OK)
         return false;
@@ -182,12 +185,12 @@ static bool read_data(struct mr_cache_use *use, uint32_t segment, uint64_t at, u
     return mr_file_read_at(files->data, at, bytes, (size_t)len, &n) == 0 && n == len;
 }
 
-static void count(_Atomic uint64_t *counter)
+static void increment(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* What a found entry turns out to be, at its first use. */
+/* Check an entry at its first use, and return its next state. */
 static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, uint32_t segment,
                                        const struct mr_cache_sample *sample)
 {
@@ -197,7 +200,7 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
         mr_cache_key_range(use->catalog, index, &version).len > region->max_file_bytes)
         return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
-        count(&region->n_stale);
+        increment(&region->n_stale);
         return MR_CACHE_ABSENT;
     }
     if (sample->len == 0)
@@ -205,20 +208,18 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
     if (read_data(use, segment, sample->offset, sample->len) &&
         mr_xxh3(use->bytes.memory, sample->len) == sample->data_checksum)
         return MR_CACHE_GOOD;
-    count(&region->n_damaged);
+    increment(&region->n_damaged);
     return MR_CACHE_ABSENT;
 }
 
-static bool look_at_first(struct mr_cache_use *use, int64_t index, uint64_t word,
-                          const struct mr_cache_sample *sample)
+static bool check_first_use(struct mr_cache_use *use, int64_t index, uint64_t word,
+                            const struct mr_cache_sample *sample)
 {
     uint32_t segment = mr_cache_region_segment(word);
     enum mr_cache_state state = judge_entry(use, index, segment, sample);
     uint64_t rest = state == MR_CACHE_GOOD ? mr_cache_region_rest(word) : 0;
     uint64_t next = mr_cache_region_word(state, state == MR_CACHE_GOOD ? segment : 0, rest);
-    /*
-     * Another worker may have come to the same result; what it says about this record is as right.
-     */
+    /* Another worker may have changed the word already; its check of the same record is as good. */
     mr_cache_region_move(use->region, index, word, next);
     return state == MR_CACHE_GOOD;
 }
@@ -228,7 +229,7 @@ static void forget_entry(struct mr_cache_use *use, int64_t index, uint64_t word,
                          _Atomic uint64_t *why)
 {
     if (mr_cache_region_move(use->region, index, word, mr_cache_region_word(MR_CACHE_ABSENT, 0, 0)))
-        count(why);
+        increment(why);
 }
 
 static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
@@ -237,12 +238,12 @@ static bool describe_hit(struct mr_cache_use *use, int64_t index, uint64_t word,
     struct mr_cache_version version = {.file_bytes = sample->file_bytes};
     int rc;
     uint32_t segment = mr_cache_region_segment(word);
-    const struct mr_cache_files *files = need_segment(use, segment, &rc);
+    const struct mr_cache_files *files = ensure_segment(use, segment, &rc);
     const struct mr_packed_template *template =
-        files && sample->n_rows > 0 ? need_template(use, segment, files->log, sample) : NULL;
+        files && sample->n_rows > 0 ? find_template(use, segment, files->log, sample) : NULL;
     if (!template)
         return false;
-    /* then the sample is the file, or its member */
+    /* the sample is then the file or its member */
     bool marked = sample->encoding == MR_PACKED_MARKED;
     *hit_out = (struct mr_cache_hit){
         .image = {.encoding = sample->encoding,
@@ -277,7 +278,7 @@ bool mr_cache_use_find(struct mr_cache_use *use, int64_t index, struct mr_cache_
             forget_entry(use, index, word, &use->region->n_damaged);
         return false;
     }
-    if (state == MR_CACHE_FOUND && !look_at_first(use, index, word, sample))
+    if (state == MR_CACHE_FOUND && !check_first_use(use, index, word, sample))
         return false;
     if (describe_hit(use, index, word, sample, hit_out))
         return true;
@@ -299,7 +300,7 @@ void mr_cache_use_prefetch(struct mr_cache_use *use, const struct mr_cache_hit *
                            uint64_t offset, uint64_t len)
 {
     int rc;
-    const struct mr_cache_files *files = need_segment(use, hit->segment, &rc);
+    const struct mr_cache_files *files = ensure_segment(use, hit->segment, &rc);
     if (files && hit->offset <= INT64_MAX - hit->len && offset <= hit->len &&
         len <= hit->len - offset)
         posix_fadvise(files->data, (off_t)(hit->offset + offset), (off_t)len, POSIX_FADV_WILLNEED);

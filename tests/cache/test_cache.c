@@ -342,7 +342,7 @@ static int fill_under_a_limit(void)
     mr_cache_host_refresh(run.cache);
     if (cache_run_count(&run) != limited->n - 1 || cache_run_fill_all(&run) != 0)
         return 4;
-    return strstr(last_line, "going on without writing") ? 0 : 5;
+    return strstr(last_line, "continuing without writing") ? 0 : 5;
 }
 
 static void file_that_must_not_grow_ends_writing(void **state)

@@ -150,7 +150,7 @@ static void what_is_there_chooses_the_form(void **state)
     struct cache_run run;
     struct mr_cache_host_options options = cache_rig_options(rig);
     fill_with(rig, MR_PACKED_MARKED);
-    assert_int_equal(chosen(rig, 0, "of form index: 8 samples of this dataset lie in it"),
+    assert_int_equal(chosen(rig, 0, "of form index: it holds 8 samples of this dataset"),
                      MR_PACKED_MARKED);
     options.encoding = 0;
     cache_run_begin(&run, rig, &options);
@@ -159,7 +159,7 @@ static void what_is_there_chooses_the_form(void **state)
     cache_pixels_compare(&run);
     cache_run_end(&run);
     fill_with(rig, MR_PACKED_DCT);
-    assert_int_equal(chosen(rig, 1, "of form dct: 10 samples of this dataset lie in it"),
+    assert_int_equal(chosen(rig, 1, "of form dct: it holds 10 samples of this dataset"),
                      MR_PACKED_DCT);
 }
 
