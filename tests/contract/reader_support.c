@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads through every reader and keeps the outcomes. An outcome is copied before recycle, since the
- * buffer is used again at once.
+ * Reads through every reader and stores the outcomes. An outcome is copied before recycle, because
+ * the buffer is used again at once.
  */
 #include "tests/contract/reader_support.h"
 
@@ -77,7 +77,7 @@ static mr_dataset *open_spec(const char *spec)
 
 mr_dataset *open_list(const char *const *names, size_t n)
 {
-    /* A name of its own: a list stays mapped as long as its dataset is open. */
+    /* Each list has its own name, because a list stays mapped while its dataset is open. */
     static unsigned n_lists;
     char name[32], spec[600];
     snprintf(name, sizeof name, "files-%u.list", n_lists++);
@@ -143,9 +143,9 @@ bool way_works(const struct way *way)
     return *answer > 0;
 }
 
-static void keep(struct outcome *outcome, const struct mr_read *read, size_t position)
+static void store_outcome(struct outcome *outcome, const struct mr_read *read, size_t position)
 {
-    assert_int_equal(outcome->index, -1); /* each tag comes once */
+    assert_int_equal(outcome->index, -1); /* each tag is returned once */
     assert_int_equal(read->tag, 1000 + position);
     outcome->index = read->index;
     outcome->status = read->status;
@@ -193,7 +193,7 @@ static struct outcome *read_n(struct mr_reader *reader, uint32_t depth, size_t n
         struct mr_read read;
         assert_true(mr_reader_reap(reader, true, &read));
         assert_in_range(read.tag, 1000, 1000 + n - 1);
-        keep(&outcomes[read.tag - 1000], &read, (size_t)read.tag - 1000);
+        store_outcome(&outcomes[read.tag - 1000], &read, (size_t)read.tag - 1000);
         mr_reader_recycle(reader, &read);
         n_ended++;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One program against every reader: the same bytes as plain pread(), the same errors to the letter,
- * nothing left open. Errors are written out here in full, so that two readers cannot agree on a
- * wrong one.
+ * The same tests for every reader: the same bytes as plain pread(), exactly the same errors, and no
+ * descriptor left open. Errors are written out in full, so that two readers cannot agree on a wrong
+ * one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include "tests/contract/reader_support.h"
 
-/* Every reader, every depth: each outcome is what plain pread() gives. */
+/* With every reader at every depth, each outcome is what plain pread() gives. */
 static void expect_oracle_everywhere(const mr_dataset *dataset, const int64_t *indices, size_t n)
 {
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
@@ -35,7 +35,7 @@ static void expect_oracle_everywhere(const mr_dataset *dataset, const int64_t *i
     }
 }
 
-/* Every reader ends the read of index 0 with these words. */
+/* Every reader reports this message for index 0. */
 static void expect_error(const mr_dataset *dataset, uint64_t max_bytes, mr_status status,
                          int os_error, const char *text)
 {
@@ -65,8 +65,8 @@ static void files_of_every_size_give_their_bytes(void **state)
 {
     (void)state;
     /*
-     * Around a page, around the first size of a buffer (1 MiB and a page less the slack), and past
-     * it.
+     * Sizes around a page, around the first size of a buffer (1 MiB and a page minus the slack),
+     * and above it.
      */
     static const size_t sizes[] = {
         0,       1,           63,          4095,           4096,    4097,
@@ -88,7 +88,7 @@ static void files_of_every_size_give_their_bytes(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void many_files_come_once_each(void **state)
+static void each_of_many_files_is_read_once(void **state)
 {
     (void)state;
     enum { N = 300 };
@@ -132,7 +132,7 @@ static void random_records_give_their_bytes(void **state)
     expect_random_records(5, 100000, "bytes=3072&header=17", 200);
 }
 
-static void overlapping_windows_give_their_bytes(void **state)
+static void overlapping_records_give_their_bytes(void **state)
 {
     (void)state;
     expect_random_records(3, 60000, "bytes=4098&stride=2", 200);
@@ -150,7 +150,7 @@ static void records_longer_than_a_buffer_give_their_bytes(void **state)
     expect_random_records(2, 9000000, "bytes=4000000", 6);
 }
 
-static void an_empty_file_is_no_bytes_and_no_error(void **state)
+static void an_empty_file_gives_no_bytes_and_no_error(void **state)
 {
     (void)state;
     write_pattern("empty.jpg", 0, 0);
@@ -159,7 +159,7 @@ static void an_empty_file_is_no_bytes_and_no_error(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void what_is_missing_is_named(void **state)
+static void a_missing_file_is_named(void **state)
 {
     (void)state;
     expect_damaged_file("missing.jpg", ENOENT, "No such file or directory");
@@ -201,14 +201,14 @@ static void a_fifo_does_not_block(void **state)
     (void)state;
     assert_int_equal(mkfifo(in_folder("fifo.jpg"), 0644), 0);
     expect_damaged_file("fifo.jpg", ENXIO, "not a regular file");
-    /* With a writer that writes nothing, a read of it would wait for ever. */
+    /* With a writer that writes nothing, a blocking read would wait forever. */
     int fd = open(in_folder("fifo.jpg"), O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
     expect_damaged_file("fifo.jpg", ENXIO, "not a regular file");
     close(fd);
 }
 
-static void devices_and_sockets_are_no_files(void **state)
+static void devices_and_sockets_are_refused(void **state)
 {
     (void)state;
     assert_int_equal(symlink("/dev/zero", in_folder("zero.jpg")), 0);
@@ -256,7 +256,7 @@ static void a_record_above_the_limit_is_named_with_its_size(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_shard_that_shrank_says_where_it_ends(void **state)
+static void for_a_shard_that_shrank_the_error_says_where_it_ends(void **state)
 {
     (void)state;
     char text[MR_ERROR_TEXT];
@@ -311,7 +311,7 @@ static void good_files_among_bad_ones_are_read(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_bad_file_is_not_put_off_for_ever(void **state)
+static void a_bad_file_is_not_deferred_forever(void **state)
 {
     (void)state;
     write_pattern("good", 1, 100);
@@ -335,7 +335,7 @@ static void a_bad_file_is_not_put_off_for_ever(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* In a process of its own: put now a short file, now a long one, into place. */
+/* A process that replaces a file again and again, by a short file and a long one in turn. */
 static pid_t start_replacing(void)
 {
     pid_t pid = fork();
@@ -354,7 +354,7 @@ static pid_t start_replacing(void)
     }
 }
 
-static void a_file_replaced_while_it_is_read_is_one_or_the_other(void **state)
+static void a_file_replaced_while_it_is_read_is_the_old_or_the_new_one(void **state)
 {
     (void)state;
     static const size_t lens[2] = {100000, 2 * MIB + 12345};
@@ -431,7 +431,7 @@ static void depth_out_of_range_is_refused(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void names_tell_the_readers_apart(void **state)
+static void each_reader_has_its_name(void **state)
 {
     (void)state;
     write_pattern("shard-0", 1, 3000);
@@ -453,27 +453,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(files_of_every_size_give_their_bytes),
-        T(many_files_come_once_each),
+        T(each_of_many_files_is_read_once),
         T(random_records_give_their_bytes),
-        T(overlapping_windows_give_their_bytes),
+        T(overlapping_records_give_their_bytes),
         T(labels_far_from_their_data_are_a_second_extent),
         T(records_longer_than_a_buffer_give_their_bytes),
-        T(an_empty_file_is_no_bytes_and_no_error),
-        T(what_is_missing_is_named),
+        T(an_empty_file_gives_no_bytes_and_no_error),
+        T(a_missing_file_is_named),
         T(a_looping_symlink_is_named),
         T(a_directory_is_named),
         T(a_name_too_long_for_the_file_system_is_named),
         T(a_fifo_does_not_block),
-        T(devices_and_sockets_are_no_files),
+        T(devices_and_sockets_are_refused),
         T(a_file_above_the_limit_is_named_with_its_size),
         T(a_record_above_the_limit_is_named_with_its_size),
-        T(a_shard_that_shrank_says_where_it_ends),
+        T(for_a_shard_that_shrank_the_error_says_where_it_ends),
         T(good_files_among_bad_ones_are_read),
-        T(a_bad_file_is_not_put_off_for_ever),
-        T(a_file_replaced_while_it_is_read_is_one_or_the_other),
+        T(a_bad_file_is_not_deferred_forever),
+        T(a_file_replaced_while_it_is_read_is_the_old_or_the_new_one),
         T(polling_gets_every_read),
         T(depth_out_of_range_is_refused),
-        T(names_tell_the_readers_apart),
+        T(each_reader_has_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What readers take and give back: descriptors, memory, reads in flight. A limit that a test lowers
- * must not outlive the test, so teardown raises it again.
+ * What readers use and release: descriptors, memory, reads in flight. A test may lower a limit, and
+ * its teardown raises it again.
  */
 #include "tests/contract/reader_support.h"
 
@@ -66,7 +66,7 @@ static void five_hundred_shards_fit_into_64_descriptors(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Take descriptors until none is left; the last of them goes to *last_out. */
+/* Open descriptors until none is left. The last one goes to *last_out. */
 static int take_all_fds(int fds[64])
 {
     int n = 0;
@@ -83,7 +83,7 @@ static void *close_soon(void *fd)
     return NULL;
 }
 
-static void want_of_descriptors_is_waited_out(void **state)
+static void a_reader_waits_for_missing_descriptors(void **state)
 {
     (void)state;
     write_pattern("shard-0", 1, 3000);
@@ -109,7 +109,7 @@ static void want_of_descriptors_is_waited_out(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void want_of_descriptors_without_end_is_not_called_damage(void **state)
+static void a_lasting_lack_of_descriptors_is_not_reported_as_damage(void **state)
 {
     (void)state;
     write_pattern("shard-0", 1, 3000);
@@ -138,7 +138,7 @@ static void want_of_descriptors_without_end_is_not_called_damage(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void destroying_leaves_nothing_in_flight(void **state)
+static void destroying_a_reader_leaves_nothing_in_flight(void **state)
 {
     (void)state;
     char names[64][16];
@@ -171,10 +171,10 @@ static void destroying_leaves_nothing_in_flight(void **state)
 }
 
 /*
- * Read index n times with two in flight, without copying anything; returns the resident memory at
+ * Read one index n times with two reads in flight, without copying. Returns the resident memory at
  * the end.
  */
-static size_t read_and_weigh(struct mr_reader *reader, int64_t index, int n)
+static size_t read_and_measure(struct mr_reader *reader, int64_t index, int n)
 {
     size_t resident = 0;
     for (int n_submitted = 0; n > 0; n--) {
@@ -190,7 +190,7 @@ static size_t read_and_weigh(struct mr_reader *reader, int64_t index, int n)
     return resident;
 }
 
-static void a_huge_file_does_not_pin_its_memory(void **state)
+static void the_memory_for_a_huge_file_is_released(void **state)
 {
     (void)state;
     write_pattern("huge", 1, 40 * MIB);
@@ -201,9 +201,9 @@ static void a_huge_file_does_not_pin_its_memory(void **state)
             continue;
         struct mr_reader *reader = make_reader(dataset, way, 2, NO_LIMIT);
         size_t before = resident_bytes();
-        assert_in_range(read_and_weigh(reader, 0, 4), before + 40 * MIB, SIZE_MAX);
-        /* Buffers of up to 4 MiB are left as they are. */
-        assert_in_range(read_and_weigh(reader, 1, 300), 0, before + 10 * MIB);
+        assert_in_range(read_and_measure(reader, 0, 4), before + 40 * MIB, SIZE_MAX);
+        /* Buffers of up to 4 MiB are not shrunk. */
+        assert_in_range(read_and_measure(reader, 1, 300), 0, before + 10 * MIB);
         mr_reader_destroy(reader);
     }
     mr_dataset_destroy(dataset);
@@ -215,10 +215,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(five_hundred_shards_fit_into_64_descriptors),
-        T(want_of_descriptors_is_waited_out),
-        T(want_of_descriptors_without_end_is_not_called_damage),
-        T(destroying_leaves_nothing_in_flight),
-        T(a_huge_file_does_not_pin_its_memory),
+        T(a_reader_waits_for_missing_descriptors),
+        T(a_lasting_lack_of_descriptors_is_not_reported_as_damage),
+        T(destroying_a_reader_leaves_nothing_in_flight),
+        T(the_memory_for_a_huge_file_is_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Marks of a pack's samples through every reader: they come with whatever part of a sample is asked
- * for.
- */
+/* Marks of samples in a pack, with every reader: they are read with every range of a sample. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,7 +62,7 @@ static struct range draw_range(const struct mr_catalog *catalog, uint64_t *seed)
     return range;
 }
 
-static void marks_come_with_every_part(void **state)
+static void marks_are_read_with_every_range(void **state)
 {
     (void)state;
     enum { N_RANGES = 200 };
@@ -95,7 +92,7 @@ static void marks_come_with_every_part(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* One read of one reader. */
+/* Read once with one reader. */
 static void read_one(const mr_dataset *dataset, const struct way *way,
                      struct mr_reader_options options, const struct range *range,
                      void (*expect)(const struct mr_read *read, const char *way))
@@ -126,7 +123,7 @@ static void read_everywhere(const mr_dataset *dataset, struct mr_reader_options 
             read_one(dataset, way, options, &range, expect);
 }
 
-static struct range all_of(int64_t index)
+static struct range whole_range(int64_t index)
 {
     struct invented want;
     invent((uint64_t)index, &want);
@@ -135,19 +132,19 @@ static struct range all_of(int64_t index)
 
 static void expect_all_with_marks(const struct mr_read *read, const char *way)
 {
-    const struct range range = all_of(MARKED);
+    const struct range range = whole_range(MARKED);
     expect_bytes(read, &range, way);
     expect_marks(read, true);
 }
 
 static void expect_all_without_marks(const struct mr_read *read, const char *way)
 {
-    const struct range range = all_of(MARKED);
+    const struct range range = whole_range(MARKED);
     expect_bytes(read, &range, way);
     expect_marks(read, false);
 }
 
-static void a_sample_that_is_asked_for_has_its_marks(void **state)
+static void a_whole_sample_is_read_with_its_marks(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
@@ -161,7 +158,7 @@ static void one_open_file_is_enough(void **state)
     (void)state;
     mr_dataset *dataset = make_pack();
     read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .max_files = 1},
-                    all_of(MARKED), expect_all_with_marks);
+                    whole_range(MARKED), expect_all_with_marks);
     mr_dataset_destroy(dataset);
 }
 
@@ -170,10 +167,10 @@ static void marks_may_be_left_out(void **state)
     (void)state;
     mr_dataset *dataset = make_pack();
     read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true},
-                    all_of(MARKED), expect_all_without_marks);
-    assert_int_equal(truncate(in_folder("p/marks"), 0), 0); /* their file is not looked at */
+                    whole_range(MARKED), expect_all_without_marks);
+    assert_int_equal(truncate(in_folder("p/marks"), 0), 0); /* the file of marks is not read */
     read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT, .no_index = true},
-                    all_of(MARKED), expect_all_without_marks);
+                    whole_range(MARKED), expect_all_without_marks);
     mr_dataset_destroy(dataset);
 }
 
@@ -185,7 +182,7 @@ static void expect_nothing(const struct mr_read *read, const char *way)
     expect_marks(read, false);
 }
 
-static void no_bytes_have_no_marks(void **state)
+static void an_empty_range_has_no_marks(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
@@ -194,7 +191,7 @@ static void no_bytes_have_no_marks(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* The words that index MARKED is refused with, behind its name; in which file. */
+/* The cause in the error of index MARKED, and the file that it names. */
 static const char *wanted_file, *wanted_cause;
 
 static void expect_words(const struct mr_read *read, const char *way)
@@ -211,12 +208,12 @@ static void expect_words(const struct mr_read *read, const char *way)
     expect_marks(read, false);
 }
 
-static void marks_do_not_count_for_the_limit(void **state)
+static void marks_do_not_count_towards_the_limit(void **state)
 {
     (void)state;
     char cause[64];
     mr_dataset *dataset = make_pack();
-    struct range all = all_of(MARKED);
+    struct range all = whole_range(MARKED);
     struct mr_extent extent;
     mr_catalog_extents(mr_dataset_catalog(dataset), MARKED, &extent);
     char shard[16];
@@ -239,7 +236,7 @@ static void expect_plain(const struct mr_read *read, const char *way)
     expect_marks(read, false);
 }
 
-static void a_file_of_marks_that_was_cut_off_is_named(void **state)
+static void a_cut_file_of_marks_is_named(void **state)
 {
     (void)state;
     char cause[64];
@@ -252,17 +249,17 @@ static void a_file_of_marks_that_was_cut_off_is_named(void **state)
     wanted_file = "marks";
     wanted_cause = cause;
     snprintf(cause, sizeof cause, "file ends at byte %d, needs %d", (int)end - 1, (int)end);
-    read_everywhere(dataset, options, all_of(MARKED), expect_words);
+    read_everywhere(dataset, options, whole_range(MARKED), expect_words);
     read_everywhere(dataset, options, (struct range){MARKED, 3, 5}, expect_words);
     read_everywhere(dataset, options, (struct range){PLAIN, 3, 5}, expect_plain);
     assert_int_equal(remove(in_folder("p/marks")), 0);
     wanted_cause = "No such file or directory";
-    read_everywhere(dataset, options, all_of(MARKED), expect_words);
+    read_everywhere(dataset, options, whole_range(MARKED), expect_words);
     read_everywhere(dataset, options, (struct range){PLAIN, 3, 5}, expect_plain);
     mr_dataset_destroy(dataset);
 }
 
-static void a_shard_that_was_cut_off_is_named_all_the_same(void **state)
+static void a_cut_shard_of_a_marked_sample_is_named(void **state)
 {
     (void)state;
     char cause[64], shard[16], path[32];
@@ -276,7 +273,7 @@ static void a_shard_that_was_cut_off_is_named_all_the_same(void **state)
     wanted_cause = cause;
     snprintf(cause, sizeof cause, "file ends at byte %d, needs %d", (int)extent.offset + 1,
              (int)(extent.offset + extent.len));
-    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, all_of(MARKED),
+    read_everywhere(dataset, (struct mr_reader_options){.max_bytes = NO_LIMIT}, whole_range(MARKED),
                     expect_words);
     mr_dataset_destroy(dataset);
 }
@@ -286,14 +283,10 @@ static void a_shard_that_was_cut_off_is_named_all_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(marks_come_with_every_part),
-        T(a_sample_that_is_asked_for_has_its_marks),
-        T(one_open_file_is_enough),
-        T(marks_may_be_left_out),
-        T(no_bytes_have_no_marks),
-        T(marks_do_not_count_for_the_limit),
-        T(a_file_of_marks_that_was_cut_off_is_named),
-        T(a_shard_that_was_cut_off_is_named_all_the_same),
+        T(marks_are_read_with_every_range), T(a_whole_sample_is_read_with_its_marks),
+        T(one_open_file_is_enough),         T(marks_may_be_left_out),
+        T(an_empty_range_has_no_marks),     T(marks_do_not_count_towards_the_limit),
+        T(a_cut_file_of_marks_is_named),    T(a_cut_shard_of_a_marked_sample_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of a pack's samples through every reader: exactly the bytes that were asked for, and the
- * same errors.
+ * Ranges of samples in a pack, with every reader: exactly the requested bytes, and the same errors.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +49,7 @@ static void expect_bytes(const struct mr_read *read, const struct range *range, 
         assert_int_equal(read->bytes[read->len + i], 0);
 }
 
-/* All ranges, as many in flight as the depth allows. */
+/* Read all ranges, with as many in flight as the depth allows. */
 static void expect_ranges(const mr_dataset *dataset, const struct range *ranges, size_t n)
 {
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
@@ -73,7 +72,7 @@ static void expect_ranges(const mr_dataset *dataset, const struct range *ranges,
     }
 }
 
-static void parts_of_samples_give_their_bytes(void **state)
+static void ranges_of_samples_give_their_bytes(void **state)
 {
     (void)state;
     enum { N_RANGES = 300 };
@@ -91,7 +90,7 @@ static void parts_of_samples_give_their_bytes(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void whole_samples_come_as_one_range(void **state)
+static void a_whole_sample_is_one_range(void **state)
 {
     (void)state;
     struct range ranges[N];
@@ -105,7 +104,7 @@ static void whole_samples_come_as_one_range(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void no_bytes_are_no_error(void **state)
+static void an_empty_range_is_no_error(void **state)
 {
     (void)state;
     struct invented want;
@@ -117,7 +116,7 @@ static void no_bytes_are_no_error(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_sample_that_is_asked_for_comes_whole(void **state)
+static void a_submitted_sample_is_read_whole(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
@@ -140,7 +139,7 @@ static void a_sample_that_is_asked_for_comes_whole(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Every reader ends this range with these words, and reads on. */
+/* Every reader reports this message for this range, and continues reading. */
 static void expect_range_error(const mr_dataset *dataset, const struct range *range,
                                uint64_t max_bytes, const char *words)
 {
@@ -166,7 +165,7 @@ static void expect_range_error(const mr_dataset *dataset, const struct range *ra
     }
 }
 
-static const char *words_of(int64_t index, const char *shard, const char *rest)
+static const char *format_message(int64_t index, const char *shard, const char *rest)
 {
     static char text[MR_ERROR_TEXT];
     struct invented sample;
@@ -176,7 +175,7 @@ static const char *words_of(int64_t index, const char *shard, const char *rest)
     return text;
 }
 
-static void parts_outside_of_a_sample_are_damaged(void **state)
+static void ranges_outside_a_sample_are_damage(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack(); /* sample 0: 100 bytes */
@@ -191,29 +190,29 @@ static void parts_outside_of_a_sample_are_damaged(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_range_error(dataset, &(struct range){0, cases[i].offset, cases[i].len}, NO_LIMIT,
-                           words_of(0, "shard-00000", cases[i].rest));
+                           format_message(0, "shard-00000", cases[i].rest));
     mr_dataset_destroy(dataset);
 }
 
-static void a_part_above_the_limit_is_named_with_its_size(void **state)
+static void a_range_above_the_limit_is_named_with_its_size(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
     expect_range_error(dataset, &(struct range){0, 1, 90}, 89,
-                       words_of(0, "shard-00000", "90 bytes are above the limit of 89"));
+                       format_message(0, "shard-00000", "90 bytes are above the limit of 89"));
     mr_dataset_destroy(dataset);
 }
 
-static void a_shard_that_was_cut_off_says_where_it_ends(void **state)
+static void for_a_cut_shard_the_error_says_where_it_ends(void **state)
 {
     (void)state;
     mr_dataset *dataset = make_pack();
     assert_int_equal(truncate(in_folder("p/shard-00000"), 60), 0);
     expect_range_error(dataset, &(struct range){0, 10, 80}, NO_LIMIT,
-                       words_of(0, "shard-00000", "file ends at byte 60, needs 90"));
+                       format_message(0, "shard-00000", "file ends at byte 60, needs 90"));
     assert_int_equal(remove(in_folder("p/shard-00000")), 0);
     expect_range_error(dataset, &(struct range){0, 10, 80}, NO_LIMIT,
-                       words_of(0, "shard-00000", "No such file or directory"));
+                       format_message(0, "shard-00000", "No such file or directory"));
     mr_dataset_destroy(dataset);
 }
 
@@ -232,7 +231,8 @@ static void a_sample_that_points_outside_is_damaged_for_every_reader(void **stat
     write_whole(in_folder("p/index"), bytes, len);
     free(bytes);
     dataset = open_pack();
-    const char *words = words_of(0, "index", "its entry in the index points outside the pack");
+    const char *words =
+        format_message(0, "index", "its entry in the index points outside the pack");
     expect_range_error(dataset, &(struct range){0, 0, 10}, NO_LIMIT, words);
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
         if (!way_works(way))
@@ -251,13 +251,13 @@ static void a_sample_that_points_outside_is_damaged_for_every_reader(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(parts_of_samples_give_their_bytes),
-        T(whole_samples_come_as_one_range),
-        T(no_bytes_are_no_error),
-        T(a_sample_that_is_asked_for_comes_whole),
-        T(parts_outside_of_a_sample_are_damaged),
-        T(a_part_above_the_limit_is_named_with_its_size),
-        T(a_shard_that_was_cut_off_says_where_it_ends),
+        T(ranges_of_samples_give_their_bytes),
+        T(a_whole_sample_is_one_range),
+        T(an_empty_range_is_no_error),
+        T(a_submitted_sample_is_read_whole),
+        T(ranges_outside_a_sample_are_damage),
+        T(a_range_above_the_limit_is_named_with_its_size),
+        T(for_a_cut_shard_the_error_says_where_it_ends),
         T(a_sample_that_points_outside_is_damaged_for_every_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

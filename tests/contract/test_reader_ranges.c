@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of files of their own through every reader: exactly the bytes that were asked for, errors
- * to the letter, nothing left open. Errors are written out in full, so that two readers cannot
- * agree on a wrong one.
+ * Ranges of loose files, with every reader: exactly the requested bytes, exactly the same errors,
+ * no descriptor left open. Errors are written out in full, so that two readers cannot agree on a
+ * wrong one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static void expect_part(const struct outcome *outcome, const struct range *range
                      (unsigned long long)range->offset);
 }
 
-/* Through every reader at every depth. */
+/* Read with every reader at every depth. */
 static void expect_parts(const mr_dataset *dataset, const struct range *ranges, size_t n)
 {
     for (const struct way *way = ways; way < ways + N_WAYS; way++) {
@@ -46,8 +46,8 @@ static void expect_parts(const mr_dataset *dataset, const struct range *ranges, 
 }
 
 /*
- * Every reader ends this part of index 0 with these words, and reads on: index 1 has at least 8
- * bytes.
+ * Every reader reports this message for this range of index 0, and continues reading: index 1 has
+ * at least 8 bytes.
  */
 static void expect_error(const mr_dataset *dataset, uint64_t offset, uint64_t len,
                          uint64_t max_bytes, int os_error, const char *cause)
@@ -71,14 +71,14 @@ static void expect_error(const mr_dataset *dataset, uint64_t offset, uint64_t le
     }
 }
 
-/* The file of this name, and a good one behind it. */
+/* Open a list of the file with this name and of a good file after it. */
 static mr_dataset *open_beside(const char *name)
 {
     write_pattern("good", 1, 100);
     return open_list((const char *[]){name, "good"}, 2);
 }
 
-static void parts_of_files_give_their_bytes(void **state)
+static void ranges_of_files_give_their_bytes(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1, 63, 4096, 4097, 100000, MIB + 1, 3 * MIB + 7};
@@ -104,7 +104,7 @@ static void parts_of_files_give_their_bytes(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void parts_and_whole_files_come_through_one_reader(void **state)
+static void one_reader_reads_ranges_and_whole_files(void **state)
 {
     (void)state;
     write_pattern("0", 0, 5000);
@@ -136,7 +136,7 @@ static void parts_and_whole_files_come_through_one_reader(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void no_bytes_are_no_error(void **state)
+static void an_empty_range_is_no_error(void **state)
 {
     (void)state;
     mr_dataset *dataset = open_beside("missing");
@@ -145,7 +145,7 @@ static void no_bytes_are_no_error(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_file_that_ends_early_says_where(void **state)
+static void for_a_short_file_the_error_says_where_it_ends(void **state)
 {
     (void)state;
     mr_dataset *dataset = open_beside("short");
@@ -159,7 +159,7 @@ static void a_file_that_ends_early_says_where(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void places_that_no_file_has_are_behind_its_end(void **state)
+static void impossible_offsets_are_beyond_the_end_of_the_file(void **state)
 {
     (void)state;
     mr_dataset *dataset = open_beside("short");
@@ -175,7 +175,7 @@ static void places_that_no_file_has_are_behind_its_end(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void the_limit_is_that_of_the_part(void **state)
+static void the_limit_is_for_the_range(void **state)
 {
     (void)state;
     mr_dataset *dataset = open_beside("long");
@@ -206,7 +206,7 @@ static void expect_damaged(const char *name, int os_error, const char *cause)
     mr_dataset_destroy(dataset);
 }
 
-static void what_is_no_file_is_named(void **state)
+static void what_is_not_a_file_is_named(void **state)
 {
     (void)state;
     expect_damaged("missing", ENOENT, "No such file or directory");
@@ -217,7 +217,7 @@ static void what_is_no_file_is_named(void **state)
     expect_damaged("dir", EISDIR, "Is a directory");
 }
 
-static void what_never_ends_does_not_block(void **state)
+static void an_endless_file_does_not_block(void **state)
 {
     (void)state;
     assert_int_equal(mkfifo(in_folder("fifo"), 0644), 0);
@@ -234,7 +234,7 @@ static void what_never_ends_does_not_block(void **state)
     close(fd);
 }
 
-static void destroying_leaves_nothing_in_flight(void **state)
+static void destroying_a_reader_leaves_nothing_in_flight(void **state)
 {
     (void)state;
     write_pattern("0", 0, 100000);
@@ -260,15 +260,15 @@ static void destroying_leaves_nothing_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(parts_of_files_give_their_bytes),
-        T(parts_and_whole_files_come_through_one_reader),
-        T(no_bytes_are_no_error),
-        T(a_file_that_ends_early_says_where),
-        T(places_that_no_file_has_are_behind_its_end),
-        T(the_limit_is_that_of_the_part),
-        T(what_is_no_file_is_named),
-        T(what_never_ends_does_not_block),
-        T(destroying_leaves_nothing_in_flight),
+        T(ranges_of_files_give_their_bytes),
+        T(one_reader_reads_ranges_and_whole_files),
+        T(an_empty_range_is_no_error),
+        T(for_a_short_file_the_error_says_where_it_ends),
+        T(impossible_offsets_are_beyond_the_end_of_the_file),
+        T(the_limit_is_for_the_range),
+        T(what_is_not_a_file_is_named),
+        T(an_endless_file_does_not_block),
+        T(destroying_a_reader_leaves_nothing_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers where the kernel refuses system calls, as in containers (seccomp). A filter cannot be
- * removed, so each case runs in its own process. It ends with 0, or prints what went wrong and ends
- * with 1.
+ * Readers if the kernel refuses system calls, as in containers (seccomp). A filter cannot be
+ * removed, so each case runs in its own process. The process exits with 0, or prints the failure
+ * and exits with 1.
  */
 #include "tests/contract/reader_support.h"
 
@@ -36,7 +36,7 @@ static void refuse(int system_call, int error)
     seccomp_release(filter);
 }
 
-/* Sizes around a page and past the first size of a buffer. */
+/* Sizes around a page, and above the first size of a buffer. */
 static size_t file_len(uint64_t i)
 {
     return i == 3 ? 3000000 : i * 1111 + 1;
@@ -54,7 +54,9 @@ static mr_dataset *make_files(void)
     return open_list(list, N_FILES);
 }
 
-/* Submit and reap n reads of all files in turn; false as soon as one is not what was written. */
+/*
+ * Submit and reap n reads of all files in turn. False as soon as one differs from what was written.
+ */
 static bool read_files(struct mr_reader *reader, uint32_t depth, size_t n)
 {
     size_t n_submitted = 0;
@@ -126,7 +128,7 @@ static void refuse_enter(const mr_dataset *dataset)
                      "io_uring: io_uring_enter: Permission denied");
 }
 
-/* With reads in flight, queued and ended at that moment. */
+/* Refuse while reads are in flight, queued and finished. */
 static void refuse_enter_later(const mr_dataset *dataset)
 {
     mr_error error = {0};
@@ -151,7 +153,7 @@ static void refuse_enter_later(const mr_dataset *dataset)
     mr_reader_destroy(reader);
 }
 
-/* Otherwise io_uring might fail always and reader_pread.c hide it. */
+/* If ordinary reads are refused, a success proves that io_uring did the reads. */
 static void refuse_ordinary_reads(const mr_dataset *dataset)
 {
     mr_error error = {0};
@@ -208,13 +210,13 @@ static void in_a_process(void (*body)(const mr_dataset *dataset))
     assert_int_equal(status, 0);
 }
 
-static void need_uring(void)
+static void skip_without_uring(void)
 {
     if (!way_works(&ways[1]))
         skip();
 }
 
-static void auto_falls_back_where_set_up_is_refused(void **state)
+static void auto_falls_back_if_set_up_is_refused(void **state)
 {
     (void)state;
     in_a_process(refuse_setup);
@@ -226,37 +228,37 @@ static void auto_falls_back_on_a_kernel_without_io_uring(void **state)
     in_a_process(lack_setup);
 }
 
-static void auto_falls_back_where_no_memory_can_be_locked(void **state)
+static void auto_falls_back_if_no_memory_can_be_locked(void **state)
 {
     (void)state;
     in_a_process(lock_no_memory);
 }
 
-static void auto_falls_back_where_only_submission_is_refused(void **state)
+static void auto_falls_back_if_only_submission_is_refused(void **state)
 {
     (void)state;
-    need_uring();
+    skip_without_uring();
     in_a_process(refuse_enter);
 }
 
 static void a_ring_that_is_refused_later_loses_nothing(void **state)
 {
     (void)state;
-    need_uring();
+    skip_without_uring();
     in_a_process(refuse_enter_later);
 }
 
 static void loose_files_need_no_ordinary_reads(void **state)
 {
     (void)state;
-    need_uring();
+    skip_without_uring();
     in_a_process(refuse_ordinary_reads);
 }
 
 static void shards_need_no_ordinary_reads(void **state)
 {
     (void)state;
-    need_uring();
+    skip_without_uring();
     in_a_process(refuse_ordinary_reads_of_shards);
 }
 
@@ -265,10 +267,10 @@ static void shards_need_no_ordinary_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(auto_falls_back_where_set_up_is_refused),
+        T(auto_falls_back_if_set_up_is_refused),
         T(auto_falls_back_on_a_kernel_without_io_uring),
-        T(auto_falls_back_where_no_memory_can_be_locked),
-        T(auto_falls_back_where_only_submission_is_refused),
+        T(auto_falls_back_if_no_memory_can_be_locked),
+        T(auto_falls_back_if_only_submission_is_refused),
         T(a_ring_that_is_refused_later_loses_nothing),
         T(loose_files_need_no_ordinary_reads),
         T(shards_need_no_ordinary_reads),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes an index with marks from one without, and the file of marks. */
+/* Makes an index with marks from an index without, and writes the file of marks. */
 #include "tests/dataset/invented_marks.h"
 
 #include <setjmp.h>
@@ -46,8 +46,8 @@ static uint8_t *add_section(uint8_t *out, size_t *at, enum mr_pack_section which
 }
 
 /*
- * Encoding, rows and place of the marks of each marked sample; returns the bytes of the file of
- * marks.
+ * Set encoding, rows and the place of the marks of each marked sample. Returns the bytes of the
+ * file of marks.
  */
 static uint64_t describe_marks(struct mr_pack_sample *samples, uint32_t *rows, uint64_t n_rows,
                                struct mr_pack_marks *marks, uint64_t n)
@@ -82,7 +82,7 @@ uint8_t *mark_index(const uint8_t *bytes, size_t len, size_t *len_out)
     assert_non_null(out);
     memcpy(out, &header, sizeof header);
     for (int i = 0; i < MR_PACK_N_SECTIONS; i++) {
-        /* the rows of samples without any stay zero */
+        /* samples without rows have zeros */
         size_t extra = i == MR_PACK_ROWS    ? new_rows
                        : i == MR_PACK_MARKS ? (size_t)n * sizeof(struct mr_pack_marks)
                                             : 0;

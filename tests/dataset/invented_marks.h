@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An invented pack, made one of version 2 by hand and not by the writer, so that writer and reader
- * cannot agree on a wrong one. A failure here ends the test.
+ * Gives marks to an invented pack. This is done by hand, not by the writer, so that writer and
+ * reader cannot agree on the same error. A failure here ends the test.
  */
 #ifndef TESTS_DATASET_INVENTED_MARKS_H
 #define TESTS_DATASET_INVENTED_MARKS_H
@@ -13,16 +13,16 @@
 #define INVENTED_MAX_MARKS 200
 #define INVENTED_MARKED_ROWS 3
 
-/* Those samples of an invented pack that are files as they are get marks. */
+/* True if the sample gets marks: those that the pack stores as files. */
 bool is_marked(uint64_t i);
-/* Returns their length. They are no marks of any image. */
+/* Writes the marks of sample i and returns their length. They are not marks of a real image. */
 size_t invented_marks(uint64_t i, uint8_t out[INVENTED_MAX_MARKS]);
 /* Entry r of the row table of a marked sample of len bytes. */
 uint32_t invented_marked_row(uint64_t len, uint32_t r);
 
 /* The index of the same pack with marks. Ownership: free(). */
 uint8_t *mark_index(const uint8_t *bytes, size_t len, size_t *len_out);
-/* Index and marks of the pack in dir. */
+/* Give the pack in dir an index with marks, and a file of marks. */
 void mark_pack(const char *dir);
 
 #endif

@@ -20,7 +20,7 @@
 #include "tests/support/assert_words.h"
 #include "tests/dataset/invented_pack.h"
 
-static uint8_t byte_of(uint64_t i, uint64_t at)
+static uint8_t invent_byte(uint64_t i, uint64_t at)
 {
     return (uint8_t)(((i + 1) * 1000003u + at) * 0x9e3779b97f4a7c15u >> 56);
 }
@@ -36,7 +36,7 @@ static void invent_tables(uint64_t i, struct invented *out)
     for (int c = 0; c < 3; c++) {
         out->template.h[c] = out->template.v[c] = 1;
         for (int k = 0; k < 64; k++)
-            /* five templates, each for a while */
+            /* five templates, each for six samples in a row */
             out->template.quant[c][k] = (uint16_t)(i / 6 % 5 + 1);
     }
     image->rows = out->rows;
@@ -60,7 +60,7 @@ void invent(uint64_t i, struct invented *out)
                                             .orientation = (uint32_t)(i % 8 + 1),
                                             .len = 100 + i * 331 % (INVENTED_MAX_BYTES - 100)};
     for (size_t at = 0; at < sizeof out->bytes; at++)
-        out->bytes[at] = byte_of(i, at);
+        out->bytes[at] = invent_byte(i, at);
     if (entry->image.encoding == MR_PACKED_DCT)
         invent_tables(i, out);
     snprintf(out->name, sizeof out->name, "n%02u/file %llu.JPEG", (unsigned)(i % 3),
@@ -82,7 +82,7 @@ void invent_marked(uint64_t i, struct invented *out)
     entry->image.marks_len = INVENTED_MARKS + i % 8;
     invent_tables(i, out);
     for (size_t at = 0; at < sizeof out->marks; at++)
-        out->marks[at] = byte_of(i, 7000 + at);
+        out->marks[at] = invent_byte(i, 7000 + at);
 }
 
 const char *invented_class(void *user, uint32_t i)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program may say about its callbacks. */
+/* Checks of callbacks: valid descriptions, and each wrong field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void encoded_images_are_the_default(void **state)
     (void)state;
     mr_callbacks callbacks = good();
     mr_dataset *dataset = make(&callbacks);
-    memset(&callbacks, 0xff, sizeof callbacks); /* it was copied */
+    memset(&callbacks, 0xff, sizeof callbacks); /* the dataset has a copy */
     assert_int_equal(mr_dataset_count(dataset), 5);
     assert_int_equal(mr_dataset_kind(dataset)->encoded, 1);
     assert_int_equal(mr_dataset_kind(dataset)->picture, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The catalog region: every process that has the descriptors gets the same answers, and hostile
- * content does no harm.
+ * The catalog region: every process with the descriptors gets the same answers, and damaged content
+ * causes no crash.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@
 #include "tests/dataset/tree.h"
 #include "tests/support/assert_words.h"
 
-/* All that a worker asks of a catalog, as one number. */
+/* A hash of everything that a worker reads from a catalog. */
 static uint64_t digest(const struct mr_catalog *catalog)
 {
     uint64_t sum = 14695981039346656037u;
@@ -57,7 +57,7 @@ static uint64_t digest(const struct mr_catalog *catalog)
     return sum;
 }
 
-/* Attach as a worker does: other descriptor numbers, nothing else inherited. */
+/* Attach as a worker does: with other descriptor numbers, and nothing else inherited. */
 static uint64_t digest_in_another_process(const int *fds)
 {
     int channel[2];
@@ -147,7 +147,10 @@ static int copy_region(int fd, off_t *len_out, unsigned char **bytes_out)
     return memfd_create("copy", MFD_CLOEXEC);
 }
 
-/* Every byte of the header changed, and every length: refused or harmless, never a crash. */
+/*
+ * Changes every byte of the header and every length. The region is refused or harmless, and nothing
+ * crashes.
+ */
 static void a_damaged_region_is_refused(void **state)
 {
     (void)state;
@@ -189,7 +192,7 @@ static void a_damaged_region_is_refused(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* A small one is copied. */
+/* A small list is copied. */
 static void a_large_list_that_shrank_is_refused_by_new_workers(void **state)
 {
     (void)state;
@@ -211,7 +214,7 @@ static void a_large_list_that_shrank_is_refused_by_new_workers(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_small_limit_on_file_sizes_is_an_error_and_no_signal(void **state)
+static void a_small_limit_on_file_sizes_gives_an_error_and_no_signal(void **state)
 {
     (void)state;
     struct tree tree;
@@ -286,8 +289,8 @@ static void names_cost_half_a_byte_more_than_their_bytes(void **state)
 
 #ifdef MR_HAVE_LIBSECCOMP
 /*
- * As a kernel before 6.7 does with a memfd whose content is sealed; a filter sees no seals, so with
- * every file.
+ * Refuse shared read-only mappings, as kernels before 6.7 do for a memfd with sealed content. A
+ * filter cannot see seals, so it refuses them for every file.
  */
 static bool refuse_shared_read_only_mappings(void)
 {
@@ -362,7 +365,7 @@ int main(void)
         cmocka_unit_test(the_region_is_sealed_and_closes_on_exec),
         cmocka_unit_test(a_damaged_region_is_refused),
         cmocka_unit_test(a_large_list_that_shrank_is_refused_by_new_workers),
-        cmocka_unit_test(a_small_limit_on_file_sizes_is_an_error_and_no_signal),
+        cmocka_unit_test(a_small_limit_on_file_sizes_gives_an_error_and_no_signal),
         cmocka_unit_test(names_cost_half_a_byte_more_than_their_bytes),
         cmocka_unit_test(a_sealed_region_is_mapped_by_kernels_that_forbid_sharing_it),
         cmocka_unit_test(the_size_of_shared_memory_can_be_sealed_alone),

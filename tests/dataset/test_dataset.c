@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dataset object: arguments, references, and what public calls refuse. */
+/* The dataset object: arguments, references, and errors of the public calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "tests/dataset/tree.h"
 #include "tests/support/assert_words.h"
 
-static int n_open_files(void)
+static int count_open_files(void)
 {
     DIR *dir = opendir("/proc/self/fd");
     int n = -3; /* ".", "..", and this one */
@@ -24,7 +24,7 @@ static int n_open_files(void)
     return n;
 }
 
-static void nothing_stays_open(void **state)
+static void no_file_stays_open(void **state)
 {
     (void)state;
     struct tree tree;
@@ -32,14 +32,14 @@ static void nothing_stays_open(void **state)
     tree_file(&tree, "data/c/a.jpg");
     tree_write(&tree, "bad", "abc", 3);
     tree_write(&tree, "good", "abc\t1", 5);
-    int before = n_open_files();
+    int before = count_open_files();
     mr_dataset_destroy(open_dataset(tree_spec(&tree, "", "data")));
     mr_dataset_destroy(open_dataset(tree_spec(&tree, "list", "good")));
     expect_open_error(tree_spec(&tree, "list", "bad"), MR_ERR_DAMAGED, "no tab");
     expect_open_error(tree_spec(&tree, "", "data/c"), MR_ERR_DAMAGED, "no class folder");
     expect_open_error(tree_spec(&tree, "cifar10", "data"), MR_ERR_IO, "holds no data_batch");
     expect_open_error(tree_spec(&tree, "records", "bad"), MR_ERR_INVALID, "need bytes=");
-    assert_int_equal(n_open_files(), before);
+    assert_int_equal(count_open_files(), before);
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -120,7 +120,7 @@ static void a_slash_at_the_end_is_not_doubled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_stays_open),
+        cmocka_unit_test(no_file_stays_open),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(indices_are_checked_and_names_are_cut),
         cmocka_unit_test(a_retained_dataset_outlives_its_creator),

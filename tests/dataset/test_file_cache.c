@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of open shards against a slow, plain model of "least recently used". */
+/* The cache of open shards, compared with a slow and simple model of "least recently used". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,8 +72,8 @@ static struct mr_file_cache *make(const struct fixture *fixture, uint32_t capaci
     return cache;
 }
 
-/* The descriptor is open and is that file's. */
-static void assert_is(int fd, uint64_t file)
+/* Assert that the descriptor is open and refers to that file. */
+static void assert_descriptor(int fd, uint64_t file)
 {
     char text[9] = {0}, expected[16];
     snprintf(expected, sizeof expected, "%08u", (unsigned)file);
@@ -85,7 +85,7 @@ static void touch(struct mr_file_cache *cache, uint64_t file)
 {
     int fd = mr_file_cache_acquire(cache, file);
     assert_true(fd >= 0);
-    assert_is(fd, file);
+    assert_descriptor(fd, file);
     mr_file_cache_release(cache, file);
 }
 
@@ -109,7 +109,7 @@ static void a_file_is_opened_once(void **state)
 {
     struct mr_file_cache *cache = make(*state, 4);
     int fd = mr_file_cache_acquire(cache, 7);
-    assert_is(fd, 7);
+    assert_descriptor(fd, 7);
     assert_int_equal(mr_file_cache_acquire(cache, 7), fd);
     assert_int_equal(mr_file_cache_n_open(cache), 1);
     mr_file_cache_release(cache, 7);
@@ -142,14 +142,14 @@ static void a_file_in_use_is_never_closed(void **state)
     int fd = mr_file_cache_acquire(cache, 0);
     for (uint64_t file = 1; file < N_SHARDS; file++)
         touch(cache, file);
-    assert_is(fd, 0);
+    assert_descriptor(fd, 0);
     assert_true(mr_file_cache_acquire(cache, 5) >= 0);
     assert_int_equal(mr_file_cache_acquire(cache, 6), -EBUSY);
     assert_false(mr_file_cache_shed(cache));
-    assert_is(fd, 0);
+    assert_descriptor(fd, 0);
     mr_file_cache_release(cache, 0);
     assert_true(mr_file_cache_acquire(cache, 6) >= 0);
-    mr_file_cache_destroy(cache); /* closes what is still in use, too */
+    mr_file_cache_destroy(cache); /* this also closes files in use */
     assert_false(is_open_here(*state, 5) || is_open_here(*state, 6));
 }
 
@@ -167,7 +167,7 @@ static void shedding_closes_idle_files_oldest_first(void **state)
     mr_file_cache_destroy(cache);
 }
 
-static void what_cannot_be_opened_takes_no_place(void **state)
+static void a_file_that_cannot_be_opened_takes_no_place(void **state)
 {
     struct fixture *fixture = *state;
     struct mr_file_cache *cache = make(fixture, 2);
@@ -186,7 +186,7 @@ static void what_cannot_be_opened_takes_no_place(void **state)
     mr_file_cache_destroy(cache);
 }
 
-static void want_of_descriptors_sheds_idle_files(void **state)
+static void a_lack_of_descriptors_closes_idle_files(void **state)
 {
     struct rlimit before, limit;
     struct mr_file_cache *cache = make(*state, 20);
@@ -199,7 +199,7 @@ static void want_of_descriptors_sheds_idle_files(void **state)
     int fd = mr_file_cache_acquire(cache, 0);
     for (uint64_t file = 1; file < N_SHARDS; file++)
         touch(cache, file);
-    assert_is(fd, 0);
+    assert_descriptor(fd, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_in_range(mr_file_cache_n_open(cache), 2, 5);
     mr_file_cache_destroy(cache);
@@ -224,7 +224,7 @@ static void the_limit_is_a_quarter_of_the_descriptors(void **state)
     }
 }
 
-/* The model: open files by the time of their last use, 0 for closed; users count. */
+/* The model: the time of the last use of each file, 0 for closed files, and a count of users. */
 struct model {
     uint64_t used_at[N_SHARDS];
     uint32_t users[N_SHARDS];
@@ -232,7 +232,7 @@ struct model {
     uint32_t n_open;
 };
 
-/* What acquire must do: false when it has to say -EBUSY. */
+/* The expected result of acquire: false if it must return -EBUSY. */
 static bool model_acquire(struct model *model, uint32_t capacity, uint64_t file)
 {
     if (!model->used_at[file]) {
@@ -273,7 +273,7 @@ static void random_use_follows_the_model(void **state)
             bool can = model_acquire(&model, capacity, file);
             int fd = mr_file_cache_acquire(cache, file);
             if (can)
-                assert_is(fd, file);
+                assert_descriptor(fd, file);
             else
                 assert_int_equal(fd, -EBUSY);
             assert_int_equal(mr_file_cache_n_open(cache), model.n_open);
@@ -293,8 +293,8 @@ int main(void)
         T(the_least_recently_used_file_is_closed_first),
         T(a_file_in_use_is_never_closed),
         T(shedding_closes_idle_files_oldest_first),
-        T(what_cannot_be_opened_takes_no_place),
-        T(want_of_descriptors_sheds_idle_files),
+        T(a_file_that_cannot_be_opened_takes_no_place),
+        T(a_lack_of_descriptors_closes_idle_files),
         T(the_limit_is_a_quarter_of_the_descriptors),
         T(random_use_follows_the_model),
     };

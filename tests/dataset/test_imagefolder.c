@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order and choice of files are torchvision's; the oracle is os.walk written a second time, the
- * slow way.
+ * Image folders: choice and order of files are those of torchvision. The oracle is a second, slow
+ * version of os.walk.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,8 +94,8 @@ static void names_of_any_bytes_are_listed_in_the_order_of_python(void **state)
     memset(longest + 2, 'y', NAME_MAX);
     memcpy(longest + 2 + NAME_MAX - 4, ".jpg", 5);
     /*
-     * sorted() of what os.listdir gives: a byte that is no UTF-8 is U+DC80.. and comes after
-     * Chinese, before emoji.
+     * sorted(os.listdir()): a byte that is not UTF-8 is U+DC80 and up, which is after Chinese and
+     * before emoji.
      */
     const char *const paths[] = {"c/\x01.jpg", "c/\t\n'\"\\ .jpg", "c/%41?x=1&y,z.jpg", "c/-rf.jpg",
                                  "c/x\xc3\xa9.jpg",     /* U+00E9 */
@@ -119,7 +119,7 @@ static void names_of_any_bytes_are_listed_in_the_order_of_python(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* The slow oracle: every file as class, folder, name; sorted by these three. */
+/* The oracle: every file as class, folder and name, sorted by these three. */
 struct found {
     char folder[128];
     char name[64];
@@ -142,7 +142,7 @@ static void random_name(char *out, unsigned max_len)
     unsigned len = 1 + (unsigned)rand() % max_len;
     for (unsigned i = 0; i < len; i++)
         out[i] = letters[(unsigned)rand() % 7];
-    for (unsigned i = 0; i < len; i++) /* no slash, and no dot at the start */
+    for (unsigned i = 0; i < len; i++) /* without a slash, and not beginning with a dot */
         if (out[i] == '/' || (i == 0 && out[i] == '.'))
             out[i] = 'c';
     out[len] = '\0';
@@ -196,7 +196,7 @@ static void random_trees_equal_the_slow_oracle(void **state)
     }
 }
 
-static void links_to_folders_are_folders_and_all_else_is_a_file(void **state)
+static void links_to_folders_are_folders_and_everything_else_is_a_file(void **state)
 {
     (void)state;
     struct tree tree;
@@ -205,7 +205,7 @@ static void links_to_folders_are_folders_and_all_else_is_a_file(void **state)
     tree_folder(&tree, "data/cat");
     tree_link(&tree, "../elsewhere", "data/dog");         /* a class */
     tree_link(&tree, "../../elsewhere", "data/cat/deep"); /* a folder in a class */
-    /* os.walk calls it a file; reading it will fail */
+    /* a file for os.walk; reading it fails */
     tree_link(&tree, "nowhere", "data/cat/dangling.jpg");
     tree_link(&tree, "loop.jpg", "data/cat/loop.jpg");
     tree_link(&tree, "missing", "data/not-a-class");
@@ -217,7 +217,7 @@ static void links_to_folders_are_folders_and_all_else_is_a_file(void **state)
     assert_int_equal(mr_dataset_n_classes(dataset), 2);
     mr_sample_info info = MR_SAMPLE_INFO_INIT;
     mr_error error;
-    for (int64_t i = 0; i < 3; i++) { /* clear errors, and the FIFO does not hang */
+    for (int64_t i = 0; i < 3; i++) { /* the errors are clear, and the FIFO does not block */
         assert_error(mr_dataset_inspect(dataset, i, &info, &error), MR_ERR_IO, &error, paths[i]);
         assert_int_equal(error.index, i);
     }
@@ -230,7 +230,7 @@ static void ignore_line(void *user, mr_log_level level, const char *line)
     ++*(int *)user;
 }
 
-static void a_link_that_leads_back_is_left_out_with_a_warning(void **state)
+static void a_link_back_is_skipped_with_a_warning(void **state)
 {
     (void)state;
     struct tree tree;
@@ -244,8 +244,7 @@ static void a_link_that_leads_back_is_left_out_with_a_warning(void **state)
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "imagefolder", ""));
     mr_log_set(NULL, NULL);
     /*
-     * "root" is no folder above within the class, so it is entered, and "c" in it is a folder
-     * above.
+     * "root" is not above it within the class, so it is entered. "c" inside it is a folder above.
      */
     static const char *const paths[] = {"c/a/1.jpg"};
     expect_paths(dataset, paths, 1);
@@ -379,7 +378,7 @@ static void paths_up_to_the_limit_work_and_longer_ones_are_an_error(void **state
     touch(name);
     expect_open_error(tree_spec(&tree, "imagefolder", ""), MR_ERR_IO, "File name too long");
     assert_int_equal(unlink(name), 0);
-    assert_int_equal(mkdir(part, 0777), 0); /* too long only with a name in it */
+    assert_int_equal(mkdir(part, 0777), 0); /* too long once a name is appended */
     assert_int_equal(chdir(part), 0);
     touch("1234.jpg");
     expect_open_error(tree_spec(&tree, "imagefolder", ""), MR_ERR_IO, "File name too long");
@@ -394,7 +393,7 @@ static void count_progress(void *user, uint64_t n_files)
     seen[1] = n_files;
 }
 
-static void progress_is_told_and_ends_at_the_number_of_files(void **state)
+static void progress_is_reported_up_to_the_number_of_files(void **state)
 {
     (void)state;
     struct tree tree;
@@ -416,7 +415,7 @@ static void progress_is_told_and_ends_at_the_number_of_files(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_chdir_of_the_program_changes_nothing(void **state)
+static void a_chdir_of_the_program_has_no_effect(void **state)
 {
     (void)state;
     struct tree tree;
@@ -442,15 +441,15 @@ int main(void)
         cmocka_unit_test(only_the_nine_extensions_count_in_any_case),
         cmocka_unit_test(names_of_any_bytes_are_listed_in_the_order_of_python),
         cmocka_unit_test(random_trees_equal_the_slow_oracle),
-        cmocka_unit_test(links_to_folders_are_folders_and_all_else_is_a_file),
-        cmocka_unit_test(a_link_that_leads_back_is_left_out_with_a_warning),
+        cmocka_unit_test(links_to_folders_are_folders_and_everything_else_is_a_file),
+        cmocka_unit_test(a_link_back_is_skipped_with_a_warning),
         cmocka_unit_test(an_empty_class_is_named_unless_allowed),
         cmocka_unit_test(without_labels_all_images_below_the_folder_count),
         cmocka_unit_test(a_root_that_is_missing_a_file_or_without_folders_is_an_error),
         cmocka_unit_test(an_unreadable_folder_is_an_error_that_names_it),
         cmocka_unit_test(paths_up_to_the_limit_work_and_longer_ones_are_an_error),
-        cmocka_unit_test(progress_is_told_and_ends_at_the_number_of_files),
-        cmocka_unit_test(a_chdir_of_the_program_changes_nothing),
+        cmocka_unit_test(progress_is_reported_up_to_the_number_of_files),
+        cmocka_unit_test(a_chdir_of_the_program_has_no_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats and sizes by the first bytes; the headers are written here byte by byte. */
+/* Formats and sizes from the first bytes. The headers are written here byte by byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void expect_format(const char *bytes, size_t len, const char *format)
     assert_int_equal(info.width, 0);
 }
 
-static void formats_are_told_by_their_first_bytes(void **state)
+static void formats_are_recognised_by_their_first_bytes(void **state)
 {
     (void)state;
     expect_format("", 0, "empty");
@@ -58,7 +58,7 @@ static void formats_are_told_by_their_first_bytes(void **state)
     expect_format("\0\1\2\3", 4, "unknown");
 }
 
-static void a_png_tells_its_size(void **state)
+static void the_size_of_a_png_is_found(void **state)
 {
     (void)state;
     uint8_t png[] = "\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\1\0\2\0\0\0\3\x08\6\0\0\0";
@@ -78,7 +78,7 @@ static void a_png_tells_its_size(void **state)
  * SOI, segments of 65 535 bytes, a restart marker, fill bytes, then a progressive frame header; cut
  * at every length.
  */
-static void a_jpeg_tells_its_size_wherever_its_frame_header_lies(void **state)
+static void the_size_of_a_jpeg_is_found_wherever_its_frame_header_is(void **state)
 {
     (void)state;
     for (int n_segments = 0; n_segments < 6; n_segments += 5) {
@@ -106,10 +106,10 @@ static void a_jpeg_tells_its_size_wherever_its_frame_header_lies(void **state)
 }
 
 /*
- * A JPEG of two EXIF blocks, the first behind the frame header, and a PNG with its chunk behind
- * another one.
+ * A JPEG with two EXIF blocks, the first one after the frame header; and a PNG with its chunk after
+ * another chunk.
  */
-static void orientation_is_the_first_one(void **state)
+static void the_first_orientation_counts(void **state)
 {
     (void)state;
     static const uint8_t jpeg[] =
@@ -147,7 +147,7 @@ static void expect_size(const char *bytes, size_t len, uint32_t width, uint32_t 
     assert_int_equal(info.channels, channels);
 }
 
-static void other_formats_tell_their_size(void **state)
+static void the_sizes_of_other_formats_are_found(void **state)
 {
     (void)state;
     static const char extended[] =
@@ -183,7 +183,7 @@ static void hostile_segments_end_the_walk(void **state)
     bytes[1] = 0xd8;
     expect_format((const char *)bytes, sizeof bytes, "jpeg");
     for (size_t i = 2; i < sizeof bytes; i += 4)
-        /* segments of no length */
+        /* segments of length 0 */
         memcpy(bytes + i, "\xff\xe0\0\0", i + 4 <= sizeof bytes ? 4 : 2);
     expect_format((const char *)bytes, sizeof bytes, "jpeg");
     /* a frame after the pixels */
@@ -191,7 +191,7 @@ static void hostile_segments_end_the_walk(void **state)
     expect_format("\xff\xd8\xff\xc4\0\x02\0\0\0\0\0\0\0\0\0\0", 16, "jpeg");
 }
 
-static void a_fifo_is_no_regular_file_and_blocks_nobody(void **state)
+static void a_fifo_is_refused_without_blocking(void **state)
 {
     (void)state;
     struct tree tree;
@@ -209,7 +209,7 @@ static void a_fifo_is_no_regular_file_and_blocks_nobody(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void records_tell_their_shape(void **state)
+static void the_shape_of_records_is_reported(void **state)
 {
     (void)state;
     struct tree tree;
@@ -239,14 +239,14 @@ static void records_tell_their_shape(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_are_told_by_their_first_bytes),
-        cmocka_unit_test(a_png_tells_its_size),
-        cmocka_unit_test(a_jpeg_tells_its_size_wherever_its_frame_header_lies),
-        cmocka_unit_test(orientation_is_the_first_one),
-        cmocka_unit_test(other_formats_tell_their_size),
+        cmocka_unit_test(formats_are_recognised_by_their_first_bytes),
+        cmocka_unit_test(the_size_of_a_png_is_found),
+        cmocka_unit_test(the_size_of_a_jpeg_is_found_wherever_its_frame_header_is),
+        cmocka_unit_test(the_first_orientation_counts),
+        cmocka_unit_test(the_sizes_of_other_formats_are_found),
         cmocka_unit_test(hostile_segments_end_the_walk),
-        cmocka_unit_test(a_fifo_is_no_regular_file_and_blocks_nobody),
-        cmocka_unit_test(records_tell_their_shape),
+        cmocka_unit_test(a_fifo_is_refused_without_blocking),
+        cmocka_unit_test(the_shape_of_records_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* List files: their samples and labels, and every way in which they can be wrong. */
+/* List files: their samples and labels, and every error that a line can have. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "dataset/list_line.h"
 #include "tests/dataset/tree.h"
 
-static const char *list_of(struct tree *tree, const char *text, size_t len)
+static const char *open_list(struct tree *tree, const char *text, size_t len)
 {
     static char query[8192];
     tree_write(tree, "list.txt", text, len);
@@ -45,7 +45,7 @@ static void lines_give_paths_and_labels(void **state)
     const char text[] = "a "
                         "b.jpg\t3\n/abs/x.png\t-9223372036854775808\r\nsub/"
                         "\\t\\n\\\\.jpg\t+7\n\xff\t9223372036854775807";
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text - 1));
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, sizeof text - 1));
     static const char *const paths[] = {"a b.jpg", "/abs/x.png", "sub/\t\n\\.jpg", "\xff"};
     static const int64_t labels[] = {3, INT64_MIN, 7, INT64_MAX};
     assert_int_equal(mr_dataset_count(dataset), 4);
@@ -71,13 +71,13 @@ static void lines_give_paths_and_labels(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void numbers_in_a_row_are_a_record(void **state)
+static void several_numbers_are_a_record(void **state)
 {
     (void)state;
     struct tree tree;
     tree_create(&tree);
     const char integers[] = "a\t1,2 3\nb\t 4, 5 ,6 \n";
-    mr_dataset *dataset = open_dataset(list_of(&tree, integers, sizeof integers - 1));
+    mr_dataset *dataset = open_dataset(open_list(&tree, integers, sizeof integers - 1));
     assert_int_equal(mr_dataset_kind(dataset)->label_dtype, MR_I64);
     assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 1);
     assert_int_equal(mr_dataset_kind(dataset)->label_shape[0], 3);
@@ -89,9 +89,9 @@ static void numbers_in_a_row_are_a_record(void **state)
     mr_error error;
     assert_int_equal(mr_dataset_label(dataset, 0, three, &error), MR_ERR_UNSUPPORTED);
     mr_dataset_destroy(dataset);
-    /* One point, in the last line, makes all of them floats. */
+    /* One decimal point, in the last line, makes all labels floats. */
     const char reals[] = "a\t1 2\nb\t-3 1e-3\nc\t0.1 nan\n";
-    dataset = open_dataset(list_of(&tree, reals, sizeof reals - 1));
+    dataset = open_dataset(open_list(&tree, reals, sizeof reals - 1));
     assert_int_equal(mr_dataset_kind(dataset)->label_dtype, MR_F32);
     assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 8);
     float two[2];
@@ -103,7 +103,7 @@ static void numbers_in_a_row_are_a_record(void **state)
     assert_true(two[0] == 0.1f && isnan(two[1]));
     mr_dataset_destroy(dataset);
     const char one[] = "a\t0.25\n";
-    dataset = open_dataset(list_of(&tree, one, sizeof one - 1));
+    dataset = open_dataset(open_list(&tree, one, sizeof one - 1));
     assert_int_equal(mr_dataset_kind(dataset)->label_ndim, 0);
     assert_int_equal(mr_dataset_kind(dataset)->label_bytes, 4);
     mr_dataset_destroy(dataset);
@@ -115,25 +115,25 @@ static void the_spec_may_state_the_labels_dtype(void **state)
     struct tree tree;
     tree_create(&tree);
     char spec[9000];
-    snprintf(spec, sizeof spec, "%s?label=F64", list_of(&tree, "a\t3\nb\t4\n", 8));
+    snprintf(spec, sizeof spec, "%s?label=F64", open_list(&tree, "a\t3\nb\t4\n", 8));
     mr_dataset *dataset = open_dataset(spec);
     double value;
     get_label(dataset, 1, &value);
     assert_true(value == 4.0);
     mr_dataset_destroy(dataset);
-    snprintf(spec, sizeof spec, "%s?label=u8", list_of(&tree, "a\t0 255\nb\t4 5\n", 14));
+    snprintf(spec, sizeof spec, "%s?label=u8", open_list(&tree, "a\t0 255\nb\t4 5\n", 14));
     dataset = open_dataset(spec);
     uint8_t bytes[2];
     get_label(dataset, 0, bytes);
     assert_int_equal(bytes[1], 255);
     mr_dataset_destroy(dataset);
-    list_of(&tree, "a\t0\nb\t256\n", 10);
+    open_list(&tree, "a\t0\nb\t256\n", 10);
     expect_open_error(spec, MR_ERR_DAMAGED, "list.txt:2: the label is not 1 number of u8");
-    snprintf(spec, sizeof spec, "%s?label=i64", list_of(&tree, "a\t0\nb\t2.5\n", 10));
+    snprintf(spec, sizeof spec, "%s?label=i64", open_list(&tree, "a\t0\nb\t2.5\n", 10));
     expect_open_error(spec, MR_ERR_DAMAGED, "list.txt:2: the label is not 1 number of i64");
-    snprintf(spec, sizeof spec, "%s?label=bf16", list_of(&tree, "a\t0\n", 4));
+    snprintf(spec, sizeof spec, "%s?label=bf16", open_list(&tree, "a\t0\n", 4));
     expect_open_error(spec, MR_ERR_INVALID, "label 'bf16' is none of");
-    snprintf(spec, sizeof spec, "%s?labels=u8", list_of(&tree, "a\t0\n", 4));
+    snprintf(spec, sizeof spec, "%s?labels=u8", open_list(&tree, "a\t0\n", 4));
     expect_open_error(spec, MR_ERR_INVALID, "list has no key 'labels'");
 }
 
@@ -182,15 +182,15 @@ static void each_wrong_line_is_named(void **state)
     struct tree tree;
     tree_create(&tree);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_open_error(list_of(&tree, cases[i].text, cases[i].len), MR_ERR_DAMAGED,
+        expect_open_error(open_list(&tree, cases[i].text, cases[i].len), MR_ERR_DAMAGED,
                           cases[i].words);
     char *text = malloc(5000);
     memset(text, 'p', 5000);
     memcpy(text + 4096, "\t1\n", 3);
-    expect_open_error(list_of(&tree, text, 4099), MR_ERR_DAMAGED,
+    expect_open_error(open_list(&tree, text, 4099), MR_ERR_DAMAGED,
                       "list.txt:1: the path has more than 4095 bytes");
     memcpy(text + 4095, "\t1\n", 3);
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, 4098));
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, 4098));
     assert_int_equal(strlen(path_of(dataset, 0)), 4095);
     mr_dataset_destroy(dataset);
     free(text);
@@ -201,13 +201,13 @@ static void each_wrong_line_is_named(void **state)
     expect_open_error(tree_spec(&tree, "list", "pipe"), MR_ERR_IO, "not a regular file");
 }
 
-static void class_names_may_head_a_list(void **state)
+static void a_list_may_begin_with_class_names(void **state)
 {
     (void)state;
     struct tree tree;
     tree_create(&tree);
     const char text[] = "# classes:\tcat\ta\\tb\r\n# classes\t1\n#\t0\n";
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, sizeof text - 1));
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, sizeof text - 1));
     assert_int_equal(mr_dataset_n_classes(dataset), 2);
     assert_string_equal(mr_dataset_class_name(dataset, 1), "a\tb");
     assert_int_equal(mr_dataset_count(dataset), 2);
@@ -216,7 +216,7 @@ static void class_names_may_head_a_list(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_long_list_gives_each_line_in_its_place(void **state)
+static void a_long_list_gives_every_line_at_its_index(void **state)
 {
     (void)state;
     enum { N = 100000 };
@@ -225,7 +225,7 @@ static void a_long_list_gives_each_line_in_its_place(void **state)
     char *text = malloc(N * 40), *end = text;
     for (int i = 0; i < N; i++)
         end += sprintf(end, "%.*s%d.jpg\t%d\n", i % 11, "ppppppppppp", i, i * 7 % 1000);
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, (size_t)(end - text)));
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, (size_t)(end - text)));
     free(text);
     assert_int_equal(mr_dataset_count(dataset), N);
     for (int i = 0; i < N; i++) {
@@ -247,14 +247,14 @@ static char *make_lines(int n)
     return text;
 }
 
-static void a_small_list_keeps_its_samples_whatever_becomes_of_the_file(void **state)
+static void a_small_list_does_not_change_with_its_file(void **state)
 {
     (void)state;
     enum { N = 800000 };
     struct tree tree;
     tree_create(&tree);
     char *text = make_lines(N);
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, (size_t)N * 10));
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, (size_t)N * 10));
     assert_int_equal(truncate(tree_at(&tree, "list.txt"), 0), 0);
     for (int i = 0; i < N; i += 7999) {
         assert_string_equal(path_of(dataset, i), "abcdef");
@@ -264,14 +264,14 @@ static void a_small_list_keeps_its_samples_whatever_becomes_of_the_file(void **s
     free(text);
 }
 
-static void a_large_list_that_is_overwritten_gives_errors_and_no_crash(void **state)
+static void an_overwritten_large_list_gives_errors_and_no_crash(void **state)
 {
     (void)state;
     enum { N = 900000 };
     struct tree tree;
     tree_create(&tree);
     char *text = make_lines(N);
-    mr_dataset *dataset = open_dataset(list_of(&tree, text, (size_t)N * 10));
+    mr_dataset *dataset = open_dataset(open_list(&tree, text, (size_t)N * 10));
     FILE *file = fopen(tree_at(&tree, "list.txt"), "r+");
     memset(text, 'z', (size_t)N * 10);
     assert_int_equal(fwrite(text, 10, N, file), N);
@@ -295,7 +295,7 @@ static void labels_do_not_depend_on_the_locale(void **state)
         ;
     struct tree tree;
     tree_create(&tree);
-    mr_dataset *dataset = open_dataset(list_of(&tree, "a\t1.5,2.5\n", 10));
+    mr_dataset *dataset = open_dataset(open_list(&tree, "a\t1.5,2.5\n", 10));
     float two[2];
     get_label(dataset, 0, two);
     assert_true(two[0] == 1.5f && two[1] == 2.5f);
@@ -304,7 +304,7 @@ static void labels_do_not_depend_on_the_locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
-static void a_list_in_the_working_folder_keeps_its_root(void **state)
+static void a_chdir_does_not_change_the_root_of_a_list(void **state)
 {
     (void)state;
     struct tree tree;
@@ -326,15 +326,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_give_paths_and_labels),
-        cmocka_unit_test(numbers_in_a_row_are_a_record),
+        cmocka_unit_test(several_numbers_are_a_record),
         cmocka_unit_test(the_spec_may_state_the_labels_dtype),
         cmocka_unit_test(each_wrong_line_is_named),
-        cmocka_unit_test(class_names_may_head_a_list),
-        cmocka_unit_test(a_long_list_gives_each_line_in_its_place),
-        cmocka_unit_test(a_small_list_keeps_its_samples_whatever_becomes_of_the_file),
-        cmocka_unit_test(a_large_list_that_is_overwritten_gives_errors_and_no_crash),
+        cmocka_unit_test(a_list_may_begin_with_class_names),
+        cmocka_unit_test(a_long_list_gives_every_line_at_its_index),
+        cmocka_unit_test(a_small_list_does_not_change_with_its_file),
+        cmocka_unit_test(an_overwritten_large_list_gives_errors_and_no_crash),
         cmocka_unit_test(labels_do_not_depend_on_the_locale),
-        cmocka_unit_test(a_list_in_the_working_folder_keeps_its_root),
+        cmocka_unit_test(a_chdir_does_not_change_the_root_of_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

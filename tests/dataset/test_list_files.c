@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Datasets of the program's paths and labels: their order, every byte of a path, and what is
- * refused.
- */
+/* Datasets of paths and labels from the program: their order, every byte of a path, and errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +42,7 @@ static void paths_and_labels_keep_their_order(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void no_labels_are_zeros(void **state)
+static void without_labels_every_label_is_zero(void **state)
 {
     (void)state;
     static const char *const paths[] = {"a", "b"};
@@ -66,8 +63,8 @@ static void a_path_is_never_a_line_of_class_names(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* The caller's memory and working directory may change. */
-static void nothing_of_the_caller_is_kept(void **state)
+/* The memory and the working directory of the caller may change afterwards. */
+static void the_dataset_copies_what_it_is_given(void **state)
 {
     (void)state;
     struct tree tree;
@@ -151,9 +148,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_and_labels_keep_their_order),
-        cmocka_unit_test(no_labels_are_zeros),
+        cmocka_unit_test(without_labels_every_label_is_zero),
         cmocka_unit_test(a_path_is_never_a_line_of_class_names),
-        cmocka_unit_test(nothing_of_the_caller_is_kept),
+        cmocka_unit_test(the_dataset_copies_what_it_is_given),
         cmocka_unit_test(many_paths_are_found),
         cmocka_unit_test(wrong_arguments_are_named),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A saved list is the same dataset again, wherever it lies. */
+/* A saved list gives the same dataset, in whichever folder it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void make_tree(struct tree *tree)
     tree_write(tree, "data/\xff/x/y.png", "333", 3);
 }
 
-/* Same files (by their sizes), same labels, same classes. */
+/* Assert that both have the same files (by size), labels and classes. */
 static void expect_same(mr_dataset *a, mr_dataset *b)
 {
     assert_int_equal(mr_dataset_count(a), mr_dataset_count(b));
@@ -43,7 +43,7 @@ static void expect_same(mr_dataset *a, mr_dataset *b)
     }
 }
 
-static int n_entries(const char *path)
+static int count_entries(const char *path)
 {
     DIR *dir = opendir(path);
     int n = -2;
@@ -85,7 +85,7 @@ static void a_saved_list_is_the_dataset_again(void **state)
         }
         mr_dataset_destroy(list);
     }
-    assert_int_equal(n_entries(tree_at(&tree, "other")), 2); /* no temporary file is left */
+    assert_int_equal(count_entries(tree_at(&tree, "other")), 2); /* no temporary file is left */
     mr_dataset_destroy(dataset);
 }
 
@@ -113,7 +113,7 @@ static void paths_below_the_list_are_relative_to_it(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void records_as_labels_are_kept(void **state)
+static void labels_that_are_records_are_saved(void **state)
 {
     (void)state;
     struct tree tree;
@@ -122,14 +122,14 @@ static void records_as_labels_are_kept(void **state)
     tree_write(&tree, "l", "a\t1.5, -2\r\nb\t3 4\n", 17);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "list", "l"));
     assert_int_equal(mr_dataset_save_list(dataset, tree_at(&tree, "l"), NULL),
-                     MR_OK); /* over the file it is open from */
+                     MR_OK); /* saved over the file that it was opened from */
     read_text(tree_at(&tree, "l"), text, sizeof text);
     assert_string_equal(text, "a\t1.5, -2\nb\t3 4\n");
     assert_string_equal(path_of(dataset, 1), "b");
     mr_dataset_destroy(dataset);
 }
 
-static void a_last_class_that_ends_in_a_carriage_return_comes_back(void **state)
+static void a_last_class_that_ends_in_a_carriage_return_is_saved(void **state)
 {
     (void)state;
     struct tree tree;
@@ -167,7 +167,7 @@ static void failures_name_the_file_and_leave_the_old_list(void **state)
     assert_int_equal(error.os_error, 27); /* EFBIG */
     read_text(tree_at(&tree, "dir/l"), text, sizeof text);
     assert_string_equal(text, "old");
-    assert_int_equal(n_entries(tree_at(&tree, "dir")), 1);
+    assert_int_equal(count_entries(tree_at(&tree, "dir")), 1);
     mr_dataset_destroy(dataset);
     tree_write(&tree, "r", "abc", 3);
     char spec[8192];
@@ -192,8 +192,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_saved_list_is_the_dataset_again),
         cmocka_unit_test(paths_below_the_list_are_relative_to_it),
-        cmocka_unit_test(records_as_labels_are_kept),
-        cmocka_unit_test(a_last_class_that_ends_in_a_carriage_return_comes_back),
+        cmocka_unit_test(labels_that_are_records_are_saved),
+        cmocka_unit_test(a_last_class_that_ends_in_a_carriage_return_is_saved),
         cmocka_unit_test(failures_name_the_file_and_leave_the_old_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "pack:DIR" as a dataset: what the catalog answers about samples, and its errors when the pack is
- * not what it should be.
+ * "pack:DIR" as a dataset: what the catalog says about samples, and the errors of a damaged pack.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +41,7 @@ static void expect_error(const struct tree *tree, mr_status status, const char *
     expect_open_error(tree_spec(tree, "pack", "p"), status, words);
 }
 
-/* Set bytes of the index at an offset in a section; its checksum is right again. */
+/* Change bytes of the index at an offset in a section, and correct its checksum. */
 static void alter_index(const struct tree *tree, enum mr_pack_section which, uint64_t at,
                         uint64_t value, size_t size)
 {
@@ -56,7 +55,7 @@ static void alter_index(const struct tree *tree, enum mr_pack_section which, uin
     free(bytes);
 }
 
-static void samples_have_the_names_and_labels_of_what_was_packed(void **state)
+static void samples_have_the_names_and_labels_of_the_packed_files(void **state)
 {
     (void)state;
     struct tree tree;
@@ -85,8 +84,8 @@ static void samples_have_the_names_and_labels_of_what_was_packed(void **state)
 }
 
 /*
- * Extents, description, checksum and label of all samples, as a worker asks for them; exits the
- * process when wrong.
+ * Check extents, description, checksum and label of all samples, as a worker reads them. Ends the
+ * process on an error.
  */
 static bool samples_are_right(const struct mr_catalog *catalog)
 {
@@ -119,7 +118,7 @@ static bool samples_are_right(const struct mr_catalog *catalog)
     return good;
 }
 
-static void the_table_knows_samples_before_they_are_read(void **state)
+static void samples_are_described_before_they_are_read(void **state)
 {
     (void)state;
     struct tree tree;
@@ -130,7 +129,7 @@ static void the_table_knows_samples_before_they_are_read(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void another_process_attaches_to_the_same(void **state)
+static void another_process_sees_the_same_catalog(void **state)
 {
     (void)state;
     struct tree tree;
@@ -230,7 +229,7 @@ static void labels_may_be_arrays(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void inspect_tells_what_the_index_knows(void **state)
+static void inspect_reports_the_index(void **state)
 {
     (void)state;
     static const char *const formats[] = {"dct", "unknown", "dct", "raw", "dct"};
@@ -245,7 +244,7 @@ static void inspect_tells_what_the_index_knows(void **state)
         assert_ok(mr_dataset_inspect(dataset, i, &info, &error), &error);
         assert_int_equal(info.len_bytes, want.entry.image.len);
         assert_string_equal(info.format, formats[i % 5]);
-        if (i % 5 == 1) /* bytes of no image, kept as they are */
+        if (i % 5 == 1) /* bytes that are not an image, packed unchanged */
             continue;
         assert_int_equal(info.width, want.entry.image.width);
         assert_int_equal(info.height, want.entry.image.height);
@@ -254,7 +253,7 @@ static void inspect_tells_what_the_index_knows(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void inspect_looks_into_files_that_were_kept(void **state)
+static void inspect_reads_files_packed_unchanged(void **state)
 {
     (void)state;
     static const uint8_t jpeg[] =
@@ -269,7 +268,9 @@ static void inspect_looks_into_files_that_were_kept(void **state)
     for (uint64_t i = 0; i < 3; i++) {
         struct invented sample;
         invent(1, &sample);
-        /* the second one ends within its frame header, which goes on in the third's bytes */
+        /*
+         * the second file ends within its frame header, which continues in the bytes of the third
+         */
         sample.entry.image.len = i == 1 ? 12 : sizeof jpeg - 1;
         sample.entry.bytes = i == 2 ? jpeg + 12 : jpeg;
         sample.entry.image.len -= i == 2 ? 12 : 0;
@@ -289,7 +290,7 @@ static void inspect_looks_into_files_that_were_kept(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_pack_is_no_list(void **state)
+static void a_pack_cannot_be_saved_as_a_list(void **state)
 {
     (void)state;
     struct tree tree;
@@ -301,7 +302,7 @@ static void a_pack_is_no_list(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void what_is_no_pack_says_so(void **state)
+static void a_folder_that_is_not_a_pack_is_refused(void **state)
 {
     (void)state;
     struct tree tree;
@@ -318,7 +319,7 @@ static void what_is_no_pack_says_so(void **state)
     expect_error(&tree, MR_ERR_IO, "/p/index: Is a directory");
 }
 
-static void a_pack_that_is_not_finished_says_so(void **state)
+static void an_unfinished_pack_is_refused(void **state)
 {
     (void)state;
     struct tree tree;
@@ -329,7 +330,7 @@ static void a_pack_that_is_not_finished_says_so(void **state)
     expect_error(&tree, MR_ERR_DAMAGED, "/p is not finished");
 }
 
-static void keys_are_refused(void **state)
+static void a_pack_has_no_keys(void **state)
 {
     (void)state;
     struct tree tree;
@@ -361,7 +362,7 @@ static void an_index_that_was_altered_is_refused(void **state)
     free(bytes);
 }
 
-static void shards_that_are_not_what_the_index_says_are_named(void **state)
+static void shards_that_differ_from_the_index_are_named(void **state)
 {
     (void)state;
     struct tree tree;
@@ -382,7 +383,7 @@ static void shards_that_are_not_what_the_index_says_are_named(void **state)
     expect_error(&tree, MR_ERR_IO, "/p/shard-00001 is not a regular file");
 }
 
-static void class_names_outside_of_the_index_are_refused(void **state)
+static void class_names_outside_the_index_are_refused(void **state)
 {
     (void)state;
     struct tree tree;
@@ -444,14 +445,14 @@ static void an_index_that_was_overwritten_is_not_attached(void **state)
     memset(&header, 0, sizeof header);
     assert_int_equal(pwrite(fd, &header, sizeof header, 0), sizeof header);
     assert_int_equal(mr_catalog_attach(mr_dataset_fds(dataset), &catalog, &error), MR_ERR_DAMAGED);
-    /* the header is not looked at again */
+    /* the header is not read again */
     assert_true(samples_are_right(mr_dataset_catalog(dataset)));
     close(fd);
     free(bytes);
     mr_dataset_destroy(dataset);
 }
 
-static void long_names_do_not_push_the_index_out_of_a_message(void **state)
+static void long_names_do_not_displace_the_index_in_a_message(void **state)
 {
     (void)state;
     struct tree tree;
@@ -479,24 +480,24 @@ static void long_names_do_not_push_the_index_out_of_a_message(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_have_the_names_and_labels_of_what_was_packed),
-        cmocka_unit_test(the_table_knows_samples_before_they_are_read),
-        cmocka_unit_test(another_process_attaches_to_the_same),
+        cmocka_unit_test(samples_have_the_names_and_labels_of_the_packed_files),
+        cmocka_unit_test(samples_are_described_before_they_are_read),
+        cmocka_unit_test(another_process_sees_the_same_catalog),
         cmocka_unit_test(messages_name_shard_and_sample),
         cmocka_unit_test(altered_bytes_are_found_and_named),
         cmocka_unit_test(labels_may_be_arrays),
-        cmocka_unit_test(inspect_tells_what_the_index_knows),
-        cmocka_unit_test(inspect_looks_into_files_that_were_kept),
-        cmocka_unit_test(a_pack_is_no_list),
-        cmocka_unit_test(what_is_no_pack_says_so),
-        cmocka_unit_test(a_pack_that_is_not_finished_says_so),
-        cmocka_unit_test(keys_are_refused),
+        cmocka_unit_test(inspect_reports_the_index),
+        cmocka_unit_test(inspect_reads_files_packed_unchanged),
+        cmocka_unit_test(a_pack_cannot_be_saved_as_a_list),
+        cmocka_unit_test(a_folder_that_is_not_a_pack_is_refused),
+        cmocka_unit_test(an_unfinished_pack_is_refused),
+        cmocka_unit_test(a_pack_has_no_keys),
         cmocka_unit_test(an_index_that_was_altered_is_refused),
-        cmocka_unit_test(shards_that_are_not_what_the_index_says_are_named),
-        cmocka_unit_test(class_names_outside_of_the_index_are_refused),
+        cmocka_unit_test(shards_that_differ_from_the_index_are_named),
+        cmocka_unit_test(class_names_outside_the_index_are_refused),
         cmocka_unit_test(a_sample_that_points_outside_is_damaged_and_named),
         cmocka_unit_test(an_index_that_was_overwritten_is_not_attached),
-        cmocka_unit_test(long_names_do_not_push_the_index_out_of_a_message),
+        cmocka_unit_test(long_names_do_not_displace_the_index_in_a_message),
     };
     keep_trees_in_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a pack: what was written is read, and nothing in it is trusted. */
+/* The index of a pack: it reads what was written, and trusts nothing in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { N = 12 };
 
-/* The bytes of a good index; freshly written for each test. */
+/* The bytes of a valid index, written again for each test. */
 static uint8_t *make_index(size_t *len_out)
 {
     struct tree tree;
@@ -30,7 +30,7 @@ static uint8_t *make_index(size_t *len_out)
     return bytes;
 }
 
-/* The same of version 2. */
+/* The same with marks. */
 static uint8_t *make_marked_index(size_t *len_out)
 {
     size_t len;
@@ -54,7 +54,7 @@ static void attach(const void *bytes, size_t len, struct mr_pack_index *index)
     assert_ok(mr_pack_index_attach(bytes, len, "DIR/index", index, &error), &error);
 }
 
-static void what_was_written_is_read(void **state)
+static void an_index_reads_back_as_written(void **state)
 {
     (void)state;
     size_t len;
@@ -138,7 +138,7 @@ static void marked_samples_have_rows_and_marks(void **state)
     free(bytes);
 }
 
-static void without_marks_nothing_knows_of_them(void **state)
+static void an_index_without_marks_reports_none(void **state)
 {
     (void)state;
     size_t len;
@@ -152,7 +152,7 @@ static void without_marks_nothing_knows_of_them(void **state)
     free(bytes);
 }
 
-static void templates_stand_there_once(void **state)
+static void each_template_is_stored_once(void **state)
 {
     (void)state;
     size_t len;
@@ -182,7 +182,7 @@ static void classes_are_read_and_end(void **state)
 static void expect_cuts_refused(uint8_t *bytes, size_t len)
 {
     for (size_t cut = 0; cut < len; cut += cut < 300 ? 1 : 97) {
-        uint8_t *copy = malloc(cut ? cut : 1); /* where a sanitizer sees its end */
+        uint8_t *copy = malloc(cut ? cut : 1); /* so that a sanitizer sees the end */
         memcpy(copy, bytes, cut);
         expect_refused(copy, cut, MR_ERR_DAMAGED,
                        cut < 16                              ? "is not the index of a pack"
@@ -193,7 +193,7 @@ static void expect_cuts_refused(uint8_t *bytes, size_t len)
     free(bytes);
 }
 
-static void an_index_that_was_cut_off_is_refused_wherever(void **state)
+static void an_index_cut_at_any_length_is_refused(void **state)
 {
     (void)state;
     size_t len;
@@ -218,7 +218,7 @@ static void every_altered_byte_is_found(void **state)
     free(bytes);
 }
 
-static void another_version_says_so(void **state)
+static void another_version_is_refused(void **state)
 {
     (void)state;
     size_t len;
@@ -238,7 +238,10 @@ static void another_version_says_so(void **state)
     free(bytes);
 }
 
-/* One field of the header set, its checksum right: of a pack with marks or without. */
+/*
+ * Set one field of the header of an index, with marks or without, and correct the checksum: it must
+ * be refused.
+ */
 static void expect_refused_either(bool marked, size_t at, uint64_t value, size_t size,
                                   const char *words)
 {
@@ -257,7 +260,7 @@ static void expect_refused_with(size_t at, uint64_t value, size_t size, const ch
 
 #define AT(field) offsetof(struct mr_pack_header, field)
 
-static void headers_that_make_no_sense_are_refused(void **state)
+static void inconsistent_headers_are_refused(void **state)
 {
     (void)state;
     expect_refused_with(AT(n_sections), MR_PACK_N_SECTIONS - 1, 4, "10 sections instead of 11");
@@ -273,7 +276,7 @@ static void headers_that_make_no_sense_are_refused(void **state)
                         "its header says 18446744073709551615 samples");
 }
 
-static void sections_outside_of_the_file_are_refused(void **state)
+static void sections_outside_the_file_are_refused(void **state)
 {
     (void)state;
     static const uint64_t places[] = {
@@ -310,7 +313,7 @@ static void sections_of_odd_lengths_are_refused(void **state)
                           "176 bytes of marks for 12 samples");
 }
 
-/* One field of sample 0, which has coefficients, set: it is damaged and the others are not. */
+/* Set one field of sample 0, which has coefficients: this sample must be damaged, and no other. */
 static void expect_sample_damaged(size_t at, uint64_t value, size_t size)
 {
     size_t len;
@@ -352,8 +355,8 @@ static void samples_that_point_outside_are_damaged(void **state)
 }
 
 /*
- * Sample 1, whose marks are the file's first, with one field set in a section: it is damaged and
- * the others are not.
+ * Set one field in a section for sample 1, whose marks are the first in the file: this sample must
+ * be damaged, and no other.
  */
 static void expect_marked_damaged(enum mr_pack_section which, size_t at, uint64_t value,
                                   size_t size)
@@ -396,7 +399,7 @@ static void marks_that_point_outside_make_a_damaged_sample(void **state)
     expect_marked_damaged(MR_PACK_SAMPLES, OF(shard), 100, 4);
 }
 
-static void a_file_of_marks_without_bytes_has_none(void **state)
+static void marks_beyond_their_file_damage_their_samples(void **state)
 {
     (void)state;
     size_t len;
@@ -440,13 +443,13 @@ static void marks_of_absurd_length_make_a_damaged_sample(void **state)
     }
 }
 
-static void version_1_knows_no_marked_samples(void **state)
+static void a_marked_sample_without_marks_is_damaged(void **state)
 {
     (void)state;
     expect_sample_damaged(OF(encoding), MR_PACKED_MARKED, 2); /* sample 0 has rows and a template */
 }
 
-static void names_that_point_outside_are_none(void **state)
+static void names_that_point_outside_are_null(void **state)
 {
     (void)state;
     size_t len;
@@ -469,23 +472,23 @@ static void names_that_point_outside_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(an_index_reads_back_as_written),
         cmocka_unit_test(marked_samples_have_rows_and_marks),
-        cmocka_unit_test(without_marks_nothing_knows_of_them),
-        cmocka_unit_test(templates_stand_there_once),
+        cmocka_unit_test(an_index_without_marks_reports_none),
+        cmocka_unit_test(each_template_is_stored_once),
         cmocka_unit_test(classes_are_read_and_end),
-        cmocka_unit_test(an_index_that_was_cut_off_is_refused_wherever),
+        cmocka_unit_test(an_index_cut_at_any_length_is_refused),
         cmocka_unit_test(every_altered_byte_is_found),
-        cmocka_unit_test(another_version_says_so),
-        cmocka_unit_test(headers_that_make_no_sense_are_refused),
-        cmocka_unit_test(sections_outside_of_the_file_are_refused),
+        cmocka_unit_test(another_version_is_refused),
+        cmocka_unit_test(inconsistent_headers_are_refused),
+        cmocka_unit_test(sections_outside_the_file_are_refused),
         cmocka_unit_test(sections_of_odd_lengths_are_refused),
         cmocka_unit_test(samples_that_point_outside_are_damaged),
         cmocka_unit_test(marks_that_point_outside_make_a_damaged_sample),
-        cmocka_unit_test(a_file_of_marks_without_bytes_has_none),
+        cmocka_unit_test(marks_beyond_their_file_damage_their_samples),
         cmocka_unit_test(marks_of_absurd_length_make_a_damaged_sample),
-        cmocka_unit_test(version_1_knows_no_marked_samples),
-        cmocka_unit_test(names_that_point_outside_are_none),
+        cmocka_unit_test(a_marked_sample_without_marks_is_damaged),
+        cmocka_unit_test(names_that_point_outside_are_null),
     };
     keep_trees_in_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);

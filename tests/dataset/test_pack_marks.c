@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pack of version 2 as a dataset: what the catalog answers about marks, and its errors when their
- * file is wrong.
+ * A pack with marks as a dataset: what the catalog says about marks, and the errors if their file
+ * is wrong.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void expect_error(const struct tree *tree, mr_status status, const char *
     expect_open_error(tree_spec(tree, "pack", "p"), status, words);
 }
 
-/* Description, bytes and marks of all samples, as a worker asks for them. */
+/* Check description, bytes and marks of all samples, as a worker reads them. */
 static bool samples_are_right(const struct mr_catalog *catalog)
 {
     bool good = mr_catalog_count(catalog) == N;
@@ -70,7 +70,7 @@ static bool samples_are_right(const struct mr_catalog *catalog)
     return good;
 }
 
-static void marks_lie_in_a_file_behind_the_shards(void **state)
+static void the_file_of_marks_has_the_number_after_the_shards(void **state)
 {
     (void)state;
     struct tree tree;
@@ -80,7 +80,7 @@ static void marks_lie_in_a_file_behind_the_shards(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void another_process_attaches_to_the_same(void **state)
+static void another_process_sees_the_same_catalog(void **state)
 {
     (void)state;
     struct tree tree;
@@ -100,7 +100,7 @@ static void another_process_attaches_to_the_same(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void marks_are_no_part_of_a_samples_checksum(void **state)
+static void marks_are_not_part_of_the_checksum_of_a_sample(void **state)
 {
     (void)state;
     struct tree tree;
@@ -119,7 +119,7 @@ static void marks_are_no_part_of_a_samples_checksum(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_marked_sample_is_listed_as_the_file_that_it_is(void **state)
+static void a_marked_sample_is_listed_as_a_file(void **state)
 {
     (void)state;
     struct tree tree;
@@ -138,7 +138,7 @@ static void a_marked_sample_is_listed_as_the_file_that_it_is(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void a_file_of_marks_that_is_not_what_the_index_says_is_named(void **state)
+static void a_file_of_marks_that_differs_from_the_index_is_named(void **state)
 {
     (void)state;
     struct tree tree;
@@ -159,7 +159,7 @@ static void a_file_of_marks_that_is_not_what_the_index_says_is_named(void **stat
     expect_error(&tree, MR_ERR_IO, "/p/marks is not a regular file");
 }
 
-static void a_pack_of_version_1_is_not_asked_for_marks(void **state)
+static void a_pack_without_marks_needs_no_file_of_marks(void **state)
 {
     (void)state;
     struct tree tree;
@@ -167,14 +167,14 @@ static void a_pack_of_version_1_is_not_asked_for_marks(void **state)
     struct mr_pack_writer_options options = invented_options(N, SHARD);
     tree_create(&tree);
     invented_write(tree_at(&tree, "p"), &options);
-    tree_folder(&tree, "p/marks"); /* somebody else's */
+    tree_folder(&tree, "p/marks"); /* not a file of the pack */
     mr_dataset *dataset = open_pack(&tree);
     for (int64_t i = 0; i < N; i++)
         assert_false(mr_catalog_extent_marks(mr_dataset_catalog(dataset), i, &extent));
     mr_dataset_destroy(dataset);
 }
 
-static void a_sample_whose_marks_lie_outside_is_damaged_and_named(void **state)
+static void a_sample_whose_marks_are_outside_the_file_is_damaged_and_named(void **state)
 {
     (void)state;
     struct tree tree;
@@ -219,13 +219,13 @@ static void an_error_may_name_the_file_of_marks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(marks_lie_in_a_file_behind_the_shards),
-        cmocka_unit_test(another_process_attaches_to_the_same),
-        cmocka_unit_test(marks_are_no_part_of_a_samples_checksum),
-        cmocka_unit_test(a_marked_sample_is_listed_as_the_file_that_it_is),
-        cmocka_unit_test(a_file_of_marks_that_is_not_what_the_index_says_is_named),
-        cmocka_unit_test(a_pack_of_version_1_is_not_asked_for_marks),
-        cmocka_unit_test(a_sample_whose_marks_lie_outside_is_damaged_and_named),
+        cmocka_unit_test(the_file_of_marks_has_the_number_after_the_shards),
+        cmocka_unit_test(another_process_sees_the_same_catalog),
+        cmocka_unit_test(marks_are_not_part_of_the_checksum_of_a_sample),
+        cmocka_unit_test(a_marked_sample_is_listed_as_a_file),
+        cmocka_unit_test(a_file_of_marks_that_differs_from_the_index_is_named),
+        cmocka_unit_test(a_pack_without_marks_needs_no_file_of_marks),
+        cmocka_unit_test(a_sample_whose_marks_are_outside_the_file_is_damaged_and_named),
         cmocka_unit_test(an_error_may_name_the_file_of_marks),
     };
     keep_trees_in_memory();

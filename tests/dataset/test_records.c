@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fixed-size records: extents and split must give what plain indexing of the file's bytes gives. */
+/*
+ * Fixed-size records: extents and split must give the same as plain indexing of the bytes of the
+ * file.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +39,9 @@ static char *with_query(const char *spec, const char *query)
     return text;
 }
 
-/* Read a sample as a worker does. The buffer is the test's own so that sanitizers see its end. */
+/*
+ * Read a sample as a worker does. Its buffer is allocated exactly, so that sanitizers see its end.
+ */
 static uint8_t *read_sample(const mr_dataset *dataset, int64_t index, void *label,
                             const uint8_t **data, size_t *data_len)
 {
@@ -79,7 +84,7 @@ static void expect_sample(const mr_dataset *dataset, int64_t index, const uint8_
     free(bytes);
 }
 
-static void records_lie_where_arithmetic_says(void **state)
+static void records_are_where_arithmetic_says(void **state)
 {
     (void)state;
     static const struct {
@@ -113,7 +118,7 @@ static void records_lie_where_arithmetic_says(void **state)
             snprintf(query + strlen(query), sizeof query - strlen(query),
                      "&label_off=%d&label_bytes=%d", cases[c].label_off, cases[c].label_bytes);
         mr_dataset *dataset = open_dataset(with_query(tree_spec(&tree, "records", "a.bin"), query));
-        int64_t n = 0; /* the oracle: as long as data and label lie within the file */
+        int64_t n = 0; /* the oracle: as long as data and label are inside the file */
         for (int64_t at = cases[c].header;; at += cases[c].stride, n++) {
             int64_t label_end = at + cases[c].label_off + cases[c].label_bytes;
             if (at + cases[c].bytes > FILE_BYTES ||
@@ -135,7 +140,7 @@ static void records_lie_where_arithmetic_says(void **state)
     }
 }
 
-static void a_near_label_comes_with_the_data_and_a_far_one_by_itself(void **state)
+static void a_near_label_is_read_with_the_data_and_a_far_one_separately(void **state)
 {
     (void)state;
     static const struct {
@@ -154,13 +159,13 @@ static void a_near_label_comes_with_the_data_and_a_far_one_by_itself(void **stat
     }
 }
 
-static void windows_never_cross_files(void **state)
+static void overlapping_records_never_cross_files(void **state)
 {
     (void)state;
     struct tree tree;
     tree_create(&tree);
     make_bytes(2);
-    /* windows of 10 every 4 bytes: 23 + 0 + 0 + 1 + 1 + 12 */
+    /* records of 10 bytes every 4 bytes: 23 + 0 + 0 + 1 + 1 + 12 */
     static const int sizes[] = {100, 0, 9, 10, 11, 57};
     char spec[6 * 4096] = "records:";
     for (int i = 0; i < 6; i++) {
@@ -373,7 +378,7 @@ static void cifar10_reads_the_batches_that_exist(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void cifar10_refuses_what_is_not_its_layout(void **state)
+static void cifar10_refuses_other_layouts(void **state)
 {
     (void)state;
     struct tree tree;
@@ -410,15 +415,15 @@ static void a_file_that_shrank_gives_an_error_for_its_label(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_lie_where_arithmetic_says),
-        cmocka_unit_test(a_near_label_comes_with_the_data_and_a_far_one_by_itself),
-        cmocka_unit_test(windows_never_cross_files),
+        cmocka_unit_test(records_are_where_arithmetic_says),
+        cmocka_unit_test(a_near_label_is_read_with_the_data_and_a_far_one_separately),
+        cmocka_unit_test(overlapping_records_never_cross_files),
         cmocka_unit_test(files_beyond_four_gigabytes_are_addressed),
         cmocka_unit_test(labels_may_be_arrays),
         cmocka_unit_test(pictures_are_bytes_with_one_or_three_channels),
         cmocka_unit_test(wrong_keys_are_named),
         cmocka_unit_test(cifar10_reads_the_batches_that_exist),
-        cmocka_unit_test(cifar10_refuses_what_is_not_its_layout),
+        cmocka_unit_test(cifar10_refuses_other_layouts),
         cmocka_unit_test(a_file_that_shrank_gives_an_error_for_its_label),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text that names a dataset, and what is refused. */
+/* The text that names a dataset, and its errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static void expect_no_folder(const char *text, const char *words)
     expect_no_folder_of(text, ENOENT, words);
 }
 
-static void of_a_file_without_a_kind_the_kinds_for_files_are_named(void **state)
+static void for_a_file_without_a_kind_the_error_names_the_kinds_for_files(void **state)
 {
     (void)state;
     expect_no_folder_of("x", ENOTDIR,
@@ -81,7 +81,7 @@ static void of_a_file_without_a_kind_the_kinds_for_files_are_named(void **state)
     expect_no_folder_of("imagefolder:x", ENOTDIR, "cannot open the folder x: Not a directory");
 }
 
-static void what_was_perhaps_meant_as_a_kind_is_named(void **state)
+static void for_a_word_before_a_colon_the_error_names_the_kinds(void **state)
 {
     (void)state;
     expect_no_folder(
@@ -98,7 +98,7 @@ static void what_was_perhaps_meant_as_a_kind_is_named(void **state)
     expect_no_folder("./a:b", "cannot open the folder ./a:b: No such file or directory");
 }
 
-static void escapes_give_any_byte_and_no_separators(void **state)
+static void escapes_give_any_byte_but_never_separators(void **state)
 {
     (void)state;
     expect_path("a%3Fb%2Cc%25%0a%fF%3a", "imagefolder", "a?b,c%\n\xff:");
@@ -136,7 +136,7 @@ static void records_take_several_paths(void **state)
     expect_error("list:?a=b", "'list:' has no path");
 }
 
-static void kinds_and_keys_are_taken_in_any_case_and_values_kept(void **state)
+static void kinds_and_keys_may_be_in_any_case_and_values_are_unchanged(void **state)
 {
     (void)state;
     struct mr_spec spec = parse("RECords:Dir/A?BYTES=7&Dtype=I16");
@@ -148,7 +148,7 @@ static void kinds_and_keys_are_taken_in_any_case_and_values_kept(void **state)
     expect_error("list:a?x=1&X=2", "key 'X' of the dataset is given twice");
 }
 
-static void keys_are_pairs_and_given_once(void **state)
+static void keys_have_values_and_are_given_once(void **state)
 {
     (void)state;
     expect_error("list:a?label", "'label' in the dataset is not key=value");
@@ -191,12 +191,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bare_path_is_an_image_folder),
-        cmocka_unit_test(of_a_file_without_a_kind_the_kinds_for_files_are_named),
-        cmocka_unit_test(what_was_perhaps_meant_as_a_kind_is_named),
-        cmocka_unit_test(escapes_give_any_byte_and_no_separators),
+        cmocka_unit_test(for_a_file_without_a_kind_the_error_names_the_kinds_for_files),
+        cmocka_unit_test(for_a_word_before_a_colon_the_error_names_the_kinds),
+        cmocka_unit_test(escapes_give_any_byte_but_never_separators),
         cmocka_unit_test(records_take_several_paths),
-        cmocka_unit_test(keys_are_pairs_and_given_once),
-        cmocka_unit_test(kinds_and_keys_are_taken_in_any_case_and_values_kept),
+        cmocka_unit_test(keys_have_values_and_are_given_once),
+        cmocka_unit_test(kinds_and_keys_may_be_in_any_case_and_values_are_unchanged),
         cmocka_unit_test(numbers_are_whole_and_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

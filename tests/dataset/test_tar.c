@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tar shards as a dataset: which members are samples, their order, names and labels, and what
- * broken shards lose.
+ * Tar shards as a dataset: which members are samples, their order, names and labels, and what is
+ * lost in broken shards.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void write_shard(const struct tree *tree, const char *name, struct mr_tes
     mr_test_shard_free(shard);
 }
 
-/* n samples NAME/000.jpg with a label each, from first on. */
+/* Write n samples NAME/000.jpg with a label each, counting from first. */
 static void write_plain(const struct tree *tree, const char *name, int first, int n)
 {
     struct mr_test_shard shard = {0};
@@ -49,8 +49,8 @@ static const char *with_keys(const char *spec, const char *keys)
     return text;
 }
 
-/* The name of a sample below the dataset's folder. */
-static const char *name_of(const mr_dataset *dataset, int64_t i)
+/* The name of a sample, relative to the folder of the dataset. */
+static const char *get_name(const mr_dataset *dataset, int64_t i)
 {
     static char name[512];
     assert_int_equal(mr_dataset_relative_name(dataset, i, name, sizeof name), MR_OK);
@@ -92,10 +92,10 @@ static void members_are_samples_in_their_order(void **state)
     snprintf(spec, sizeof spec, "%s,%s", tree_spec(&tree, "tar", "b.tar"), tree_at(&tree, "a.tar"));
     mr_dataset *dataset = open_dataset(spec);
     assert_int_equal(mr_dataset_count(dataset), 5);
-    assert_string_equal(name_of(dataset, 0), "b.tar/003.jpg");
-    assert_string_equal(name_of(dataset, 1), "b.tar/004.jpg");
-    assert_string_equal(name_of(dataset, 2), "a.tar/000.jpg");
-    assert_string_equal(name_of(dataset, 4), "a.tar/002.jpg");
+    assert_string_equal(get_name(dataset, 0), "b.tar/003.jpg");
+    assert_string_equal(get_name(dataset, 1), "b.tar/004.jpg");
+    assert_string_equal(get_name(dataset, 2), "a.tar/000.jpg");
+    assert_string_equal(get_name(dataset, 4), "a.tar/002.jpg");
     expect_bytes(dataset, 1, "image 4");
     expect_bytes(dataset, 4, "image 2");
     assert_int_equal(label_of(dataset, 0), 3);
@@ -146,8 +146,7 @@ static void braces_and_globs_name_shards(void **state)
 }
 
 /*
- * Suffixes count from the first dot of the base name; what lies between members with one stem parts
- * them.
+ * A suffix begins after the first dot of the base name. A member with another stem ends a sample.
  */
 static void consecutive_members_with_one_stem_are_a_sample(void **state)
 {
@@ -171,7 +170,7 @@ static void consecutive_members_with_one_stem_are_a_sample(void **state)
     write_shard(&tree, "s.tar", &shard);
     mr_dataset *dataset = open_dataset(tree_spec(&tree, "tar", "s.tar"));
     assert_int_equal(mr_dataset_count(dataset), 3);
-    assert_string_equal(name_of(dataset, 0), "s.tar/d.x/a.JPG");
+    assert_string_equal(get_name(dataset, 0), "s.tar/d.x/a.JPG");
     expect_bytes(dataset, 0, "upper");
     assert_int_equal(label_of(dataset, 0), 41);
     expect_bytes(dataset, 1, "first choice");
@@ -192,7 +191,7 @@ static void labels_come_from_json_and_names_from_a_file(void **state)
     (void)state;
     static const struct {
         const char *text;
-        int64_t label; /* -1: it is none */
+        int64_t label; /* -1: an invalid label */
     } cases[] = {{"{\"key\":\"0\",\"y\": 12 }", 12},
                  {"{\"a\":{\"y\":1,\"b\":[\"]\",{}]},\"y\":9223372036854775807}", INT64_MAX},
                  {"{\"y\":1,\"y\":2}", 2},
@@ -258,14 +257,14 @@ static void class_names_and_shards_come_from_regular_files(void **state)
 
 static char lines[2048];
 
-static void keep_line(void *user, mr_log_level level, const char *line)
+static void store_line(void *user, mr_log_level level, const char *line)
 {
     (void)user, (void)level;
     size_t len = strlen(lines);
     snprintf(lines + len, sizeof lines - len, "%s\n", line);
 }
 
-/* A shard of 6 samples, with bytes changed or cut off. */
+/* Open a shard of 6 samples, with some bytes changed or cut off. */
 static mr_dataset *open_broken(const struct tree *tree, size_t from, size_t to, size_t cut)
 {
     struct mr_test_shard shard = {0};
@@ -282,7 +281,7 @@ static mr_dataset *open_broken(const struct tree *tree, size_t from, size_t to, 
     tree_write(tree, "s.tar", shard.bytes, cut ? cut : shard.len);
     mr_test_shard_free(&shard);
     lines[0] = '\0';
-    mr_log_set(keep_line, NULL);
+    mr_log_set(store_line, NULL);
     mr_dataset *dataset = open_dataset(tree_spec(tree, "tar", "s.tar"));
     mr_log_set(NULL, NULL);
     return dataset;
@@ -294,8 +293,8 @@ static void expect_line(const char *words)
 }
 
 /*
- * However the headers of a sample are lost, the number of samples stays the same, and only that one
- * is damaged.
+ * Whichever headers of a sample are lost, the number of samples stays the same, and only that
+ * sample is damaged.
  */
 static void a_broken_place_damages_the_samples_in_it(void **state)
 {
@@ -346,8 +345,8 @@ static void a_cut_shard_keeps_the_samples_before_the_cut(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* A broken place within a sample may have had the member that it lacks. */
-static void a_further_member_that_was_lost_damages_its_sample(void **state)
+/* If a sample lacks a member, that member may have been in the broken place inside the sample. */
+static void a_lost_extra_member_damages_its_sample(void **state)
 {
     (void)state;
     struct tree tree;
@@ -370,7 +369,7 @@ static void a_further_member_that_was_lost_damages_its_sample(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void what_is_no_plain_shard_is_refused_by_name(void **state)
+static void files_that_are_not_plain_shards_are_refused_by_name(void **state)
 {
     (void)state;
     struct tree tree;
@@ -432,7 +431,10 @@ static void what_is_no_plain_shard_is_refused_by_name(void **state)
                       "'image'");
 }
 
-/* More shards than are indexed at once: the order is theirs, and the first error wins. */
+/*
+ * More shards than are indexed in parallel: samples are in the order of the shards, and the error
+ * of the first failing shard is reported.
+ */
 static void many_shards_keep_their_order(void **state)
 {
     (void)state;
@@ -463,9 +465,9 @@ int main(void)
         cmocka_unit_test(consecutive_members_with_one_stem_are_a_sample),
         cmocka_unit_test(labels_come_from_json_and_names_from_a_file),
         cmocka_unit_test(a_broken_place_damages_the_samples_in_it),
-        cmocka_unit_test(a_further_member_that_was_lost_damages_its_sample),
+        cmocka_unit_test(a_lost_extra_member_damages_its_sample),
         cmocka_unit_test(a_cut_shard_keeps_the_samples_before_the_cut),
-        cmocka_unit_test(what_is_no_plain_shard_is_refused_by_name),
+        cmocka_unit_test(files_that_are_not_plain_shards_are_refused_by_name),
         cmocka_unit_test(many_shards_keep_their_order),
         cmocka_unit_test(class_names_and_shards_come_from_regular_files),
     };

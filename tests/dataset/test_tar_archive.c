@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Against libarchive: archives that it writes in every form are walked here and read there, and the
- * regular members must be the same, byte for byte. Names and sizes are drawn at random; the seed is
+ * Compares our scanner with libarchive. libarchive writes archives in every format; both scan them,
+ * and the regular members must be the same, byte for byte. Names and sizes are random; the seed is
  * printed.
  */
 #include <setjmp.h>
@@ -27,7 +27,7 @@ enum { N_MEMBERS = 60, MAX_DATA = 3000, ARCHIVE_BYTES = 2 << 20 };
 
 static uint8_t archive_bytes[ARCHIVE_BYTES];
 
-/* A path of up to max bytes in parts of up to 90, some of them not ASCII. */
+/* Make a random path of up to max bytes with parts of up to 90 bytes, some not ASCII. */
 static void draw_name(char *name, size_t max, int number)
 {
     size_t len = (size_t)snprintf(name, max, "%d", number),
@@ -62,7 +62,7 @@ static void add_member(struct archive *archive, int number, size_t max_name)
         archive_entry_set_filetype(entry, AE_IFREG);
         archive_entry_set_size(entry, (int64_t)len);
     }
-    /* A name may be too long for the form; then the member is left out. */
+    /* If a name is too long for the format, the member is left out. */
     if (archive_write_header(archive, entry) >= ARCHIVE_WARN && number % 9 != 3 && number % 9 != 5)
         assert_int_equal(archive_write_data(archive, data, len), len);
     archive_entry_free(entry);

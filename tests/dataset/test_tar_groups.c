@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of tar shards at the edges: what is named twice, cut, long, or only nearly skipped. */
+/*
+ * Edge cases of samples in tar shards: members named twice, cut, too long, or almost named like
+ * those that are skipped.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +48,7 @@ static void expect_damaged(mr_dataset *dataset, int64_t i, const char *words)
     assert_words(error.text, words);
 }
 
-static void members_of_one_suffix_are_damage_where_it_is_wanted(void **state)
+static void two_members_with_a_suffix_that_is_used_are_damage(void **state)
 {
     (void)state;
     static const char *const twice[] = {"jpg", "cls", "txt", "json"};
@@ -67,8 +70,8 @@ static void members_of_one_suffix_are_damage_where_it_is_wanted(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* "__x__" has two bars on either side, so the shortest has four. */
-static void what_looks_nearly_like_meta_is_a_sample(void **state)
+/* "__x__" has two underscores on each side, so the shortest such name has four. */
+static void a_name_almost_like_a_meta_member_is_a_sample(void **state)
 {
     (void)state;
     static const char *const stems[] = {"____/a", "__x__/a", "____.x/a", "__/b",
@@ -81,11 +84,11 @@ static void what_looks_nearly_like_meta_is_a_sample(void **state)
     }
     write_shard("s.tar", &shard);
     mr_dataset *dataset = open_shard("&label=none");
-    assert_int_equal(mr_dataset_count(dataset), 6); /* all but the first two */
+    assert_int_equal(mr_dataset_count(dataset), 6); /* all except the first two */
     mr_dataset_destroy(dataset);
 }
 
-static void a_further_member_that_is_cut_is_damage(void **state)
+static void a_cut_extra_member_is_damage(void **state)
 {
     (void)state;
     struct mr_test_shard shard = {0};
@@ -102,7 +105,7 @@ static void a_further_member_that_is_cut_is_damage(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Above the window of the pass, deep, or not well-formed. */
+/* JSON longer than the window of the scan, nested deeply, or malformed. */
 static void json_may_be_long_and_nested(void **state)
 {
     (void)state;
@@ -132,7 +135,7 @@ static void json_may_be_long_and_nested(void **state)
         assert_int_equal(label_of(dataset, i), 5);
     for (int i = 2; i < 6; i++)
         expect_damaged(dataset, i, "label is not an integer");
-    assert_int_equal(label_of(dataset, 6), 5); /* what follows the object is not looked at */
+    assert_int_equal(label_of(dataset, 6), 5); /* text after the object is ignored */
     mr_dataset_destroy(dataset);
 }
 
@@ -146,8 +149,8 @@ static void count_line(void *user, mr_log_level level, const char *line)
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
-/* The first broken places are named, the others are counted. */
-static void a_shard_that_is_broken_everywhere_has_few_lines(void **state)
+/* The first broken places are reported, the rest is counted. */
+static void a_shard_that_is_broken_everywhere_logs_few_lines(void **state)
 {
     (void)state;
     struct mr_test_shard shard = {0};
@@ -167,8 +170,8 @@ static void a_shard_that_is_broken_everywhere_has_few_lines(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Nothing lies in the place of lost members. */
-static void a_place_without_headers_has_no_image(void **state)
+/* A sample that stands for lost members has an empty image. */
+static void a_sample_for_lost_members_has_no_image(void **state)
 {
     (void)state;
     struct mr_test_shard shard = {0};
@@ -194,7 +197,7 @@ static void count_progress(void *user, uint64_t n)
     *last = n;
 }
 
-static void shards_without_samples_are_between_those_with_some(void **state)
+static void shards_without_samples_are_skipped(void **state)
 {
     (void)state;
     char spec[4096], name[512];
@@ -221,8 +224,8 @@ static void shards_without_samples_are_between_those_with_some(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* In a pattern too an escaped byte is an ordinary one, and so is a backslash. */
-static void escapes_hold_in_patterns(void **state)
+/* In a pattern, too, an escaped byte is an ordinary byte; so is a backslash. */
+static void escapes_work_in_patterns(void **state)
 {
     (void)state;
     static const char *const names[] = {"g/a?b1.tar", "g/axb1.tar", "g/a\\b1.tar",
@@ -246,14 +249,14 @@ static void escapes_hold_in_patterns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_of_one_suffix_are_damage_where_it_is_wanted),
-        cmocka_unit_test(what_looks_nearly_like_meta_is_a_sample),
-        cmocka_unit_test(a_further_member_that_is_cut_is_damage),
+        cmocka_unit_test(two_members_with_a_suffix_that_is_used_are_damage),
+        cmocka_unit_test(a_name_almost_like_a_meta_member_is_a_sample),
+        cmocka_unit_test(a_cut_extra_member_is_damage),
         cmocka_unit_test(json_may_be_long_and_nested),
-        cmocka_unit_test(a_shard_that_is_broken_everywhere_has_few_lines),
-        cmocka_unit_test(a_place_without_headers_has_no_image),
-        cmocka_unit_test(shards_without_samples_are_between_those_with_some),
-        cmocka_unit_test(escapes_hold_in_patterns),
+        cmocka_unit_test(a_shard_that_is_broken_everywhere_logs_few_lines),
+        cmocka_unit_test(a_sample_for_lost_members_has_no_image),
+        cmocka_unit_test(shards_without_samples_are_skipped),
+        cmocka_unit_test(escapes_work_in_patterns),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

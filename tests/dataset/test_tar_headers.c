@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Headers that programs seldom write, and such as none writes: which members the pass over a shard
- * finds, and where it says that the shard is broken. What it reports is compared as text.
+ * Headers that programs seldom or never write: which members a scan of the shard finds, and where
+ * it reports that the shard is broken. The events are compared as text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static mr_status report_gap(void *user, const struct mr_tar_gap *gap, mr_error *
     return MR_OK;
 }
 
-/* Scan the shard, and begin a new one. */
+/* Scan the shard, then start a new one. */
 static mr_status scan_shard(mr_error *error)
 {
     struct mr_tar_events events = {.member = report_member, .gap = report_gap};
@@ -116,7 +116,7 @@ static void sizes_are_octal_or_binary(void **state)
     }
 }
 
-static void checksums_may_be_of_signed_bytes(void **state)
+static void checksums_may_add_signed_bytes(void **state)
 {
     (void)state;
     for (int wrong = 0; wrong < 2; wrong++) {
@@ -131,8 +131,11 @@ static void checksums_may_be_of_signed_bytes(void **state)
     }
 }
 
-/* POSIX has a prefix of names; what GNU has in its place is no name, and old headers have none. */
-static void only_the_header_of_posix_has_a_prefix(void **state)
+/*
+ * POSIX headers have a prefix of the name. GNU headers have other data in its place, and old
+ * headers have no prefix.
+ */
+static void only_posix_headers_have_a_prefix(void **state)
 {
     (void)state;
     char name[101], prefix[156], expected[512];
@@ -155,8 +158,8 @@ static void only_the_header_of_posix_has_a_prefix(void **state)
 }
 
 /*
- * Data follow a file and what is unknown; nothing follows a folder, a link or a device, whatever
- * its size is.
+ * Data follow the header of a file and of an unknown type. No data follow a folder, a link or a
+ * device, whatever its size field says.
  */
 static void types_decide_whether_data_follow(void **state)
 {
@@ -178,7 +181,7 @@ static void types_decide_whether_data_follow(void **state)
     expect_report("contiguous 512+1\nold 1536+1\nslash/ 3072+1\n");
 }
 
-/* The 100 bytes of an old header may end with a slash where the whole name does not. */
+/* The 100 bytes in an old header may end with a slash although the full name does not. */
 static void an_old_header_is_a_folder_by_its_whole_name(void **state)
 {
     (void)state;
@@ -190,11 +193,11 @@ static void an_old_header_is_a_folder_by_its_whole_name(void **state)
     expect_report("d/a.jpg 1536+3\nb 4096+1\n");
 }
 
-static void records_of_pax_replace_name_and_size(void **state)
+static void pax_records_replace_name_and_size(void **state)
 {
     (void)state;
     add_header('g', "p", "16 comment=none\n");
-    add_header('x', "p", "11 path=new\n"); /* a wrong length: it ends before the line does */
+    add_header('x', "p", "11 path=new\n"); /* a wrong length, which ends before the line does */
     add_header('0', "a", "a");
     add_header('x', "p", "12 path=new\n9 size=3\n16 comment=none\n");
     set_field(add_header('0', "old", "abc"), SIZE_AT, "00000000000", 12);
@@ -207,7 +210,7 @@ static void records_of_pax_replace_name_and_size(void **state)
                   "last 9728+0\n");
 }
 
-static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
+static void malformed_pax_records_are_a_broken_place(void **state)
 {
     (void)state;
     static const struct {
@@ -237,7 +240,7 @@ static void records_of_pax_that_make_no_sense_are_a_broken_place(void **state)
     }
 }
 
-static void a_name_with_a_zero_byte_is_none(void **state)
+static void a_name_with_a_zero_byte_is_a_broken_place(void **state)
 {
     (void)state;
     static const char text[] = "13 path=ne\0w\n";
@@ -249,11 +252,8 @@ static void a_name_with_a_zero_byte_is_none(void **state)
         "gap 0 to 1024: a pax header whose path is empty or too long\na 1536+3\nb 3584+0\n");
 }
 
-/*
- * What one header says of the next member is not said of the one after that, nor of one behind a
- * broken place.
- */
-static void what_precedes_a_broken_place_is_forgotten(void **state)
+/* An extended header applies to the next member only, and to none after a broken place. */
+static void extended_headers_before_a_broken_place_are_dropped(void **state)
 {
     (void)state;
     add_header('L', "l", "lost");
@@ -267,7 +267,7 @@ static void what_precedes_a_broken_place_is_forgotten(void **state)
     expect_report("");
 }
 
-/* The last block of zeros may be missing, and so may both; behind the first one nothing is read. */
+/* One or both of the two blocks of zeros may be missing. Nothing after the first one is read. */
 static void a_block_of_zeros_ends_a_shard(void **state)
 {
     (void)state;
@@ -287,10 +287,10 @@ static void a_block_of_zeros_ends_a_shard(void **state)
 }
 
 /*
- * Old headers have no magic, so random bytes would often be one; the pass begins again with others
- * only.
+ * Old headers have no magic, so random bytes would often look like one. After a broken place the
+ * scan continues only at a header with a magic.
  */
-static void the_pass_goes_on_with_a_header_that_has_a_magic(void **state)
+static void the_scan_continues_at_a_header_with_a_magic(void **state)
 {
     (void)state;
     memset(add_header('0', "a", "a"), 'x', 512);
@@ -300,9 +300,10 @@ static void the_pass_goes_on_with_a_header_that_has_a_magic(void **state)
 }
 
 /*
- * Malformed headers whose data hold the next ones: read one by one, they would cost their square.
+ * Malformed headers whose data contain the next headers: reading the data of each would take
+ * quadratic time.
  */
-static void data_of_headers_that_overlap_are_not_read_again_and_again(void **state)
+static void overlapping_data_of_headers_are_not_read_repeatedly(void **state)
 {
     (void)state;
     mr_error error = {0};
@@ -313,7 +314,7 @@ static void data_of_headers_that_overlap_are_not_read_again_and_again(void **sta
     assert_words(report, "gap 1024 to 1536: extended headers whose data overlap\n");
 }
 
-static void sparse_members_are_refused_in_all_forms(void **state)
+static void sparse_members_of_every_format_are_refused(void **state)
 {
     (void)state;
     static const char *const records[] = {"22 GNU.sparse.size=12\n", "22 GNU.sparse.major=1\n",
@@ -334,18 +335,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_octal_or_binary),
-        cmocka_unit_test(checksums_may_be_of_signed_bytes),
-        cmocka_unit_test(only_the_header_of_posix_has_a_prefix),
+        cmocka_unit_test(checksums_may_add_signed_bytes),
+        cmocka_unit_test(only_posix_headers_have_a_prefix),
         cmocka_unit_test(types_decide_whether_data_follow),
         cmocka_unit_test(an_old_header_is_a_folder_by_its_whole_name),
-        cmocka_unit_test(records_of_pax_replace_name_and_size),
-        cmocka_unit_test(records_of_pax_that_make_no_sense_are_a_broken_place),
-        cmocka_unit_test(a_name_with_a_zero_byte_is_none),
-        cmocka_unit_test(what_precedes_a_broken_place_is_forgotten),
+        cmocka_unit_test(pax_records_replace_name_and_size),
+        cmocka_unit_test(malformed_pax_records_are_a_broken_place),
+        cmocka_unit_test(a_name_with_a_zero_byte_is_a_broken_place),
+        cmocka_unit_test(extended_headers_before_a_broken_place_are_dropped),
         cmocka_unit_test(a_block_of_zeros_ends_a_shard),
-        cmocka_unit_test(the_pass_goes_on_with_a_header_that_has_a_magic),
-        cmocka_unit_test(data_of_headers_that_overlap_are_not_read_again_and_again),
-        cmocka_unit_test(sparse_members_are_refused_in_all_forms),
+        cmocka_unit_test(the_scan_continues_at_a_header_with_a_magic),
+        cmocka_unit_test(overlapping_data_of_headers_are_not_read_repeatedly),
+        cmocka_unit_test(sparse_members_of_every_format_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

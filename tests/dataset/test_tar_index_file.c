@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kept indexes of shards: used while the shard is the same, and never believed. */
+/* Index files of shards: used while the shard does not change, and never trusted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,10 @@
 
 enum { N = 5 };
 
-/* Shards of N samples with one label; equal sizes. Time: so many seconds after a fixed one. */
+/*
+ * Write a shard of N samples, all with one label; all shards have the same size. time: seconds
+ * after a fixed time.
+ */
 static void write_shard(const struct tree *tree, const char *name, const char *label, int seconds)
 {
     struct mr_test_shard shard = {0};
@@ -54,8 +57,8 @@ static void expect_labels(const struct tree *tree, const char *name, const char 
     mr_dataset_destroy(dataset);
 }
 
-/* Kept indexes in a folder of the tree; the name of one of them, "" for none. */
-static int count_kept(const struct tree *tree, const char *folder, char name_out[256])
+/* Count the index files in a folder of the tree, and write the name of one of them, or "". */
+static int count_index_files(const struct tree *tree, const char *folder, char name_out[256])
 {
     int n = 0;
     name_out[0] = '\0';
@@ -73,7 +76,7 @@ static int count_kept(const struct tree *tree, const char *folder, char name_out
     return n;
 }
 
-static void what_is_kept_holds_until_size_or_time_change(void **state)
+static void an_index_file_is_used_until_size_or_time_change(void **state)
 {
     (void)state;
     struct tree tree;
@@ -81,19 +84,20 @@ static void what_is_kept_holds_until_size_or_time_change(void **state)
     tree_create(&tree);
     write_shard(&tree, "s.tar", "1", 0);
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 1);
-    /* nothing shows that it is another one, so what was kept shows */
+    assert_int_equal(count_index_files(&tree, ".", name), 1);
+    /* size and time are the same, so the old index is used */
     write_shard(&tree, "s.tar", "2", 0);
     expect_labels(&tree, "s.tar", "", 1);
     expect_labels(&tree, "s.tar", "?index=none", 2);
     write_shard(&tree, "s.tar", "2", 1);
     expect_labels(&tree, "s.tar", "", 2);
-    expect_labels(&tree, "s.tar", "?label=json:y", 8); /* another recipe is kept beside the first */
-    assert_int_equal(count_kept(&tree, ".", name), 2);
-    expect_labels(&tree, "*.tar", "", 2); /* a glob does not take what was kept for a shard */
+    expect_labels(&tree, "s.tar", "?label=json:y",
+                  8); /* the index of another recipe is a second file */
+    assert_int_equal(count_index_files(&tree, ".", name), 2);
+    expect_labels(&tree, "*.tar", "", 2); /* a glob does not match the index files */
 }
 
-static void nothing_is_kept_where_it_must_not_be(void **state)
+static void no_index_file_is_written_where_it_must_not_be(void **state)
 {
     (void)state;
     struct tree tree;
@@ -101,36 +105,36 @@ static void nothing_is_kept_where_it_must_not_be(void **state)
     tree_create(&tree);
     write_shard(&tree, "s.tar", "1", 0);
     expect_labels(&tree, "s.tar", "?index=none", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 0);
+    assert_int_equal(count_index_files(&tree, ".", name), 0);
     const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
-    /* it may be written to */
+    /* changed just now: it may change again */
     assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, "s.tar"), now, 0), 0);
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 0);
+    assert_int_equal(count_index_files(&tree, ".", name), 0);
 }
 
-static void a_place_that_cannot_be_written_gives_way_to_the_cache_folder(void **state)
+static void if_the_folder_cannot_be_written_the_cache_folder_is_used(void **state)
 {
     (void)state;
     struct tree tree;
     char name[256], shard[256];
     tree_create(&tree);
     setenv("XDG_CACHE_HOME", tree_at(&tree, "cache"), 1);
-    memset(shard, 'a', 240); /* no room for a longer name */
+    memset(shard, 'a', 240); /* no longer name is possible */
     snprintf(shard + 240, sizeof shard - 240, ".tar");
     write_shard(&tree, shard, "1", 0);
     expect_labels(&tree, shard, "?index=beside", 1);
-    assert_int_equal(count_kept(&tree, "cache/millrace", name), 0);
+    assert_int_equal(count_index_files(&tree, "cache/millrace", name), 0);
     expect_labels(&tree, shard, "", 1);
-    assert_int_equal(count_kept(&tree, "cache/millrace", name), 1);
+    assert_int_equal(count_index_files(&tree, "cache/millrace", name), 1);
     write_shard(&tree, shard, "2", 0);
     expect_labels(&tree, shard, "", 1);
     expect_labels(&tree, shard, "?index=beside", 2);
     unsetenv("XDG_CACHE_HOME");
 }
 
-/* Whatever stands in the file, the samples are those of the shard. */
-static void a_kept_index_that_is_damaged_is_as_none(void **state)
+/* Whatever is in the index file, the samples are those of the shard. */
+static void a_damaged_index_file_is_ignored(void **state)
 {
     (void)state;
     struct tree tree;
@@ -138,7 +142,7 @@ static void a_kept_index_that_is_damaged_is_as_none(void **state)
     tree_create(&tree);
     write_shard(&tree, "s.tar", "1", 0);
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 1);
+    assert_int_equal(count_index_files(&tree, ".", name), 1);
     FILE *file = fopen(tree_at(&tree, name), "rb");
     assert_non_null(file);
     size_t len = fread(bytes, 1, sizeof bytes, file);
@@ -160,8 +164,8 @@ static void set_time(const struct tree *tree, const char *name)
     assert_int_equal(utimensat(AT_FDCWD, tree_at(tree, name), times, 0), 0);
 }
 
-/* Another maximum is another recipe. */
-static void a_further_member_is_kept_with_its_maximum(void **state)
+/* Another maximum gives another recipe. */
+static void an_index_file_is_of_one_maximum_of_an_extra_member(void **state)
 {
     (void)state;
     struct tree tree;
@@ -178,8 +182,8 @@ static void a_further_member_is_kept_with_its_maximum(void **state)
     }
 }
 
-/* A field may be called as suffixes follow one. */
-static void no_two_recipes_share_what_is_kept(void **state)
+/* The name of a field may look like the suffixes that follow it. */
+static void no_two_recipes_share_an_index_file(void **state)
 {
     (void)state;
     struct tree tree;
@@ -194,8 +198,8 @@ static void no_two_recipes_share_what_is_kept(void **state)
     expect_labels(&tree, "s.tar", "?label=json:y&image=png%20image,jpg", 8);
 }
 
-/* Its lines are for every opening. */
-static void a_broken_shard_is_not_kept(void **state)
+/* Its warnings are logged at every opening. */
+static void a_broken_shard_has_no_index_file(void **state)
 {
     (void)state;
     struct tree tree;
@@ -210,10 +214,13 @@ static void a_broken_shard_is_not_kept(void **state)
     mr_test_shard_free(&shard);
     set_time(&tree, "s.tar");
     mr_dataset_destroy(open_dataset(tree_spec(&tree, "tar", "s.tar")));
-    assert_int_equal(count_kept(&tree, ".", name), 0);
+    assert_int_equal(count_index_files(&tree, ".", name), 0);
 }
 
-/* Lengths of the header, of its part before the checksum, and of the recipe. */
+/*
+ * The lengths of the header and of its part before the checksum; the offset of the length of the
+ * recipe.
+ */
 enum { HEADER = 88, SUMMED = 80, RECIPE_LEN_AT = 12, MAX_FILE = 4096 };
 
 struct forgery {
@@ -221,7 +228,7 @@ struct forgery {
     char name[256];
     uint8_t bytes[MAX_FILE];
     size_t len;
-    size_t members_at; /* of N struct mr_catalog_member, N of struct mr_catalog_extra, names */
+    size_t members_at; /* offset of N struct mr_catalog_member, N struct mr_catalog_extra, names */
 };
 
 static void begin_forgery(struct forgery *forgery)
@@ -230,7 +237,7 @@ static void begin_forgery(struct forgery *forgery)
     tree_create(&forgery->tree);
     write_shard(&forgery->tree, "s.tar", "1", 0);
     expect_labels(&forgery->tree, "s.tar", "?keep=json:7", 1);
-    assert_int_equal(count_kept(&forgery->tree, ".", forgery->name), 1);
+    assert_int_equal(count_index_files(&forgery->tree, ".", forgery->name), 1);
     FILE *file = fopen(tree_at(&forgery->tree, forgery->name), "rb");
     assert_non_null(file);
     forgery->len = fread(forgery->bytes, 1, MAX_FILE, file);
@@ -239,7 +246,7 @@ static void begin_forgery(struct forgery *forgery)
     forgery->members_at = HEADER + recipe_len;
 }
 
-/* With the right checksum, so it would be used. */
+/* Write it with the right checksum, so the checksum does not refuse it. */
 static void write_forgery(struct forgery *forgery)
 {
     uint64_t sum =
@@ -253,8 +260,8 @@ static void put_u64(struct forgery *forgery, size_t at, uint64_t value)
     memcpy(forgery->bytes + at, &value, sizeof value);
 }
 
-/* Anybody may have written it. A label of 9 shows that it was used. */
-static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
+/* An index file may be forged. A label of 9 shows that it was used. */
+static void a_forged_index_is_used_only_if_it_fits_the_shard(void **state)
 {
     (void)state;
     enum { MEMBER = sizeof(struct mr_catalog_member), FURTHER = sizeof(struct mr_catalog_extra) };
@@ -264,17 +271,17 @@ static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
         put_u64(&truth, truth.members_at + (size_t)i * MEMBER + MEMBER - 8, 9);
     write_forgery(&truth);
     expect_labels(&truth.tree, "s.tar", "?keep=json:7", 9);
-    size_t further_at = truth.members_at + N * MEMBER, names_at = further_at + N * FURTHER;
+    size_t extra_at = truth.members_at + N * MEMBER, names_at = extra_at + N * FURTHER;
     const struct {
         size_t at;
         uint64_t value;
     } wrong[] = {{truth.members_at, UINT64_MAX},              /* offset of an image */
-                 {truth.members_at, 1 << 20},                 /* behind the shard */
-                 {truth.members_at + 8, UINT64_C(200) << 56}, /* a problem that is none */
-                 {further_at + FURTHER, UINT64_MAX - 3},      /* offset of a further member */
-                 {further_at + FURTHER + 8, 8},               /* above its maximum */
+                 {truth.members_at, 1 << 20},                 /* after the end of the shard */
+                 {truth.members_at + 8, UINT64_C(200) << 56}, /* an unknown problem */
+                 {extra_at + FURTHER, UINT64_MAX - 3},        /* offset of an extra member */
+                 {extra_at + FURTHER + 8, 8},                 /* above its maximum */
                  {names_at, 0},                               /* empty names */
-                 /* one empty name, and the next in its place */
+                 /* an empty name, then the next name */
                  {names_at, UINT64_C(0x2e316167706a2e00)},
                  {truth.len - 8, UINT64_C(0x6161616161616161)}, /* no NUL at the end */
                  {8, 99},                                       /* another version */
@@ -296,7 +303,8 @@ static void a_forged_index_is_used_only_if_it_lies_in_the_shard(void **state)
 }
 
 /*
- * Whoever writes an index is left alone for a minute; then it was killed, and the file goes away.
+ * A temporary file of another process is left alone for a minute. After that its writer must have
+ * been killed, and the file is replaced.
  */
 static void a_file_that_a_killed_process_left_is_replaced(void **state)
 {
@@ -307,7 +315,7 @@ static void a_file_that_a_killed_process_left_is_replaced(void **state)
     tree_create(&tree);
     write_shard(&tree, "s.tar", "1", 0);
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 1);
+    assert_int_equal(count_index_files(&tree, ".", name), 1);
     assert_int_equal(unlink(tree_at(&tree, name)), 0);
     snprintf(left, sizeof left, "%s.tmp", name);
     tree_file(&tree, left);
@@ -316,11 +324,11 @@ static void a_file_that_a_killed_process_left_is_replaced(void **state)
     assert_int_not_equal(access(tree_at(&tree, name), F_OK), 0);
     assert_int_equal(utimensat(AT_FDCWD, tree_at(&tree, left), old, 0), 0);
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 1); /* and nothing else */
+    assert_int_equal(count_index_files(&tree, ".", name), 1); /* and no other file */
 }
 
-/* It may change once more without another time of change. */
-static void nothing_is_kept_beside_an_index_of_wds2idx_that_is_new(void **state)
+/* The index of wds2idx may change again without a new modification time. */
+static void a_new_index_of_wds2idx_prevents_an_index_file(void **state)
 {
     (void)state;
     struct tree tree;
@@ -329,25 +337,25 @@ static void nothing_is_kept_beside_an_index_of_wds2idx_that_is_new(void **state)
     write_shard(&tree, "s.tar", "1", 0);
     tree_file(&tree, "s.idx");
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 0);
+    assert_int_equal(count_index_files(&tree, ".", name), 0);
     set_time(&tree, "s.idx");
     expect_labels(&tree, "s.tar", "", 1);
-    assert_int_equal(count_kept(&tree, ".", name), 1);
+    assert_int_equal(count_index_files(&tree, ".", name), 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_kept_holds_until_size_or_time_change),
-        cmocka_unit_test(nothing_is_kept_where_it_must_not_be),
-        cmocka_unit_test(a_place_that_cannot_be_written_gives_way_to_the_cache_folder),
-        cmocka_unit_test(a_kept_index_that_is_damaged_is_as_none),
+        cmocka_unit_test(an_index_file_is_used_until_size_or_time_change),
+        cmocka_unit_test(no_index_file_is_written_where_it_must_not_be),
+        cmocka_unit_test(if_the_folder_cannot_be_written_the_cache_folder_is_used),
+        cmocka_unit_test(a_damaged_index_file_is_ignored),
         cmocka_unit_test(a_file_that_a_killed_process_left_is_replaced),
-        cmocka_unit_test(nothing_is_kept_beside_an_index_of_wds2idx_that_is_new),
-        cmocka_unit_test(a_further_member_is_kept_with_its_maximum),
-        cmocka_unit_test(no_two_recipes_share_what_is_kept),
-        cmocka_unit_test(a_broken_shard_is_not_kept),
-        cmocka_unit_test(a_forged_index_is_used_only_if_it_lies_in_the_shard),
+        cmocka_unit_test(a_new_index_of_wds2idx_prevents_an_index_file),
+        cmocka_unit_test(an_index_file_is_of_one_maximum_of_an_extra_member),
+        cmocka_unit_test(no_two_recipes_share_an_index_file),
+        cmocka_unit_test(a_broken_shard_has_no_index_file),
+        cmocka_unit_test(a_forged_index_is_used_only_if_it_fits_the_shard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexes of wds2idx: used where the shard agrees, and where it does not, its headers count. */
+/* Indexes of wds2idx: used if they agree with the shard, otherwise the headers are read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include "tests/dataset/tree.h"
 #include "tests/support/shards.h"
 
-/* Three samples, and what an index does not state: folders, and records about a member. */
+/* Three samples, and members that an index does not list: folders, and extended headers. */
 static const struct {
     char type;
     const char *name;
@@ -36,8 +36,8 @@ enum {
 struct rig {
     struct tree tree;
     struct mr_test_shard shard;
-    size_t headers[N_FILES]; /* where each file's header begins */
-    size_t ends[N_FILES];    /* and where the last file before it ends */
+    size_t headers[N_FILES]; /* start of the header of each file */
+    size_t ends[N_FILES];    /* end of the data of the file before it */
 };
 
 static void set_time(const struct tree *tree, const char *name, int seconds)
@@ -77,8 +77,8 @@ static void rig_destroy(struct rig *rig)
 }
 
 /*
- * The index of some of the files, a bit for each. The names in it are not the shard's, so they show
- * that it was used. /
+ * Write the index of some of the files, one bit for each. Its names differ from those in the shard,
+ * so they show that it was used.
  */
 static void write_index(const struct rig *rig, const char *version, unsigned files)
 {
@@ -104,17 +104,17 @@ static void expect_first(const struct tree *tree, const char *keys, int64_t n, c
     mr_dataset_destroy(dataset);
 }
 
-/* Nothing is kept: below /dev/null there is no place for it. */
-#define UNKEPT "?index=cache"
+/* With this, no index file is written: it cannot be placed below /dev/null. */
+#define NO_INDEX_FILE "?index=cache"
 
 static void expect_used(const struct rig *rig)
 {
-    expect_first(&rig->tree, UNKEPT, N_SAMPLES, "s.tar/index-a.jpg");
+    expect_first(&rig->tree, NO_INDEX_FILE, N_SAMPLES, "s.tar/index-a.jpg");
 }
 
 static void expect_headers(const struct rig *rig)
 {
-    expect_first(&rig->tree, UNKEPT, N_SAMPLES, "s.tar/a.jpg");
+    expect_first(&rig->tree, NO_INDEX_FILE, N_SAMPLES, "s.tar/a.jpg");
 }
 
 static void an_index_is_used_where_the_shard_agrees(void **state)
@@ -136,7 +136,7 @@ static void an_index_is_used_where_the_shard_agrees(void **state)
     rig_destroy(&rig);
 }
 
-/* The samples are all there, whichever members the index lacks. */
+/* All samples are found, whichever members the index lacks. */
 static void an_index_that_leaves_members_out_is_not_used(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void an_index_that_leaves_members_out_is_not_used(void **state)
     rig_destroy(&rig);
 }
 
-/* Twenty-five images, of which the index states the first and the last. */
+/* 25 images, of which the index lists only the first and the last. */
 static void the_first_and_the_last_member_are_not_the_whole_shard(void **state)
 {
     (void)state;
@@ -170,12 +170,11 @@ static void the_first_and_the_last_member_are_not_the_whole_shard(void **state)
     int len = snprintf(text, sizeof text, "v1.2 2\njpg 512 1 00.jpg\njpg %d 1 24.jpg\n",
                        (N - 1) * 1024 + 512);
     tree_write(&tree, "s.idx", text, (size_t)len);
-    expect_first(&tree, UNKEPT, N, "s.tar/00.jpg");
+    expect_first(&tree, NO_INDEX_FILE, N, "s.tar/00.jpg");
 }
 
 /*
- * Where a shard is broken, only the pass over its headers can report it; a block of zeros ends the
- * shard.
+ * Only a scan of the headers can report where a shard is broken. A block of zeros ends the shard.
  */
 static void an_index_of_a_broken_shard_is_not_used(void **state)
 {
@@ -188,8 +187,8 @@ static void an_index_of_a_broken_shard_is_not_used(void **state)
         /* the folders before the last sample */
         memset(rig.shard.bytes + rig.ends[4], fills[i], 512);
         rig_write(&rig);
-        /* a damaged sample stands for the place */
-        expect_first(&rig.tree, UNKEPT, fills[i] ? 4 : 2, "s.tar/a.jpg");
+        /* a damaged sample stands for the broken place */
+        expect_first(&rig.tree, NO_INDEX_FILE, fills[i] ? 4 : 2, "s.tar/a.jpg");
         rig_destroy(&rig);
     }
 }
@@ -206,10 +205,10 @@ static void index_none_reads_the_headers(void **state)
 }
 
 /*
- * What was kept is of the headers and the index that were there; a wrong index has no effect once
- * it is removed.
+ * An index file is of the shard and of its index of wds2idx. A wrong index of wds2idx has no effect
+ * after it was removed.
  */
-static void what_is_kept_holds_until_the_index_changes(void **state)
+static void an_index_file_is_used_until_the_index_of_wds2idx_changes(void **state)
 {
     (void)state;
     struct rig rig;
@@ -217,15 +216,15 @@ static void what_is_kept_holds_until_the_index_changes(void **state)
     expect_first(&rig.tree, "", N_SAMPLES, "s.tar/a.jpg");
     write_index(&rig, "v1.2", ALL);
     expect_first(&rig.tree, "", N_SAMPLES, "s.tar/index-a.jpg");
-    expect_first(&rig.tree, "", N_SAMPLES, "s.tar/index-a.jpg"); /* from what was kept */
+    expect_first(&rig.tree, "", N_SAMPLES, "s.tar/index-a.jpg"); /* from the index file */
     assert_int_equal(unlink(tree_at(&rig.tree, "s.idx")), 0);
     expect_first(&rig.tree, "", N_SAMPLES, "s.tar/a.jpg");
     rig_destroy(&rig);
 }
 
 /*
- * wds2idx takes the header of a long name for that of the member, so the place that it states is
- * that of the name.
+ * wds2idx takes the header of a long name for that of the member, so it states the offset of the
+ * name.
  */
 static void an_index_that_is_wrong_about_a_long_name_is_not_used(void **state)
 {
@@ -242,13 +241,13 @@ static void an_index_that_is_wrong_about_a_long_name_is_not_used(void **state)
     mr_test_shard_add_text(&rig.shard, "2.jpg", "x");
     rig_write(&rig);
     tree_write(&rig.tree, "s.idx", wrong, sizeof wrong - 1);
-    expect_first(&rig.tree, UNKEPT, 3, "s.tar/0.jpg");
+    expect_first(&rig.tree, NO_INDEX_FILE, 3, "s.tar/0.jpg");
     tree_write(&rig.tree, "s.idx", right, sizeof right - 1);
-    expect_first(&rig.tree, UNKEPT, 3, "s.tar/index-0.jpg");
+    expect_first(&rig.tree, NO_INDEX_FILE, 3, "s.tar/index-0.jpg");
     rig_destroy(&rig);
 }
 
-/* Each contradicts the shard or itself in one thing. */
+/* Each text contradicts the shard or itself in one way. */
 static void an_index_that_contradicts_itself_is_not_used(void **state)
 {
     (void)state;
@@ -270,16 +269,16 @@ static void an_index_that_contradicts_itself_is_not_used(void **state)
     mr_test_shard_end(&rig.shard);
     rig_write(&rig);
     tree_write(&rig.tree, "s.idx", good, sizeof good - 1);
-    expect_first(&rig.tree, UNKEPT, 1, "s.tar/index.jpg");
+    expect_first(&rig.tree, NO_INDEX_FILE, 1, "s.tar/index.jpg");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         tree_write(&rig.tree, "s.idx", texts[i], strlen(texts[i]));
-        expect_first(&rig.tree, UNKEPT, 1, "s.tar/a.jpg");
+        expect_first(&rig.tree, NO_INDEX_FILE, 1, "s.tar/a.jpg");
     }
     rig_destroy(&rig);
 }
 
-/* A FIFO by that name is no index, and opening it does not wait. */
-static void an_index_that_is_no_file_is_not_used(void **state)
+/* A FIFO with this name is not an index, and opening it does not block. */
+static void an_index_that_is_not_a_file_is_not_used(void **state)
 {
     (void)state;
     struct rig rig;
@@ -297,10 +296,10 @@ int main(void)
         cmocka_unit_test(the_first_and_the_last_member_are_not_the_whole_shard),
         cmocka_unit_test(an_index_of_a_broken_shard_is_not_used),
         cmocka_unit_test(index_none_reads_the_headers),
-        cmocka_unit_test(what_is_kept_holds_until_the_index_changes),
+        cmocka_unit_test(an_index_file_is_used_until_the_index_of_wds2idx_changes),
         cmocka_unit_test(an_index_that_is_wrong_about_a_long_name_is_not_used),
         cmocka_unit_test(an_index_that_contradicts_itself_is_not_used),
-        cmocka_unit_test(an_index_that_is_no_file_is_not_used),
+        cmocka_unit_test(an_index_that_is_not_a_file_is_not_used),
     };
     setenv("XDG_CACHE_HOME", "/dev/null", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
