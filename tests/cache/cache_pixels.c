@@ -23,7 +23,7 @@ static struct mr_plan make_plan(const struct cache_rig *rig)
     return plan;
 }
 
-/* len 0: from offset to the end. */
+/* Read a file; len 0: from offset to its end. */
 static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t offset,
                           uint64_t *len)
 {
@@ -40,8 +40,8 @@ static uint8_t *read_file(const struct cache_rig *rig, int64_t index, uint64_t o
     return bytes;
 }
 
-static void pixels_of_file(const struct cache_rig *rig, struct mr_plan_runner *runner,
-                           int64_t index, struct mr_rng rng, uint8_t *out)
+static void decode_file(const struct cache_rig *rig, struct mr_plan_runner *runner, int64_t index,
+                        struct mr_rng rng, uint8_t *out)
 {
     struct mr_plan_runner_report report;
     uint64_t len = 0;
@@ -50,8 +50,8 @@ static void pixels_of_file(const struct cache_rig *rig, struct mr_plan_runner *r
     free(bytes);
 }
 
-static void pixels_of_cache(struct cache_run *run, struct mr_plan_runner *runner, int64_t index,
-                            struct mr_rng rng, uint8_t *out)
+static void decode_entry(struct cache_run *run, struct mr_plan_runner *runner, int64_t index,
+                         struct mr_rng rng, uint8_t *out)
 {
     struct mr_plan_runner_report report;
     struct mr_cache_hit hit;
@@ -88,8 +88,8 @@ void cache_pixels_compare(struct cache_run *run)
         for (uint64_t seed = 0; seed < 3 && cache_rig_fits(run->rig, i); seed++) {
             struct mr_rng rng;
             mr_rng_init(&rng, seed, 0, (uint64_t)i);
-            pixels_of_file(run->rig, runner, i, rng, a);
-            pixels_of_cache(run, runner, i, rng, b);
+            decode_file(run->rig, runner, i, rng, a);
+            decode_entry(run, runner, i, rng, b);
             assert_memory_equal(a, b, plan.out_bytes);
         }
     mr_plan_runner_destroy(runner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs over a cache without a loader. Fresh files are not packed before their times have settled,
- * so the rig waits for that.
+ * Runs with a cache but without a loader. A file is packed only when its times have settled, so the
+ * rig waits for that.
  */
 #include "tests/cache/cache_rig.h"
 
@@ -145,7 +145,7 @@ static uint32_t mix(uint64_t number, uint32_t i)
     return (uint32_t)(x >> 32);
 }
 
-static uint32_t bytes_of(uint64_t number)
+static uint32_t make_bytes(uint64_t number)
 {
     return 1 + mix(number, 0) % 3000;
 }
@@ -159,7 +159,7 @@ void cache_rig_make_entry(struct cache_made *made, uint64_t number)
     made->entry = (struct mr_cache_entry){.sample = {.path_hash = number,
                                                      .file_bytes = number * 3,
                                                      .mtime_ns = (int64_t)number,
-                                                     .len = bytes_of(number)},
+                                                     .len = make_bytes(number)},
                                           .template = &made->template,
                                           .rows = made->rows,
                                           .bytes = made->bytes};
@@ -188,7 +188,7 @@ struct walk {
     const struct mr_cache_files *files;
 };
 
-static void see_record(void *user, uint64_t at, const struct mr_cache_head *head)
+static void check_record(void *user, uint64_t at, const struct mr_cache_head *head)
 {
     static uint8_t bytes[3000];
     static _Alignas(8) uint8_t record[MR_CACHE_MAX_RECORD];
@@ -224,7 +224,7 @@ struct cache_counts cache_rig_count(const char *dir)
         struct walk walk = {&counts, &files};
         if (mr_cache_folder_open_segment(folder, ids.ids[i], false, &files) != 0)
             continue;
-        assert_int_equal(mr_cache_log_walk(files.log, &at, see_record, &walk), 0);
+        assert_int_equal(mr_cache_log_walk(files.log, &at, check_record, &walk), 0);
         mr_cache_folder_close_segment(&files);
     }
     free(ids.ids);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data set, the directory of a cache, and runs over both without a loader: the calls that a
- * loader's host and one of its workers would make. A failure in here fails the test.
+ * A dataset, the directory of a cache, and runs with both but without a loader: the rig makes the
+ * calls of the host of a loader and of one worker. A failure in here fails the test.
  */
 #ifndef TESTS_CACHE_CACHE_RIG_H
 #define TESTS_CACHE_CACHE_RIG_H
@@ -13,16 +13,16 @@
 #include "cache/cache_use.h"
 
 struct cache_rig {
-    char *folder;     /* all below it */
+    char *folder;     /* contains everything below */
     char photos[600]; /* an image folder */
-    char dir[600];    /* the cache; not there at the start */
+    char dir[600];    /* directory of the cache; does not exist at the start */
     mr_dataset *dataset;
     const struct mr_catalog *catalog;
     int64_t n;
-    uint32_t encoding; /* of its runs: MR_PACKED_DCT, if nobody says another */
+    uint32_t encoding; /* encoding of its runs; MR_PACKED_DCT unless a test sets another */
 };
 
-/* One run: region, host, worker. */
+/* One run: a region, a host, a worker. */
 struct cache_run {
     struct cache_rig *rig;
     struct mr_cache_region *region;
@@ -32,38 +32,35 @@ struct cache_run {
     struct mr_cache_fill *fill;
 };
 
-/* n_images photographs; waits until they have settled. */
+/* Write n_images photographs, and wait until their times have settled. */
 void cache_rig_set_up(struct cache_rig *rig, uint32_t n_images);
 void cache_rig_tear_down(struct cache_rig *rig);
-/* The data set anew, after files were added. */
+/* Open the dataset again, after files were added. */
 void cache_rig_reopen(struct cache_rig *rig);
-/* Replace a photograph by another one, whose time of change is another too. */
+/* Replace a photograph by another one, with another modification time. */
 void cache_rig_change(struct cache_rig *rig, const char *name, uint32_t seed);
 
 /*
- * Can the photograph be packed, or marked? As it was at the start: each fifth is progressive and
- * has no marks.
+ * True if the photograph, as it was at the start, can be packed or marked. Every fifth is
+ * progressive and cannot have marks.
  */
 bool cache_rig_fits(const struct cache_rig *rig, int64_t index);
-/* How many can. */
+/* The number of photographs that can. */
 int64_t cache_rig_n_fit(const struct cache_rig *rig);
 
 struct mr_cache_host_options cache_rig_options(const struct cache_rig *rig);
-/* options NULL: the rig's. */
+/* options NULL: those of the rig. */
 void cache_run_begin(struct cache_run *run, struct cache_rig *rig,
                      const struct mr_cache_host_options *options);
 void cache_run_end(struct cache_run *run);
-/*
- * As a worker that meets each sample and then has nothing else to do. Returns how many were dealt
- * with.
- */
+/* Act as a worker that meets each sample and is then idle. Returns how many samples it handled. */
 unsigned cache_run_fill_all(struct cache_run *run);
 bool cache_run_has(struct cache_run *run, int64_t index);
 unsigned cache_run_count(struct cache_run *run);
 
 /*
- * An entry whose bytes follow from a number, for tests that need no images; valid until the next
- * call with the same storage.
+ * An entry whose bytes depend on a number, for tests without images. Valid until the next call with
+ * the same storage.
  */
 struct cache_made {
     struct mr_cache_entry entry;
@@ -72,20 +69,17 @@ struct cache_made {
     uint8_t bytes[3000];
 };
 void cache_rig_make_entry(struct cache_made *made, uint64_t number);
-/* Are these the bytes and the record of an entry with some number? */
+/* True if these are the bytes and the record of the entry of some number. */
 bool cache_rig_is_right(const struct mr_cache_sample *sample, const uint8_t *bytes);
 
-/*
- * What is in the directory: right records, and of them those whose bytes are not what they should
- * be.
- */
+/* Counts of a directory: valid records, and those of them with wrong bytes. */
 struct cache_counts {
     unsigned n_segments;
     unsigned n_records;
     unsigned n_wrong;
 };
 struct cache_counts cache_rig_count(const char *dir);
-/* The path of a file of the only segment: ending ".log" or ".data". */
+/* The path of a file of the only segment. ending: ".log" or ".data". */
 void cache_rig_find_file(const char *dir, const char *ending, char path_out[700]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cache as a loader uses it, without the loader: samples are met, packed, found by others and
- * given up. Most tests run with each form of cache: packed samples, and marks of files.
+ * A cache as a loader uses it, without the loader: samples are met, packed, found by others, and
+ * dropped. Most tests run with each form of cache: packed samples, and marks of files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,14 +32,14 @@ enum { N = 24 };
 static unsigned n_lines;
 static char last_line[1200];
 
-static void keep_line(void *user, mr_log_level level, const char *line)
+static void store_line(void *user, mr_log_level level, const char *line)
 {
     (void)user, (void)level;
     n_lines++;
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
-static uint32_t encoding = MR_PACKED_DCT; /* of all runs */
+static uint32_t encoding = MR_PACKED_DCT; /* encoding of all runs */
 
 static int set_up(void **state)
 {
@@ -48,7 +48,7 @@ static int set_up(void **state)
     rig->encoding = encoding;
     n_lines = 0;
     last_line[0] = '\0';
-    mr_log_set(keep_line, NULL);
+    mr_log_set(store_line, NULL);
     *state = rig;
     return 0;
 }
@@ -61,8 +61,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Fill, in a run of its own. */
-static void fill(struct cache_rig *rig)
+/* Fill the cache in a separate run. */
+static void fill_cache(struct cache_rig *rig)
 {
     struct cache_run run;
     cache_run_begin(&run, rig, NULL);
@@ -80,7 +80,7 @@ static void let_both_work(struct mr_cache_fill *a, struct mr_cache_fill *b)
     }
 }
 
-static void packed_samples_give_the_files_pixels(void **state)
+static void cached_samples_give_the_pixels_of_their_files(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
@@ -93,11 +93,11 @@ static void packed_samples_give_the_files_pixels(void **state)
     cache_run_end(&run);
 }
 
-static void later_run_finds_what_an_earlier_one_made(void **state)
+static void later_run_finds_the_entries_of_an_earlier_run(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    fill(rig);
+    fill_cache(rig);
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(mr_cache_host_count(run.cache), rig->n);
     assert_int_equal(cache_run_fill_all(&run), 0);
@@ -151,12 +151,12 @@ static void two_workers_pack_each_sample_once(void **state)
     assert_int_equal(report.n_filled, cache_rig_n_fit(rig));
 }
 
-static void changed_file_is_read_and_packed_anew(void **state)
+static void changed_file_is_read_and_packed_again(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     mr_cache_report report = MR_CACHE_REPORT_INIT;
-    fill(rig);
+    fill_cache(rig);
     cache_rig_change(rig, "class_0/005.jpg", 777);
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, false, &report, NULL), MR_OK);
     assert_int_equal(report.n_filled, cache_rig_n_fit(rig) - 1);
@@ -183,12 +183,12 @@ static void change_one_byte(const char *path, off_t at)
     close(fd);
 }
 
-static void wrong_byte_is_seen_at_the_first_use_and_mended(void **state)
+static void wrong_byte_is_found_at_the_first_use_and_the_entry_replaced(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     char data[700];
-    fill(rig);
+    fill_cache(rig);
     cache_rig_find_file(rig->dir, MR_CACHE_DATA, data);
     change_one_byte(data, 200);
     cache_run_begin(&run, rig, NULL);
@@ -207,7 +207,7 @@ static void dropped_entry_is_made_again(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
-    fill(rig);
+    fill_cache(rig);
     cache_run_begin(&run, rig, NULL);
     assert_true(cache_run_has(&run, 3));
     mr_cache_use_drop(run.use, 3);
@@ -217,13 +217,13 @@ static void dropped_entry_is_made_again(void **state)
     cache_run_end(&run);
 }
 
-static void log_that_is_cut_under_a_run_loses_entries_and_nothing_else(void **state)
+static void log_that_is_cut_during_a_run_loses_only_entries(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     struct stat st;
     char log[700];
-    fill(rig);
+    fill_cache(rig);
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig));
     cache_rig_find_file(rig->dir, MR_CACHE_LOG, log);
@@ -238,10 +238,10 @@ static void log_that_is_cut_under_a_run_loses_entries_and_nothing_else(void **st
 }
 
 /*
- * Photographs of one size have records of one size, so what is written anew takes the places of
- * what was cut.
+ * Photographs of one size have records of one size. So new records take the places of those that
+ * were cut.
  */
-static void record_of_another_file_at_a_known_place_is_not_believed(void **state)
+static void record_of_another_file_at_a_known_place_is_not_used(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run a, b;
@@ -271,7 +271,7 @@ static void record_of_another_file_at_a_known_place_is_not_believed(void **state
     cache_run_end(&b);
 }
 
-static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
+static void file_that_cannot_be_packed_has_an_entry_and_is_read_as_a_file(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
@@ -291,7 +291,7 @@ static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
     cache_run_end(&run);
     cache_run_begin(&run, rig, NULL);
     assert_int_equal(cache_run_count(&run), N);
-    assert_int_equal(cache_run_fill_all(&run), 1); /* the empty one, which nothing is noted of */
+    assert_int_equal(cache_run_fill_all(&run), 1); /* the empty file, for which there is no entry */
     cache_run_end(&run);
     assert_int_equal(mr_cache_stat(rig->dir, rig->dataset, true, &report, NULL), MR_OK);
     assert_int_equal(report.n_filled, N);
@@ -299,7 +299,7 @@ static void what_does_not_fit_is_noted_and_read_as_it_is(void **state)
     assert_int_equal(report.n_as_files, 2);
 }
 
-static void budget_ends_writing_and_is_told_once(void **state)
+static void budget_ends_writing_and_is_logged_once(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
@@ -317,7 +317,7 @@ static void budget_ends_writing_and_is_told_once(void **state)
     assert_int_equal(mr_cache_stat(rig->dir, NULL, false, &report, NULL), MR_OK);
     assert_true(report.bytes <= 41000);
     assert_int_equal(mr_cache_clear(rig->dir, NULL, NULL), MR_OK);
-    mr_cache_host_refresh(run.cache); /* there is room again */
+    mr_cache_host_refresh(run.cache); /* there is space again */
     assert_true(cache_run_fill_all(&run) > 0);
     cache_run_end(&run);
 }
@@ -328,14 +328,14 @@ static int fill_under_a_limit(void)
 {
     struct cache_run run;
     struct rlimit limit = {90000, 90000};
-    mr_log_set(keep_line, NULL);
+    mr_log_set(store_line, NULL);
     cache_run_begin(&run, limited, NULL);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
         return 1;
     if (cache_run_fill_all(&run) != limited->n)
         return 2;
     limit = (struct rlimit){4000, 4000};
-    mr_cache_host_refresh(run.cache); /* now it has seen all records, and finds none anew */
+    mr_cache_host_refresh(run.cache); /* now it has read all records, and finds no new ones */
     mr_cache_use_drop(run.use, 1);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || cache_run_fill_all(&run) != 1)
         return 3;
@@ -345,7 +345,7 @@ static int fill_under_a_limit(void)
     return strstr(last_line, "continuing without writing") ? 0 : 5;
 }
 
-static void file_that_must_not_grow_ends_writing(void **state)
+static void limit_of_file_size_ends_writing(void **state)
 {
     limited = *state;
     assert_int_equal(mr_test_in_child(fill_under_a_limit), 0);
@@ -356,19 +356,19 @@ static int use_read_only(void)
     struct cache_run run;
     if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
         return 77;
-    mr_log_set(keep_line, NULL);
+    mr_log_set(store_line, NULL);
     cache_run_begin(&run, limited, NULL);
-    if (cache_run_count(&run) != cache_rig_n_fit(limited) - 1) /* one has changed */
+    if (cache_run_count(&run) != cache_rig_n_fit(limited) - 1) /* one file has changed */
         return 1;
     if (cache_run_fill_all(&run) != 0 || n_lines != 1)
         return 2;
     return strstr(last_line, "cannot be written") ? 0 : 3;
 }
 
-static void read_only_directory_is_used_as_it_is(void **state)
+static void read_only_directory_is_read(void **state)
 {
     struct cache_rig *rig = *state;
-    fill(rig);
+    fill_cache(rig);
     cache_rig_change(rig, "class_0/002.jpg", 55);
     assert_int_equal(chmod(rig->dir, 0555), 0);
     assert_int_equal(chmod(rig->folder, 0755), 0);
@@ -380,12 +380,12 @@ static void read_only_directory_is_used_as_it_is(void **state)
     assert_int_equal(rc, 0);
 }
 
-static void directory_that_vanishes_ends_writing_but_no_run(void **state)
+static void removed_directory_ends_writing_but_no_run(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     char path[700];
-    fill(rig);
+    fill_cache(rig);
     cache_run_begin(&run, rig, NULL);
     assert_true(cache_run_has(&run, 0)); /* opens the segment */
     mr_cache_use_drop(run.use, 7);
@@ -393,7 +393,7 @@ static void directory_that_vanishes_ends_writing_but_no_run(void **state)
     snprintf(path, sizeof path, "%s/%s", rig->dir, MR_CACHE_MARKER);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(rig->dir), 0);
-    /* what is open still serves */
+    /* the open files still work */
     assert_int_equal(cache_run_count(&run), cache_rig_n_fit(rig) - 1);
     assert_int_equal(cache_run_fill_all(&run), 1);
     assert_false(cache_run_has(&run, 7));
@@ -411,9 +411,10 @@ static void packing_takes_its_share_of_the_time_and_no_more(void **state)
     cache_run_begin(&run, rig, &options);
     for (int64_t i = 0; i < rig->n; i++)
         mr_cache_fill_met(run.fill, i);
-    assert_false(mr_cache_fill_worked(run.fill, 0)); /* nothing was worked for yet */
-    assert_true(mr_cache_fill_worked(run.fill, 4));  /* on credit */
-    assert_false(mr_cache_fill_worked(run.fill, 4)); /* which has to be worked off */
+    assert_false(mr_cache_fill_worked(run.fill, 0)); /* no time has been earned yet */
+    assert_true(
+        mr_cache_fill_worked(run.fill, 4)); /* the first sample may use more than was earned */
+    assert_false(mr_cache_fill_worked(run.fill, 4)); /* the debt must be earned first */
     assert_true(mr_cache_fill_worked(run.fill, UINT64_C(60000000000)));
     assert_true(mr_cache_fill_idle(run.fill)); /* idle time is free */
     run.region->slowdown_percent = 0;
@@ -424,7 +425,7 @@ static void packing_takes_its_share_of_the_time_and_no_more(void **state)
     cache_run_end(&run);
 }
 
-static void file_that_has_just_changed_waits(void **state)
+static void file_that_has_just_changed_is_packed_later(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
@@ -451,7 +452,7 @@ static void flip_somewhere(const char *path, unsigned *seed)
     change_one_byte(path, (off_t)((*seed >> 4) % (unsigned)st.st_size));
 }
 
-static void hurt_files_cost_entries_and_never_pixels(void **state)
+static void damaged_files_cost_entries_and_never_pixels(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
@@ -487,7 +488,7 @@ static void datasets_without_image_files_have_no_cache(void **state)
     mr_test_folder_write(rig->folder, "records", "0123456789", 10);
     snprintf(spec, sizeof spec, "records:%s/records?bytes=5", rig->folder);
     assert_int_equal(mr_dataset_open(spec, NULL, &dataset, &error), MR_OK);
-    fill(rig);
+    fill_cache(rig);
     struct mr_cache_region *region = calloc(1, mr_cache_region_bytes(2));
     struct mr_cache_host *cache;
     assert_int_equal(
@@ -504,25 +505,25 @@ static void datasets_without_image_files_have_no_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CACHE_TEST(packed_samples_give_the_files_pixels),
-        CACHE_TEST(later_run_finds_what_an_earlier_one_made),
+        CACHE_TEST(cached_samples_give_the_pixels_of_their_files),
+        CACHE_TEST(later_run_finds_the_entries_of_an_earlier_run),
         CACHE_TEST(two_runs_see_each_others_entries),
         CACHE_TEST(two_workers_pack_each_sample_once),
-        CACHE_TEST(changed_file_is_read_and_packed_anew),
-        CACHE_TEST(wrong_byte_is_seen_at_the_first_use_and_mended),
+        CACHE_TEST(changed_file_is_read_and_packed_again),
+        CACHE_TEST(wrong_byte_is_found_at_the_first_use_and_the_entry_replaced),
         CACHE_TEST(dropped_entry_is_made_again),
-        CACHE_TEST(log_that_is_cut_under_a_run_loses_entries_and_nothing_else),
-        CACHE_TEST(read_only_directory_is_used_as_it_is),
-        CACHE_TEST(directory_that_vanishes_ends_writing_but_no_run),
-        CACHE_TEST(file_that_has_just_changed_waits),
-        CACHE_TEST(hurt_files_cost_entries_and_never_pixels),
+        CACHE_TEST(log_that_is_cut_during_a_run_loses_only_entries),
+        CACHE_TEST(read_only_directory_is_read),
+        CACHE_TEST(removed_directory_ends_writing_but_no_run),
+        CACHE_TEST(file_that_has_just_changed_is_packed_later),
+        CACHE_TEST(damaged_files_cost_entries_and_never_pixels),
     };
     const struct CMUnitTest packed_tests[] = {
-        CACHE_TEST(what_does_not_fit_is_noted_and_read_as_it_is),
-        CACHE_TEST(budget_ends_writing_and_is_told_once),
-        CACHE_TEST(file_that_must_not_grow_ends_writing),
+        CACHE_TEST(file_that_cannot_be_packed_has_an_entry_and_is_read_as_a_file),
+        CACHE_TEST(budget_ends_writing_and_is_logged_once),
+        CACHE_TEST(limit_of_file_size_ends_writing),
         CACHE_TEST(packing_takes_its_share_of_the_time_and_no_more),
-        CACHE_TEST(record_of_another_file_at_a_known_place_is_not_believed),
+        CACHE_TEST(record_of_another_file_at_a_known_place_is_not_used),
         CACHE_TEST(datasets_without_image_files_have_no_cache),
     };
     int n_failed = cmocka_run_group_tests(packed_tests, NULL, NULL) +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a form of the cache cannot be used: an option, this machine's libjpeg, or a lack of memory,
- * which is something else and passes.
+ * The reasons why a form of cache cannot be used: an option, or the libjpeg of this machine. A lack
+ * of memory is reported as such, and passes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +24,8 @@
 enum { DONE, ALL_GIVEN, UNSUPPORTED, OTHER_STATUS, OTHER_WORDS, REMEMBERED };
 
 /*
- * In a process of its own, since a verdict stands: what is wrong, or ALL_GIVEN when there was
- * nothing to refuse.
+ * Run in a separate process, because a verdict is final there. Writes the reason, or ALL_GIVEN if
+ * all allocations succeeded.
  */
 static int refuse_one(size_t which)
 {
@@ -36,7 +36,7 @@ static int refuse_one(size_t which)
     allocations.refused = 0;
     if (allocations.n_met < which)
         return status == MR_ERR_UNSUPPORTED ? UNSUPPORTED : ALL_GIVEN;
-    if (status != MR_OK && status != MR_ERR_NO_MEMORY) /* libjpeg can do without some of it */
+    if (status != MR_OK && status != MR_ERR_NO_MEMORY) /* libjpeg does not need all of it */
         return OTHER_STATUS;
     if (status != MR_OK && !strstr(error.text, "allocate") &&
         !strstr(error.text, "nsufficient memory"))
@@ -59,7 +59,7 @@ static int refuse_in_child(size_t which)
     return WEXITSTATUS(status);
 }
 
-static void a_lack_of_memory_is_called_so_and_decides_nothing(void **state)
+static void a_lack_of_memory_is_reported_and_decides_nothing(void **state)
 {
     int result = DONE;
     size_t n = 0;
@@ -96,7 +96,7 @@ static void what_turns_the_decoder_off_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lack_of_memory_is_called_so_and_decides_nothing),
+        cmocka_unit_test(a_lack_of_memory_is_reported_and_decides_nothing),
         cmocka_unit_test(what_turns_the_decoder_off_is_named),
     };
     unsetenv("MR_JPEG");

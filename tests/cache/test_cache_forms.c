@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms of a cache: which one a run chooses, and two in one directory. */
+/* The forms of a cache: which form a run chooses, and two forms in one directory. */
 #include <malloc.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ enum { N = 10, N_MARKED = 8 };
 static unsigned n_lines;
 static char last_line[1200];
 
-static void keep_line(void *user, mr_log_level level, const char *line)
+static void store_line(void *user, mr_log_level level, const char *line)
 {
     (void)user, (void)level;
     n_lines++;
@@ -39,7 +39,7 @@ static int set_up(void **state)
     struct cache_rig *rig = calloc(1, sizeof *rig);
     cache_rig_set_up(rig, N);
     n_lines = 0;
-    mr_log_set(keep_line, NULL);
+    mr_log_set(store_line, NULL);
     *state = rig;
     return 0;
 }
@@ -62,8 +62,8 @@ static void fill_with(struct cache_rig *rig, uint32_t encoding)
     cache_run_end(&run);
 }
 
-/* What a run that may choose has, with this budget; the log line has these words. */
-static uint32_t chosen(struct cache_rig *rig, uint64_t budget, const char *words)
+/* The form that a run chooses with this budget. Its log line must contain words. */
+static uint32_t choose_form(struct cache_rig *rig, uint64_t budget, const char *words)
 {
     struct cache_run run;
     struct mr_cache_host_options options = cache_rig_options(rig);
@@ -78,7 +78,7 @@ static uint32_t chosen(struct cache_rig *rig, uint64_t budget, const char *words
     return encoding;
 }
 
-static uint64_t bytes_of_files(const struct cache_rig *rig)
+static uint64_t count_file_bytes(const struct cache_rig *rig)
 {
     struct mr_cache_version version;
     uint64_t bytes = 0;
@@ -94,19 +94,20 @@ static void budget_chooses_the_form(void **state)
     struct cache_rig *rig = *state;
     char words[100];
     uint64_t need = mr_cache_form_estimate(rig->catalog);
-    assert_in_range(need, bytes_of_files(rig) * 140 / 100 - 1, bytes_of_files(rig) * 140 / 100 + 1);
+    assert_in_range(need, count_file_bytes(rig) * 140 / 100 - 1,
+                    count_file_bytes(rig) * 140 / 100 + 1);
     snprintf(
         words, sizeof words,
         "of form dct: coefficients of this dataset need about %llu bytes, and cache_bytes is %llu",
         (unsigned long long)need, (unsigned long long)need);
-    assert_int_equal(chosen(rig, need, words), MR_PACKED_DCT);
-    assert_int_equal(chosen(rig, need - 1, "of form index: coefficients of this dataset need"),
+    assert_int_equal(choose_form(rig, need, words), MR_PACKED_DCT);
+    assert_int_equal(choose_form(rig, need - 1, "of form index: coefficients of this dataset need"),
                      MR_PACKED_MARKED);
-    assert_int_equal(chosen(rig, 0, "and the disk has room for"), MR_PACKED_DCT);
+    assert_int_equal(choose_form(rig, 0, "and the disk has room for"), MR_PACKED_DCT);
 }
 
-/* More files than are looked at, but not twice as many, and the last ones are the large ones. */
-static void estimate_looks_at_files_of_all_parts(void **state)
+/* More files than the estimate reads, but less than twice as many. The last ones are large. */
+static void estimate_reads_files_of_all_parts(void **state)
 {
     enum { N_FILES = 240, LARGE = 3000 };
     static const uint8_t bytes[LARGE];
@@ -118,7 +119,7 @@ static void estimate_looks_at_files_of_all_parts(void **state)
     }
     cache_rig_reopen(rig);
     assert_int_equal(rig->n, N_FILES);
-    uint64_t is = mr_cache_form_estimate(rig->catalog), right = bytes_of_files(rig) * 140 / 100;
+    uint64_t is = mr_cache_form_estimate(rig->catalog), right = count_file_bytes(rig) * 140 / 100;
     assert_in_range(is, right * 95 / 100, right * 105 / 100);
 }
 
@@ -129,11 +130,12 @@ static int choose_without_a_limit(void)
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", limitless->dir, "tmpfs", 0, "size=0") != 0)
         return 77; /* only root may */
-    return chosen(limitless, 0, "the disk has room for 18446744073709551615") == MR_PACKED_DCT ? 0
-                                                                                               : 1;
+    return choose_form(limitless, 0, "the disk has room for 18446744073709551615") == MR_PACKED_DCT
+               ? 0
+               : 1;
 }
 
-static void file_system_without_a_limit_has_room(void **state)
+static void file_system_without_a_limit_has_space(void **state)
 {
     limitless = *state;
     assert_int_equal(mkdir(limitless->dir, 0777), 0);
@@ -143,14 +145,14 @@ static void file_system_without_a_limit_has_room(void **state)
     assert_int_equal(rc, 0);
 }
 
-/* Also those that are found in another form first are there. */
-static void what_is_there_chooses_the_form(void **state)
+/* A run that first reads entries of the other form finds all entries too. */
+static void existing_entries_choose_the_form(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     struct mr_cache_host_options options = cache_rig_options(rig);
     fill_with(rig, MR_PACKED_MARKED);
-    assert_int_equal(chosen(rig, 0, "of form index: it holds 8 samples of this dataset"),
+    assert_int_equal(choose_form(rig, 0, "of form index: it holds 8 samples of this dataset"),
                      MR_PACKED_MARKED);
     options.encoding = 0;
     cache_run_begin(&run, rig, &options);
@@ -159,7 +161,7 @@ static void what_is_there_chooses_the_form(void **state)
     cache_pixels_compare(&run);
     cache_run_end(&run);
     fill_with(rig, MR_PACKED_DCT);
-    assert_int_equal(chosen(rig, 1, "of form dct: it holds 10 samples of this dataset"),
+    assert_int_equal(choose_form(rig, 1, "of form dct: it holds 10 samples of this dataset"),
                      MR_PACKED_DCT);
 }
 
@@ -183,7 +185,7 @@ static void choice_without_the_decoder_is_dct(void **state)
     cache_run_end(&run);
 }
 
-static void two_forms_lie_in_one_directory(void **state)
+static void two_forms_share_one_directory(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
@@ -204,7 +206,7 @@ static void two_forms_lie_in_one_directory(void **state)
     assert_int_equal(report.n_as_files, N - N_MARKED);
     assert_int_equal(report.n_filled, N);
     assert_int_equal(report.n_filled_index, N_MARKED);
-    assert_int_equal(report.n_filled_as_files, 0); /* those without marks are packed */
+    assert_int_equal(report.n_filled_as_files, 0); /* files without marks are packed */
     assert_true(report.index_bytes > 0 && report.index_bytes < report.packed_bytes);
     assert_true(report.index_bytes + report.packed_bytes < report.bytes);
     cache_rig_change(rig, "class_0/003.jpg", 777);
@@ -214,7 +216,7 @@ static void two_forms_lie_in_one_directory(void **state)
     assert_int_equal(report.n_filled_stale, 1);
 }
 
-/* A progressive file, which has no marks. Allocations of this size are mappings of their own. */
+/* A progressive file cannot have marks. Allocations of this size are separate mappings. */
 static void large_file_without_marks_leaves_no_buffer(void **state)
 {
     enum { LARGE = 40 << 20 };
@@ -239,11 +241,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FORMS_TEST(budget_chooses_the_form),
-        FORMS_TEST(estimate_looks_at_files_of_all_parts),
-        FORMS_TEST(file_system_without_a_limit_has_room),
-        FORMS_TEST(what_is_there_chooses_the_form),
+        FORMS_TEST(estimate_reads_files_of_all_parts),
+        FORMS_TEST(file_system_without_a_limit_has_space),
+        FORMS_TEST(existing_entries_choose_the_form),
         FORMS_TEST(choice_without_the_decoder_is_dct),
-        FORMS_TEST(two_forms_lie_in_one_directory),
+        FORMS_TEST(two_forms_share_one_directory),
         FORMS_TEST(large_file_without_marks_leaves_no_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

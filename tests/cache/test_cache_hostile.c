@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries whose checksums are right and whose content is nonsense: descriptions, tables of rows,
- * templates, tiles and marks that somebody made up. They cost the entry, never the worker.
- * AddressSanitizer sees the most of this.
+ * Entries with right checksums and invalid content: forged descriptions, tables of rows, templates,
+ * tiles and marks. They cost the entry, never the worker. AddressSanitizer finds most of this.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -32,7 +31,7 @@ struct hostile {
     struct mr_packer *packer;
     struct mr_codec *codec;
     uint32_t seed;
-    uint8_t *bytes; /* of the entry that is made up */
+    uint8_t *bytes; /* bytes of the forged entry */
     uint32_t rows[MR_CACHE_MAX_ROWS + 1];
     struct mr_packed_template template;
 };
@@ -85,7 +84,7 @@ static uint8_t *read_file(const struct hostile *hostile, int64_t index,
     return file;
 }
 
-/* The entry that a worker would write. */
+/* The entry that a worker would write for a file. */
 static struct mr_cache_entry make_entry(struct hostile *hostile, int64_t index)
 {
     struct mr_cache_entry entry = {
@@ -133,8 +132,8 @@ static uint32_t odd_number(struct hostile *hostile)
                              : next(hostile) % 300;
 }
 
-/* One thing about it that is wrong, or a few. */
-static void make_up(struct hostile *hostile, struct mr_cache_entry *entry)
+/* Change one field of the entry, or a few. */
+static void forge_entry(struct hostile *hostile, struct mr_cache_entry *entry)
 {
     struct mr_cache_sample *sample = &entry->sample;
     for (uint32_t i = 1 + next(hostile) % 3; i > 0; i--)
@@ -155,27 +154,27 @@ static void make_up(struct hostile *hostile, struct mr_cache_entry *entry)
     if (next(hostile) % 8 == 0)
         sample->encoding = 4;
     if (encoding == MR_PACKED_MARKED && sample->len > 8 && next(hostile) % 4 > 0) {
-        /* which marks begin with */
+        /* marks begin with this checksum */
         uint64_t checksum = mr_xxh3(hostile->bytes + 8, sample->len - 8);
         memcpy(hostile->bytes, &checksum, sizeof checksum);
     }
 }
 
-static void add_made_up(struct hostile *hostile, struct mr_cache_append *append)
+static void add_forged(struct hostile *hostile, struct mr_cache_append *append)
 {
     struct mr_cache_place place;
     for (int64_t i = 0; i < N; i++) {
         if (!cache_rig_fits(&hostile->rig, i))
             continue;
         struct mr_cache_entry entry = make_entry(hostile, i);
-        make_up(hostile, &entry);
+        forge_entry(hostile, &entry);
         assert_int_equal(mr_cache_append_add(append, &entry, &place), 0);
     }
 }
 
 /*
- * Every sample as a worker would take it; those that cannot be decoded are dropped. Returns how
- * many were pixels.
+ * Use every sample as a worker does, and drop those that cannot be decoded. Returns the number of
+ * decoded samples.
  */
 static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner,
                         const struct mr_plan *plan, uint64_t epoch)
@@ -218,7 +217,7 @@ static unsigned use_all(struct cache_run *run, struct mr_plan_runner *runner,
     return n;
 }
 
-static void made_up_entries_cost_no_more_than_themselves(void **state)
+static void forged_entries_cost_only_themselves(void **state)
 {
     struct hostile *hostile = *state;
     struct mr_codec_limits limits = mr_codec_limits_resolve(&(struct mr_codec_limits){0});
@@ -234,7 +233,7 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
         int folder;
         assert_int_equal(mr_cache_folder_open(hostile->rig.dir, true, &folder, NULL), MR_OK);
         struct mr_cache_append *append = mr_cache_append_create(folder);
-        add_made_up(hostile, append);
+        add_forged(hostile, append);
         mr_cache_append_destroy(append);
         close(folder);
         cache_run_begin(&run, &hostile->rig, NULL);
@@ -250,8 +249,7 @@ static void made_up_entries_cost_no_more_than_themselves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(made_up_entries_cost_no_more_than_themselves, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(forged_entries_cost_only_themselves, set_up, tear_down),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     encoding = MR_PACKED_MARKED;

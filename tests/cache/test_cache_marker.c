@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file that says that a directory is a cache: how it is written, and what counts as one after a
- * crash.
+ * The marker, the file that makes a directory a cache: how it is written, and what counts as a
+ * cache after a crash.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,8 +103,8 @@ static void expect_marker(const struct store *store)
     assert_string_equal(text, MR_CACHE_MARKER_TEXT);
 }
 
-/* What a crash of the machine can leave of it. */
-static void damaged_marker_is_written_anew(void **state)
+/* The contents that a crash of the machine can leave. */
+static void damaged_marker_is_written_again(void **state)
 {
     static const struct {
         const char *bytes;
@@ -123,13 +123,13 @@ static void damaged_marker_is_written_anew(void **state)
     }
 }
 
-static void lost_marker_is_written_anew(void **state)
+static void lost_marker_is_written_again(void **state)
 {
     struct store *store = *state;
     char path[700];
     snprintf(path, sizeof path, "%s/%s", store->dir, MR_CACHE_MARKER);
     assert_int_equal(remove(path), 0);
-    /* it may be somebody's own */
+    /* the segments may be of another program */
     assert_int_equal(mr_cache_clear(store->dir, NULL, NULL), MR_ERR_INVALID);
     assert_int_equal(open_dir(store->dir, true, NULL), MR_OK);
     expect_marker(store);
@@ -148,8 +148,8 @@ static void cache_with_a_damaged_marker_is_cleared(void **state)
     assert_int_equal(count_entries(store), 0);
 }
 
-/* Then the directory may be somebody's own. */
-static void damaged_marker_beside_other_files_makes_no_cache(void **state)
+/* The directory may then be of another program. */
+static void damaged_marker_beside_other_files_is_not_a_cache(void **state)
 {
     struct store *store = *state;
     mr_error error;
@@ -187,7 +187,7 @@ static void marker_that_cannot_be_synced_makes_no_cache(void **state)
     fails_sync = false;
     assert_int_equal(status, MR_ERR_IO);
     assert_int_equal(error.os_error, EIO);
-    assert_int_equal(rmdir(dir), 0); /* nothing was left in it */
+    assert_int_equal(rmdir(dir), 0); /* the directory is empty */
 }
 
 #define STORE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -195,10 +195,10 @@ static void marker_that_cannot_be_synced_makes_no_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_TEST(damaged_marker_is_written_anew),
-        STORE_TEST(lost_marker_is_written_anew),
+        STORE_TEST(damaged_marker_is_written_again),
+        STORE_TEST(lost_marker_is_written_again),
         STORE_TEST(cache_with_a_damaged_marker_is_cleared),
-        STORE_TEST(damaged_marker_beside_other_files_makes_no_cache),
+        STORE_TEST(damaged_marker_beside_other_files_is_not_a_cache),
         STORE_TEST(marker_of_another_format_stays),
         STORE_TEST(marker_that_cannot_be_synced_makes_no_cache),
     };

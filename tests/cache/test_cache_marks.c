@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker that takes a sample by the marks that the cache has of its file: the file may change at
- * any moment between the look at the cache and the pixels, and old marks must never be used on new
+ * A worker that reads a sample with the marks in the cache. The file may change at any moment
+ * between the look-up in the cache and the decoding, and old marks must never be used with new
  * bytes.
  */
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 
 enum { N = 4, INDEX = 1, OLD = 501, NEW = 502, SETTLE_MS = 70 };
 
-/* One run with its cache full, and a worker's objects. */
+/* One run with a full cache, and the objects of a worker. */
 struct marked {
     struct cache_rig rig;
     struct cache_run run;
-    char path[700]; /* of the file of INDEX */
+    char path[700]; /* path of the file of INDEX */
     struct mr_plan plan;
     struct mr_plan_runner *runner;
     struct mr_reader *reader;
@@ -88,7 +88,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As a worker submits a sample: what is read is a part of the file. */
+/* Submit a sample as a worker does: a range of its file is read. */
 static void submit(struct marked *m)
 {
     uint64_t offset, len;
@@ -105,7 +105,7 @@ static void reap(struct marked *m)
     assert_true(mr_reader_reap(m->reader, true, &m->read));
 }
 
-static bool take(struct marked *m)
+static bool decode_sample(struct marked *m)
 {
     int64_t label;
     return mr_worker_cache_take(m->cached, &m->job, &m->read, &label, &m->fetched);
@@ -118,7 +118,7 @@ static mr_status run(struct marked *m)
     return mr_sample_fetch_run(&m->source, &m->job, &m->fetched, m->out, &report, &error);
 }
 
-/* The pixels of the whole file, as it is now. */
+/* Expect the pixels of the whole file, as it is now. */
 static void expect_file(struct marked *m)
 {
     struct mr_sample_job job = m->job;
@@ -140,12 +140,12 @@ static bool is_absent(struct marked *m)
     return mr_cache_region_state(m->run.region->words[INDEX]) == MR_CACHE_ABSENT;
 }
 
-static void sample_comes_from_marks_and_a_part_of_its_file(void **state)
+static void sample_is_read_with_marks_from_a_range_of_its_file(void **state)
 {
     struct marked *m = *state;
     submit(m);
     reap(m);
-    assert_true(take(m));
+    assert_true(decode_sample(m));
     assert_true(m->fetched.packed.marks_len > 0 && m->fetched.packed.marks != NULL);
     assert_int_equal(run(m), MR_OK);
     mr_reader_recycle(m->reader, &m->read);
@@ -159,7 +159,7 @@ static void file_that_changes_before_it_is_read_is_read_whole(void **state)
     submit(m);
     mr_test_rewrite(m->path, NEW, 20);
     reap(m);
-    assert_false(take(m));
+    assert_false(decode_sample(m));
     assert_int_equal(m->run.region->n_stale, 1);
     assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
@@ -171,15 +171,15 @@ static void file_that_changes_after_it_was_read_is_read_whole(void **state)
     submit(m);
     reap(m);
     mr_test_rewrite(m->path, NEW, 20);
-    assert_false(take(m));
+    assert_false(decode_sample(m));
     assert_int_equal(m->run.region->n_stale, 1);
     assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
 }
 
 /*
- * Another worker has marked the new file meanwhile: its marks are not those of the bytes that were
- * read, even if they lead to the same range.
+ * Meanwhile another worker has marked the new file. Its marks do not belong to the bytes that were
+ * read, even if they give the same range.
  */
 static void new_marks_are_not_used_on_old_bytes(void **state)
 {
@@ -193,14 +193,14 @@ static void new_marks_are_not_used_on_old_bytes(void **state)
         mr_cache_use_drop(m->run.use, INDEX);
         assert_int_equal(cache_run_fill_all(&m->run), 1);
         assert_true(cache_run_has(&m->run, INDEX));
-        assert_false(take(m));
+        assert_false(decode_sample(m));
         assert_int_equal(m->run.region->n_stale, 0);
         assert_false(is_absent(m));
         mr_reader_recycle(m->reader, &m->read);
     }
-    submit(m); /* now they are */
+    submit(m); /* now they belong to the bytes */
     reap(m);
-    assert_true(take(m));
+    assert_true(decode_sample(m));
     assert_int_equal(run(m), MR_OK);
     mr_reader_recycle(m->reader, &m->read);
     expect_file(m);
@@ -214,7 +214,7 @@ static void file_that_is_cut_is_read_whole(void **state)
     assert_int_equal(truncate(m->path, 900), 0);
     reap(m);
     assert_int_equal(m->read.status, MR_ERR_DAMAGED);
-    assert_false(take(m));
+    assert_false(decode_sample(m));
     assert_int_equal(m->run.region->n_stale, 1);
     assert_true(is_absent(m));
     mr_reader_recycle(m->reader, &m->read);
@@ -242,7 +242,7 @@ static void marks_with_a_wrong_byte_decode_nothing(void **state)
         flip_data(m, (off_t)(at + i));
         submit(m);
         reap(m);
-        assert_true(take(m)); /* a run trusts what it has made itself */
+        assert_true(decode_sample(m)); /* a run does not verify entries that it has made */
         assert_int_equal(run(m), MR_ERR_DAMAGED);
         mr_reader_recycle(m->reader, &m->read);
         flip_data(m, (off_t)(at + i));
@@ -256,7 +256,7 @@ static void marks_with_a_wrong_byte_decode_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        MARKS_TEST(sample_comes_from_marks_and_a_part_of_its_file),
+        MARKS_TEST(sample_is_read_with_marks_from_a_range_of_its_file),
         MARKS_TEST(file_that_changes_before_it_is_read_is_read_whole),
         MARKS_TEST(file_that_changes_after_it_was_read_is_read_whole),
         MARKS_TEST(new_marks_are_not_used_on_old_bytes),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a cache without images: writers that are killed, writers that meet each other, and
- * files that others damaged.
+ * The files of a cache, without images: writers that are killed, several writers, and damaged
+ * files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,8 +87,8 @@ static mr_cache_report stat_dir(const char *dir, bool verify)
 }
 
 /*
- * The linker leads pwrite() here: from the fail_at-th call on one writes a half, and the next finds
- * the disk full.
+ * The linker redirects pwrite() to this. Call number fail_at writes half of its bytes, and the
+ * following ones report a full disk.
  */
 static unsigned fail_at; /* 0: never */
 static bool is_full;
@@ -105,7 +105,7 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t len, off_t at)
     return __real_pwrite(fd, bytes, is_full ? (len + 1) / 2 : len, at);
 }
 
-static void what_was_added_is_there(void **state)
+static void added_entries_are_found(void **state)
 {
     struct store *store = *state;
     assert_counts(store, 0, 0);
@@ -118,7 +118,7 @@ static void what_was_added_is_there(void **state)
     assert_int_equal(report.n_torn, 0);
 }
 
-static void segment_is_gone_on_with_by_the_next_writer(void **state)
+static void next_writer_continues_a_segment(void **state)
 {
     struct store *store = *state;
     for (unsigned i = 0; i < 5; i++)
@@ -126,7 +126,7 @@ static void segment_is_gone_on_with_by_the_next_writer(void **state)
     assert_counts(store, 1, 200);
 }
 
-static void entry_that_is_not_packed_has_no_bytes(void **state)
+static void entry_of_an_unpacked_file_has_no_bytes(void **state)
 {
     struct store *store = *state;
     struct mr_cache_append *append = mr_cache_append_create(store->fd);
@@ -140,8 +140,8 @@ static void entry_that_is_not_packed_has_no_bytes(void **state)
     assert_int_equal(report.n_as_files, 1);
 }
 
-/* Until it is killed. */
-static void write_for_ever(const struct store *store, uint64_t first)
+/* Add entries until the process is killed. */
+static void write_until_killed(const struct store *store, uint64_t first)
 {
     struct mr_cache_append *append = mr_cache_append_create(store->fd);
     while (append && add(append, first++) == 0)
@@ -154,7 +154,7 @@ static pid_t start_writer(const struct store *store, uint64_t first)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        write_for_ever(store, first);
+        write_until_killed(store, first);
     return child;
 }
 
@@ -166,7 +166,7 @@ static void kill_writer(pid_t child)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void kill_at_any_instant_leaves_what_counts(void **state)
+static void kill_at_any_instant_leaves_all_complete_entries(void **state)
 {
     struct store *store = *state;
     unsigned seed = (unsigned)time(NULL), n_before = 0;
@@ -185,7 +185,7 @@ static void kill_at_any_instant_leaves_what_counts(void **state)
     assert_true(n_before > 30);
 }
 
-static void two_writers_have_a_segment_each(void **state)
+static void two_writers_have_separate_segments(void **state)
 {
     struct store *store = *state;
     pid_t children[2];
@@ -208,7 +208,7 @@ static void two_writers_have_a_segment_each(void **state)
     assert_counts(store, 2, 800);
 }
 
-static void piece_of_a_record_is_cut_by_the_next_writer(void **state)
+static void next_writer_cuts_an_incomplete_record(void **state)
 {
     struct store *store = *state;
     char log[700];
@@ -216,7 +216,7 @@ static void piece_of_a_record_is_cut_by_the_next_writer(void **state)
     add_many(store, 0, 3);
     cache_rig_find_file(store->dir, MR_CACHE_LOG, log);
     assert_int_equal(stat(log, &st), 0);
-    /* Each time the last record loses bytes; then another one is added. */
+    /* Each time the last record loses bytes, and then another record is added. */
     for (unsigned i = 1; i < 60; i++) {
         assert_int_equal(truncate(log, st.st_size - (off_t)i), 0);
         assert_counts(store, 1, 2);
@@ -227,7 +227,7 @@ static void piece_of_a_record_is_cut_by_the_next_writer(void **state)
     }
 }
 
-static void data_that_nothing_points_to_stay(void **state)
+static void data_without_a_record_are_not_overwritten(void **state)
 {
     struct store *store = *state;
     char data[700];
@@ -244,7 +244,7 @@ static void data_that_nothing_points_to_stay(void **state)
     assert_counts(store, 1, 3);
 }
 
-static void segment_whose_data_were_cut_is_left_alone(void **state)
+static void segment_with_cut_data_is_not_continued(void **state)
 {
     struct store *store = *state;
     char data[700];
@@ -276,7 +276,7 @@ static void verifying_finds_one_wrong_byte(void **state)
     assert_int_equal(stat_dir(store->dir, true).n_damaged, 1);
 }
 
-static void writer_goes_on_elsewhere_when_its_segment_is_removed(void **state)
+static void writer_begins_a_segment_if_its_own_is_removed(void **state)
 {
     struct store *store = *state;
     mr_cache_report report = MR_CACHE_REPORT_INIT;
@@ -299,7 +299,7 @@ static void writer_goes_on_elsewhere_when_its_segment_is_removed(void **state)
     mr_cache_append_destroy(append);
 }
 
-static void removed_directory_is_an_error_of_the_writer(void **state)
+static void removed_directory_is_an_error_for_the_writer(void **state)
 {
     struct store *store = *state;
     char marker[700];
@@ -315,7 +315,7 @@ static void removed_directory_is_an_error_of_the_writer(void **state)
 
 static const struct store *limited;
 
-/* Files may have 100000 bytes: far fewer than 300 entries. */
+/* Files may have 100000 bytes, far fewer than 300 entries need. */
 static int write_under_a_limit(void)
 {
     struct mr_cache_append *append = mr_cache_append_create(limited->fd);
@@ -330,7 +330,7 @@ static int write_under_a_limit(void)
     return rc;
 }
 
-static void limit_of_file_size_begins_segments_and_ends_none_by_a_signal(void **state)
+static void limit_of_file_size_begins_new_segments_without_a_signal(void **state)
 {
     struct store *store = *state;
     limited = store;
@@ -355,7 +355,7 @@ static void flip(const char *path, unsigned *seed)
     close(fd);
 }
 
-static void flipped_bits_in_a_log_are_never_believed(void **state)
+static void flipped_bits_in_a_log_never_give_a_wrong_entry(void **state)
 {
     struct store *store = *state;
     char log[700];
@@ -374,7 +374,7 @@ static void flipped_bits_in_a_log_are_never_believed(void **state)
     assert_int_equal(cache_rig_count(store->dir).n_wrong, 0);
 }
 
-static void noise_for_a_log_is_survived(void **state)
+static void noise_in_place_of_a_log_does_no_harm(void **state)
 {
     struct store *store = *state;
     uint8_t noise[5000];
@@ -399,8 +399,8 @@ static void noise_for_a_log_is_survived(void **state)
     }
 }
 
-/* Two entries with templates of their own are six writes: bytes, template and record of each. */
-static void full_disk_leaves_no_piece_of_an_entry(void **state)
+/* Two entries with different templates are six writes: bytes, template and record of each. */
+static void full_disk_leaves_no_incomplete_entry(void **state)
 {
     struct store *store = *state;
     struct mr_cache_append *append = mr_cache_append_create(store->fd);
@@ -416,7 +416,7 @@ static void full_disk_leaves_no_piece_of_an_entry(void **state)
         is_full = false;
         for (unsigned i = 0; i < 3; i++)
             assert_int_equal(add(append, n + i * 7), 0);
-        n += 23; /* templates follow from the number modulo 20: these are new ones */
+        n += 23; /* the template depends on the number modulo 20, so these are new ones */
     }
     mr_cache_append_destroy(append);
     struct cache_counts counts = cache_rig_count(store->dir);
@@ -425,7 +425,7 @@ static void full_disk_leaves_no_piece_of_an_entry(void **state)
     assert_in_range(counts.n_records, 1 + 6 * 3, 1 + 6 * 5);
 }
 
-static void directory_with_other_things_is_refused(void **state)
+static void directory_with_other_files_is_refused(void **state)
 {
     struct store *store = *state;
     mr_error error;
@@ -469,7 +469,7 @@ static void cache_of_another_format_is_refused(void **state)
     assert_int_equal(mr_cache_clear(store->dir, NULL, &error), MR_ERR_UNSUPPORTED);
 }
 
-static void many_open_an_empty_directory_at_once(void **state)
+static void many_processes_may_open_an_empty_directory_at_once(void **state)
 {
     struct store *store = *state;
     char dir[700];
@@ -500,25 +500,25 @@ static void many_open_an_empty_directory_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_TEST(what_was_added_is_there),
-        STORE_TEST(segment_is_gone_on_with_by_the_next_writer),
-        STORE_TEST(entry_that_is_not_packed_has_no_bytes),
-        STORE_TEST(kill_at_any_instant_leaves_what_counts),
-        STORE_TEST(two_writers_have_a_segment_each),
-        STORE_TEST(piece_of_a_record_is_cut_by_the_next_writer),
-        STORE_TEST(data_that_nothing_points_to_stay),
-        STORE_TEST(segment_whose_data_were_cut_is_left_alone),
+        STORE_TEST(added_entries_are_found),
+        STORE_TEST(next_writer_continues_a_segment),
+        STORE_TEST(entry_of_an_unpacked_file_has_no_bytes),
+        STORE_TEST(kill_at_any_instant_leaves_all_complete_entries),
+        STORE_TEST(two_writers_have_separate_segments),
+        STORE_TEST(next_writer_cuts_an_incomplete_record),
+        STORE_TEST(data_without_a_record_are_not_overwritten),
+        STORE_TEST(segment_with_cut_data_is_not_continued),
         STORE_TEST(verifying_finds_one_wrong_byte),
-        STORE_TEST(writer_goes_on_elsewhere_when_its_segment_is_removed),
-        STORE_TEST(removed_directory_is_an_error_of_the_writer),
-        STORE_TEST(limit_of_file_size_begins_segments_and_ends_none_by_a_signal),
-        STORE_TEST(flipped_bits_in_a_log_are_never_believed),
-        STORE_TEST(noise_for_a_log_is_survived),
-        STORE_TEST(full_disk_leaves_no_piece_of_an_entry),
-        STORE_TEST(directory_with_other_things_is_refused),
+        STORE_TEST(writer_begins_a_segment_if_its_own_is_removed),
+        STORE_TEST(removed_directory_is_an_error_for_the_writer),
+        STORE_TEST(limit_of_file_size_begins_new_segments_without_a_signal),
+        STORE_TEST(flipped_bits_in_a_log_never_give_a_wrong_entry),
+        STORE_TEST(noise_in_place_of_a_log_does_no_harm),
+        STORE_TEST(full_disk_leaves_no_incomplete_entry),
+        STORE_TEST(directory_with_other_files_is_refused),
         STORE_TEST(clearing_removes_segments_and_nothing_else),
         STORE_TEST(cache_of_another_format_is_refused),
-        STORE_TEST(many_open_an_empty_directory_at_once),
+        STORE_TEST(many_processes_may_open_an_empty_directory_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

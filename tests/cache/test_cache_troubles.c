@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Troubles that the cache must not cause or suffer from: limits, workers that died, a shortage that
- * passes.
- */
+/* Faults around a cache: limits, workers that died, a temporary shortage. */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -45,7 +42,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Without a cache it is damaged, so it has to be with one. */
+/* It is damaged without a cache, so it must be damaged with one. */
 static void file_above_the_limit_is_not_taken_from_the_cache(void **state)
 {
     struct cache_rig *rig = *state;
@@ -66,15 +63,16 @@ static void file_above_the_limit_is_not_taken_from_the_cache(void **state)
     cache_run_end(&run);
 }
 
-static void sample_over_which_two_workers_died_is_left_alone(void **state)
+static void sample_that_killed_two_workers_is_not_packed(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run run;
     uint64_t now_s = mr_clock_now_ns() / UINT64_C(1000000000);
-    if (now_s < 200) /* a claim of long ago would be of before the machine's start */
+    if (now_s < 200) /* soon after boot no time is old enough for an expired claim */
         skip();
     cache_run_begin(&run, rig, NULL);
-    run.region->words[2] = mr_cache_region_word(MR_CACHE_CLAIMED, 1, now_s); /* a worker is at it */
+    run.region->words[2] =
+        mr_cache_region_word(MR_CACHE_CLAIMED, 1, now_s); /* a worker is packing it */
     run.region->words[3] = mr_cache_region_word(MR_CACHE_CLAIMED, 1, now_s - 130);
     run.region->words[4] = mr_cache_region_word(MR_CACHE_CLAIMED, 2, now_s - 130);
     assert_int_equal(cache_run_fill_all(&run), rig->n - 2);
@@ -104,17 +102,17 @@ static int fill_after_a_shortage(void)
     return cache_run_count(&run) == limited->n ? 0 : 4;
 }
 
-static void shortage_of_descriptors_ends_nothing(void **state)
+static void shortage_of_descriptors_does_not_end_writing(void **state)
 {
     limited = *state;
     assert_int_equal(mr_test_in_child(fill_after_a_shortage), 0);
 }
 
 /*
- * As after damage at the start of a log, which the next writer cuts there while a run still knows
- * what it held.
+ * As after damage at the start of a log: the next writer cuts the log there, while a run still
+ * knows its former content.
  */
-static void template_at_a_place_that_was_written_anew_is_read_again(void **state)
+static void template_at_a_rewritten_place_is_read_again(void **state)
 {
     struct cache_rig *rig = *state;
     struct cache_run a, b;
@@ -153,7 +151,7 @@ static void fill_in_a_run(struct cache_rig *rig)
     cache_run_end(&run);
 }
 
-static void either_file_of_a_segment_is_counted_and_cleared_without_the_other(void **state)
+static void either_file_of_a_segment_alone_is_counted_and_cleared(void **state)
 {
     static const char *const endings[] = {MR_CACHE_LOG, MR_CACHE_DATA};
     struct cache_rig *rig = *state;
@@ -169,7 +167,7 @@ static void either_file_of_a_segment_is_counted_and_cleared_without_the_other(vo
         assert_int_equal(stat(left, &st), 0);
         cache_run_begin(&run, rig, NULL);
         assert_int_equal(cache_run_count(&run), 0);
-        /* the budget counts them, for they fill the disk */
+        /* they count for the budget, because they use disk space */
         assert_int_equal(run.region->bytes, st.st_size);
         cache_run_end(&run);
         assert_int_equal(mr_cache_stat(rig->dir, NULL, false, &report, NULL), MR_OK);
@@ -192,7 +190,7 @@ static void expect_no_cache(const char *path, const char *words)
     assert_error(mr_cache_stat(path, NULL, false, &report, &error), MR_ERR_INVALID, &error, words);
 }
 
-static void fifo_is_named_where_a_cache_or_its_marker_is_expected(void **state)
+static void fifo_in_place_of_a_cache_or_its_marker_is_named(void **state)
 {
     struct cache_rig *rig = *state;
     char marker[700];
@@ -207,7 +205,7 @@ static void fifo_is_named_where_a_cache_or_its_marker_is_expected(void **state)
     alarm(0);
 }
 
-/* The error of making a cache, or of emptying one; its words must name the reason. */
+/* True if the error of creating or emptying a cache names the read-only file system. */
 static bool says_read_only(const mr_error *error)
 {
     return error->os_error == EROFS && strstr(error->text, "Read-only file system");
@@ -215,7 +213,7 @@ static bool says_read_only(const mr_error *error)
 
 static int use_a_read_only_file_system(void)
 {
-    /* what /tmp has may not be taken away */
+    /* flags of /tmp that must not be removed */
     const unsigned long restricted = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     char missing[700], empty[700];
     struct cache_run run;
@@ -259,11 +257,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CACHE_TEST(file_above_the_limit_is_not_taken_from_the_cache),
-        CACHE_TEST(sample_over_which_two_workers_died_is_left_alone),
-        CACHE_TEST(shortage_of_descriptors_ends_nothing),
-        CACHE_TEST(template_at_a_place_that_was_written_anew_is_read_again),
-        CACHE_TEST(either_file_of_a_segment_is_counted_and_cleared_without_the_other),
-        CACHE_TEST(fifo_is_named_where_a_cache_or_its_marker_is_expected),
+        CACHE_TEST(sample_that_killed_two_workers_is_not_packed),
+        CACHE_TEST(shortage_of_descriptors_does_not_end_writing),
+        CACHE_TEST(template_at_a_rewritten_place_is_read_again),
+        CACHE_TEST(either_file_of_a_segment_alone_is_counted_and_cleared),
+        CACHE_TEST(fifo_in_place_of_a_cache_or_its_marker_is_named),
         CACHE_TEST(read_only_file_system_is_named_and_a_cache_on_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
