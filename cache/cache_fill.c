@@ -123,7 +123,7 @@ static bool is_wanted(const struct mr_cache_region *region, int64_t index, uint6
 static bool may_write(const struct mr_cache_fill *fill)
 {
     return !fill->broken &&
-           atomic_load_explicit(&fill->region->stopped, memory_order_relaxed) == MR_CACHE_GOES_ON;
+           atomic_load_explicit(&fill->region->stopped, memory_order_relaxed) == MR_CACHE_WRITING;
 }
 
 void mr_cache_fill_met(struct mr_cache_fill *fill, int64_t index)
@@ -142,7 +142,7 @@ static uint64_t next_claim(uint64_t seen)
     uint32_t n_before =
         mr_cache_region_state(seen) == MR_CACHE_CLAIMED ? mr_cache_region_segment(seen) : 0;
     if (n_before >= MAX_CLAIMS)
-        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+        return mr_cache_region_word(MR_CACHE_AS_FILE, 0, 0);
     return mr_cache_region_word(MR_CACHE_CLAIMED, n_before + 1, now_s());
 }
 
@@ -186,15 +186,15 @@ static enum mr_cache_state read_open_file(struct mr_cache_fill *fill, int fd, in
     struct mr_cache_version after;
     size_t n;
     if (mr_cache_key_fstat(fd, version_out) != 0)
-        return MR_CACHE_KEPT;
+        return MR_CACHE_AS_FILE;
     struct mr_cache_range range = mr_cache_key_range(fill->catalog, index, version_out);
     if (range.len == 0 || range.len > fill->region->max_file_bytes || range.len > SIZE_MAX / 2)
-        return MR_CACHE_KEPT;
+        return MR_CACHE_AS_FILE;
     *len_out = (size_t)range.len;
     if (!has_settled(version_out) || mr_scratch_reserve(&fill->file, *len_out, 1, NULL) != MR_OK)
         return MR_CACHE_ABSENT;
     if (mr_file_read_at(fd, range.offset, fill->file.memory, *len_out, &n) != 0)
-        return MR_CACHE_KEPT;
+        return MR_CACHE_AS_FILE;
     if (n != *len_out || mr_cache_key_fstat(fd, &after) != 0 ||
         after.file_bytes != version_out->file_bytes || after.mtime_ns != version_out->mtime_ns ||
         after.ctime_ns != version_out->ctime_ns)
@@ -209,7 +209,7 @@ static enum mr_cache_state read_file(struct mr_cache_fill *fill, int64_t index,
     int fd = mr_file_cache_open(fill->catalog, mr_cache_key_range(fill->catalog, index, &none).file,
                                 NULL);
     if (fd < 0)
-        return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_KEPT;
+        return fd == -EMFILE || fd == -ENFILE ? MR_CACHE_ABSENT : MR_CACHE_AS_FILE;
     enum mr_cache_state state = read_open_file(fill, fd, index, version_out, len_out);
     close(fd);
     return state;
@@ -249,7 +249,7 @@ static enum mr_cache_state pack_file(struct mr_cache_fill *fill, size_t len, str
     if (!ensure_packer(fill))
         return MR_CACHE_ABSENT;
     if (mr_packer_pack(fill->packer, fill->file.memory, len, &packed, NULL) != MR_OK)
-        return MR_CACHE_KEPT;
+        return MR_CACHE_AS_FILE;
     bool fits = mr_packed_image_has_tiles(packed.image.encoding) && !packed.made_anew;
     *made_out = (struct made){packed.image, fits ? packed.bytes : NULL, (size_t)packed.image.len};
     return MR_CACHE_GOOD;
@@ -267,7 +267,7 @@ static enum mr_cache_state mark_file(struct mr_cache_fill *fill, size_t len, str
     }
     return status == MR_OK || status == MR_ERR_UNSUPPORTED || status == MR_ERR_DAMAGED
                ? MR_CACHE_GOOD
-               : MR_CACHE_KEPT;
+               : MR_CACHE_AS_FILE;
 }
 
 /*
@@ -309,7 +309,7 @@ static uint64_t entry_word(struct mr_cache_region *region, const struct mr_cache
 {
     int number = mr_cache_region_number(region, place->id);
     if (entry->sample.len == 0 || number < 0 || place->at >= MR_CACHE_MAX_LOG)
-        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+        return mr_cache_region_word(MR_CACHE_AS_FILE, 0, 0);
     return mr_cache_region_word(MR_CACHE_GOOD, (uint32_t)number, place->at / 8);
 }
 
@@ -341,7 +341,7 @@ static uint64_t add_entry(struct mr_cache_fill *fill, int64_t index, struct made
     bool marks = fill->region->encoding == MR_PACKED_MARKED;
     struct mr_cache_entry entry = {.sample = {.recipe = MR_CACHE_RECIPE(fill->region->encoding)}};
     if (!mr_cache_key_hash(fill->catalog, index, &entry.sample.path_hash))
-        return mr_cache_region_word(MR_CACHE_KEPT, 0, 0);
+        return mr_cache_region_word(MR_CACHE_AS_FILE, 0, 0);
     enum mr_cache_state state = read_file(fill, index, &version, &len);
     if (state == MR_CACHE_GOOD)
         state = (marks ? mark_file : pack_file)(fill, len, made_out);

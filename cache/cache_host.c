@@ -162,7 +162,7 @@ static void log_stop(struct mr_cache_host *cache, uint32_t stopped)
 {
     const struct mr_cache_region *region = cache->region;
     int stop_errno = atomic_load_explicit(&region->stop_errno, memory_order_relaxed);
-    if (stopped == MR_CACHE_GOES_ON || cache->end_reported)
+    if (stopped == MR_CACHE_WRITING || cache->end_reported)
         return;
     cache->end_reported = true;
     if (stopped == MR_CACHE_AT_BUDGET)
@@ -187,7 +187,7 @@ static void update_budget(struct mr_cache_host *cache, uint64_t bytes)
     uint32_t at_budget = MR_CACHE_AT_BUDGET;
     atomic_store_explicit(&region->bytes, bytes, memory_order_relaxed);
     if (bytes < region->budget_bytes - region->budget_bytes / 8 &&
-        atomic_compare_exchange_strong(&region->stopped, &at_budget, MR_CACHE_GOES_ON))
+        atomic_compare_exchange_strong(&region->stopped, &at_budget, MR_CACHE_WRITING))
         log_stop(cache, MR_CACHE_AT_BUDGET);
 }
 

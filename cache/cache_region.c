@@ -28,9 +28,9 @@ int mr_cache_region_number(struct mr_cache_region *region, uint64_t id)
 
 void mr_cache_region_stop(struct mr_cache_region *region, enum mr_cache_stop why, int os_error)
 {
-    uint32_t goes_on = MR_CACHE_GOES_ON;
-    if (atomic_load(&region->stopped) != MR_CACHE_GOES_ON)
+    uint32_t writing = MR_CACHE_WRITING;
+    if (atomic_load(&region->stopped) != MR_CACHE_WRITING)
         return;
     atomic_store_explicit(&region->stop_errno, os_error, memory_order_relaxed);
-    atomic_compare_exchange_strong(&region->stopped, &goes_on, why);
+    atomic_compare_exchange_strong(&region->stopped, &writing, why);
 }

@@ -16,17 +16,17 @@
 #include "transforms/codec.h"
 
 /*
- * Legal moves: ABSENT -> FOUND (the host, which found the entry in a log) -> GOOD, KEPT or ABSENT
- * (a worker, at the first use); ABSENT -> CLAIMED -> GOOD, KEPT or ABSENT (the worker that packs
- * it); GOOD -> ABSENT (a worker that cannot use it); CLAIMED -> CLAIMED or KEPT (another worker, if
- * the claiming worker died).
+ * Legal moves: ABSENT -> FOUND (the host, which found the entry in a log) -> GOOD, AS_FILE or
+ * ABSENT (a worker, at the first use); ABSENT -> CLAIMED -> GOOD, AS_FILE or ABSENT (the worker
+ * that packs it); GOOD -> ABSENT (a worker that cannot use it); CLAIMED -> CLAIMED or AS_FILE
+ * (another worker, if the claiming worker died).
  */
 enum mr_cache_state {
     MR_CACHE_ABSENT,  /* not known to be in the cache */
     MR_CACHE_FOUND,   /* a record says so; this run has not checked the file and the bytes */
     MR_CACHE_GOOD,    /* the file has not changed, and the bytes are right */
     MR_CACHE_CLAIMED, /* a worker is packing it */
-    MR_CACHE_KEPT,    /* read from its file, for the whole run */
+    MR_CACHE_AS_FILE, /* read from its file, for the whole run */
 };
 
 /*
@@ -56,9 +56,9 @@ static inline uint64_t mr_cache_region_rest(uint64_t word)
 static_assert(MR_CACHE_MAX_SEGMENTS <= 1 << 13 && MR_CACHE_MAX_LOG / 8 <= UINT64_C(1) << 48,
               "fit in a word");
 
-/* Why the cache is not written any more. */
+/* Whether the cache is written, and if not, why. */
 enum mr_cache_stop {
-    MR_CACHE_GOES_ON,
+    MR_CACHE_WRITING,
     MR_CACHE_AT_BUDGET,
     MR_CACHE_REFUSED, /* the system refused a write: stop_errno */
 };

@@ -198,13 +198,13 @@ static enum mr_cache_state judge_entry(struct mr_cache_use *use, int64_t index, 
     struct mr_cache_version version;
     if (mr_cache_key_stat(use->catalog, index, &version) != 0 ||
         mr_cache_key_range(use->catalog, index, &version).len > region->max_file_bytes)
-        return MR_CACHE_KEPT; /* reading the file will say what is wrong with it */
+        return MR_CACHE_AS_FILE; /* reading the file will say what is wrong with it */
     if (version.file_bytes != sample->file_bytes || version.mtime_ns != sample->mtime_ns) {
         increment(&region->n_stale);
         return MR_CACHE_ABSENT;
     }
     if (sample->len == 0)
-        return MR_CACHE_KEPT;
+        return MR_CACHE_AS_FILE;
     if (read_data(use, segment, sample->offset, sample->len) &&
         mr_xxh3(use->bytes.memory, sample->len) == sample->data_checksum)
         return MR_CACHE_GOOD;

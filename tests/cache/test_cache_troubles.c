@@ -78,7 +78,7 @@ static void sample_that_killed_two_workers_is_not_packed(void **state)
     assert_int_equal(cache_run_fill_all(&run), rig->n - 2);
     assert_false(cache_run_has(&run, 2));
     assert_true(cache_run_has(&run, 3));
-    assert_int_equal(mr_cache_region_state(run.region->words[4]), MR_CACHE_KEPT);
+    assert_int_equal(mr_cache_region_state(run.region->words[4]), MR_CACHE_AS_FILE);
     cache_run_end(&run);
 }
 
