@@ -34,17 +34,17 @@ static mr_array make_array(const char *name, mr_dtype dtype, uint32_t n_rows, ui
     return array;
 }
 
-/* Where the arrays of a batch or part lie. */
+/* Where the arrays of a batch or part are. */
 struct memory {
     uint8_t *image;
-    uint8_t *small; /* what stands at label_off in a slot */
+    uint8_t *small; /* the block that begins at label_off in a slot */
     mr_device image_device;
     mr_device label_device;
-    uint32_t first_row; /* of the small block's arrays; the images begin with it */
+    uint32_t first_row; /* in the small block's arrays; `image` starts at this row */
     uint32_t n_rows;
 };
 
-/* Rows of their own lengths, and an array that says where they begin. */
+/* An array of rows of different lengths, and the array of offsets where they begin. */
 static void add_extra(struct mr_batch *batch, const struct memory *at, uint32_t k)
 {
     const struct mr_control *control = batch->host->shared.control;
@@ -126,8 +126,8 @@ static void fill_from_slot(struct mr_batch *batch)
 }
 
 /*
- * The mask of these rows lies in the slot no longer: part counts were taken when the batch was
- * described.
+ * The slot may be in use again, so its mask cannot be read here: mr_batch_describe() counted the
+ * valid rows of each part.
  */
 static void fill_from_buffer(struct mr_batch *batch, const struct mr_batch *whole, uint32_t i)
 {
@@ -185,7 +185,7 @@ mr_status mr_batch_make_all(struct mr_host *host, mr_error *error)
     for (uint32_t i = 0; i < n; i++) {
         host->batches[i].host = host;
         host->batches[i].whole = &host->batches[i];
-        host->batches[i].parts = &host->batches[i]; /* so that a half-made host can be freed */
+        host->batches[i].parts = &host->batches[i]; /* so that a host can be freed half made */
         host->batches[i].buffer = i;
     }
     mr_status status = MR_OK;
@@ -194,7 +194,7 @@ mr_status mr_batch_make_all(struct mr_host *host, mr_error *error)
     return status;
 }
 
-/* Where the byte arrays end with this row. */
+/* Where row `end` begins in each byte array. */
 static void measure_values(struct mr_batch *batch, const struct mr_slot_view *view, uint32_t end)
 {
     const struct mr_slot_layout *layout = &batch->host->shared.control->layout;
@@ -311,7 +311,7 @@ mr_batch *mr_batch_part(mr_batch *batch, uint32_t i)
 {
     if (!batch)
         return NULL;
-    if (batch->n_parts == 1) /* also of a loader that splits, when there are too few rows */
+    if (batch->n_parts == 1) /* also in a loader that splits, if there are too few rows */
         return i == 0 ? batch : NULL;
     return i < batch->n_parts ? &batch->parts[i] : NULL;
 }
@@ -336,7 +336,10 @@ mr_status mr_batch_check_process(mr_batch *batch)
     return is_usable(batch) ? MR_OK : refuse_fork(batch);
 }
 
-/* image: NULL is the default stream of the images' device, else of that of all other arrays. */
+/*
+ * With image, a NULL stream is the default stream of the images' device, otherwise that of the
+ * device of all other arrays.
+ */
 static mr_status use_stream(mr_batch *batch, bool image, void *stream)
 {
     if (!is_usable(batch))
@@ -374,10 +377,10 @@ static bool drop_hold(struct mr_batch *batch)
 }
 
 /*
- * With the lock held. waits: streams read the slot, and the freeing thread frees it when they have
- * ended.
+ * With the lock held. With waits, streams still read the slot; the freeing thread frees it when
+ * they have finished.
  */
-static void give_slot(struct mr_host *host, struct mr_batch *batch, bool waits)
+static void return_slot(struct mr_host *host, struct mr_batch *batch, bool waits)
 {
     mr_slot_move(mr_host_slot(host, batch->slot).slot, MR_SLOT_LENT,
                  waits ? MR_SLOT_COPYING : MR_SLOT_FREE);
@@ -391,8 +394,8 @@ static void give_slot(struct mr_host *host, struct mr_batch *batch, bool waits)
         mr_control_wake_host(&host->shared);
 }
 
-/* Only the last holder calls this. On MR_ERR_STATE the batch stays lent. */
-static mr_status give_back(struct mr_batch *batch)
+/* Called by the last holder only. On MR_ERR_STATE the batch stays lent. */
+static mr_status return_batch(struct mr_batch *batch)
 {
     struct mr_host *host = batch->host;
     mr_status status = MR_OK;
@@ -414,7 +417,7 @@ static mr_status give_back(struct mr_batch *batch)
         mr_trace_ring_put(mr_trace_row(host->trace, MR_TRACE_CONSUMER), MR_TRACE_STEP,
                           batch->lent_ns, (int64_t)batch->number);
     if (host->placement.lends_slots) {
-        give_slot(host, batch, waits);
+        return_slot(host, batch, waits);
     } else {
         mr_host_give_buffer(host, batch);
         mr_control_wake_host(&host->shared); /* the copier */
@@ -422,7 +425,7 @@ static mr_status give_back(struct mr_batch *batch)
     mr_host_update_fd(host);
     pthread_mutex_unlock(&host->lock);
     mr_host_release(host);
-    return status == MR_OK ? MR_OK : MR_ERR_DEVICE; /* whatever it was, the batch is given back */
+    return status == MR_OK ? MR_OK : MR_ERR_DEVICE; /* in any case the batch is returned */
 }
 
 static mr_status refuse_part(mr_batch *batch)
@@ -437,7 +440,7 @@ mr_status mr_batch_release(mr_batch *batch)
         return batch ? refuse_fork(batch) : MR_OK;
     if (batch->whole != batch)
         return refuse_part(batch);
-    return drop_hold(batch) ? give_back(batch) : MR_OK;
+    return drop_hold(batch) ? return_batch(batch) : MR_OK;
 }
 
 mr_status mr_batch_release_on(mr_batch *batch, void *stream)
@@ -452,12 +455,12 @@ mr_status mr_batch_release_on(mr_batch *batch, void *stream)
         status = mr_slot_streams_use(host->slot_streams, batch->slot, stream, &batch->error);
     else if (!host->placement.lends_slots)
         status = mr_copier_remember(host->copier, batch->buffer, 0, stream, &batch->error);
-    /* it stays lent: nobody would wait for that stream */
+    /* the batch stays lent: its release would not wait for that stream */
     if (status == MR_ERR_INVALID || status == MR_ERR_STATE)
         return status;
     if (status != MR_OK && host->slot_streams)
         mr_slot_streams_lose(host->slot_streams, batch->slot, &batch->error);
-    mr_status released = drop_hold(batch) ? give_back(batch) : MR_OK;
+    mr_status released = drop_hold(batch) ? return_batch(batch) : MR_OK;
     return status != MR_OK && released == MR_OK ? MR_ERR_DEVICE : released;
 }
 
@@ -471,15 +474,15 @@ void mr_batch_release_or_defer(mr_batch *batch)
     whole->is_deferred = true;
     host->n_deferred++;
     pthread_mutex_unlock(&host->lock);
-    /* who sleeps without limit now has to look again from time to time */
+    /* waiters that sleep without limit must poll from now on */
     mr_control_wake_host(&host->shared);
 }
 
 /*
- * One of the owed batches. It stays counted in n_deferred until it is given back, so that all who
- * wait keep looking.
+ * Take one deferred batch. It stays counted in n_deferred until it is returned, so all waiters keep
+ * polling.
  */
-static struct mr_batch *take_owed(struct mr_host *host)
+static struct mr_batch *take_deferred(struct mr_host *host)
 {
     struct mr_batch *found = NULL;
     pthread_mutex_lock(&host->lock);
@@ -495,13 +498,13 @@ static struct mr_batch *take_owed(struct mr_host *host)
 void mr_batch_retry_deferred(struct mr_host *host)
 {
     for (uint32_t i = 0; i < host->n_batch_objects; i++) {
-        struct mr_batch *batch = take_owed(host);
+        struct mr_batch *batch = take_deferred(host);
         if (!batch)
             return;
         bool is_deferred = mr_batch_release(batch) == MR_ERR_STATE;
         pthread_mutex_lock(&host->lock);
         if (is_deferred)
-            batch->is_deferred = true; /* otherwise it may be lent again already */
+            batch->is_deferred = true; /* otherwise the batch may be lent again already */
         else
             host->n_deferred--;
         pthread_mutex_unlock(&host->lock);

@@ -1,42 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lent batches, from the loader's side; <millrace/batch.h> has what the program calls. */
+/* Lent batches, as the loader uses them. <millrace/batch.h> has the functions for the program. */
 #ifndef LOADER_BATCH_H
 #define LOADER_BATCH_H
 
 #include "loader/host.h"
 
-/* Make the batches of a host whose options, placement and slab are known. */
+/* Make the batches of a host. Its options, placement and slab are set. */
 mr_status mr_batch_make_all(struct mr_host *host, mr_error *error);
 /*
- * Copy what the slot's book says of its batch, and move rows of byte arrays together: once per
- * batch.
+ * Copy the slot's book into the batch, and move the rows of byte arrays together. Once per batch.
  */
 void mr_batch_describe(struct mr_batch *batch, uint32_t slot);
-/* With the lock held: lend it. Its arrays are filled in, and it holds the host. */
+/* With the lock held: lend it. Fills in its arrays and takes a reference to the host. */
 void mr_batch_lend(struct mr_batch *batch);
-/*
- * mr_batch_use(), but NULL is the default stream of the device of this array, which is one of the
- * batch's.
- */
+/* mr_batch_use() for one array of the batch: a NULL stream is the default stream of its device. */
 mr_status mr_batch_use_array(mr_batch *batch, const mr_array *array, void *stream);
-/* A further hold on the whole lent batch; each is ended by one mr_batch_release(). */
+/* Add a hold on the whole lent batch. Each hold is ended by one mr_batch_release(). */
 void mr_batch_retain(mr_batch *batch);
 /*
- * mr_batch_release() for a caller that cannot try again: if a capture forbids it now, the next
- * mr_loader_next() does it.
+ * mr_batch_release() for a caller that cannot retry: if a capture forbids the release now, the next
+ * mr_loader_next() makes it.
  */
 void mr_batch_release_or_defer(mr_batch *batch);
-/*
- * While something is owed, who waits looks again after so long: the end of a capture wakes nobody.
- */
+/* Poll interval while releases are deferred: the end of a capture wakes no waiter. */
 #define MR_OWED_NAP_MS 10u
-/* Try to give back what is owed. */
+/* Retry the deferred releases. */
 void mr_batch_retry_deferred(struct mr_host *host);
-/* MR_ERR_STATE with words in a forked child. */
+/* MR_ERR_STATE, with the batch's error set, in a forked child. */
 mr_status mr_batch_check_process(mr_batch *batch);
-/* Free what mr_batch_copy() made; its last hold has ended. */
+/* Free a copy made by mr_batch_copy(), after its last hold has ended. */
 void mr_batch_free_copy(struct mr_batch *batch);
-/* The batch that this is a part of. */
+/* The batch that this one is a part of. */
 mr_batch *mr_batch_whole(mr_batch *batch);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A copy of a batch in memory of its own, so that the batch's slot or buffer can be given back.
+ * Copies a batch into one block of memory, so that its slot or buffer can be released.
  *
- * The copy lives longer than the loader, so it refers to a host of its own, in which only the lock,
- * the process and the way of lending are set: what release, use and DLPack look at in a batch
- * without streams.
+ * The copy outlives the loader, so it has a host of its own. Only the lock, the pid and lends_slots
+ * are set in it: release, use and DLPack read nothing else of a batch without streams.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +13,11 @@
 
 enum { ALIGNMENT = 64 }; /* as in a slot */
 
-/* One block of memory, and behind it the arrays' data. */
+/* The start of the block; the arrays' data follows. */
 struct copy {
     struct mr_batch batch;
     struct mr_host host;
-    struct mr_extra extra[MR_MAX_EXTRA]; /* its names; the loader's go with it */
+    struct mr_extra extra[MR_MAX_EXTRA]; /* names of byte arrays; the loader's are freed with it */
 };
 
 static size_t round_up(size_t bytes)
@@ -44,10 +43,10 @@ static mr_status check_arrays(struct mr_batch *batch)
 }
 
 /*
- * Byte arrays have names of the loader's, and point to their offsets, which are the array behind
- * each.
+ * The names of byte arrays belong to the loader, and row_offsets points into the original. The
+ * array of offsets follows its array of values.
  */
-static void own_extra(struct copy *copy, const struct mr_batch *batch)
+static void copy_extra(struct copy *copy, const struct mr_batch *batch)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i + 1 < batch->n_arrays; i++) {
@@ -86,7 +85,7 @@ static void fill_copy(struct copy *copy, const struct mr_batch *batch)
         memcpy(data, batch->arrays[i].data, size_array(&batch->arrays[i]));
         data += round_up(size_array(&batch->arrays[i]));
     }
-    own_extra(copy, batch);
+    copy_extra(copy, batch);
 }
 
 mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
@@ -122,7 +121,7 @@ mr_status mr_batch_copy(mr_batch *batch, mr_batch **copy_out)
 
 void mr_batch_free_copy(struct mr_batch *batch)
 {
-    struct copy *copy = (struct copy *)batch; /* its first member */
+    struct copy *copy = (struct copy *)batch; /* the batch is its first member */
     pthread_mutex_destroy(&copy->host.lock);
     free(copy);
 }

@@ -107,7 +107,7 @@ struct mr_trace_ring *mr_control_trace_ring(const struct mr_shared *shared, uint
     return &rings[worker];
 }
 
-static bool anyone_sleeps(const struct mr_shared *shared)
+static bool any_worker_sleeps(const struct mr_shared *shared)
 {
     for (uint32_t i = 0; i < shared->control->n_workers; i++)
         if (atomic_load(&shared->records[i].asleep))
@@ -118,7 +118,7 @@ static bool anyone_sleeps(const struct mr_shared *shared)
 void mr_control_wake_workers(const struct mr_shared *shared)
 {
     atomic_fetch_add(&shared->control->work_word, 1);
-    if (anyone_sleeps(shared))
+    if (any_worker_sleeps(shared))
         mr_futex_wake(&shared->control->work_word, UINT32_MAX);
 }
 

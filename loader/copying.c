@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The copying thread: takes filled slots in the order of their batches, issues every copy that is
- * possible, and only then sleeps until the oldest one has ended. It also opens the devices, takes
- * their memory and page-locks the slots.
+ * possible, and only then sleeps until the oldest one has ended. It also opens the devices,
+ * allocates their buffers and page-locks the slots.
  *
  * Invariant: a slot is free when its copy has ended, not when it was issued. A buffer that was
- * released early is not used for another copy before its last copy was seen to end, because its
- * events are used again.
+ * released early is used for another copy only after its last copy has been seen to end, because
+ * its events are reused.
  */
 #include "loader/copying.h"
 
@@ -20,7 +20,10 @@
 #include "loader/numa.h"
 #include "loader/slab_reserve.h"
 
-/* Memory that was not touched yet, and workers from their next sample on, come near the device. */
+/*
+ * Place pages that were not touched yet near the device, and move workers there before their next
+ * sample.
+ */
 static void move_near_device(struct mr_host *host, const struct mr_copier *copier)
 {
     int32_t node = mr_copier_numa_node(copier);
@@ -29,8 +32,8 @@ static void move_near_device(struct mr_host *host, const struct mr_copier *copie
 }
 
 /*
- * For measuring on GPUs, until it is known which is faster: 1 finishes a batch while the next one
- * is copied.
+ * For measurements on GPUs, until we know which is faster. 1: finish a batch while the next one is
+ * copied.
  */
 static bool is_overlap_wanted(void)
 {
@@ -61,7 +64,7 @@ static mr_status open_devices(struct mr_host *host)
     return status;
 }
 
-/* With the lock held: a batch that has failed needs no buffer. */
+/* With the lock held: stage the next batch without a buffer if it has failed. */
 static bool stage_failure(struct mr_host *host)
 {
     uint32_t slot = mr_host_slot_of(host, host->staged);
@@ -75,7 +78,7 @@ static bool stage_failure(struct mr_host *host)
 }
 
 /*
- * With the lock held: the batch that was taken is this one; from here on it can be dropped, but is
+ * With the lock held: stage the next batch in this buffer. From here on it can be dropped, but is
  * not ready yet.
  */
 static void stage_batch(struct mr_host *host, struct mr_batch *batch)
@@ -113,7 +116,8 @@ static mr_status issue_copy(struct mr_host *host, const struct mr_batch *batch)
 }
 
 /*
- * With the lock held: the copy has ended, and nobody reads the slot any more but for its records.
+ * With the lock held: the copy has ended. The slot is free, unless it has damage records that were
+ * not reported yet.
  */
 static void end_copy(struct mr_host *host, struct mr_batch *batch,
                      const struct mr_copy_report *report)
@@ -133,8 +137,8 @@ static void end_copy(struct mr_host *host, struct mr_batch *batch,
     mr_control_wake_host(&host->shared);
 }
 
-/* With the lock held on entry and return; it is let go meanwhile. False: the device has failed. */
-static bool issue_one(struct mr_host *host, struct mr_batch *batch)
+/* With the lock held on entry and return; released in between. False: the device has failed. */
+static bool issue_batch(struct mr_host *host, struct mr_batch *batch)
 {
     stage_batch(host, batch);
     pthread_mutex_unlock(&host->lock);
@@ -145,7 +149,7 @@ static bool issue_one(struct mr_host *host, struct mr_batch *batch)
     return status == MR_OK;
 }
 
-/* The devices' rows: the copies ended about now, and took as long as they say. */
+/* The devices' rows: the copies ended about now, and their duration is as reported. */
 static void trace_copies(const struct mr_host *host, const struct mr_batch *batch, uint64_t number,
                          uint64_t ns)
 {
@@ -157,11 +161,11 @@ static void trace_copies(const struct mr_host *host, const struct mr_batch *batc
     }
 }
 
-static bool await_one(struct mr_host *host, struct mr_batch *batch)
+static bool await_batch(struct mr_host *host, struct mr_batch *batch)
 {
     mr_error error;
     struct mr_copy_report report;
-    uint64_t number = batch->number; /* which next() writes again when it lends */
+    uint64_t number = batch->number; /* saved, because lending the batch writes it again */
     pthread_mutex_unlock(&host->lock);
     struct mr_trace_ring *row = mr_trace_row(host->trace, MR_TRACE_COPIER);
     uint64_t begin_ns = mr_trace_ring_begin(row);
@@ -196,8 +200,8 @@ static bool has_work(const struct mr_host *host)
 }
 
 /*
- * With the lock held on entry and return. The word is read before the last look, so nothing is
- * missed in between.
+ * With the lock held on entry and return. The word is read before the last check, so a wake-up in
+ * between is not lost.
  */
 static void sleep_until_work(struct mr_host *host)
 {
@@ -212,16 +216,16 @@ static void sleep_until_work(struct mr_host *host)
     pthread_mutex_lock(&host->lock);
 }
 
-/* With the lock held: one thing. False when the device has failed. */
+/* With the lock held: take one step. False when the device has failed. */
 static bool copy_step(struct mr_host *host, struct queue *queue)
 {
-    bool next_is_there = !host->closed && mr_host_copier_is_next(host);
-    if (next_is_there && stage_failure(host))
+    bool next_is_filled = !host->closed && mr_host_copier_is_next(host);
+    if (next_is_filled && stage_failure(host))
         return true;
-    struct mr_batch *batch = next_is_there ? mr_host_free_buffer(host) : NULL;
+    struct mr_batch *batch = next_is_filled ? mr_host_free_buffer(host) : NULL;
     if (batch) {
         queue->batches[(queue->first + queue->n++) % MR_MAX_BUFFERS] = batch;
-        return issue_one(host, batch);
+        return issue_batch(host, batch);
     }
     if (queue->n == 0) {
         sleep_until_work(host);
@@ -230,7 +234,7 @@ static bool copy_step(struct mr_host *host, struct queue *queue)
     batch = queue->batches[queue->first % MR_MAX_BUFFERS];
     queue->first = (queue->first + 1) % MR_MAX_BUFFERS;
     queue->n--;
-    return await_one(host, batch);
+    return await_batch(host, batch);
 }
 
 static void copy_batches(struct mr_host *host)
@@ -252,8 +256,8 @@ static void end_copying(struct mr_host *host)
 }
 
 /*
- * Batches can be copied from pageable slots too: an event after a copy has ended only when CUDA has
- * taken its bytes. So a refusal is no failure.
+ * Page-lock the slots. If that is refused, continue: batches can be copied from pageable slots too,
+ * and then a copy's event comes only after CUDA has read its bytes.
  */
 static mr_status lock_slots(struct mr_host *host)
 {

@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "loader/host.h"
 
-/* Start it. The thread is the caller's to join, after the host was closed. */
+/* Start the thread. The caller joins it after closing the host. */
 mr_status mr_copying_start(struct mr_host *host, struct mr_thread *thread, mr_error *error);
 
 #endif

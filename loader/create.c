@@ -3,8 +3,8 @@
  * Creates and destroys a loader.
  *
  * Invariant: the control block is complete and the first batches are published before the first
- * worker starts, so workers find work at once. The slab's pages are reserved while they start, by
- * the thread that page-locks them or by one that does nothing else.
+ * worker starts, so workers find work at once. The slab's pages are reserved while workers start,
+ * by the thread that page-locks them or by a thread for that alone.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@
 #include "transforms/mixing/mix_draw.h"
 #include "transforms/transform.h"
 
-/* The caller's list is valid during the creation only. */
-static mr_status keep_cpus(struct mr_host *host, const mr_loader_options *options, mr_error *error)
+/* Copied, because the caller's list is valid only during the creation. */
+static mr_status copy_cpus(struct mr_host *host, const mr_loader_options *options, mr_error *error)
 {
     bool used = options->affinity == MR_AFFINITY_LIST;
     size_t len = used ? options->n_affinity_cpus * sizeof *options->affinity_cpus : 0;
@@ -48,8 +48,8 @@ static mr_status keep_cpus(struct mr_host *host, const mr_loader_options *option
     return MR_OK;
 }
 
-/* So is the path of the weights. */
-static mr_status keep_weights(struct mr_host *host, mr_error *error)
+/* Copied, for the same reason. */
+static mr_status copy_weights(struct mr_host *host, mr_error *error)
 {
     const char *path = host->options.weights;
     host->weights = path ? strdup(path) : NULL;
@@ -57,7 +57,7 @@ static mr_status keep_weights(struct mr_host *host, mr_error *error)
     return path && !host->weights ? mr_error_memory(error, strlen(path) + 1) : MR_OK;
 }
 
-static mr_status make_core(const mr_loader_options *options, struct mr_host **core_out,
+static mr_status make_host(const mr_loader_options *options, struct mr_host **host_out,
                            mr_error *error)
 {
     struct mr_host *host = calloc(1, sizeof *host);
@@ -72,16 +72,16 @@ static mr_status make_core(const mr_loader_options *options, struct mr_host **co
     pthread_cond_init(&host->next_epoch_changed, NULL);
     pthread_cond_init(&host->opened_changed, NULL);
     pthread_cond_init(&host->freeing_wanted, NULL);
-    *core_out = host;
+    *host_out = host;
     mr_status status = mr_device_choice_resolve(host, error);
     if (status == MR_OK)
         mr_resolve_workers(&host->options,
                            host->placement.lends_slots ? 0 : host->placement.n_parts);
-    /* other batches do not lie in the slots */
+    /* other batches are not in the slots */
     host->options.pin_memory &= host->placement.lends_slots;
     if (status == MR_OK)
-        status = keep_cpus(host, options, error);
-    return status == MR_OK ? keep_weights(host, error) : status;
+        status = copy_cpus(host, options, error);
+    return status == MR_OK ? copy_weights(host, error) : status;
 }
 
 static mr_status make_sampler(struct mr_host *host, int64_t n_samples, mr_error *error)
@@ -105,12 +105,12 @@ static mr_status make_sampler(struct mr_host *host, int64_t n_samples, mr_error 
                                                  .weight_values = o->weight_values,
                                                  .n_weight_values = o->n_weight_values};
     mr_status status = mr_sampler_create(&host->sampler_options, &host->sampler, error);
-    host->options.weight_values = NULL; /* the sampler has made its own of them */
+    host->options.weight_values = NULL; /* the sampler has its own copy */
     host->options.n_weight_values = 0;
     return status;
 }
 
-/* The CPU of the set that follows this one, the first one after the last; -1 in an empty set. */
+/* The CPU that follows this one in the set; after the last comes the first. -1 in an empty set. */
 static int32_t next_cpu(const cpu_set_t *set, int32_t cpu)
 {
     for (int32_t i = 1; i <= CPU_SETSIZE; i++)
@@ -119,7 +119,10 @@ static int32_t next_cpu(const cpu_set_t *set, int32_t cpu)
     return -1;
 }
 
-/* Refused here, as a program that sets the next epoch at each MR_END would spin without a word. */
+/*
+ * Refused here: a program that sets the next epoch at each MR_END would loop forever without any
+ * message.
+ */
 static mr_status check_batches(const struct mr_host *host, mr_error *error)
 {
     const mr_loader_options *o = &host->options;
@@ -130,15 +133,13 @@ static mr_status check_batches(const struct mr_host *host, mr_error *error)
         return mr_error_set(
             error, MR_ERR_INVALID,
             "an epoch has 0 batches: of %lld samples repeat takes multiples of 256, which are too "
-            "few "
-            "for world_size %u%s",
+            "few for world_size %u%s",
             (long long)host->sampler_options.n_samples, o->world_size,
             host->sampler_options.n_samples < 256 ? "; repeat_form timm takes fewer, too" : "");
     if (n_samples == 0)
         return mr_error_set(error, MR_ERR_INVALID,
                             "an epoch has 0 batches: %lld samples are fewer than world_size %u, "
-                            "and tail drop leaves "
-                            "them out",
+                            "and tail drop leaves them out",
                             (long long)host->sampler_options.n_samples, o->world_size);
     return mr_error_set(
         error, MR_ERR_INVALID,
@@ -161,7 +162,7 @@ static void choose_cpus(struct mr_shared *shared, const mr_loader_options *o)
     }
 }
 
-/* Workers that are threads share the program's descriptors. */
+/* Workers that are threads share the program's limit on descriptors. */
 static uint32_t share_of_files(const mr_loader_options *o)
 {
     if (o->start != MR_START_THREAD || o->num_workers == MR_NO_WORKERS)
@@ -186,8 +187,8 @@ static void fill_control(struct mr_control *c, const struct mr_host *host, int64
 }
 
 /*
- * Pages of the pool are there at once; on several nodes it is not known yet which one the device is
- * near.
+ * Pages of the huge page pool are allocated at once. On a machine of several nodes that is too
+ * early: the device's node is not known yet.
  */
 static enum mr_slab_pages choose_pages(const mr_loader_options *o)
 {
@@ -196,7 +197,7 @@ static enum mr_slab_pages choose_pages(const mr_loader_options *o)
     return mr_numa_n_nodes(NULL) > 1 ? MR_SLAB_PAGES_ASKED : MR_SLAB_PAGES_POOL;
 }
 
-/* The plan is compiled into a draft of the control block, because its sizes decide the slab's. */
+/* The control block is drafted first, because the plan's sizes decide the size of the slab. */
 static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
                            const struct mr_plan *mixed, int64_t n_samples, mr_error *error)
 {
@@ -238,8 +239,8 @@ static mr_status make_slab(struct mr_host *host, const struct mr_plan *plan,
 }
 
 /*
- * Batches that are staged and not yet returned: one in each buffer, and those that failed in their
- * slots.
+ * Allocate the ring of staged batches. It holds those that are not returned yet: one for each
+ * buffer, and those that failed in their slots.
  */
 static mr_status make_staging(struct mr_host *host, mr_error *error)
 {
@@ -274,8 +275,8 @@ static mr_status start_next_epoch(mr_loader *loader, mr_error *error)
 }
 
 /*
- * Once per process: who makes many loaders has read it. Of the default number it speaks only where
- * the process is bound to fewer CPUs than the machine has, for nobody has asked for so many.
+ * Logged once per process. For the default number of workers, only if the process is bound to fewer
+ * CPUs than the machine has: the user did not choose that number.
  */
 static void warn_of_many_workers(const mr_loader_options *o, bool is_default)
 {
@@ -303,10 +304,7 @@ static mr_status start_workers(mr_loader *loader, mr_error *error)
     return mr_worker_create(&job, &loader->worker, error);
 }
 
-/*
- * The rows are known as soon as the slab is there, and before anybody has something to put into
- * them.
- */
+/* The rows are known once the slab exists. Called before anything writes spans. */
 static mr_status start_trace(struct mr_host *host, mr_error *error)
 {
     const struct mr_placement *placement = &host->placement;
@@ -323,7 +321,7 @@ static mr_status start_trace(struct mr_host *host, mr_error *error)
     return mr_trace_start(host->trace, &rows, error);
 }
 
-/* Batches that are not page-locked are as good, but for the program's copies from them. */
+/* Without page-locking, batches are correct; only the program's copies from them are slower. */
 static void start_freeing(mr_loader *loader)
 {
     mr_error why;
@@ -335,7 +333,10 @@ static void start_freeing(mr_loader *loader)
         mr_log_line(MR_LOG_WARNING, "pin_memory: the batches are not page-locked: %s", why.text);
 }
 
-/* The devices are opened by a thread of ours, while workers begin; a template was forked before. */
+/*
+ * A thread opens the devices while the workers start. The template of forked workers was forked
+ * before.
+ */
 static mr_status start_copying(mr_loader *loader, mr_error *error)
 {
     struct mr_host *host = loader->host;
@@ -349,7 +350,7 @@ static mr_status start_copying(mr_loader *loader, mr_error *error)
     return status == MR_OK ? mr_device_choice_confirm(host, error) : status;
 }
 
-/* Whoever page-locks the slots has their pages first. */
+/* The thread that page-locks the slots populates their pages itself. */
 static bool needs_reserver(const mr_loader *loader)
 {
     return !loader->freeing.runs &&
@@ -357,10 +358,10 @@ static bool needs_reserver(const mr_loader *loader)
 }
 
 /*
- * Worker processes start while the slab's pages are reserved. A thread of the program must not
- * touch a page that the machine cannot give, so before threads the pages are reserved first. On a
- * machine of several nodes the device comes before both, since pages stay where they were touched
- * first; but a template is forked before any device is opened.
+ * Worker processes start while the slab's pages are reserved. With worker threads the pages are
+ * reserved first: a thread of the program must not touch a page that the machine cannot provide. On
+ * a machine of several nodes the device is opened before both, since pages stay where they were
+ * touched first. The exception is start fork: the template is forked before any device is opened.
  */
 static mr_status begin_work(mr_loader *loader, mr_error *error)
 {
@@ -375,7 +376,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     if (status != MR_OK)
         return status;
     pthread_mutex_lock(&host->lock);
-    mr_epoch_open(host); /* workers find their work */
+    mr_epoch_open(host); /* workers find work when they start */
     pthread_mutex_unlock(&host->lock);
     status = start_workers(loader, error);
     if (status == MR_OK)
@@ -387,7 +388,7 @@ static mr_status begin_work(mr_loader *loader, mr_error *error)
     return status;
 }
 
-/* The region lies in the slab; without a use for a cache the workers do not see it. */
+/* Start the cache's thread. If the cache is of no use, workers are not shown its region. */
 static mr_status start_caching(mr_loader *loader, mr_error *error)
 {
     static const uint32_t encodings[] = {
@@ -408,7 +409,7 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     mr_status status = mr_cache_thread_start(&options, mr_dataset_catalog(loader->dataset), region,
                                              &loader->cache_thread, error);
     control->with_cache = loader->cache_thread != NULL;
-    /* the caller's text is valid during the creation only */
+    /* the caller's string is valid only during the creation */
     o->cache = loader->cache_thread ? region->path : NULL;
     if (loader->cache_thread)
         o->cache_form =
@@ -416,12 +417,15 @@ static mr_status start_caching(mr_loader *loader, mr_error *error)
     return status;
 }
 
-/* All that the plan is needed for. It is too large for a stack below which workers are started. */
+/*
+ * Everything that needs the plan. In a function of its own, because the plan is too large for a
+ * stack frame below which workers are started.
+ */
 static mr_status lay_out(mr_loader *loader, const mr_transform *transform, mr_error *error)
 {
     struct mr_host *host = loader->host;
     int64_t n_samples = mr_dataset_count(loader->dataset);
-    /* of what workers write, of what is mixed from it */
+    /* the plan of the samples that workers write, and the plan of the mixed rows */
     struct mr_plan *plan = malloc(2 * sizeof *plan);
     if (!plan)
         return mr_error_memory(error, 2 * sizeof *plan);
@@ -475,7 +479,7 @@ mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform,
     mr_loader *loader = calloc(1, sizeof *loader);
     if (!loader)
         return mr_error_memory(error, sizeof *loader);
-    status = make_core(&resolved, &loader->host, error);
+    status = make_host(&resolved, &loader->host, error);
     if (!loader->host) {
         free(loader);
         return status;
@@ -512,7 +516,7 @@ void mr_loader_destroy(mr_loader *loader)
         mr_control_wake_host(&host->shared);
     mr_thread_join(&loader->copying);
     mr_thread_join(&loader->freeing);
-    /* after the workers, who would keep a thread of low priority waiting */
+    /* after the workers, which would delay a thread of low priority */
     mr_thread_join(&loader->reserver);
     mr_worker_destroy(loader->worker);
     mr_cache_thread_stop(loader->cache_thread);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts and lists damaged samples when their batch is returned, so dropped work is not counted.
- * Each place counts once, for the sample that it should have had; the substitutes that were tried
- * for it are not looked at. Finds the error that takes a batch's place: it is the same whichever
- * worker met what first. The list has only the name of a sample whose words found no record.
+ * Counts and lists damaged samples when their batch is returned, so dropped batches are not
+ * counted. Each place counts once, for the sample that was wanted there; substitutes that were
+ * tried and damaged do not count. Finds the error that takes a batch's place. That error does not
+ * depend on which worker found which damage first. If a slot had no record left for a sample's
+ * error text, the list has only the sample's name.
  */
 #include "loader/damage.h"
 
@@ -16,8 +17,8 @@ void mr_damage_fini(struct mr_damage *damage)
     free((void *)damage->seen.words);
 }
 
-/* The error of a place. Its words are lost if there was no record for them. */
-static void find_words(const struct mr_slot_view *view, const struct mr_catalog *catalog,
+/* The error of a place. Without a record its text is lost, and only the sample is named. */
+static void find_error(const struct mr_slot_view *view, const struct mr_catalog *catalog,
                        uint32_t place, bool is_damage, mr_error *error_out)
 {
     char which[MR_CATALOG_DESCRIPTION];
@@ -40,8 +41,7 @@ static void make_map(struct mr_damage *damage, int64_t n_samples)
     if (!damage->seen.words)
         mr_log_line(MR_LOG_WARNING,
                     "cannot allocate %llu bytes to tell damaged samples apart: n_damaged_distinct "
-                    "counts those that "
-                    "mr_loader_damaged() lists",
+                    "counts only those that mr_loader_damaged() lists",
                     (unsigned long long)len_bytes);
 }
 
@@ -67,7 +67,7 @@ static void count_damaged(struct mr_damage *damage, const struct mr_control *con
         return;
     damage->n_distinct++;
     if (damage->n_named < MR_DAMAGE_NAMED)
-        find_words(view, catalog, place, true, &damage->named[damage->n_named++]);
+        find_error(view, catalog, place, true, &damage->named[damage->n_named++]);
 }
 
 void mr_damage_collect(struct mr_damage *damage, const struct mr_control *control,
@@ -84,7 +84,7 @@ static bool has_outcome(const struct mr_slot_view *view, uint32_t place, enum mr
     return atomic_load_explicit(&view->outcome[place], memory_order_relaxed) >= least;
 }
 
-/* The lowest place with this outcome, or one beyond it. */
+/* The lowest place with this outcome or a worse one. */
 static bool find_place(const struct mr_slot_view *view, enum mr_outcome least, uint32_t *place_out)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
@@ -109,7 +109,10 @@ static bool is_all_damaged(const struct mr_slot_view *view)
     return true;
 }
 
-/* What the batch's first place tried in vain, or what the others should have had. */
+/*
+ * Name the k-th sample that was tried. With substitutes that is the k-th candidate of the first
+ * place, otherwise the sample wanted at place k.
+ */
 static void name_tried(const struct mr_control *control, const struct mr_slot_view *view,
                        const struct mr_catalog *catalog, uint32_t k,
                        char which_out[MR_CATALOG_DESCRIPTION])
@@ -120,9 +123,7 @@ static void name_tried(const struct mr_control *control, const struct mr_slot_vi
                         which_out);
 }
 
-/*
- * Nothing decodes: how many there are, what is wrong with the first, and the names of the next two.
- */
+/* No sample decodes: say how many there are and why the first one failed, and name the next two. */
 static void describe_all(const struct mr_control *control, const struct mr_slot_view *view,
                          const struct mr_catalog *catalog, mr_error *error)
 {
@@ -150,7 +151,7 @@ bool mr_damage_first_failure(const struct mr_control *control, const struct mr_s
     bool is_damage = !find_place(view, MR_OUTCOME_FAILED, &place);
     if (is_damage && !find_place(view, MR_OUTCOME_DAMAGED, &place))
         return false;
-    find_words(view, catalog, place, is_damage, error_out);
+    find_error(view, catalog, place, is_damage, error_out);
     if (is_damage && is_all_damaged(view))
         describe_all(control, view, catalog, error_out);
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bits of samples found damaged, in shared or private memory: 32 of them to a word, below the tag
- * of their epoch.
+ * Bits of samples found damaged, in shared or private memory: 32 per word, with the tag of their
+ * epoch in the high bits.
  */
 #include "loader/damage_map.h"
 
@@ -19,7 +19,7 @@ static bool is_ours(const struct mr_damage_map *map, uint64_t word)
     return (word ^ empty_word(map)) >> (BITS + 1) == 0;
 }
 
-/* The bits of a word; none if they are another epoch's. */
+/* The bits of a word; 0 if the word belongs to another epoch. */
 static uint32_t bits_of(const struct mr_damage_map *map, uint64_t word)
 {
     if (!is_ours(map, word))
@@ -66,9 +66,9 @@ static uint32_t count_full(const struct mr_damage_map *map, uint64_t word)
 }
 
 /*
- * The first word from `first` on that is not full. All words on the way lead there afterwards:
- * without this, each place that looks for a substitute would walk the rest of its run, and a run
- * would cost the square of its length.
+ * The first word from `first` on that is not full. Every word on the way is updated to point there.
+ * Otherwise each search for a substitute would walk through the rest of the run, and a run would
+ * cost the square of its length.
  */
 static int64_t skip_full(const struct mr_damage_map *map, int64_t first)
 {
@@ -81,7 +81,7 @@ static int64_t skip_full(const struct mr_damage_map *map, int64_t first)
     for (int64_t i = first; i < end; i += n) {
         uint64_t seen = atomic_load_explicit(&map->words[i], memory_order_relaxed);
         n = count_full(map, seen);
-        if (n == 0) /* another epoch's by now */
+        if (n == 0) /* it belongs to another epoch by now */
             break;
         if (n < end - i)
             atomic_compare_exchange_strong(&map->words[i], &seen, seen - n + (uint64_t)(end - i));

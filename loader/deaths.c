@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles a worker's death: gives its sample back, blames a sample or nobody, plans the restart,
- * and ends the loader when restarts are pointless. Only the delay of restarts uses a clock.
+ * Handles a worker's death: returns its samples, blames the sample that it was decoding if there
+ * was one, plans the restart, and fails the loader if restarts are pointless. Only the delay before
+ * a restart uses a clock.
  */
 #include "loader/deaths.h"
 
@@ -17,10 +18,10 @@ enum { MAX_EARLY_DEATHS = 3, MAX_VAIN_DEATHS = 20, MAX_LOGGED = 10, MAX_RESTART_
 
 /* What a worker's death means. */
 struct death_cause {
-    uint32_t blame;  /* for the sample that was being decoded */
-    bool our_fault;  /* counts towards the end of a loader whose workers all die early */
-    char words[200]; /* for the sample's error: "the worker that decodes it ..." */
-    char cause[200]; /* of the death itself: "died by SIGSEGV" */
+    uint32_t blame;  /* counted against the sample that was being decoded */
+    bool our_fault;  /* counts towards MAX_EARLY_DEATHS */
+    char words[200]; /* for the sample's error: "the worker that decoded it ..." */
+    char cause[200]; /* for errors and log lines about the worker: "died by SIGSEGV" */
 };
 
 static const char *signal_name(int signal)
@@ -30,10 +31,9 @@ static const char *signal_name(int signal)
 }
 
 /*
- * A crash or the time limit counts 1 of 2. A SIGKILL from elsewhere (an operator, the out-of-memory
- * killer) counts 1 of
- * 20. If another part of the program has reaped the status, the cause that the fault handler left
- *     decides.
+ * Decide the cause and the blame. A crash or the time limit counts 1 of 2. A SIGKILL from outside
+ * (an operator, the out-of-memory killer) counts 1 of 20. If another part of the program has reaped
+ * the status, the cause that the fault handler recorded decides.
  */
 static void find_cause(const struct mr_supervisor *s, uint32_t i, const struct mr_exit *end,
                        struct death_cause *cause_out)
@@ -54,10 +54,10 @@ static void find_cause(const struct mr_supervisor *s, uint32_t i, const struct m
         snprintf(words, size, "its workers were killed %u times", MR_BLAME_LIMIT / MR_BLAME_KILL);
         snprintf(cause, size, "was killed");
     } else if (signal != 0) {
-        snprintf(words, size, "the worker that decodes it dies by SIG%s", signal_name(signal));
+        snprintf(words, size, "the worker that decoded it died by SIG%s", signal_name(signal));
         snprintf(cause, size, "died by SIG%s", signal_name(signal));
     } else {
-        snprintf(words, size, "the worker that decodes it exits with status %d", end->code);
+        snprintf(words, size, "the worker that decoded it exited with status %d", end->code);
         snprintf(cause, size, "exited with status %d", end->code);
     }
 }
@@ -71,8 +71,8 @@ static uint64_t samples_done(const struct mr_supervisor *s)
 }
 
 /*
- * Words for a sample that is given up because of its workers' deaths; no other place has to lose
- * workers to it.
+ * For the error of a sample that is given up because its workers died. It is marked as damaged, so
+ * that no other place loses workers to it.
  */
 struct describe_job {
     const struct mr_supervisor *supervisor;
@@ -92,7 +92,9 @@ static void describe_death(void *user, int64_t index, mr_error *error_out)
         mr_damage_map_set(&job->known, index);
 }
 
-/* Give the dead worker's samples back, then let everybody look. Returns how many it held. */
+/*
+ * Return the dead worker's samples, then wake all workers and the host. Returns how many it held.
+ */
 static uint32_t recover_samples(struct mr_supervisor *s, uint32_t i,
                                 const struct death_cause *cause)
 {
@@ -135,18 +137,18 @@ static void count_early_death(struct mr_supervisor *s, uint32_t i, const struct 
 }
 
 /*
- * A worker that dies again and again without a sample to blame, by its own doing or before it has
- * got on at all, is not worth starting for ever: the machine has become unfit for it. What dies of
- * packing for the cache has done its work before, and the cache tries no sample for ever.
+ * Fail the loader if a worker has died MAX_VAIN_DEATHS times in a row without a sample to blame,
+ * either by itself or before it made any progress. A death while packing for the cache does not
+ * count: the worker made samples before, and the cache gives up on a sample after some attempts.
  */
 static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause,
                              uint32_t n_held)
 {
     struct mr_supervised *worker = &s->workers[i];
     struct mr_worker_record *record = mr_supervised_record(s, i);
-    bool got_on = atomic_load(&record->beat) != worker->beat_before;
+    bool progressed = atomic_load(&record->beat) != worker->beat_before;
     bool packed = atomic_load(&record->doing) == MR_DOING_PACKING;
-    bool vain = n_held == 0 && ((cause->our_fault && !packed) || !got_on);
+    bool vain = n_held == 0 && ((cause->our_fault && !packed) || !progressed);
     worker->vain_deaths = vain ? worker->vain_deaths + 1 : 0;
     if (worker->vain_deaths < MAX_VAIN_DEATHS)
         return;
@@ -158,7 +160,10 @@ static void count_vain_death(struct mr_supervisor *s, uint32_t i, const struct d
     mr_host_fail(s->host, &error);
 }
 
-/* A worker that keeps dying without a sample is started ever later, up to a second. */
+/*
+ * If a worker keeps dying without finishing a sample, the delay before each restart grows, up to a
+ * second.
+ */
 static void plan_restart(struct mr_supervisor *s, uint32_t i)
 {
     struct mr_supervised *worker = &s->workers[i];
@@ -175,7 +180,7 @@ static void plan_restart(struct mr_supervisor *s, uint32_t i)
 }
 
 /*
- * One line for each of the first deaths: a sample that crashes its workers in every epoch must not
+ * Log the first deaths, one line each. A sample that crashes its workers in every epoch must not
  * fill the log.
  */
 static void log_death(struct mr_supervisor *s, uint32_t i, const struct death_cause *cause)

@@ -5,7 +5,7 @@
 
 #include "loader/supervisor_state.h"
 
-/* Worker i has ended: collect its status, give its samples back, decide when to start it again. */
+/* Worker i has ended: collect its status, return its samples, and decide when to restart it. */
 void mr_deaths_take(struct mr_supervisor *s, uint32_t i);
 
 #endif

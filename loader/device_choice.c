@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resolves the options' device names, and keeps them so that the options can be read back. */
+/* Resolves the options' device names, and stores copies so that the options can be read back. */
 #include "loader/device_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The names of the devices as they were resolved, so that options may be read back. */
-static mr_status keep_name(struct mr_host *host, uint32_t i, const char *name,
+/* Store a copy of a resolved name. */
+static mr_status copy_name(struct mr_host *host, uint32_t i, const char *name,
                            const char **text_out, mr_error *error)
 {
     host->names[i] = strdup(name);
@@ -35,12 +35,12 @@ mr_status mr_device_choice_confirm(struct mr_host *host, mr_error *error)
     char name[MR_DEVICE_CHOICE_NAME];
     if (host->placement.lends_slots || !o->device)
         return MR_OK;
-    /* the copying thread is at work on the rest */
+    /* the copying thread uses the rest of the host now */
     mr_device at = mr_copier_image_device(host->copier);
     const struct mr_device_name device = {.ops = mr_device_find(at.kind), .id = at.id};
     mr_device_choice_name(&device, name);
     free(host->names[0]);
-    return keep_name(host, 0, name, &o->device, error);
+    return copy_name(host, 0, name, &o->device, error);
 }
 
 mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error)
@@ -53,7 +53,7 @@ mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error)
     mr_status status = mr_placement_resolve(&names, &host->placement, error);
     if (status == MR_OK && host->placement.lends_slots && o->pad_channels != 0 &&
         is_auto(names.device)) {
-        /* the slots cannot be padded, and a program that runs with a GPU runs without */
+        /* slots cannot be padded; a program that runs with a GPU must run without one too */
         names.device = "host:0";
         status = mr_placement_resolve(&names, &host->placement, error);
     }
@@ -64,15 +64,15 @@ mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error)
         o->devices = (const char *const *)host->names;
     for (uint32_t i = 0; status == MR_OK && i < o->n_devices; i++) {
         const char *unused;
-        status = keep_name(host, i, names.devices[i], &unused, error);
+        status = copy_name(host, i, names.devices[i], &unused, error);
     }
     if (status == MR_OK && names.n_devices == 0) {
         char name[MR_DEVICE_CHOICE_NAME] = "host";
         if (!host->placement.lends_slots)
             mr_device_choice_name(&host->placement.devices[host->placement.image[0]], name);
-        status = keep_name(host, 0, name, &o->device, error);
+        status = copy_name(host, 0, name, &o->device, error);
     }
     if (status == MR_OK && names.label_device)
-        status = keep_name(host, MR_MAX_DEVICES + 1, names.label_device, &o->label_device, error);
+        status = copy_name(host, MR_MAX_DEVICES + 1, names.label_device, &o->label_device, error);
     return status;
 }

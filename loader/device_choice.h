@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices that the options name. */
+/* The devices named by the options. */
 #ifndef LOADER_DEVICE_CHOICE_H
 #define LOADER_DEVICE_CHOICE_H
 
@@ -11,7 +11,10 @@
 void mr_device_choice_name(const struct mr_device_name *device,
                            char name_out[MR_DEVICE_CHOICE_NAME]);
 
-/* host->placement from the names in host->options, which become the host's own texts. */
+/*
+ * Set host->placement from the names in host->options, and replace those names by copies that the
+ * host owns.
+ */
 mr_status mr_device_choice_resolve(struct mr_host *host, mr_error *error);
 
 /* Once the devices are open: replace "cuda:local" by the device's number. */

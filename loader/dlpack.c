@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives a batch's array as a DLPack tensor, with or without a version. Each tensor holds the whole
- * batch until its deleter is called. DLPack counts strides in elements, and the host's only device
- * is number 0.
+ * Exports a batch's array as a DLPack tensor, versioned or unversioned. Each tensor holds the whole
+ * batch until its deleter is called. DLPack counts strides in elements, and its only host device is
+ * number 0.
  */
 #include "loader/dlpack_abi.h"
 
@@ -13,7 +13,7 @@
 #include "loader/batch.h"
 
 struct tensor {
-    union { /* first: what the caller gets */
+    union { /* first: the caller's pointer */
         struct DLManagedTensor managed;
         struct DLManagedTensorVersioned versioned;
     };
@@ -40,7 +40,7 @@ static void delete_versioned(struct DLManagedTensorVersioned *versioned)
         free_tensor(versioned->manager_ctx);
 }
 
-static struct mr_dl_type type_of(mr_dtype dtype)
+static struct mr_dl_type convert_dtype(mr_dtype dtype)
 {
     static const uint8_t codes[] = {
         [MR_U8] = MR_DL_UINT,     [MR_F32] = MR_DL_FLOAT, [MR_F16] = MR_DL_FLOAT,
@@ -51,7 +51,7 @@ static struct mr_dl_type type_of(mr_dtype dtype)
         .code = codes[dtype], .bits = (uint8_t)(8 * mr_dtype_size(dtype)), .lanes = 1};
 }
 
-/* Of rows of different lengths the values, one after the other: one dimension. */
+/* Rows of different lengths are exported as their values, one after the other: one dimension. */
 static struct mr_dl_tensor describe_array(struct tensor *tensor, const mr_array *array)
 {
     bool cuda = array->device.kind == MR_DEVICE_CUDA, ragged = array->row_offsets != NULL;
@@ -65,7 +65,7 @@ static struct mr_dl_tensor describe_array(struct tensor *tensor, const mr_array 
                                  .device = {.device_type = cuda ? MR_DL_CUDA : MR_DL_CPU,
                                             .device_id = cuda ? array->device.id : 0},
                                  .ndim = ragged ? 1 : (int32_t)array->ndim,
-                                 .dtype = type_of(array->dtype),
+                                 .dtype = convert_dtype(array->dtype),
                                  .shape = tensor->shape,
                                  .strides = tensor->strides};
 }
@@ -88,7 +88,7 @@ static struct tensor *make_tensor(const mr_array *array, bool versioned)
     return tensor;
 }
 
-/* A tensor that holds the batch, or NULL with the error. */
+/* Make a tensor that holds the batch. */
 static mr_status export_array(mr_batch *batch, const char *name, void *stream, bool versioned,
                               struct tensor **tensor_out)
 {
@@ -140,8 +140,8 @@ mr_status mr_batch_to_dlpack_versioned(mr_batch *batch, const char *name, void *
 }
 
 /*
- * Python's two functions are looked up in the running program, so nothing here is linked with
- * Python. IsValid sets no exception, and a destructor may run while one is set; GetPointer is
+ * Python's two functions are looked up in the running program, so this library is not linked with
+ * Python. A destructor may run while an exception is set: IsValid sets none, and GetPointer is
  * called only with the capsule's own name.
  */
 void mr_dlpack_capsule_destroy(void *capsule)
@@ -153,9 +153,8 @@ void mr_dlpack_capsule_destroy(void *capsule)
     *(void **)&is_valid = dlsym(RTLD_DEFAULT, "PyCapsule_IsValid");
     *(void **)&get_pointer = dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer");
     if (!is_valid || !get_pointer)
-        mr_log_line(
-            MR_LOG_WARNING,
-            "a DLPack tensor is kept: PyCapsule_IsValid is not among this program's symbols");
+        mr_log_line(MR_LOG_WARNING,
+                    "a DLPack tensor is not freed: this program has no symbol PyCapsule_IsValid");
     else if (is_valid(capsule, "dltensor")) {
         struct DLManagedTensor *managed = get_pointer(capsule, "dltensor");
         managed->deleter(managed);

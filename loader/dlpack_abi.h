@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack's structs, ABI version 1, as its specification lays them out, so that no header of DLPack
- * is needed. Fields are called as in <dlpack/dlpack.h>. A test compares the two where that header
- * is installed.
+ * DLPack's structs, ABI version 1, written from its specification, so that no DLPack header is
+ * needed. Fields are named as in <dlpack/dlpack.h>. If that header is installed, a test compares
+ * the two.
  */
 #ifndef LOADER_DLPACK_ABI_H
 #define LOADER_DLPACK_ABI_H
@@ -55,7 +55,7 @@ struct DLManagedTensorVersioned {
     struct mr_dl_version version;
     void *manager_ctx;
     void (*deleter)(struct DLManagedTensorVersioned *self);
-    uint64_t flags; /* 1: read-only, 2: a copy of the consumer's own */
+    uint64_t flags; /* 1: read-only, 2: a copy that the consumer owns */
     struct mr_dl_tensor dl_tensor;
 };
 static_assert(offsetof(struct DLManagedTensorVersioned, flags) == 24,

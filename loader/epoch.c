@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which epoch the loader is in, and the order of the one after it. That order is made by a thread
- * of its own while the present epoch runs, so the end of an epoch is no pause.
+ * Sets the loader's epoch, and makes the order of the next one. A thread makes it while the present
+ * epoch runs, so there is no pause between epochs.
  */
 #include "loader/epoch.h"
 
 #include "base/log.h"
 
 /* May batches of the epoch after the present one be decoded? */
-static bool may_go_ahead(const struct mr_host *host)
+static bool may_work_ahead(const struct mr_host *host)
 {
     uint64_t n = host->options.n_epochs;
     return host->has_next_epoch && !host->own_order &&
            (n == 0 || host->epoch + 1 < host->options.epoch + n);
 }
 
-/* The thread of the next epoch must not be at work on `next_sampler` when it is used here. */
-static void await_next_epoch(struct mr_host *host)
+/* Wait until the next epoch's thread has finished with `next_sampler`. */
+static void await_next_sampler(struct mr_host *host)
 {
     if (host->next_epoch_state == MR_NEXT_EPOCH_WANTED)
         host->next_epoch_state = MR_NEXT_EPOCH_NONE;
@@ -24,10 +24,10 @@ static void await_next_epoch(struct mr_host *host)
         pthread_cond_wait(&host->next_epoch_changed, &host->lock);
 }
 
-static void want_next_epoch(struct mr_host *host)
+static void request_next_epoch(struct mr_host *host)
 {
     host->next_epoch_state = MR_NEXT_EPOCH_NONE;
-    if (!may_go_ahead(host))
+    if (!may_work_ahead(host))
         return;
     host->next_epoch_state = MR_NEXT_EPOCH_WANTED;
     host->next_epoch = host->epoch + 1;
@@ -46,7 +46,7 @@ static void warn_same_epoch(struct mr_host *host, const struct mr_epoch_start *s
                 (unsigned long long)start->epoch);
 }
 
-/* Bring the sampler of the epoch: the one made ahead, or a computation here. */
+/* Give the sampler the order of the epoch: the one made in advance, or one computed here. */
 static mr_status take_sampler(struct mr_host *host, const struct mr_epoch_start *start,
                               mr_error *error)
 {
@@ -61,14 +61,14 @@ static mr_status take_sampler(struct mr_host *host, const struct mr_epoch_start 
     return mr_sampler_set_epoch(host->sampler, start->epoch, error);
 }
 
-/* Does the loader stand at just this start, with nothing returned yet? */
-static bool stands_at(const struct mr_host *host, const struct mr_epoch_start *start)
+/* Is the loader at just this start, with nothing returned yet? */
+static bool is_at_start(const struct mr_host *host, const struct mr_epoch_start *start)
 {
     return !start->indices && !host->own_order && start->skip == 0 && start->epoch == host->epoch &&
            host->n_returned == 0;
 }
 
-/* Are the batches that were published ahead those of this start? */
+/* Do the batches that were published in advance belong to this start? */
 static bool was_published_ahead(const struct mr_host *host, const struct mr_epoch_start *start)
 {
     return !start->indices && start->skip == 0 && host->pub_next && start->epoch == host->epoch + 1;
@@ -76,15 +76,15 @@ static bool was_published_ahead(const struct mr_host *host, const struct mr_epoc
 
 mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start, mr_error *error)
 {
-    if (stands_at(host, start))
+    if (is_at_start(host, start))
         return MR_OK;
     warn_same_epoch(host, start);
-    await_next_epoch(host);
+    await_next_sampler(host);
     bool keep = was_published_ahead(host, start);
     mr_status status = take_sampler(host, start, error);
     if (status != MR_OK) {
-        if (host->next_epoch_state == MR_NEXT_EPOCH_NONE) /* as before: the present epoch goes on */
-            want_next_epoch(host);
+        if (host->next_epoch_state == MR_NEXT_EPOCH_NONE) /* the present epoch continues */
+            request_next_epoch(host);
         return status;
     }
     mr_host_drop_published(host, keep, start->epoch);
@@ -98,7 +98,7 @@ mr_status mr_epoch_set(struct mr_host *host, const struct mr_epoch_start *start,
     host->n_batches =
         mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
     host->n_returned = start->skip;
-    want_next_epoch(host);
+    request_next_epoch(host);
     mr_host_publish(host);
     return MR_OK;
 }
@@ -107,12 +107,12 @@ void mr_epoch_open(struct mr_host *host)
 {
     host->n_batches =
         mr_sampler_steps(host->sampler, host->options.batch_size, host->options.drop_last);
-    want_next_epoch(host);
+    request_next_epoch(host);
     mr_host_publish(host);
 }
 
 /*
- * One order, computed outside the lock; nobody changes either sampler while the state is WORKING.
+ * Make one order without the lock; nothing else changes either sampler while the state is WORKING.
  */
 static void make_next_epoch(struct mr_host *host)
 {
@@ -125,7 +125,7 @@ static void make_next_epoch(struct mr_host *host)
                                                                    &host->next_sampler, &error);
     pthread_mutex_lock(&host->lock);
     host->next_epoch_state =
-        /* failed: set_epoch() tries again and says why */
+        /* if it failed, set_epoch() tries again and reports the error */
         status == MR_OK ? MR_NEXT_EPOCH_READY : MR_NEXT_EPOCH_FAILED;
     pthread_cond_broadcast(&host->next_epoch_changed);
     mr_host_publish(host);

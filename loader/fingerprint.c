@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes a digest of what a loader feeds, for ranks to compare.
+ * Computes a digest of a loader's input, for ranks to compare.
  *
- * Invariant: the digest is the same for the same files in another folder, and for another way to
- * make the same batches. So it contains neither the root's path nor any option of workers and
+ * Invariant: the digest is the same for the same files in another folder, and for the same batches
+ * made in another way. So it contains neither the root's path nor any option for workers and
  * devices.
  */
 #include <errno.h>
@@ -25,29 +25,33 @@
 #include <millrace/run.h>
 
 enum {
-    MAX_LOOKS = 65536, /* at files, for their sizes, and at labels that lie in files: a million
-                          would take minutes on a network's disk */
+    /*
+     * file sizes to look up, and labels to read from files: a million would take minutes on a
+     * network disk
+     */
+    MAX_LOOKS = 65536,
     LABEL_BYTES = 4096 /* of a label, from its start */
 };
 
-#define KEY UINT64_C(0x6d72666772707232) /* "mrfgrpr2": changes with what goes in */
+/* "mrfgrpr2"; changes when the contents of the digest change */
+#define KEY UINT64_C(0x6d72666772707232)
 
-/* The i-th of at most MAX_LOOKS things, spread evenly over n. */
+/* The i-th of at most MAX_LOOKS indices, spread evenly over n. */
 static uint64_t spread_index(uint64_t i, uint64_t n)
 {
     return n <= MAX_LOOKS ? i : (uint64_t)((unsigned __int128)i * n / MAX_LOOKS);
 }
 
-static uint64_t n_looks(uint64_t n)
+static uint64_t count_looks(uint64_t n)
 {
     return n < MAX_LOOKS ? n : MAX_LOOKS;
 }
 
-/* What would need much of the caller's stack. */
+/* Buffers that are too large for the caller's stack. */
 struct scratch {
     char path[MR_CATALOG_PATH];
     unsigned char stored[LABEL_BYTES];
-    unsigned char label[]; /* one of the dataset's */
+    unsigned char label[]; /* label_bytes of the dataset */
 };
 
 static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind)
@@ -68,10 +72,11 @@ static void add_kind(struct mr_digest *digest, const struct mr_sample_kind *kind
 }
 
 /*
- * A file of records has the path by which it was opened, which is its place and not its name. Names
- * of classes feed nobody; where they are folders, the paths have them.
+ * The file's path as it goes into the digest. A file of records is known by the path it was opened
+ * with, so only its name counts, not its folder. Names of classes are left out: they do not change
+ * a batch, and where classes are folders, the paths contain them.
  */
-static const char *name_in(const struct mr_catalog *catalog, const char *path)
+static const char *cut_path(const struct mr_catalog *catalog, const char *path)
 {
     const char *slash = mr_catalog_loose_files(catalog) ? NULL : strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -84,23 +89,23 @@ static void add_names(struct mr_digest *digest, const struct mr_catalog *catalog
     mr_digest_add_u64(digest, n);
     for (uint64_t i = 0; i < n; i++)
         mr_digest_add_text(digest,
-                           mr_catalog_path(catalog, i, path) == 0 ? name_in(catalog, path) : "");
+                           mr_catalog_path(catalog, i, path) == 0 ? cut_path(catalog, path) : "");
 }
 
-/* A file that cannot be looked at differs from every file that can. */
+/* A file without a size differs from every file with one. */
 static void add_sizes(struct mr_digest *digest, const struct mr_catalog *catalog,
                       char path[MR_CATALOG_PATH])
 {
     struct stat st;
     uint64_t n = mr_catalog_n_files(catalog);
-    for (uint64_t i = 0; i < n_looks(n); i++) {
-        bool is_there = mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
+    for (uint64_t i = 0; i < count_looks(n); i++) {
+        bool is_found = mr_catalog_path(catalog, spread_index(i, n), path) == 0 &&
                         fstatat(mr_catalog_root(catalog), path, &st, 0) == 0;
-        mr_digest_add_u64(digest, is_there ? (uint64_t)st.st_size : UINT64_MAX);
+        mr_digest_add_u64(digest, is_found ? (uint64_t)st.st_size : UINT64_MAX);
     }
 }
 
-/* Labels that the catalog knows: by the folder, the list or the shards' indexes. */
+/* Labels that the catalog knows from the folder, the list or the shards' indexes. */
 static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *catalog,
                              void *label)
 {
@@ -113,7 +118,7 @@ static void add_known_labels(struct mr_digest *digest, const struct mr_catalog *
 }
 
 struct label_file {
-    int fd; /* -1: none is open */
+    int fd; /* -1: no file is open */
     uint64_t file;
 };
 
@@ -136,14 +141,14 @@ static void add_stored_label(struct mr_digest *digest, const struct mr_catalog *
     mr_digest_add(digest, bytes, n);
 }
 
-/* Labels in files of records. Those that are not stored are all zero. */
+/* Labels in files of records. Samples without stored labels have label zero. */
 static void add_stored_labels(struct mr_digest *digest, const struct mr_catalog *catalog,
                               struct scratch *scratch)
 {
     struct label_file open = {.fd = -1};
     uint64_t n = (uint64_t)mr_catalog_count(catalog);
     struct mr_extent extent;
-    for (uint64_t i = 0; i < n_looks(n); i++) {
+    for (uint64_t i = 0; i < count_looks(n); i++) {
         int64_t index = (int64_t)spread_index(i, n);
         if (mr_catalog_label(catalog, index, scratch->label, &extent, NULL) != MR_PENDING)
             break;
@@ -159,7 +164,7 @@ static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_ind
     const struct mr_pack_sample *sample;
     struct mr_packed_image image;
     if (!mr_pack_index_sample(pack, i, &sample, &image)) {
-        mr_digest_add_u64(digest, UINT64_MAX); /* no encoding */
+        mr_digest_add_u64(digest, UINT64_MAX); /* not the number of an encoding */
         return;
     }
     const uint64_t words[] = {sample->encoding, sample->checksum, sample->width, sample->height,
@@ -171,8 +176,8 @@ static void add_packed_sample(struct mr_digest *digest, const struct mr_pack_ind
 }
 
 /*
- * Of a pack what each sample holds and is called, however the pack is cut into shards and wherever
- * it lies.
+ * What each sample of a pack contains, and its name. This does not depend on the shards that the
+ * pack is cut into, or on its folder.
  */
 static void add_pack(struct mr_digest *digest, const struct mr_catalog *catalog)
 {
@@ -193,7 +198,7 @@ static bool add_dataset(struct mr_digest *digest, const mr_dataset *dataset)
     const struct mr_catalog *catalog = mr_dataset_catalog(dataset);
     add_kind(digest, mr_dataset_kind(dataset));
     mr_digest_add_u64(digest, (uint64_t)mr_dataset_count(dataset));
-    if (!catalog) /* callbacks: nobody knows more */
+    if (!catalog) /* callbacks: nothing more is known */
         return true;
     if (mr_catalog_is_pack(catalog)) {
         add_pack(digest, catalog);
@@ -219,7 +224,7 @@ static void add_float(struct mr_digest *digest, float value)
     mr_digest_add_u64(digest, bits);
 }
 
-/* The last step's numbers: the plan keeps them also where that step is left to a device. */
+/* The numbers of the last step. The plan has them even if a device does that step. */
 static void add_normalize(struct mr_digest *digest, const struct mr_plan *plan)
 {
     mr_digest_add_u64(digest, plan->exact);
@@ -229,13 +234,13 @@ static void add_normalize(struct mr_digest *digest, const struct mr_plan *plan)
     }
 }
 
-/* Every byte of an operation is a value: those that a kind does not use are zero. */
+/* All bytes of an operation are values: those that a kind does not use are zero. */
 static void add_op(struct mr_digest *digest, const struct mr_op *op)
 {
     mr_digest_add(digest, op, sizeof *op);
 }
 
-/* What the images' geometry becomes, then what a plan keeps apart from it. */
+/* The operations, then what the plan keeps apart from them, then the form of `image`. */
 static void add_transform(struct mr_digest *digest, const struct mr_host *host)
 {
     const struct mr_plan *plan = &host->shared.control->mixed;
@@ -260,7 +265,7 @@ static void add_options(struct mr_digest *digest, const mr_loader_options *o)
         mr_digest_add_u64(digest, words[i]);
 }
 
-/* Nothing for an order that has each sample once, whose hash is that of earlier versions. */
+/* An order that has each sample once adds nothing, so its hash is that of earlier versions. */
 static void add_draws(struct mr_digest *digest, const struct mr_host *host)
 {
     const mr_loader_options *o = &host->options;

@@ -4,14 +4,17 @@
  * frees the slot. It also opens the GPU and page-locks the slots.
  *
  * Invariant: a slot that was released on streams is COPYING until this thread has seen their events
- * end. If the loader is destroyed first, the last one to hold the host waits for them (host.c).
+ * complete. If the loader is destroyed first, the last owner of the host waits for them (host.c).
  */
 #include "loader/freeing.h"
 
 #include "loader/numa.h"
 #include "loader/slab_reserve.h"
 
-/* Pages that were not touched yet, and workers from their next sample on, come near the GPU. */
+/*
+ * Place pages that were not touched yet near the GPU, move workers there before their next sample,
+ * and page-lock the slots.
+ */
 static mr_status lock_slots(struct mr_host *host, struct mr_slot_streams *streams, mr_error *error)
 {
     int32_t node = mr_slot_streams_numa_node(streams);
@@ -19,15 +22,15 @@ static mr_status lock_slots(struct mr_host *host, struct mr_slot_streams *stream
     mr_numa_place_workers(NULL, &host->shared, node);
     mr_status status = mr_slab_reserve_populate(host, error);
     if (status != MR_OK) {
-        mr_host_fail(host, error); /* page-locked or not, the slots need their pages */
+        mr_host_fail(host, error); /* the slots need their pages even if they are not page-locked */
         return status;
     }
     return mr_slot_streams_pin(streams, &host->shared.control->layout, host->slab.base, error);
 }
 
 /*
- * Copies from pageable slots may be asynchronous too, so streams are waited for even where locking
- * is refused.
+ * Open the GPU. Its streams are waited for even if page-locking is refused: copies from pageable
+ * slots may be asynchronous too.
  */
 static void open_gpu(struct mr_host *host)
 {
@@ -47,9 +50,7 @@ static void open_gpu(struct mr_host *host)
     pthread_mutex_unlock(&host->lock);
 }
 
-/*
- * With the lock held: the batch whose slot has been COPYING for longest; NULL when there is none.
- */
+/* With the lock held: the batch whose slot has been COPYING for longest; NULL if there is none. */
 static struct mr_batch *find_oldest(const struct mr_host *host)
 {
     struct mr_batch *oldest = NULL;
@@ -62,8 +63,8 @@ static struct mr_batch *find_oldest(const struct mr_host *host)
     return oldest;
 }
 
-/* With the lock held on entry and return; it is let go meanwhile. False: the device has failed. */
-static bool free_one(struct mr_host *host, struct mr_batch *batch)
+/* With the lock held on entry and return; released in between. False: the device has failed. */
+static bool free_slot(struct mr_host *host, struct mr_batch *batch)
 {
     mr_error error;
     uint32_t slot = batch->slot;
@@ -89,7 +90,7 @@ static void *freeing_main(void *arg)
         struct mr_batch *batch = find_oldest(host);
         if (!batch)
             pthread_cond_wait(&host->freeing_wanted, &host->lock);
-        else if (!free_one(host, batch))
+        else if (!free_slot(host, batch))
             break;
     }
     pthread_mutex_unlock(&host->lock);

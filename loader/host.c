@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishing, and what lies at the head. Sequence numbers run on over epochs: batches head..tail-1
- * are published and not yet returned, those of the present epoch first, those of the next one
- * behind them.
+ * Publishes batches, and decides whether the head batch can be returned. Sequence numbers continue
+ * over epochs. Batches head to tail - 1 are published and not yet returned: first those of the
+ * present epoch, then those of the next one.
  */
 #include "loader/host.h"
 
@@ -41,8 +41,8 @@ static void *destroy_main(void *arg)
 }
 
 /*
- * In a thread of its own: the thread that releases the last batch may have no current device, and
- * must get none.
+ * In a new thread: the thread that releases the last batch may have no current device, and must not
+ * be given one.
  */
 static void end_devices(struct mr_host *host)
 {
@@ -53,9 +53,9 @@ static void end_devices(struct mr_host *host)
         destroy_devices(host);
 }
 
-static void free_core(struct mr_host *host)
+static void free_host(struct mr_host *host)
 {
-    end_devices(host); /* before the memory that they have pinned goes */
+    end_devices(host); /* before the memory that they have page-locked is freed */
     mr_slab_destroy(&host->slab);
     mr_sampler_destroy(host->sampler);
     mr_sampler_destroy(host->next_sampler);
@@ -81,7 +81,7 @@ void mr_host_release(struct mr_host *host)
     bool last = --host->n_refs == 0;
     pthread_mutex_unlock(&host->lock);
     if (last)
-        free_core(host);
+        free_host(host);
 }
 
 mr_status mr_host_await_open(struct mr_host *host, mr_error *error)
@@ -96,7 +96,7 @@ mr_status mr_host_await_open(struct mr_host *host, mr_error *error)
     return status;
 }
 
-/* Slots that were canceled are free as soon as nobody decodes into them. */
+/* Free the canceled slots that no worker decodes into any more. */
 static void reap_canceled(struct mr_host *host)
 {
     for (uint32_t i = 0; i < host->options.n_slots; i++) {
@@ -123,7 +123,7 @@ void mr_host_forget_damage(struct mr_host *host, uint64_t epoch)
     mr_damage_map_clear(&known);
 }
 
-/* Which batch comes next; false when there is none, or its order is not there yet. */
+/* Find the batch to publish next. False if there is none, or its order is not ready. */
 static bool next_to_publish(struct mr_host *host, mr_sampler **sampler_out, uint64_t *epoch_out)
 {
     const mr_loader_options *o = &host->options;
@@ -132,7 +132,7 @@ static bool next_to_publish(struct mr_host *host, mr_sampler **sampler_out, uint
         *epoch_out = host->epoch;
         if (host->pub_batch < host->n_batches)
             return true;
-        /* also when the options end with this epoch */
+        /* also if this is the last epoch of the options */
         if (host->next_epoch_state != MR_NEXT_EPOCH_READY)
             return false;
         host->pub_next = true;
@@ -195,7 +195,7 @@ void mr_host_publish(struct mr_host *host)
     }
     if (published)
         mr_control_wake_workers(&host->shared);
-    if (empty) /* filled as it is: no worker will say so */
+    if (empty) /* it is filled already, and no worker will report it */
         mr_control_wake_host(&host->shared);
 }
 
@@ -206,7 +206,8 @@ uint32_t mr_host_slot_of(const struct mr_host *host, uint64_t sequence)
 }
 
 /*
- * Say which batch is needed first, by the copier if there is one: workers make its samples first.
+ * Publish the sequence of the batch that is needed first, so that workers make its samples first.
+ * With a copier, that is the batch that the copier needs.
  */
 static void publish_head(struct mr_host *host)
 {
@@ -229,7 +230,9 @@ void mr_host_move_staged(struct mr_host *host, const struct mr_staged *staged)
     publish_head(host);
 }
 
-/* Tickets below the head mean nothing any more: spare the workers the walk through them. */
+/*
+ * Workers need not walk through tickets below the head: they refer to dropped or returned batches.
+ */
 static void skip_tickets(struct mr_host *host)
 {
     uint64_t to = atomic_load(&host->shared.control->head) * host->options.batch_size;
@@ -257,7 +260,7 @@ static uint64_t epoch_of(const struct mr_host *host, uint64_t sequence)
     return atomic_load_explicit(&mr_host_slot(host, slot).slot->epoch, memory_order_relaxed);
 }
 
-/* A copy that is under way goes on; its buffer and its slot are free when it has ended. */
+/* A copy that is under way continues. Its buffer and its slot become free when it ends. */
 static void drop_staged(struct mr_host *host, const struct mr_staged *staged)
 {
     struct mr_batch *batch = staged->batch;
@@ -281,10 +284,10 @@ void mr_host_drop_published(struct mr_host *host, bool keep, uint64_t epoch)
         mr_host_move_head(host, host->head + 1);
     }
     skip_tickets(host);
-    mr_control_wake_host(&host->shared); /* the copier: buffers have come free */
+    mr_control_wake_host(&host->shared); /* buffers are free for the copier */
 }
 
-/* Is the batch of this sequence published and all of it decoded? */
+/* Is this batch published, and are all its samples made? */
 static bool is_filled(const struct mr_host *host, uint64_t sequence)
 {
     if (sequence >= host->tail)
@@ -326,7 +329,7 @@ bool mr_host_copier_is_next(const struct mr_host *host)
     return is_filled(host, host->staged);
 }
 
-/* Will a slot come free without the caller's doing? */
+/* Will a slot become free without a release by the caller? */
 static bool awaits_slot(const struct mr_host *host)
 {
     for (uint32_t i = 0; i < host->options.n_slots; i++) {
@@ -337,7 +340,7 @@ static bool awaits_slot(const struct mr_host *host)
     return false;
 }
 
-/* Will the batch at head never come unless the caller releases one? */
+/* Can the batch at head arrive only after the caller releases one? */
 static bool is_stuck(const struct mr_host *host)
 {
     if (host->placement.lends_slots)
@@ -352,8 +355,8 @@ static bool is_stuck(const struct mr_host *host)
 }
 
 /*
- * Is the batch at head decoded, and on its way to a device? Then it arrives even if every worker
- * has died.
+ * Is the batch at head decoded and on its way to a device? Then it arrives even if every worker has
+ * died.
  */
 static bool head_is_coming(const struct mr_host *host)
 {
@@ -367,7 +370,7 @@ enum mr_answer mr_host_answer(struct mr_host *host, enum mr_head_is how)
         return MR_ANSWER_CANCELED;
     if (host->n_returned >= host->n_batches)
         return MR_ANSWER_END;
-    if (host->fatal.status == MR_ERR_DEVICE) /* what was issued may never have arrived */
+    if (host->fatal.status == MR_ERR_DEVICE) /* issued copies may never arrive */
         return MR_ANSWER_FATAL;
     mr_host_publish(host);
     if (head_is_ready(host, how))
@@ -389,7 +392,7 @@ void mr_host_update_fd(struct mr_host *host)
     eventfd_t unused;
     if (!ready->is_open)
         return;
-    /* from now on the thread looks after each wake-up, also while it is readable */
+    /* the thread now checks after each wake-up, even while the descriptor is readable */
     if (host->fatal.status)
         pthread_cond_signal(&ready->cleared);
     if (has_answer(host) == ready->readable)

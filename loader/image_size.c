@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the size of a batch whose transform does not fix one: that of the first image that is not
- * damaged. Of a pack the index knows it; only files that are kept unchanged are read.
+ * Finds the image size of a batch if the transform does not set one: the size of the first image
+ * that is not damaged. A pack's index has the size; only a packed file that is stored unchanged is
+ * read.
  */
 #include "loader/image_size.h"
 
@@ -40,8 +41,8 @@ static mr_status read_head(const struct probe *probe, int64_t index, struct mr_i
 }
 
 /*
- * The size that a pack's index says. MR_PENDING: the sample is a file's bytes, to be looked at like
- * a file.
+ * The size from a pack's index. MR_PENDING: the sample is stored as a file's bytes, whose header
+ * must be read.
  */
 static mr_status look_up_head(const struct probe *probe, int64_t index,
                               struct mr_image_head *head_out, mr_error *error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The size of images that the transform leaves as they are. */
+/* The size of images that the transform does not resize. */
 #ifndef LOADER_IMAGE_SIZE_H
 #define LOADER_IMAGE_SIZE_H
 
@@ -9,8 +9,8 @@
 #include <millrace/loader.h>
 
 /*
- * Where the output's size follows the image's (transform none on files, say), read the first
- * image's header and fix it. Looks at up to 16 samples for one that is not damaged.
+ * If the output's size is that of the image (for example transform none on files), read the first
+ * image's header and fix the size. Tries up to 16 samples until one is not damaged.
  */
 mr_status mr_image_size_fix(mr_dataset *dataset, struct mr_plan *plan,
                             const mr_loader_options *options, mr_error *error);

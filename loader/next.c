@@ -3,8 +3,8 @@
  * The consumer's side: the next batch, epochs, positions, the descriptor for event loops.
  *
  * Invariant: the wait for a batch ends with the batch, the time-out, a cancel, or the loader's
- * failure. Each event that ends it changes filled_word. So does a release, if the loader waits for
- * one (wait_when_lent).
+ * failure. Each of these events changes filled_word. So does a release, if the loader waits for one
+ * (wait_when_lent).
  */
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@
 #include "loader/ready_fd.h"
 #include "sampler/position.h"
 
-/* Leaves the error in the loader and returns its status. */
-static mr_status keep_error(mr_loader *loader, const mr_error *error)
+/* Store the error in the loader and return its status. */
+static mr_status store_error(mr_loader *loader, const mr_error *error)
 {
     loader->error = *error;
     return (mr_status)error->status;
@@ -30,8 +30,8 @@ static mr_status refuse_fork(mr_loader *loader)
     return mr_error_set(&loader->error, MR_ERR_STATE, "a loader cannot be used in a forked child");
 }
 
-/* What a call of next_batch() asks for. */
-struct ask {
+/* The arguments of next_batch(). */
+struct request {
     enum mr_head_is how;
     void *stream; /* with MR_HEAD_ISSUED */
     uint32_t timeout_ms;
@@ -49,10 +49,10 @@ static mr_status refuse_stuck(mr_loader *loader)
 }
 
 /*
- * With the lock held: MR_OK when the head batch is there, MR_PENDING when it is worth waiting, else
- * the outcome.
+ * With the lock held: MR_OK if the head batch is ready, MR_PENDING if the caller should wait,
+ * otherwise the outcome.
  */
-static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
+static mr_status check_head(mr_loader *loader, enum mr_head_is how)
 {
     struct mr_host *host = loader->host;
     switch (mr_host_answer(host, how)) {
@@ -61,7 +61,7 @@ static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
     case MR_ANSWER_CANCELED:
         host->canceled = false;
         return mr_error_set(&loader->error, MR_ERR_CANCELED, "mr_loader_cancel() was called");
-    case MR_ANSWER_FATAL: return keep_error(loader, &host->fatal);
+    case MR_ANSWER_FATAL: return store_error(loader, &host->fatal);
     case MR_ANSWER_STUCK: return refuse_stuck(loader);
     case MR_ANSWER_NONE: break;
     }
@@ -69,9 +69,9 @@ static mr_status look_at_head(mr_loader *loader, enum mr_head_is how)
 }
 
 /*
- * Without the lock: sleep until something may have changed since `seen`, or work for it in this
- * thread. Without workers, a slot that is lent has no work: only its release ends the sleep, or the
- * end of the copies from it.
+ * Without the lock: sleep until something may have changed since `seen`, or make samples in this
+ * thread. Without workers, a lent slot gives no work: only its release ends the sleep, or the end
+ * of the copies from it.
  */
 static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 {
@@ -86,8 +86,8 @@ static void wait_or_work(mr_loader *loader, uint32_t seen, uint64_t left_ms)
 }
 
 /*
- * With the lock held: how long to sleep. The end of a capture, which owed batches wait for, wakes
- * nobody.
+ * With the lock held: how long to sleep. The end of a capture, which deferred releases wait for,
+ * wakes no waiter, so it is polled.
  */
 static uint64_t limit_nap(const struct mr_host *host, uint64_t left_ms)
 {
@@ -95,34 +95,34 @@ static uint64_t limit_nap(const struct mr_host *host, uint64_t left_ms)
 }
 
 /*
- * Wait, with the lock held on entry and on return, until look_at_head() has more to say than
- * MR_PENDING.
+ * Wait until check_head() returns something other than MR_PENDING. The lock is held on entry and on
+ * return.
  */
-static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
+static mr_status wait_for_head(mr_loader *loader, const struct request *request)
 {
     struct mr_host *host = loader->host;
     struct mr_control *control = host->shared.control;
     uint64_t begin = mr_clock_now_ns();
     int64_t number = (int64_t)host->n_returned;
-    uint64_t left_ms = ask->timeout_ms == MR_FOREVER ? UINT64_MAX : ask->timeout_ms;
+    uint64_t left_ms = request->timeout_ms == MR_FOREVER ? UINT64_MAX : request->timeout_ms;
     mr_status status = MR_PENDING;
     atomic_fetch_add(&control->host_waits, 1);
     do {
         uint32_t seen = atomic_load(&control->filled_word);
-        status = look_at_head(loader, ask->how);
+        status = check_head(loader, request->how);
         if (status != MR_PENDING)
             break;
         uint64_t nap_ms = limit_nap(host, left_ms);
-        bool owes = host->n_deferred > 0;
+        bool has_deferred = host->n_deferred > 0;
         pthread_mutex_unlock(&host->lock);
         wait_or_work(loader, seen, nap_ms);
-        if (owes)
+        if (has_deferred)
             mr_batch_retry_deferred(host);
         pthread_mutex_lock(&host->lock);
-        status = look_at_head(loader, ask->how);
+        status = check_head(loader, request->how);
         uint64_t passed_ms = (mr_clock_now_ns() - begin) / 1000000;
-        if (ask->timeout_ms != MR_FOREVER)
-            left_ms = passed_ms < ask->timeout_ms ? ask->timeout_ms - passed_ms : 0;
+        if (request->timeout_ms != MR_FOREVER)
+            left_ms = passed_ms < request->timeout_ms ? request->timeout_ms - passed_ms : 0;
     } while (status == MR_PENDING && left_ms > 0);
     atomic_fetch_sub(&control->host_waits, 1);
     loader->consumer_wait_ns += mr_clock_now_ns() - begin;
@@ -130,8 +130,8 @@ static mr_status wait_for_head(mr_loader *loader, const struct ask *ask)
     return status;
 }
 
-/* With the lock held: the head batch is another one now. */
-static void leave_head(mr_loader *loader)
+/* With the lock held: advance the head past the batch. */
+static void advance_head(mr_loader *loader)
 {
     mr_host_move_head(loader->host, loader->host->head + 1);
     loader->host->n_returned++;
@@ -144,8 +144,8 @@ static void collect_damage(mr_loader *loader, const struct mr_slot_view *view)
                       mr_dataset_catalog(loader->dataset));
 }
 
-/* With the lock held: a filled slot whose batch is an error. */
-static mr_status give_failure(mr_loader *loader, uint32_t slot)
+/* With the lock held: report the failure of the batch in a filled slot. */
+static mr_status report_failure(mr_loader *loader, uint32_t slot)
 {
     struct mr_host *host = loader->host;
     struct mr_slot_view view = mr_host_slot(host, slot);
@@ -157,12 +157,12 @@ static mr_status give_failure(mr_loader *loader, uint32_t slot)
         mr_error_set(&error, MR_ERR_WORKER, "slot %u is marked as failed, but no sample in it is",
                      slot);
     if (error.status == MR_ERR_UNSUPPORTED && !host->fatal.status)
-        /* what this machine cannot decode it cannot decode in the next batch either */
+        /* this machine could not decode the next batch either */
         host->fatal = error;
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_FREE);
-    leave_head(loader);
+    advance_head(loader);
     mr_host_publish(host);
-    return keep_error(loader, &error);
+    return store_error(loader, &error);
 }
 
 static void count_lent(mr_loader *loader, const struct mr_batch *batch)
@@ -172,46 +172,46 @@ static void count_lent(mr_loader *loader, const struct mr_batch *batch)
 }
 
 /*
- * With the lock held: a stream was refused. A failed device may be found out later elsewhere, or
- * never.
+ * With the lock held: a stream was refused. A device failure ends the loader here, because it may
+ * be noticed nowhere else, or only later.
  */
 static mr_status refuse_stream(mr_loader *loader, const mr_error *error)
 {
     if (error->status == MR_ERR_DEVICE && !loader->host->fatal.status)
         loader->host->fatal = *error;
-    return keep_error(loader, error);
+    return store_error(loader, error);
 }
 
 /*
- * With the lock held: lend the filled head slot as it lies, or report its failure. A stream that is
- * refused leaves it at the head; on pageable slots streams mean nothing.
+ * With the lock held: lend the filled head slot without a copy, or report its failure. If the
+ * stream is refused, the batch stays at the head. On pageable slots streams have no effect.
  */
-static mr_status take_slot(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+static mr_status lend_slot(mr_loader *loader, const struct request *request, mr_batch **batch_out)
 {
     struct mr_host *host = loader->host;
     uint32_t slot = mr_host_slot_of(host, host->head);
     struct mr_slot_view view = mr_host_slot(host, slot);
     bool has_failure = mr_damage_has_failure(&view);
     mr_error error;
-    if (host->slot_streams && ask->how == MR_HEAD_ISSUED && !has_failure &&
-        mr_slot_streams_use(host->slot_streams, slot, ask->stream, &error) != MR_OK)
+    if (host->slot_streams && request->how == MR_HEAD_ISSUED && !has_failure &&
+        mr_slot_streams_use(host->slot_streams, slot, request->stream, &error) != MR_OK)
         return refuse_stream(loader, &error);
     mr_slot_move(view.slot, MR_SLOT_FILLING, MR_SLOT_FILLED);
     if (has_failure)
-        return give_failure(loader, slot);
+        return report_failure(loader, slot);
     collect_damage(loader, &view);
     mr_slot_move(view.slot, MR_SLOT_FILLED, MR_SLOT_LENT);
     struct mr_batch *batch = &host->batches[slot];
     mr_batch_describe(batch, slot);
     mr_batch_lend(batch);
-    leave_head(loader);
+    advance_head(loader);
     count_lent(loader, batch);
     *batch_out = batch;
     return MR_OK;
 }
 
-/* The slot of a batch that is copied or being copied may still have damage to tell. */
-static void collect_copied(mr_loader *loader, struct mr_batch *batch)
+/* The slot of a copied batch may still have damage to report. */
+static void collect_copied_damage(mr_loader *loader, struct mr_batch *batch)
 {
     struct mr_slot_view view = mr_host_slot(loader->host, batch->slot);
     if (batch->is_copying || batch->keeps_slot)
@@ -224,65 +224,65 @@ static void collect_copied(mr_loader *loader, struct mr_batch *batch)
 }
 
 /*
- * With the lock held: lend the head batch from its buffer. A stream that is refused leaves it at
- * the head.
+ * With the lock held: lend the head batch from its buffer. If the stream is refused, the batch
+ * stays at the head.
  */
-static mr_status take_buffer(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+static mr_status lend_buffer(mr_loader *loader, const struct request *request, mr_batch **batch_out)
 {
     struct mr_host *host = loader->host;
     const struct mr_staged *staged = &host->staging[host->head & host->staging_mask];
     struct mr_batch *batch = staged->batch;
     mr_error error;
     if (!batch)
-        return give_failure(loader, staged->slot);
+        return report_failure(loader, staged->slot);
     mr_status status = MR_OK;
-    if (ask->how == MR_HEAD_ISSUED)
-        status = mr_copier_use(host->copier, batch->buffer, 0, ask->stream, true, &error);
+    if (request->how == MR_HEAD_ISSUED)
+        status = mr_copier_use(host->copier, batch->buffer, 0, request->stream, true, &error);
     if (status != MR_OK)
         return refuse_stream(loader, &error);
-    collect_copied(loader, batch);
+    collect_copied_damage(loader, batch);
     mr_batch_lend(batch);
-    leave_head(loader);
+    advance_head(loader);
     count_lent(loader, batch);
     *batch_out = batch;
     return MR_OK;
 }
 
 /*
- * Of batches that are on the device when the host gets them, the host's waiting says whether they
- * were ready.
+ * Count whether the batch was ready: if next() returns batches only once they are on the device, it
+ * was ready if next() did not wait.
  */
-static void count_step(mr_loader *loader, const struct ask *ask, bool waited)
+static void count_step(mr_loader *loader, const struct request *request, bool waited)
 {
     struct mr_host *host = loader->host;
-    if (host->placement.lends_slots || ask->how == MR_HEAD_ISSUED)
+    if (host->placement.lends_slots || request->how == MR_HEAD_ISSUED)
         return;
     host->copies.n_steps++;
     host->copies.n_steps_ready += !waited;
 }
 
-static mr_status take_head(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+static mr_status lend_head(mr_loader *loader, const struct request *request, mr_batch **batch_out)
 {
     struct mr_host *host = loader->host;
     pthread_mutex_lock(&host->lock);
     if (loader->first_next_ns == 0)
         loader->first_next_ns = mr_clock_now_ns();
-    mr_status status = look_at_head(loader, ask->how);
+    mr_status status = check_head(loader, request->how);
     bool waited = status == MR_PENDING;
     if (waited)
-        status = wait_for_head(loader, ask);
+        status = wait_for_head(loader, request);
     if (status == MR_OK)
-        status = host->placement.lends_slots ? take_slot(loader, ask, batch_out)
-                                             : take_buffer(loader, ask, batch_out);
+        status = host->placement.lends_slots ? lend_slot(loader, request, batch_out)
+                                             : lend_buffer(loader, request, batch_out);
     if (status == MR_OK)
-        count_step(loader, ask, waited);
+        count_step(loader, request, waited);
     host->end_returned |= status == MR_END;
     mr_host_update_fd(host);
     pthread_mutex_unlock(&host->lock);
     return status;
 }
 
-static mr_status next_batch(mr_loader *loader, const struct ask *ask, mr_batch **batch_out)
+static mr_status next_batch(mr_loader *loader, const struct request *request, mr_batch **batch_out)
 {
     if (batch_out)
         *batch_out = NULL;
@@ -293,20 +293,20 @@ static mr_status next_batch(mr_loader *loader, const struct ask *ask, mr_batch *
     if (loader->host->pid != getpid())
         return refuse_fork(loader);
     mr_batch_retry_deferred(loader->host);
-    return take_head(loader, ask, batch_out);
+    return lend_head(loader, request, batch_out);
 }
 
 mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out)
 {
-    struct ask ask = {.how = MR_HEAD_ENDED, .timeout_ms = timeout_ms};
-    return next_batch(loader, &ask, batch_out);
+    struct request request = {.how = MR_HEAD_ENDED, .timeout_ms = timeout_ms};
+    return next_batch(loader, &request, batch_out);
 }
 
 mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void *stream,
                             mr_batch **batch_out)
 {
-    struct ask ask = {.how = MR_HEAD_ISSUED, .stream = stream, .timeout_ms = timeout_ms};
-    return next_batch(loader, &ask, batch_out);
+    struct request request = {.how = MR_HEAD_ISSUED, .stream = stream, .timeout_ms = timeout_ms};
+    return next_batch(loader, &request, batch_out);
 }
 
 mr_status mr_loader_fd(mr_loader *loader, int *fd_out)
@@ -325,7 +325,7 @@ mr_status mr_loader_fd(mr_loader *loader, int *fd_out)
                             "without workers batches are made inside mr_loader_next(): there is "
                             "nothing to wait for");
     mr_status status = mr_ready_fd_open(loader->host, fd_out, &error);
-    return status == MR_OK ? MR_OK : keep_error(loader, &error);
+    return status == MR_OK ? MR_OK : store_error(loader, &error);
 }
 
 const mr_error *mr_loader_error(const mr_loader *loader)
@@ -337,14 +337,15 @@ static mr_status begin_epoch(mr_loader *loader, const struct mr_epoch_start *sta
 {
     struct mr_host *host = loader->host;
     mr_error error;
-    if (host->pid != getpid()) /* before the lock: another thread may have held it at the fork */
+    if (host->pid !=
+        getpid()) /* before taking the lock, which another thread may have held at the fork */
         return refuse_fork(loader);
     pthread_mutex_lock(&host->lock);
-    mr_status status = host->fatal.status ? keep_error(loader, &host->fatal) : MR_OK;
+    mr_status status = host->fatal.status ? store_error(loader, &host->fatal) : MR_OK;
     if (status == MR_OK) {
         status = mr_epoch_set(host, start, &error);
         if (status != MR_OK)
-            keep_error(loader, &error);
+            store_error(loader, &error);
     }
     if (status == MR_OK)
         host->end_returned = false;
@@ -379,12 +380,12 @@ mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch, const 
         return mr_error_set(&loader->error, MR_ERR_INVALID,
                             "%lld used samples of an order of %lld do not end on a batch of %u",
                             (long long)n_used, (long long)n, options->batch_size);
-    /* was the last batch */
-    bool short_one = n_used % options->batch_size != 0 && !options->drop_last;
+    /* a short last batch was used too */
+    bool ends_short = n_used % options->batch_size != 0 && !options->drop_last;
     struct mr_epoch_start start = {.epoch = epoch,
                                    .indices = indices ? indices : none,
                                    .n = n,
-                                   .skip = (uint64_t)n_used / options->batch_size + short_one};
+                                   .skip = (uint64_t)n_used / options->batch_size + ends_short};
     return begin_epoch(loader, &start);
 }
 
@@ -447,7 +448,7 @@ mr_status mr_loader_restore(mr_loader *loader, const void *state, size_t len)
                                            host->options.drop_last, &epoch, &batches, &error);
     pthread_mutex_unlock(&host->lock);
     if (status != MR_OK)
-        return keep_error(loader, &error);
+        return store_error(loader, &error);
     struct mr_epoch_start start = {.epoch = epoch, .skip = batches, .restored = true};
     return begin_epoch(loader, &start);
 }

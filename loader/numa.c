@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's lists of nodes and CPUs, and the placement of memory and workers by them.
+ * Reads the kernel's lists of nodes and CPUs, and places memory and workers by them.
  *
  * Invariant: memory is placed before it is reserved and before the first batch, because pages that
  * were touched before stay where they are.
@@ -21,7 +21,7 @@
 
 enum { MAX_NODES = 1024 };
 
-/* "3" or "3-7" at *at, which moves behind it. */
+/* Parse "3" or "3-7" at *at, and move *at past it. */
 static bool parse_range(const char **at, unsigned long *first_out, unsigned long *last_out)
 {
     char *end;
@@ -54,7 +54,7 @@ bool mr_numa_parse_cpus(const char *text, cpu_set_t *cpus_out)
     return *text == '\0' || strcmp(text, "\n") == 0;
 }
 
-/* Read a list file. Nodes are written as CPUs are. */
+/* Read a list file. Lists of nodes have the format of lists of CPUs. */
 static bool read_list(const char *path, cpu_set_t *set_out)
 {
     char text[8192];
@@ -100,7 +100,7 @@ void mr_numa_prefer_memory(const char *nodes, const struct mr_slab *slab, int32_
         return;
     bits[(size_t)node / word] = 1UL << ((size_t)node % word);
     /*
-     * The kernel uses one bit less than this number. The policy of a shared mapping is that of the
+     * The kernel uses one bit less than maxnode. The policy of a shared mapping belongs to the
      * memory itself.
      */
     syscall(SYS_mbind, slab->base, slab->len_bytes, MPOL_PREFERRED, bits,
@@ -159,13 +159,12 @@ void mr_numa_describe_mask(uint32_t n_workers, const cpu_set_t *mask, const cpu_
     text_out += len;
     size_t left = MR_NUMA_TEXT - (size_t)len;
     if (CPU_EQUAL(&both, online))
-        snprintf(text_out, left, "the machine has no CPUs but %s; num_workers %d is enough", cpus,
-                 n);
+        snprintf(text_out, left, "the machine has only CPUs %s; num_workers %d is enough", cpus, n);
     else
         snprintf(text_out, left,
                  "this process is bound to CPU %s of %s; start it with mpirun --bind-to none, srun "
-                 "--cpus-per-task=%u "
-                 "or --cpu-bind=none, taskset -c %s, or another cpuset of the container",
+                 "--cpus-per-task=%u or --cpu-bind=none, taskset -c %s, or another cpuset of the "
+                 "container",
                  cpus, all, n_workers + 1, all);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limits and defaults of each option by itself. resolve.c checks how options go together. */
+/* The limits and defaults of each single option. resolve.c checks options against each other. */
 #include "loader/option_table.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
         default: MR_OPTION_LIST)
 #define PLACE(field) .name = #field, .offset = offsetof(mr_loader_options, field)
 #define OPTION(field) PLACE(field), .type = TYPE_OF(field)
-/* Of the list before it. */
+/* The length of the list before it. */
 #define LENGTH(field) PLACE(field), .type = MR_OPTION_LIST
 
 static const struct mr_option_word dtypes[] = {{"u8", MR_U8},     {"f32", MR_F32}, {"f16", MR_F16},
@@ -54,9 +54,7 @@ static const struct mr_option_word idle[] = {{"idle", MR_CACHE_WHEN_IDLE}, {NULL
 
 const struct mr_option mr_option_table[] = {
     {OPTION(batch_size), .lo = 1, .hi = 65535, .standard = 64},
-    /*
-     * Of the others each is only for raw samples that have it: images are made as the first four.
-     */
+    /* Images can have the first four; the other types only raw samples of that type. */
     {OPTION(dtype), .words = dtypes, .n_named = 4, .aliases = dtype_aliases},
     {OPTION(layout), .words = layouts},
     {OPTION(pad_channels), .words = paddings},
@@ -160,7 +158,7 @@ static mr_status refuse_value(const struct mr_option *option, uint64_t value, mr
                         (unsigned long long)value, values);
 }
 
-/* Zero is always good: it is the default, or the first of an enum. */
+/* Zero is always valid: it is the default, or the first word of an enum. */
 static mr_status resolve_number(const struct mr_option *option, uint64_t *value, mr_error *error)
 {
     if (*value == 0)

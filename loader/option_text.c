@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options by name: reads and writes a value's text by the table, for bindings, configuration files
+ * Options by name: converts values from and to text by the table, for bindings, configuration files
  * and the command.
  *
  * Invariant: the caller's struct is written last, when nothing can fail any more.
@@ -14,8 +14,8 @@
 #include "loader/option_table.h"
 
 /*
- * Our word for one of another library, with or without the library's name in front
- * ("torch.float32"); or NULL.
+ * Our word for another library's, with or without that library's name in front ("torch.float32");
+ * NULL if there is none.
  */
 static const char *find_alias(const struct mr_option *option, const char *text)
 {
@@ -93,8 +93,8 @@ static mr_status parse_value(const struct mr_option *option, const char *text, u
     return MR_OK;
 }
 
-static mr_status parse_switch(const struct mr_option *option, const char *text, bool *on_out,
-                              mr_error *error)
+static mr_status parse_bool(const struct mr_option *option, const char *text, bool *on_out,
+                            mr_error *error)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
@@ -138,7 +138,7 @@ static mr_status parse_field(const struct mr_option *option, const char *text,
     uint64_t number = 0;
     mr_status status = MR_OK;
     switch (option->type) {
-    case MR_OPTION_BOOL: return parse_switch(option, text, &field_out->on, error);
+    case MR_OPTION_BOOL: return parse_bool(option, text, &field_out->on, error);
     case MR_OPTION_TEXT: field_out->text = text; return MR_OK;
     case MR_OPTION_I32:
     case MR_OPTION_U32:
@@ -175,7 +175,7 @@ mr_status mr_loader_options_set(mr_loader_options *options, const char *name, co
     return MR_OK;
 }
 
-/* A number of the table's words is that word; zero is "default" where zero itself is no value. */
+/* A number that has a word becomes that word. Zero becomes "default" unless zero is a value. */
 static const char *format_number(const struct mr_option *option, uint64_t value,
                                  char digits_out[24])
 {
@@ -188,7 +188,7 @@ static const char *format_number(const struct mr_option *option, uint64_t value,
     return digits_out;
 }
 
-/* The text of a field, which may lie in the field or in digits_out; NULL for a list. */
+/* The text of a field, in the field itself or in digits_out; NULL for a list. */
 static const char *format_field(const struct mr_option *option, const union field *field,
                                 char digits_out[24])
 {
@@ -214,7 +214,7 @@ mr_status mr_loader_options_get(const mr_loader_options *options, const char *na
     union field field = {0};
     char digits[24];
     size_t len = size_field(option->type);
-    /* otherwise the caller's version has the default */
+    /* otherwise the caller's version has no such field: the default */
     if (options->struct_size >= option->offset + len)
         memcpy(&field, (const char *)options + option->offset, len);
     const char *text = format_field(option, &field, digits);

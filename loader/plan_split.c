@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts one transform in two. Pixels are u8 up to the last step, so the device can do that step. It
- * uses the plan's numbers, on the host and on a device.
+ * Splits one transform between workers and device. Pixels are u8 up to the last step, so the device
+ * can do that step. It uses the plan's numbers, on a GPU and on `host:N`.
  */
 #include "loader/plan_split.h"
 
@@ -15,7 +15,9 @@
 #include "transforms/plan_compile.h"
 #include "transforms/transform.h"
 
-/* Images ahead of the output are made in memory where image operations change them. */
+/*
+ * Image operations change images of a stage's size in memory. Check that size against max_pixels.
+ */
 static mr_status check_images(const struct mr_plan *plan, const mr_loader_options *o,
                               mr_error *error)
 {
@@ -42,9 +44,9 @@ static mr_status compile_plan(mr_dataset *dataset, const mr_transform *transform
     return status;
 }
 
-/* Does a device have something to do for these samples? */
-static bool is_left_to_device(const struct mr_host *host, const struct mr_sample_kind *kind,
-                              bool mixes)
+/* Does the device do the last step for these samples? */
+static bool is_finished_on_device(const struct mr_host *host, const struct mr_sample_kind *kind,
+                                  bool mixes)
 {
     const mr_loader_options *o = &host->options;
     bool changes = o->dtype == MR_F32 || o->dtype == MR_F16 || o->dtype == MR_BF16 ||
@@ -52,14 +54,14 @@ static bool is_left_to_device(const struct mr_host *host, const struct mr_sample
     return !host->placement.lends_slots && kind->picture && !o->finish_on_host && changes;
 }
 
-static void keep_form(struct mr_host *host, const struct mr_plan *plan)
+static void store_form(struct mr_host *host, const struct mr_plan *plan)
 {
     host->image.dtype = plan->dtype;
     host->image.ndim = plan->out_ndim;
     memcpy(host->image.shape, plan->out_shape, sizeof host->image.shape);
 }
 
-/* Everything but u8 and interleaved moves from the plan to the device. */
+/* Move everything after interleaved u8 pixels from the plan to the device. */
 static void cut_plan(struct mr_host *host, struct mr_plan *plan)
 {
     struct mr_finish *f = &host->finish;
@@ -84,7 +86,7 @@ static void cut_plan(struct mr_host *host, struct mr_plan *plan)
     plan->dtype = MR_U8;
 }
 
-/* The shape of what is lent: as laid out, with the channels that are padded. */
+/* The shape of the lent array: with the final layout and the padded channels. */
 static void shape_image(struct mr_host *host)
 {
     const struct mr_finish *f = &host->finish;
@@ -104,7 +106,7 @@ static mr_status refuse_padding(const struct mr_host *host, bool picture, mr_err
         return mr_error_set(error, MR_ERR_INVALID, "pad_channels %u: these samples are no pictures",
                             host->options.pad_channels);
     return mr_error_set(error, MR_ERR_INVALID,
-                        "pad_channels %u needs a device with buffers of its own, not host",
+                        "pad_channels %u needs a device with its own buffers, not host",
                         host->options.pad_channels);
 }
 
@@ -120,8 +122,7 @@ static mr_status check_mixing(const struct mr_host *host, mr_dataset *dataset,
     if (!host->placement.lends_slots && host->placement.n_parts > 1)
         return mr_error_set(error, MR_ERR_INVALID,
                             "%s cannot be applied: batches are split over %u devices, and a row's "
-                            "partner may be on "
-                            "another one",
+                            "partner may be on another one",
                             name, host->placement.n_parts);
     if (mr_mix_draw_rule(plan->mix.kind) == MR_MIX_BYTES && o->batch_size % 2 != 0)
         return mr_error_set(error, MR_ERR_INVALID, "%s needs an even batch_size, not %u", name,
@@ -132,7 +133,7 @@ static mr_status check_mixing(const struct mr_host *host, mr_dataset *dataset,
     return MR_OK;
 }
 
-/* Workers make u8 pixels, which are mixed when those of the partner are there too. */
+/* Workers make u8 pixels. They are mixed once the partner's pixels exist. */
 static void cut_mixing(struct mr_plan *plan)
 {
     const int64_t pixels[3] = {plan->out_height, plan->out_width, plan->channels};
@@ -157,14 +158,14 @@ mr_status mr_plan_split_compile(struct mr_host *host, mr_dataset *dataset,
     if (!mixes && o->soft_labels != 0)
         return mr_error_set(error, MR_ERR_INVALID, "soft_labels %llu: the transform does not mix",
                             (unsigned long long)o->soft_labels);
-    bool left = is_left_to_device(host, kind, mixes);
-    status = compile_plan(dataset, transform, o, left ? MR_NHWC : o->layout, plan_out, error);
+    bool on_device = is_finished_on_device(host, kind, mixes);
+    status = compile_plan(dataset, transform, o, on_device ? MR_NHWC : o->layout, plan_out, error);
     if (status == MR_OK && mixes)
         status = check_mixing(host, dataset, plan_out, error);
     if (status != MR_OK)
         return status;
-    keep_form(host, plan_out);
-    if (left) {
+    store_form(host, plan_out);
+    if (on_device) {
         cut_plan(host, plan_out);
         shape_image(host);
     }

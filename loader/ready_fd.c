@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mr_loader_fd(): an eventfd that is readable while next() has an answer. Workers wake the host by
- * a futex, which an event loop cannot wait for. So a thread sleeps on that word while the
- * descriptor is not readable, and looks after each wake-up. What the program's own calls change,
- * they tell the descriptor themselves.
+ * a futex, which an event loop cannot wait for. So a thread sleeps on that futex while the
+ * descriptor is not readable, and updates the descriptor after each wake-up. Calls by the program
+ * that change the answer update it themselves.
  *
- * Invariant: the descriptor is written and read under the host's lock only, so it never differs
- * from `readable`.
+ * Invariant: the descriptor is written and read only under the host's lock, so it always agrees
+ * with `readable`.
  */
 #include "loader/ready_fd.h"
 
@@ -20,8 +20,8 @@
 
 /*
  * With the lock held on entry and return: sleep until something may have changed. The word is read
- * before the look, so nothing is missed in between. The end of a capture, which owed batches wait
- * for, wakes nobody.
+ * before the check, so a wake-up in between is not lost. The end of a capture, which deferred
+ * releases wait for, wakes no waiter, so it is polled.
  */
 static void watch_word(struct mr_host *host)
 {
@@ -30,19 +30,19 @@ static void watch_word(struct mr_host *host)
     uint32_t seen = atomic_load(&control->filled_word);
     mr_host_update_fd(host);
     bool sleeps = !host->ready_fd.readable || host->fatal.status;
-    bool owes = host->n_deferred > 0;
+    bool has_deferred = host->n_deferred > 0;
     pthread_mutex_unlock(&host->lock);
     if (sleeps)
-        mr_futex_wait(&control->filled_word, seen, owes ? MR_OWED_NAP_MS : UINT32_MAX);
-    if (owes)
+        mr_futex_wait(&control->filled_word, seen, has_deferred ? MR_OWED_NAP_MS : UINT32_MAX);
+    if (has_deferred)
         mr_batch_retry_deferred(host);
     atomic_fetch_sub(&control->host_waits, 1);
     pthread_mutex_lock(&host->lock);
 }
 
 /*
- * A batch that is there stays until the program takes it. A failure may still give way to batches
- * on their way.
+ * The thread's function. While a batch is ready, nothing changes until the program takes it. While
+ * the answer is a failure, batches that are under way may still take its place.
  */
 static void *watch_main(void *arg)
 {
@@ -93,7 +93,7 @@ void mr_ready_fd_close(struct mr_host *host)
     struct mr_ready_fd *ready = &host->ready_fd;
     pthread_mutex_lock(&host->lock);
     bool was_open = ready->is_open;
-    ready->is_open = false; /* lent batches may be released later than this, and in any thread */
+    ready->is_open = false; /* lent batches may be released after this, in any thread */
     if (was_open)
         pthread_cond_signal(&ready->cleared);
     pthread_mutex_unlock(&host->lock);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The descriptor of mr_loader_fd(). Its state is host->ready_fd; a loader that was never asked for
- * one pays nothing.
+ * The descriptor of mr_loader_fd(). Its state is host->ready_fd. A loader without one has no cost.
  */
 #ifndef LOADER_READY_FD_H
 #define LOADER_READY_FD_H
@@ -9,8 +8,7 @@
 #include "loader/host.h"
 
 /*
- * Make the descriptor and its thread, once; the same descriptor at every later call. Takes the
- * lock.
+ * Make the descriptor and its thread, once. Later calls return the same descriptor. Takes the lock.
  */
 mr_status mr_ready_fd_open(struct mr_host *host, int *fd_out, mr_error *error);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills in and checks the options: each by itself as option_table.c says, and here what they mean
- * together.
+ * Fills in and checks the options: each by itself through option_table.c, and here their
+ * combinations.
  */
 #include "loader/resolve.h"
 
@@ -25,21 +25,21 @@ static mr_status check_sampling(const mr_loader_options *o, mr_error *error)
                             "the exact tail and drop_last exclude each other");
     if (o->epoch > UINT64_MAX - o->n_epochs)
         return mr_error_set(error, MR_ERR_INVALID,
-                            "epoch %llu and n_epochs %llu are together above 2^64 - 1",
+                            "epoch %llu plus n_epochs %llu is above 2^64 - 1",
                             (unsigned long long)o->epoch, (unsigned long long)o->n_epochs);
     return MR_OK;
 }
 
 /*
- * Default depth: a consumer that takes a batch at full speed holds one or two, one more lies ready,
- * and every worker may have a sample in decoding and read_ahead more in sight without waiting for a
- * release. A slot more than that is memory that is no faster.
+ * The default depth. A consumer at full speed holds one or two batches, and one more is ready.
+ * Every worker has one sample in decoding and read_ahead more in flight, and must not wait for a
+ * release to begin them. More slots use memory and are no faster.
  */
 static uint32_t default_slots(const mr_loader_options *o)
 {
-    uint64_t in_sight =
+    uint64_t in_flight =
         (uint64_t)(o->num_workers == MR_NO_WORKERS ? 0 : o->num_workers) * (1 + o->read_ahead);
-    uint64_t n = 3 + (in_sight + o->batch_size - 1) / o->batch_size;
+    uint64_t n = 3 + (in_flight + o->batch_size - 1) / o->batch_size;
     if (n < MIN_DEFAULT_SLOTS)
         return MIN_DEFAULT_SLOTS;
     return n > MR_OPTION_MAX_SLOTS ? MR_OPTION_MAX_SLOTS : (uint32_t)n;
@@ -83,7 +83,7 @@ static mr_status check_affinity(const mr_loader_options *o, mr_error *error)
         return mr_error_set(error, MR_ERR_INVALID, "affinity list without affinity_cpus");
     cpu_set_t set;
     bool known =
-        /* false where the kernel's set is larger than cpu_set_t */
+        /* fails if the kernel's set is larger than cpu_set_t */
         sched_getaffinity(0, sizeof set, &set) == 0;
     for (uint32_t i = 0; i < o->n_affinity_cpus; i++) {
         int32_t cpu = o->affinity_cpus[i];

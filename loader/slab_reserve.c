@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reserves the slab's pages, so that a machine that runs out of memory later causes no SIGBUS in
- * the middle of an epoch. The limits were checked when the slab was created.
+ * Reserves the slab's pages, so that a machine that runs out of memory later does not raise SIGBUS
+ * in the middle of an epoch. The limits were checked when the slab was created.
  */
 #include "loader/slab_reserve.h"
 
@@ -25,22 +25,25 @@ static bool is_closed(struct mr_host *host)
 typedef mr_status piece_fn(const struct mr_slab *slab, uint64_t off, uint64_t len_bytes,
                            mr_error *error);
 
-/* Piece by piece, because a loader that is destroyed does not wait for the rest: MR_END. */
-static mr_status take_pieces(struct mr_host *host, piece_fn *take_piece, mr_error *error)
+/*
+ * Handle the slab piece by piece, so that the destruction of a loader does not wait for the rest:
+ * MR_END.
+ */
+static mr_status walk_pieces(struct mr_host *host, piece_fn *handle_piece, mr_error *error)
 {
     mr_status status = MR_OK;
     for (uint64_t off = 0; status == MR_OK && off < host->slab.len_bytes; off += PIECE_BYTES) {
         uint64_t left = host->slab.len_bytes - off;
-        status = is_closed(host)
-                     ? MR_END
-                     : take_piece(&host->slab, off, left < PIECE_BYTES ? left : PIECE_BYTES, error);
+        status = is_closed(host) ? MR_END
+                                 : handle_piece(&host->slab, off,
+                                                left < PIECE_BYTES ? left : PIECE_BYTES, error);
     }
     return status;
 }
 
 mr_status mr_slab_reserve_populate(struct mr_host *host, mr_error *error)
 {
-    return take_pieces(host, mr_slab_populate, error);
+    return walk_pieces(host, mr_slab_populate, error);
 }
 
 static void *reserve_main(void *arg)
@@ -48,7 +51,7 @@ static void *reserve_main(void *arg)
     struct mr_host *host = arg;
     mr_error error;
     setpriority(PRIO_PROCESS, 0, 19); /* of this thread */
-    if (take_pieces(host, mr_slab_reserve, &error) < 0)
+    if (walk_pieces(host, mr_slab_reserve, &error) < 0)
         mr_host_fail(host, &error);
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reserving the slab's pages, now or in a thread. */
+/* Reserves the slab's pages, at once or in a thread. */
 #ifndef LOADER_SLAB_RESERVE_H
 #define LOADER_SLAB_RESERVE_H
 
@@ -10,15 +10,14 @@
 mr_status mr_slab_reserve_now(struct mr_host *host, mr_error *error);
 
 /*
- * Populate them, in the calling thread, which page-locks the slots next. MR_END: the host was
- * closed meanwhile; not all are there.
+ * Populate them in the calling thread, which page-locks the slots next. MR_END: the host was closed
+ * before all pages were populated.
  */
 mr_status mr_slab_reserve_populate(struct mr_host *host, mr_error *error);
 
 /*
- * Reserve them in a thread of the lowest priority, so that the first batch comes first; a failure
- * ends the loader. The thread ends early when the host is closed. The thread is the caller's to
- * join.
+ * Reserve them in a thread of the lowest priority, which does not delay the first batch. A failure
+ * ends the loader. The thread ends early if the host is closed. The caller joins it.
  */
 mr_status mr_slab_reserve_start(struct mr_host *host, struct mr_thread *thread, mr_error *error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to start a worker: one table of functions each.
+ * The ways to start a worker, each a table of functions.
  *
  * Invariant: only the supervisor's thread calls them, because PR_SET_PDEATHSIG is tied to the
  * thread that spawns.
@@ -15,17 +15,17 @@
 
 #include <millrace/dataset.h>
 
-/* A living worker, as its starter knows it. */
+/* A living worker, as its starter sees it. */
 struct mr_process {
     pid_t pid; /* 0 for a thread */
-    int pidfd; /* readable when the worker has ended; an eventfd for a thread */
+    int pidfd; /* readable once the worker has ended; an eventfd for a thread */
     pthread_t thread;
 };
 
 /* How a worker ended. */
 struct mr_exit {
-    bool known; /* false: somebody else has reaped it */
-    int signal; /* that killed it, or 0 */
+    bool known; /* false: something else has reaped it */
+    int signal; /* that killed it; 0: none */
     int code;   /* exit status */
 };
 
@@ -38,11 +38,11 @@ struct mr_starter_ops {
     void (*destroy)(struct mr_starter *starter);
     mr_status (*start)(struct mr_starter *starter, uint32_t id, struct mr_process *process_out,
                        mr_error *error);
-    /* End it now; false when that is impossible (a thread). */
+    /* End it now. False if that is impossible (a thread). */
     bool (*kill)(struct mr_process *process);
-    /* After pidfd became readable: collect the status and close the descriptor. */
+    /* After pidfd became readable: collect the status and close pidfd. */
     struct mr_exit (*reap)(struct mr_starter *starter, struct mr_process *process);
-    /* Can it start no worker any more, ever? Then says why. NULL where that cannot be. */
+    /* Can it never start a worker again? Then sets the error. NULL if that cannot happen. */
     bool (*is_lost)(const struct mr_starter *starter, mr_error *error_out);
 };
 

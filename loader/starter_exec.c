@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts workers as small helper programs. The helper is carried inside the library, copied once
- * per loader into a memfd, and started from that descriptor, so no path is needed. If that is
- * forbidden, an installed helper is used: one beside the library or the program, where they are
- * now, or the one of the installation prefix. The child shares this process's memory until it execs
- * (CLONE_VM and CLONE_VFORK, as posix_spawn does), so the cost of a start does not depend on the
- * program's size.
+ * Starts workers as small helper programs. The library contains the helper, copies it once per
+ * loader into a memfd, and starts it from that descriptor, so no path is needed. If that is
+ * forbidden, an installed helper is used: one beside the present folder of the library or of the
+ * program, or the one in the installation prefix. The child shares this process's memory until it
+ * execs (CLONE_VM and CLONE_VFORK, as in posix_spawn), so a start costs the same for programs of
+ * any size.
  *
- * Invariant: between clone and exec the child runs on this process's memory. It makes system calls
- * only, and writes nothing but which step failed, and its error number.
+ * Invariant: between clone and exec the child runs on this process's memory. It only makes system
+ * calls, and writes only which step failed and the error number.
  */
 #include "loader/starter.h"
 
@@ -37,19 +37,19 @@ enum { STACK_BYTES = 64 * 1024, N_FOLDERS = 2 };
 
 struct mr_starter {
     int image_fd;             /* the helper program */
-    int fds[MR_WORKER_N_FDS]; /* in the order of worker_image.h; borrowed, -1 where there is none */
-    void *stack;              /* of the child until it execs */
+    int fds[MR_WORKER_N_FDS]; /* in the order of worker_image.h; borrowed, -1: none */
+    void *stack;              /* of the child, until it execs */
 };
 
 /*
- * glibc's other name for clone(). ThreadSanitizer takes clone() for a fork and breaks over
- * CLONE_VM, so that a program built with it could not start workers.
+ * glibc's other name for clone(). ThreadSanitizer treats clone() as a fork and fails with CLONE_VM,
+ * so a program built with it could not start workers.
  */
 extern int __clone(int (*main)(void *), void *stack, int flags, void *arg, ...);
 
 #ifndef MFD_EXEC
-#define MFD_EXEC                                                                                   \
-    0x0010U /* Linux 6.3: asked for explicitly where memfds are not executable by default */
+/* Linux 6.3: must be passed where memfds are not executable by default */
+#define MFD_EXEC 0x0010U
 #endif
 
 static bool write_all(int fd, const uint8_t *bytes, size_t len)
@@ -66,8 +66,8 @@ static bool write_all(int fd, const uint8_t *bytes, size_t len)
     return true;
 }
 
-/* The carried image in a memfd; or a negative errno. */
-static int open_carried_image(void)
+/* Copy the library's helper into a memfd. Returns its descriptor or a negative errno. */
+static int copy_image_to_memfd(void)
 {
     int fd = memfd_create("millrace-worker", MFD_CLOEXEC | MFD_EXEC);
     if (fd < 0 && errno == EINVAL)
@@ -81,15 +81,16 @@ static int open_carried_image(void)
     return failure;
 }
 
-/* An installed helper, or where it was looked for. */
+/* An installed helper, and the folders that were searched. */
 struct helper {
     bool is_found;
-    char folders[N_FOLDERS][PATH_MAX]; /* "" where there is none */
+    char folders[N_FOLDERS][PATH_MAX]; /* "": none */
     char path[PATH_MAX + sizeof "/../../" HELPER];
 };
 
 /*
- * "" for a relative name: what it meant at the start may be something else in the present folder.
+ * The folder of a file; "" for a relative name, whose meaning may have changed with the working
+ * directory.
  */
 static void cut_folder(const char *file, char folder_out[PATH_MAX])
 {
@@ -102,9 +103,9 @@ static void cut_folder(const char *file, char folder_out[PATH_MAX])
 }
 
 /*
- * The folder of the library, which is the program's if it is linked statically, and the program's.
- * The linker names a program as it was called, perhaps without a folder; the kernel knows it
- * better.
+ * Find the folder of the library and that of the program; they are the same if the library is
+ * linked statically. The linker knows a program by the name it was called with, perhaps without a
+ * folder, so the program's folder comes from the kernel.
  */
 static void find_folders(char folders[N_FOLDERS][PATH_MAX])
 {
@@ -118,7 +119,10 @@ static void find_folders(char folders[N_FOLDERS][PATH_MAX])
         folders[0][0] = '\0';
 }
 
-/* From lib or bin it is one folder up and down again, from lib/x86_64-linux-gnu two. */
+/*
+ * Search beside the folders that were found: from lib or bin the helper is one folder up and down
+ * failed_again, from lib/x86_64-linux-gnu two.
+ */
 static void find_helper(struct helper *helper_out)
 {
     static const char *const ups[] = {"/../", "/../../"};
@@ -134,34 +138,37 @@ static void find_helper(struct helper *helper_out)
     helper_out->is_found = access(helper_out->path, X_OK) == 0;
 }
 
-/* Neither way is open; what is wrong with a descriptor, and what with an installed helper. */
+/*
+ * Both ways have failed. `what` says why for the memfd; the installed helper cannot be used or was
+ * not found.
+ */
 static mr_status fail_helper(const struct helper *helper, int failed, const char *what,
                              mr_error *error)
 {
     const char *first = helper->folders[0], *second = helper->folders[1];
     if (helper->is_found)
-        return mr_error_os(error, MR_ERR_UNSUPPORTED, failed, "%s, nor %s", what, helper->path);
+        return mr_error_os(error, MR_ERR_UNSUPPORTED, failed, "%s, and cannot use %s", what,
+                           helper->path);
     return mr_error_os(error, MR_ERR_UNSUPPORTED, failed,
-                       "%s, and no helper is installed: not as ../" HELPER " nor ../../" HELPER
-                       " of %s%s%s, nor as %s",
+                       "%s, and no helper is installed: searched ../" HELPER " and ../../" HELPER
+                       " from %s%s%s, and %s",
                        what, first, first[0] && second[0] ? " and " : "", second, MR_WORKER_PATH);
 }
 
 static mr_status open_image(struct mr_starter *s, mr_error *error)
 {
     struct helper helper;
-    int carried = open_carried_image();
-    s->image_fd = carried;
-    if (carried == -EMFILE || carried == -ENFILE || carried == -ENOMEM)
-        return mr_error_os(error, carried == -ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_WORKER, -carried,
+    int memfd = copy_image_to_memfd();
+    s->image_fd = memfd;
+    if (memfd == -EMFILE || memfd == -ENFILE || memfd == -ENOMEM)
+        return mr_error_os(error, memfd == -ENOMEM ? MR_ERR_NO_MEMORY : MR_ERR_WORKER, -memfd,
                            "cannot make a memfd for the worker helper");
-    if (carried < 0) {
+    if (memfd < 0) {
         find_helper(&helper);
         s->image_fd = helper.is_found ? open(helper.path, O_RDONLY | O_CLOEXEC) : -1;
     }
-    return s->image_fd >= 0
-               ? MR_OK
-               : fail_helper(&helper, -carried, "no memfd for the worker helper", error);
+    return s->image_fd >= 0 ? MR_OK
+                            : fail_helper(&helper, -memfd, "no memfd for the worker helper", error);
 }
 
 static mr_status exec_create(struct mr_host *host, mr_dataset *dataset,
@@ -207,8 +214,8 @@ struct child {
 };
 
 /*
- * A copy of a descriptor at first or above, or a negative errno. A limit on descriptors below first
- * is EINVAL here.
+ * Copy a descriptor to `first` or above. Returns a negative errno on failure: -EMFILE also if the
+ * limit on descriptors is below `first`, which fcntl reports as EINVAL.
  */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static int copy_fd(int fd, int first)
 {
@@ -218,20 +225,23 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int copy_f
     return errno == EINVAL ? -EMFILE : -errno;
 }
 
-/* Descriptors 0 and 1 on /dev/null, 2 as inherited, then those of worker_image.h, nothing else. */
+/*
+ * Set descriptors 0 and 1 to /dev/null and keep 2. Those of worker_image.h follow; all others are
+ * closed.
+ */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static int
 arrange_fds(struct child *child, int *image_out)
 {
     const struct mr_starter *s = child->starter;
     int above = MR_WORKER_FIRST_FD + MR_WORKER_N_FDS;
-    int held[MR_WORKER_N_FDS];
+    int copies[MR_WORKER_N_FDS];
     int image = copy_fd(s->image_fd, above);
     if (image < 0)
         return -image;
     for (int i = 0; i < MR_WORKER_N_FDS; i++) {
-        held[i] = s->fds[i] < 0 ? -1 : copy_fd(s->fds[i], above);
-        if (s->fds[i] >= 0 && held[i] < 0)
-            return -held[i];
+        copies[i] = s->fds[i] < 0 ? -1 : copy_fd(s->fds[i], above);
+        if (s->fds[i] >= 0 && copies[i] < 0)
+            return -copies[i];
     }
     int opened = open("/dev/null", O_RDWR);
     child->null_failed = opened < 0;
@@ -243,12 +253,12 @@ arrange_fds(struct child *child, int *image_out)
     if (dup2(null, 0) < 0 || dup2(null, 1) < 0)
         return errno;
     for (int i = 0; i < MR_WORKER_N_FDS; i++) {
-        if (held[i] < 0)
+        if (copies[i] < 0)
             close(MR_WORKER_FIRST_FD + i);
-        else if (dup2(held[i], MR_WORKER_FIRST_FD + i) < 0)
+        else if (dup2(copies[i], MR_WORKER_FIRST_FD + i) < 0)
             return errno;
     }
-    /* The image is the one descriptor above them, and closes itself at the exec. */
+    /* The image is the last descriptor, and closes itself at the exec. */
     *image_out = dup2(image, above);
     if (*image_out < 0 || fcntl(above, F_SETFD, FD_CLOEXEC) != 0)
         return errno;
@@ -257,8 +267,8 @@ arrange_fds(struct child *child, int *image_out)
 }
 
 /*
- * Default dispositions first, then no blocked signals: the other way round a pending one could
- * reach the host's handler.
+ * Set default dispositions first, then unblock all signals: in the other order a pending signal
+ * could reach a handler of the host.
  */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset_signals(void)
 {
@@ -275,8 +285,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void reset
 }
 
 /*
- * By the descriptor; by its name in /proc where execveat cannot find it, as under valgrind. Leaves
- * the first errno, because a refusal is what the caller goes by.
+ * Exec the descriptor or, where execveat cannot find it (under valgrind), its name in /proc. Leaves
+ * the first errno, because the caller decides by a refusal.
  */
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void exec_image(int image,
                                                                                       char **argv)
@@ -313,7 +323,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static int child_
     _exit(127);
 }
 
-/* Clone and exec once. Returns 0 or the errno of what failed. */
+/* Clone and exec once. Returns 0 or the errno of the failed step. */
 static int spawn_child(struct mr_starter *s, struct child *child, struct mr_process *process_out)
 {
     int pidfd = -1;
@@ -346,9 +356,10 @@ static mr_status exec_start(struct mr_starter *s, uint32_t id, struct mr_process
     if (failed == EACCES || failed == EPERM || failed == ENOSYS) {
         find_helper(&helper);
         child.path = helper.path;
-        int again = helper.is_found ? spawn_child(s, &child, process_out) : failed;
-        if (again != 0)
-            return fail_helper(&helper, again, "cannot exec the worker helper from a memfd", error);
+        int failed_again = helper.is_found ? spawn_child(s, &child, process_out) : failed;
+        if (failed_again != 0)
+            return fail_helper(&helper, failed_again, "cannot exec the worker helper from a memfd",
+                               error);
         return MR_OK;
     }
     if (failed != 0)
@@ -360,7 +371,7 @@ static bool exec_kill(struct mr_process *process)
 {
     if (syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0) == 0)
         return true;
-    /* valgrind does not know the former */
+    /* valgrind does not know pidfd_send_signal */
     return errno == ENOSYS && kill(process->pid, SIGKILL) == 0;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forks workers from a template: a copy of the program, forked once when the loader is created,
- * before any device is opened. The template only forks workers on request, so the program itself is
- * never forked again. For callbacks.
+ * Forks workers from a template. The template is a copy of the program, forked once when the loader
+ * is created, before any device is opened. It only forks workers on request, so the program itself
+ * is not forked again. For callbacks.
  *
- * Invariant: the workers are the template's children, not ours. The template passes their pidfds
- * back and reaps them on request; they die with it. A worker whose pidfd did not arrive is ended at
- * once: nobody would learn of its death, and its number is given to another one.
+ * Invariant: the workers are the template's children, not this process's. The template passes their
+ * pidfds back and reaps them on request; they die with it. A worker whose pidfd did not arrive is
+ * killed at once: its death would not be noticed, and its number is given to another worker.
  */
 #include "loader/starter.h"
 
@@ -27,14 +27,14 @@
 #include "loader/workers/worker_setup.h"
 
 /*
- * A template that does not answer for 50 ticks is given up; in ticks, so that a stopped program
- * gives nobody up.
+ * A template that does not answer for 50 ticks is killed. Time is counted in ticks, so that a
+ * program that was stopped does not kill its template.
  */
 enum { ANSWER_TICKS = 50, TICK_MS = 100 };
 
 struct mr_starter {
     struct mr_worker_job job;
-    int socket; /* to the template; -1 once it is given up */
+    int socket; /* to the template; -1: the template was killed */
     pid_t template_pid;
     int template_fd;
 };
@@ -43,13 +43,13 @@ enum op { OP_START = 1, OP_REAP = 2 };
 
 struct request {
     int32_t op;
-    int32_t value; /* worker's number, or process id */
+    int32_t value; /* worker's number or process id */
 };
 
 struct reply {
     int32_t failed; /* errno, 0: done */
     int32_t pid;
-    int32_t code; /* of a reaped worker: si_code and si_status of waitid */
+    int32_t code; /* of a reaped worker: si_code and si_status from waitid */
     int32_t status;
 };
 
@@ -78,7 +78,7 @@ static _Noreturn void run_worker(const struct mr_starter *s, uint32_t id, pid_t 
     _exit(mr_worker_main(&job));
 }
 
-/* In the template: end a worker, which may be dead already, and collect its status. */
+/* In the template: kill a worker, which may be dead already, and collect its status. */
 static void reap_worker(pid_t pid, struct reply *reply)
 {
     siginfo_t info = {0};
@@ -89,7 +89,7 @@ static void reap_worker(pid_t pid, struct reply *reply)
     reply->status = info.si_status;
 }
 
-/* In the template: fork one worker. Returns its pidfd, or -1 with reply->failed. */
+/* In the template: fork one worker. Returns its pidfd, or -1 and sets reply->failed. */
 static int fork_worker(const struct mr_starter *s, uint32_t id, struct reply *reply)
 {
     pid_t self = getpid();
@@ -97,7 +97,7 @@ static int fork_worker(const struct mr_starter *s, uint32_t id, struct reply *re
     if (pid == 0)
         run_worker(s, id, self);
     reply->pid = pid;
-    /* Nobody else reaps here, so the process id cannot have been given to another process. */
+    /* Only this process reaps the worker, so its process id was not given to another process. */
     int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     if (pidfd >= 0)
         return pidfd;
@@ -128,7 +128,7 @@ static bool send_reply(int socket, const struct reply *reply, int pidfd)
     return sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof *reply;
 }
 
-/* The template's whole life. It ends when the host closes its end, or dies. */
+/* The template's main loop. It ends when the host closes its socket or dies. */
 static _Noreturn void run_template(struct mr_starter *s, pid_t host_pid)
 {
     struct request request;
@@ -179,8 +179,11 @@ static bool await_reply(int socket)
     return false;
 }
 
-/* It is dead, or stopped, or out of step with its answers: end it, and its workers with it. */
-static void give_up_template(struct mr_starter *s)
+/*
+ * Kill the template, and its workers with it. It is dead or stopped, or its answers are out of
+ * step.
+ */
+static void kill_template(struct mr_starter *s)
 {
     syscall(SYS_pidfd_send_signal, s->template_fd, SIGKILL, NULL, 0);
     if (s->socket >= 0)
@@ -195,7 +198,7 @@ static bool ask_template(struct mr_starter *s, enum op op, int32_t value, struct
     if (send(s->socket, &request, sizeof request, MSG_NOSIGNAL) == sizeof request &&
         await_reply(s->socket) && receive_reply(s->socket, reply_out, pidfd_out))
         return true;
-    give_up_template(s);
+    kill_template(s);
     return false;
 }
 
@@ -246,7 +249,7 @@ static mr_status fork_create(struct mr_host *host, mr_dataset *dataset,
 static void fork_destroy(struct mr_starter *s)
 {
     if (s->socket >= 0)
-        close(s->socket); /* the template ends */
+        close(s->socket); /* the template ends itself */
     if (s->template_pid > 0) {
         if (s->template_fd >= 0)
             syscall(SYS_pidfd_send_signal, s->template_fd, SIGKILL, NULL, 0);
@@ -260,12 +263,12 @@ static void fork_destroy(struct mr_starter *s)
     free(s);
 }
 
-/* There is no second template: a program that has opened a device must not fork one. */
+/* A second template is never forked: a program that has opened a device must not fork one. */
 static bool fork_is_lost(const struct mr_starter *s, mr_error *error_out)
 {
     if (s->socket >= 0)
         return false;
-    mr_error_set(error_out, MR_ERR_WORKER, "the worker template (process %d) is gone",
+    mr_error_set(error_out, MR_ERR_WORKER, "the worker template (process %d) has ended",
                  (int)s->template_pid);
     return true;
 }
@@ -282,7 +285,7 @@ static mr_status fork_start(struct mr_starter *s, uint32_t id, struct mr_process
     if (reply.failed != 0)
         return mr_error_os(error, MR_ERR_WORKER, reply.failed, "the template cannot fork worker %u",
                            id);
-    if (pidfd < 0) { /* there was no descriptor left here to receive it with */
+    if (pidfd < 0) { /* this process has no descriptor left to receive it */
         ask_template(s, OP_REAP, reply.pid, &reply, &pidfd);
         return mr_error_os(error, MR_ERR_WORKER, EMFILE, "no descriptor for worker %u", id);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts workers as threads of the program, for callbacks that need its memory. A crash ends the
- * program. A stuck sample cannot be ended; the error names it.
+ * Starts workers as threads of the program, for callbacks that need its memory. A crash in a worker
+ * ends the program. A sample that is stuck cannot be stopped; the error names it.
  */
 #include "loader/starter.h"
 
@@ -20,7 +20,7 @@ struct mr_starter {
 
 struct thread_job {
     struct mr_worker_job job;
-    int ended; /* eventfd, written at the end; the supervisor closes it after the join */
+    int ended; /* eventfd, written when the thread ends; the supervisor closes it after the join */
 };
 
 static void *thread_main(void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of a loader, and its small getters. */
+/* A loader's statistics and small getters. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,15 +10,15 @@
 #include "loader/loader.h"
 
 /*
- * A forked child has the host's state at the fork to itself; the lock may have been another
- * thread's then.
+ * Take the host's lock, but not in a forked child: another thread may have held it at the fork, and
+ * the child's copy of the host does not change.
  */
-static bool lock_core(const mr_loader *loader)
+static bool lock_host(const mr_loader *loader)
 {
     return loader->host->pid == getpid() && pthread_mutex_lock(&loader->host->lock) == 0;
 }
 
-static void unlock_core(const mr_loader *loader, bool locked)
+static void unlock_host(const mr_loader *loader, bool locked)
 {
     if (locked)
         pthread_mutex_unlock(&loader->host->lock);
@@ -28,9 +28,9 @@ uint64_t mr_loader_n_batches(const mr_loader *loader)
 {
     if (!loader)
         return 0;
-    bool locked = lock_core(loader);
+    bool locked = lock_host(loader);
     uint64_t n = loader->host->n_batches;
-    unlock_core(loader, locked);
+    unlock_host(loader, locked);
     return n;
 }
 
@@ -39,9 +39,9 @@ int64_t mr_loader_n_samples(const mr_loader *loader)
     if (!loader)
         return 0;
     const mr_loader_options *o = &loader->host->options;
-    bool locked = lock_core(loader);
+    bool locked = lock_host(loader);
     int64_t n = mr_sampler_length(loader->host->sampler);
-    unlock_core(loader, locked);
+    unlock_host(loader, locked);
     return o->drop_last ? n - n % o->batch_size : n;
 }
 
@@ -49,9 +49,9 @@ uint64_t mr_loader_epoch(const mr_loader *loader)
 {
     if (!loader)
         return 0;
-    bool locked = lock_core(loader);
+    bool locked = lock_host(loader);
     uint64_t epoch = loader->host->epoch;
-    unlock_core(loader, locked);
+    unlock_host(loader, locked);
     return epoch;
 }
 
@@ -129,7 +129,7 @@ static void fill_workers(const mr_loader *loader, mr_loader_stats *s)
     }
 }
 
-/* With the lock. */
+/* With the lock held. */
 static void fill_waits(const mr_loader *loader, mr_loader_stats *s)
 {
     s->n_batches = loader->n_batches;
@@ -166,10 +166,10 @@ size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size)
     mr_loader_stats s = {0};
     if (text_out && size > 0)
         text_out[0] = '\0';
-    if (!loader || !lock_core(loader))
+    if (!loader || !lock_host(loader))
         return 0;
     fill_waits(loader, &s);
-    unlock_core(loader, true);
+    unlock_host(loader, true);
     double waited = s.elapsed_ns ? 100.0 * (double)s.consumer_wait_ns / (double)s.elapsed_ns : 0;
     size = text_out ? size : 0;
     int len;

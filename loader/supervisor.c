@@ -3,7 +3,7 @@
  * The supervisor's thread: starts the workers, waits for deaths and ticks, and ends the workers.
  *
  * Invariant: a worker is dead when its pidfd says so, never by a clock. Only then are its samples
- * given back (deaths.c).
+ * returned (deaths.c).
  */
 #include "loader/supervisor.h"
 
@@ -49,8 +49,8 @@ static mr_status start_worker(struct mr_supervisor *s, uint32_t i, mr_error *err
 }
 
 /*
- * A loader at its end needs no workers; a restart that stayed due would keep the supervisor from
- * sleeping.
+ * A loader that has failed needs no workers. A restart that stays due would keep the supervisor
+ * awake.
  */
 static void forget_restarts(struct mr_supervisor *s)
 {
@@ -112,9 +112,9 @@ static bool has_failed(struct mr_supervisor *s)
 }
 
 /*
- * Sleep until a worker ends, the supervisor is to end, or the time is over; then take the deaths.
- * Descriptors that the program closed under us, or a limit on them that it lowered, would leave us
- * blind: the loader ends.
+ * Sleep until a worker ends, the supervisor must end, or the time-out; then handle the deaths. The
+ * loader fails if the program has closed a descriptor or lowered its limit on them: deaths could
+ * not be seen any more.
  */
 static void await_deaths(struct mr_supervisor *s, int timeout_ms)
 {
@@ -142,7 +142,7 @@ static void await_deaths(struct mr_supervisor *s, int timeout_ms)
     }
 }
 
-/* True when no worker will ever be started again; then the loader is at its end. */
+/* True if no worker will ever be started again; then the loader has failed. */
 static bool is_at_end(struct mr_supervisor *s)
 {
     mr_error error;
@@ -180,8 +180,8 @@ static void keep_alive(struct mr_supervisor *s)
 }
 
 /*
- * Wait for the worker's end until then. One that does not end keeps what it works on alive for
- * good.
+ * Wait until then for the worker's end. For a worker that does not end, keep the host and the
+ * dataset allocated for good.
  */
 static void await_end(struct mr_supervisor *s, uint32_t i, uint64_t until_ns)
 {
@@ -208,7 +208,7 @@ static void end_workers(struct mr_supervisor *s)
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
             s->ops->kill(&s->workers[i].process);
-    /* of all of them together */
+    /* one deadline for all of them */
     uint64_t until_ns = mr_clock_now_ns() + UINT64_C(1000000) * MR_SUPERVISED_END_MS;
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
@@ -347,7 +347,8 @@ uint32_t mr_supervisor_pids(struct mr_supervisor *s, int64_t *pids_out, uint32_t
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->n_workers; i++) {
         if (!s->workers[i].alive ||
-            s->workers[i].process.pid == 0) /* a thread has none, and kill(0) is the whole group */
+            s->workers[i].process.pid ==
+                0) /* a thread has none, and kill(0) would signal the whole group */
             continue;
         if (n_found < n)
             pids_out[n_found] = s->workers[i].process.pid;

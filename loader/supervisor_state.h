@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor knows about its workers; for supervisor.c, deaths.c and time_limit.c. All of
- * it belongs to the supervisor's thread, except what the lock guards.
+ * The supervisor's state, for supervisor.c, deaths.c and time_limit.c. It belongs to the
+ * supervisor's thread, except for the fields that the lock guards.
  */
 #ifndef LOADER_SUPERVISOR_STATE_H
 #define LOADER_SUPERVISOR_STATE_H
@@ -11,22 +11,23 @@
 #include "base/thread.h"
 #include "loader/starter.h"
 
-/* A killed worker that lives longer than that cannot be killed. */
+/* A worker that is alive so long after it was killed cannot be killed. */
 #define MR_SUPERVISED_END_MS 10000u
 
 /* One worker as the supervisor sees it. */
 struct mr_supervised {
     struct mr_process process;
     bool alive;
-    bool limit_kill;      /* we have killed it for the time limit */
-    uint64_t killed_ns;   /* when, 0: not */
-    uint32_t beat;        /* as last seen */
-    uint64_t stuck_ms;    /* since the beat changed */
-    uint32_t beat_before; /* its beat when it was started */
-    uint64_t done_before; /* its n_done when it was started */
-    uint32_t idle_deaths; /* in a row, without a sample between */
-    uint32_t vain_deaths; /* in a row, for which neither a sample nor somebody else is to blame */
-    uint64_t restart_ns;  /* start it then */
+    bool limit_kill;      /* killed for the time limit */
+    uint64_t killed_ns;   /* when it was killed; 0: it was not */
+    uint32_t beat;        /* at the last tick */
+    uint64_t stuck_ms;    /* time since the beat changed */
+    uint32_t beat_before; /* at its start */
+    uint64_t done_before; /* n_done at its start */
+    uint32_t idle_deaths; /* in a row, without a finished sample in between */
+    uint32_t vain_deaths; /* in a row; each its own fault or without progress, and no sample to
+                             blame */
+    uint64_t restart_ns;  /* when to restart it; 0: not planned */
 };
 
 struct mr_supervisor {
@@ -37,18 +38,18 @@ struct mr_supervisor {
     struct mr_supervised *workers;
     struct pollfd *polls; /* [0] is wake, [1 + i] worker i */
     uint32_t n_workers;
-    int wake; /* eventfd: come and look at `ending` */
+    int wake; /* eventfd: check `ending` */
     struct mr_thread thread;
-    pthread_mutex_t lock; /* guards what follows, and alive and pid of the workers */
+    pthread_mutex_t lock; /* guards the next five fields, and alive and pid of the workers */
     pthread_cond_t ready_changed;
-    bool ready; /* every worker was started once, or failed says why not */
+    bool ready; /* every worker was started once, or `failed` says why not */
     bool ending;
     uint64_t n_deaths;
     mr_error failed;
-    uint32_t early_deaths;   /* thread only */
-    uint32_t n_logged;       /* thread only; deaths written to the log */
-    uint32_t start_failures; /* thread only; passes in a row in which a worker could not be
-                                started */
+    uint32_t early_deaths; /* thread only */
+    uint32_t n_logged;     /* thread only; deaths written to the log */
+    /* thread only; passes in a row in which a worker could not be started */
+    uint32_t start_failures;
 };
 
 static inline struct mr_worker_record *mr_supervised_record(const struct mr_supervisor *s,

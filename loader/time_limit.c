@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time limit: ends a worker that has work and makes no progress. Its beat in shared memory
+ * The time limit: kills a worker that has work and makes no progress. Its beat in shared memory
  * shows progress. Time is counted in ticks of the supervisor, so no worker times out while the
  * program is stopped.
  */
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "dataset/dataset.h"
 
-static bool work_waits(const struct mr_supervisor *s)
+static bool has_work(const struct mr_supervisor *s)
 {
     const struct mr_host *host = s->host;
     const struct mr_control *control = host->shared.control;
@@ -23,7 +23,7 @@ static bool work_waits(const struct mr_supervisor *s)
     return false;
 }
 
-static void end_for_limit(struct mr_supervisor *s, uint32_t i)
+static void kill_for_limit(struct mr_supervisor *s, uint32_t i)
 {
     struct mr_supervised *worker = &s->workers[i];
     mr_error error;
@@ -49,7 +49,7 @@ static void end_for_limit(struct mr_supervisor *s, uint32_t i)
     mr_host_fail(s->host, &error);
 }
 
-/* One tick for one worker: has it got on since the last one? */
+/* One tick for one worker: has it made progress since the last tick? */
 static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, bool work)
 {
     struct mr_supervised *worker = &s->workers[i];
@@ -74,16 +74,16 @@ static void watch_worker(struct mr_supervisor *s, uint32_t i, uint64_t tick_ms, 
     uint64_t before = worker->stuck_ms;
     uint32_t limit_ms = s->host->options.time_limit_ms;
     worker->stuck_ms += tick_ms;
-    /* asleep while others work? It answers by a beat */
+    /* it may sleep while other workers work: then it answers the wake-up with a beat */
     if (before < limit_ms / 2 && worker->stuck_ms >= limit_ms / 2)
         mr_control_wake_workers(&s->host->shared);
     if (worker->stuck_ms >= limit_ms)
-        end_for_limit(s, i);
+        kill_for_limit(s, i);
 }
 
 void mr_time_limit_tick(struct mr_supervisor *s, uint64_t tick_ms)
 {
-    bool work = work_waits(s);
+    bool work = has_work(s);
     for (uint32_t i = 0; i < s->n_workers; i++)
         if (s->workers[i].alive)
             watch_worker(s, i, tick_ms, work);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace's rows and its thread. Spans of one row must lie beside or inside each other in this
- * format. Reads and lent batches overlap, so they are written as asynchronous events.
+ * The trace's rows and its thread. In this format, spans of one row must follow or contain each
+ * other. Reads and lent batches overlap, so they are written as asynchronous events.
  */
 #include "loader/trace.h"
 
@@ -20,7 +20,7 @@ enum { DRAIN_MS = 10, FIRST_HOST_TID = 1, FIRST_WORKER_TID = 100 };
 
 struct row {
     struct mr_trace_ring *ring;
-    uint32_t tid;       /* of the trace, not the system's: rows are sorted by it */
+    uint32_t tid;       /* a number in the trace, not the system's; rows are sorted by it */
     uint64_t copied_ns; /* end of the last copy */
 };
 
@@ -31,7 +31,7 @@ struct mr_trace {
     struct row *rows;
     uint32_t n_rows;
     uint64_t n_async;
-    struct mr_trace_event *events; /* taken from one ring at a time; the thread's */
+    struct mr_trace_event *events; /* the thread's buffer for the events of one ring */
     _Atomic uint32_t stop;
     struct mr_thread thread;
     struct mr_trace_file file;
@@ -39,7 +39,7 @@ struct mr_trace {
 
 static const struct {
     const char *name;
-    const char *value; /* what its number is */
+    const char *value; /* meaning of the event's value */
     bool overlaps;
 } kinds[MR_TRACE_N_KINDS] = {
     [MR_TRACE_READ] = {"read", "index", true},
@@ -55,8 +55,8 @@ static const struct {
 mr_status mr_trace_create(const char *path, struct mr_trace **trace_out, mr_error *error)
 {
     *trace_out = NULL;
-    bool asked = path != NULL;
-    if (!asked)
+    bool is_option = path != NULL;
+    if (!is_option)
         path = getenv("MR_TRACE");
     if (!path || !*path)
         return MR_OK;
@@ -72,7 +72,7 @@ mr_status mr_trace_create(const char *path, struct mr_trace **trace_out, mr_erro
         return MR_OK;
     }
     free(trace);
-    if (!asked) {
+    if (!is_option) {
         mr_log_line(MR_LOG_WARNING, "MR_TRACE: %s", words.text);
         return MR_OK;
     }
@@ -80,7 +80,7 @@ mr_status mr_trace_create(const char *path, struct mr_trace **trace_out, mr_erro
     return status;
 }
 
-/* Microseconds with the nanoseconds as decimals. */
+/* Microseconds, with nanoseconds as decimals. */
 #define US_FORMAT "%llu.%03u"
 #define US(ns) (unsigned long long)((ns) / 1000), (unsigned)((ns) % 1000)
 
@@ -101,10 +101,10 @@ static void write_async(struct mr_trace *trace, const struct row *row,
 }
 
 /*
- * When a copy has ended is known when the host has seen it, perhaps late; the next one may seem to
- * begin before.
+ * Make copies of one row follow each other. The host may see the end of a copy late; then the next
+ * copy seems to begin before it.
  */
-static void keep_copies_apart(struct row *row, struct mr_trace_event *event)
+static void separate_copies(struct row *row, struct mr_trace_event *event)
 {
     if (event->begin_ns < row->copied_ns)
         event->begin_ns = row->copied_ns;
@@ -116,7 +116,7 @@ static void keep_copies_apart(struct row *row, struct mr_trace_event *event)
 static void write_event(struct mr_trace *trace, struct row *row, struct mr_trace_event *event)
 {
     if (event->kind == MR_TRACE_COPY)
-        keep_copies_apart(row, event);
+        separate_copies(row, event);
     if (kinds[event->kind].overlaps) {
         write_async(trace, row, event);
         return;
@@ -146,7 +146,8 @@ static void *trace_main(void *arg)
     struct mr_trace *trace = arg;
     bool last;
     do {
-        last = atomic_load(&trace->stop); /* before the drain, which then finds all that was put */
+        last = atomic_load(
+            &trace->stop); /* read before the drain, which then finds everything that was put */
         drain_rings(trace);
         if (!last)
             mr_futex_wait(&trace->stop, 0, DRAIN_MS);
@@ -154,7 +155,7 @@ static void *trace_main(void *arg)
     return NULL;
 }
 
-/* A row, and its metadata. */
+/* Add a row and its metadata. */
 static void add_row(struct mr_trace *trace, struct mr_trace_ring *ring, uint32_t tid,
                     const char *name)
 {

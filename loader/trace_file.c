@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a trace's file. A file in use is found by a lock, which the kernel drops when its holder
- * dies, and by the first line, which names the process.
+ * Writes a trace's file. Two things show that a file is in use: a lock, which the kernel drops when
+ * its holder dies, and the first line, which identifies the process.
  *
  * Invariant: the file is opened without truncation, since another loader may be writing it.
  */
@@ -23,10 +23,7 @@
 
 enum { MAX_OBJECT = 1024, MAX_END = 3, MAX_HEAD = 192, MAX_FILES = 9999 };
 
-/*
- * Written by this process, unlike the file of an earlier run: process numbers come again, this does
- * not.
- */
+/* Identifies this process, unlike its pid, which the system uses again. */
 static uint64_t process_stamp(void)
 {
     static _Atomic uint64_t stamp;
@@ -51,14 +48,14 @@ static bool is_of_this_run(int fd, const char *head)
     return pread(fd, found, len, 0) == (ssize_t)len && memcmp(found, head, len) == 0;
 }
 
-/* Open one candidate. Returns 0 with *fd_out, a negative errno, or 1 when the file is in use. */
+/* Open one candidate. Returns 0 and sets *fd_out, a negative errno, or 1 if the file is in use. */
 static int try_path(const char *path, const char *head, int *fd_out)
 {
     int fd = mr_regular_file_open(AT_FDCWD, path, O_RDWR | O_CREAT, NULL);
     if (fd < 0)
         return fd;
     int rc = 0;
-    /* other failures: no locks here */
+    /* other failures: this file system has no locks */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         rc = 1;
     else if (is_of_this_run(fd, head))
@@ -94,7 +91,7 @@ mr_status mr_trace_file_open(struct mr_trace_file *file, const char *path, mr_er
                     path, file->path);
     file->len = strlen(head);
     memcpy(file->buffer, head, file->len);
-    mr_trace_file_flush(file); /* who comes next must find the head */
+    mr_trace_file_flush(file); /* the next loader must find the head */
     return MR_OK;
 }
 

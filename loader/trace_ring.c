@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of a trace. The reading side runs in the host and checks what it finds, because a worker
- * may have left anything in shared memory.
+ * A trace's ring. The reader runs in the host and checks what it reads, because a worker may have
+ * left anything in shared memory.
  */
 #include "loader/trace_ring.h"
 
 #include <assert.h>
 
 static_assert(sizeof(struct mr_trace_event) == 32, "two events to a cache line");
-static_assert(sizeof(struct mr_trace_ring) % 64 == 0, "rings lie side by side");
+static_assert(sizeof(struct mr_trace_ring) % 64 == 0, "rings are adjacent");
 static_assert((MR_TRACE_RING_EVENTS & (MR_TRACE_RING_EVENTS - 1)) == 0,
-              "places are found by a mask");
+              "positions are computed by a mask");
 
 void mr_trace_ring_write(struct mr_trace_ring *ring, enum mr_trace_kind kind, uint64_t begin_ns,
                          uint64_t end_ns, int64_t value)
@@ -30,7 +30,7 @@ uint32_t mr_trace_ring_take(struct mr_trace_ring *ring, struct mr_trace_event *e
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t n = atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
-    if (n > MR_TRACE_RING_EVENTS) /* a broken worker wrote over it */
+    if (n > MR_TRACE_RING_EVENTS) /* a broken worker has overwritten it */
         n = 0;
     n = n < max ? n : max;
     uint32_t n_taken = 0;

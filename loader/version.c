@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The version of this build and its features. */
+/* The version and the features of this build. */
 #include <millrace/status.h>
 
 const char *mr_version(void)

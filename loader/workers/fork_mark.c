@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A page that the kernel clears in every child (MADV_WIPEONFORK), and a count that fork() raises in
- * the child: some sandboxes accept the advice and clear nothing. A child that is made past libc
- * (clone) has only the page.
+ * Uses a page that the kernel clears in every child (MADV_WIPEONFORK), and a count that fork()
+ * increments in the child: some sandboxes accept the advice and clear nothing. In a child made
+ * without libc (clone), only the page helps.
  */
 #include "loader/workers/fork_mark.h"
 

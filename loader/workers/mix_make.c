@@ -2,8 +2,8 @@
 /*
  * Mixes one row of a batch.
  *
- * Invariant: nothing that a row is mixed from is written here, so a row may be mixed again by the
- * next worker, wherever the one before it has died.
+ * Invariant: the inputs of a row are not written here. If a worker dies while mixing, the next one
+ * mixes the row again.
  */
 #include "loader/workers/mix_make.h"
 
@@ -46,7 +46,7 @@ void mr_mix_make_destroy(struct mr_mix_maker *maker)
     free(maker);
 }
 
-/* What the row is mixed with; *partner becomes the row itself where that is nothing. */
+/* Choose how to mix row i. Without mixing, *partner is set to i. */
 static struct mr_mix choose_mix(const struct mr_slot_view *view, uint32_t i, uint32_t *partner)
 {
     bool mixes =

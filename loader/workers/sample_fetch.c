@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what one sample is made of, and hands its bytes to the codec. Files are read whole, records
- * as the catalog says. Of a pack's sample the size is known before the read, so only the rows of a
- * crop are read.
+ * Reads one sample and passes its bytes to the codec. Files are read whole, records as the catalog
+ * describes them. The size of a packed sample is known before the read, so only the rows of a crop
+ * are read.
  *
- * Invariant: a limit on bytes does not depend on the crop. It is checked against all that the pack
- * keeps of the sample.
+ * Invariant: a limit on bytes does not depend on the crop. It is compared with everything that the
+ * pack stores for the sample.
  */
 #include "loader/workers/sample_fetch.h"
 
@@ -22,8 +22,8 @@ void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_er
 }
 
 /*
- * Which bytes of a pack's sample the candidate's draws need. Without its marks a marked one is read
- * whole.
+ * Find the bytes of a packed sample that the candidate's draws need. Without its marks, a sample is
+ * read whole.
  */
 static mr_status find_range(const struct mr_sample_source *source, const struct mr_sample_job *job,
                             bool no_index, uint64_t *offset_out, uint64_t *len_out, mr_error *error)
@@ -69,11 +69,11 @@ mr_status mr_sample_fetch_submit(const struct mr_sample_source *source,
 }
 
 /*
- * Where all was read, what follows the sample itself is for restoring its file and not for
- * decoding.
+ * Describe a packed sample that was read. If it was read whole, the bytes after the image serve to
+ * restore its file, not to decode it.
  */
-static mr_status take_packed(const struct mr_sample_source *source, const struct mr_read *read,
-                             struct mr_fetched *fetched, mr_error *error)
+static mr_status describe_packed(const struct mr_sample_source *source, const struct mr_read *read,
+                                 struct mr_fetched *fetched, mr_error *error)
 {
     mr_status status = mr_catalog_packed(source->catalog, read->index, &fetched->packed, error);
     fetched->is_packed = true;
@@ -100,7 +100,7 @@ mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const stru
     mr_status status = mr_catalog_split(source->catalog, read->index, read->bytes, read->len,
                                         &fetched_out->bytes, &fetched_out->len, label_out, error);
     if (status == MR_OK && mr_catalog_is_described(source->catalog))
-        status = take_packed(source, read, fetched_out, error);
+        status = describe_packed(source, read, fetched_out, error);
     error->index = read->index;
     return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One sample under way, from the read to its pixels: of a file, a record, or as much of a pack's
- * sample as one crop needs. Of a pack the crop is drawn before the read, to know those bytes, and
- * again after it. Draws are counter-based, so both give the same crop.
+ * Fetches one sample, from the read to its pixels: a file, a record, or the bytes of a packed
+ * sample that one crop needs. For a packed sample the crop is drawn before the read, to know those
+ * bytes, and again after it. Draws are counter-based, so both give the same crop.
  */
 #ifndef LOADER_WORKERS_SAMPLE_FETCH_H
 #define LOADER_WORKERS_SAMPLE_FETCH_H
@@ -14,10 +14,10 @@
 
 /* Where a worker's samples come from and how they are read; constant. */
 struct mr_sample_source {
-    const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own */
+    const struct mr_catalog *catalog; /* NULL with callbacks, which bring their own bytes */
     struct mr_plan_runner *runner;
-    uint64_t max_bytes; /* of a pack's sample; a reader looks after files itself */
-    bool verifies;      /* samples of a pack are read whole and held against their checksum */
+    uint64_t max_bytes; /* limit for a packed sample; for files the reader checks it */
+    bool verifies;      /* packed samples are read whole and compared with their checksum */
 };
 
 /* The bytes of a sample. */
@@ -25,38 +25,37 @@ struct mr_fetched {
     const uint8_t *bytes;
     size_t len;
     bool encoded;
-    bool is_packed; /* then bytes are [offset, offset + len) of packed: */
+    bool is_packed; /* the bytes are [offset, offset + len) of packed: */
     uint64_t offset;
     struct mr_packed_image packed;
 };
 
 /*
- * Begin to read the candidate. no_index: the reader leaves out marks, so that a sample that has
- * some is read whole and decoded as the file that it is.
+ * Begin to read the candidate. With no_index the reader does not read marks, so a sample that has
+ * some is read whole and decoded like a file.
  *
- * Returns MR_OK when the reader has it; otherwise nothing was submitted, and error names the
- * sample: what the index of a pack says makes no sense (MR_ERR_DAMAGED), or this machine cannot
- * decode it.
+ * Returns MR_OK if the reader has the read. Otherwise nothing was submitted, and error names the
+ * sample: the pack's index entry makes no sense (MR_ERR_DAMAGED), or this machine cannot decode it.
  */
 mr_status mr_sample_fetch_submit(const struct mr_sample_source *source,
                                  const struct mr_sample_job *job, bool no_index,
                                  struct mr_reader *reader, mr_error *error);
 
-/* After the read: fetched_out points into its bytes. error names the sample. */
+/* Called after the read. fetched_out points into its bytes. error names the sample. */
 mr_status mr_sample_fetch_take(const struct mr_sample_source *source, const struct mr_read *read,
                                void *label_out, struct mr_fetched *fetched_out, mr_error *error);
 
-/* Has the sample of a pack marks that lead into its bytes? */
+/* Is this a packed sample that has marks? */
 bool mr_sample_fetch_has_marks(const struct mr_sample_source *source, int64_t index);
 
-/* Make the candidate's pixels. error lacks the sample's name. report_out is set in any case. */
+/* Make the candidate's pixels. error lacks the sample's name. report_out is always set. */
 mr_status mr_sample_fetch_run(const struct mr_sample_source *source,
                               const struct mr_sample_job *job, const struct mr_fetched *fetched,
                               void *out, struct mr_plan_runner_report *report_out, mr_error *error);
 
 /*
- * Put "path (index 7): " before an error's words, and the index into its record. catalog NULL: a
- * sample of callbacks. /
+ * Put "path (index 7): " before an error's text, and set its index. With callbacks, catalog is
+ * NULL.
  */
 void mr_sample_fetch_name(const struct mr_catalog *catalog, int64_t index, mr_error *error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes one sample in a place that its worker holds, and applies the policy for damaged ones. The
- * count of candidates found damaged lies in the slot, so nothing is lost when a worker dies: the
- * next one that takes the place continues at the next candidate.
+ * Makes one sample in a place that its worker holds, and applies the policy for damaged samples.
+ * The number of candidates found damaged is in the slot, so it survives the worker: the next worker
+ * that takes the place continues with the next candidate.
  */
 #include "loader/workers/sample_make.h"
 
@@ -23,9 +23,8 @@ struct mr_sample_maker {
     struct mr_plan_runner *runner;
     struct mr_sample_source source;
     struct mr_worker_cache *cache; /* NULL without a cache */
-    struct mr_reader *spare;       /* for candidates that nobody has read ahead; made when first
-                                      needed */
-    struct mr_fork_mark mark;      /* made in the worker itself */
+    struct mr_reader *spare;  /* for candidates that were not read ahead; made when first needed */
+    struct mr_fork_mark mark; /* made in the worker itself */
 };
 
 mr_status mr_sample_make_create(const struct mr_worker_job *job, struct mr_sample_maker **maker_out,
@@ -81,8 +80,8 @@ static struct mr_damage_map known_damage(const struct mr_sample_maker *maker,
 }
 
 /*
- * How many candidates of this place are damaged: those it has met, and those behind them that other
- * places have met. The wanted sample itself is always tried, so that its own place has the record
+ * How many candidates of this place are damaged: those that it has tried, and those after them that
+ * other places have tried. The wanted sample is always tried, so that its own place has the record
  * of its damage.
  */
 static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
@@ -96,10 +95,10 @@ static uint32_t count_damaged(const struct mr_sample_maker *maker, const struct 
 }
 
 /*
- * Pass over candidates that are known to be damaged. The blame that the place has belongs to the
- * first of them.
+ * Skip candidates that are known to be damaged. The place's blame belongs to the first of them, so
+ * it is cleared.
  */
-static uint32_t pass_known(const struct mr_sample_maker *maker, struct mr_sample_job *job)
+static uint32_t skip_known(const struct mr_sample_maker *maker, struct mr_sample_job *job)
 {
     uint32_t damaged = count_damaged(maker, job);
     if (damaged != atomic_load_explicit(&job->view.skipped[job->place], memory_order_relaxed)) {
@@ -109,7 +108,7 @@ static uint32_t pass_known(const struct mr_sample_maker *maker, struct mr_sample
     return damaged;
 }
 
-/* No place has to try it again in this epoch. */
+/* Mark the candidate as damaged, so that no other place tries it in this epoch. */
 static void remember_damage(const struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
     struct mr_damage_map known = known_damage(maker, job);
@@ -159,7 +158,10 @@ enum mr_submitted mr_sample_make_submit(struct mr_sample_maker *maker, struct mr
     return submitted ? MR_SUBMITTED_READ : MR_SUBMITTED_NOTHING;
 }
 
-/* Rows are decoded and transformed in turns: the spans have the sums, one behind the other. */
+/*
+ * Decoding and transforming alternate by rows. The two spans have the sums of the times, one after
+ * the other.
+ */
 static void trace_pixels(const struct mr_sample_maker *maker, int64_t index, uint64_t begin_ns,
                          const struct mr_plan_runner_report *report)
 {
@@ -208,9 +210,9 @@ static void count_bytes(struct mr_sample_maker *maker, uint64_t n)
     atomic_fetch_add_explicit(&maker->record->bytes_read, n, memory_order_relaxed);
 }
 
-/* The byte arrays that came with the read; NULL: none, all rows are empty. */
-static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                       const struct mr_read *read)
+/* Store the byte arrays of the read. With NULL, all rows are empty. */
+static void store_extra(const struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                        const struct mr_read *read)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
     uint64_t lens[MR_MAX_EXTRA] = {0};
@@ -227,11 +229,11 @@ static void keep_bytes(const struct mr_sample_maker *maker, const struct mr_samp
 }
 
 /*
- * From the cache, with the read that its marks have led to, or NULL. False: nothing was done, or
- * what was done does not count, and the file is to be read.
+ * Make the sample from the cache, with the read that its marks have led to, or NULL. False: read
+ * the file; what was done so far does not count.
  */
-static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                       const struct mr_read *read)
+static bool make_from_cache(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                            const struct mr_read *read)
 {
     struct mr_fetched fetched;
     mr_error unused;
@@ -245,15 +247,15 @@ static bool use_cached(struct mr_sample_maker *maker, const struct mr_sample_job
     count_bytes(maker, read ? fetched.packed.marks_len : fetched.len);
     if (run_pixels(maker, job, &fetched, &unused) == MR_OK) {
         atomic_fetch_add_explicit(&maker->record->n_cached, 1, memory_order_relaxed);
-        keep_bytes(maker, job, read);
+        store_extra(maker, job, read);
         return true;
     }
     mr_worker_cache_drop(maker->cache, job->index);
     return false;
 }
 
-static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                           const struct mr_read *read, mr_error *error)
+static mr_status make_from_bytes(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                                 const struct mr_read *read, mr_error *error)
 {
     struct mr_fetched fetched;
     mr_status status =
@@ -261,7 +263,7 @@ static mr_status use_bytes(struct mr_sample_maker *maker, const struct mr_sample
     if (status == MR_OK)
         status = run_pixels(maker, job, &fetched, error);
     if (status == MR_OK)
-        keep_bytes(maker, job, read);
+        store_extra(maker, job, read);
     return status;
 }
 
@@ -275,8 +277,8 @@ static mr_status open_spare(struct mr_sample_maker *maker, mr_error *error)
                         : mr_reader_create(maker->job.catalog, &options, &maker->spare, error);
 }
 
-static mr_status read_and_use(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                              mr_error *error)
+static mr_status read_and_make(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                               mr_error *error)
 {
     struct mr_read read;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
@@ -289,21 +291,21 @@ static mr_status read_and_use(struct mr_sample_maker *maker, const struct mr_sam
         return mr_error_set(error, MR_ERR_IO, "the reader lost index %lld", (long long)job->index);
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
     count_bytes(maker, read.len);
-    status = use_bytes(maker, job, &read, error);
+    status = make_from_bytes(maker, job, &read, error);
     mr_reader_recycle(maker->spare, &read);
     return status;
 }
 
 /*
- * What goes wrong with marks says nothing of the file, so it is read again without them. Its
- * verdict counts.
+ * Make the sample from its read. Damage found with marks may be the marks' fault, so the file is
+ * read again without them, and that result counts.
  */
-static mr_status use_read(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                          const struct mr_read *read, mr_error *error)
+static mr_status make_from_read(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                                const struct mr_read *read, mr_error *error)
 {
-    mr_status status = use_bytes(maker, job, read, error);
+    mr_status status = make_from_bytes(maker, job, read, error);
     bool again = status == MR_ERR_DAMAGED && mr_sample_fetch_has_marks(&maker->source, job->index);
-    return again ? read_and_use(maker, job, error) : status;
+    return again ? read_and_make(maker, job, error) : status;
 }
 
 static mr_status check_callback_sample(const struct mr_sample_maker *maker, const mr_sample *sample,
@@ -325,23 +327,23 @@ static mr_status check_callback_sample(const struct mr_sample_maker *maker, cons
 }
 
 /*
- * A callback may fork. A child that returns from it would do this worker's work beside it, in the
- * slots that both of them see, and nobody would notice its death: it ends here.
+ * A callback may fork. A child that returns from it would do this worker's work in the same slots,
+ * and its death would not be noticed. So it ends here.
  */
-static void end_child(const struct mr_sample_maker *maker)
+static void exit_if_forked(const struct mr_sample_maker *maker)
 {
     if (mr_fork_mark_in_child(&maker->mark))
         _exit(1);
 }
 
-static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sample_job *job,
-                              mr_error *error)
+static mr_status make_from_callback(struct mr_sample_maker *maker, const struct mr_sample_job *job,
+                                    mr_error *error)
 {
     const mr_callbacks *callbacks = maker->job.callbacks;
     mr_sample sample = MR_SAMPLE_INIT;
     uint64_t begin_ns = mr_trace_ring_begin(maker->ring);
     int rc = callbacks->get(callbacks->user, job->index, &sample);
-    end_child(maker);
+    exit_if_forked(maker);
     mr_trace_ring_put(maker->ring, MR_TRACE_READ, begin_ns, job->index);
     mr_status status;
     if (rc != 0) {
@@ -363,7 +365,7 @@ static mr_status use_callback(struct mr_sample_maker *maker, const struct mr_sam
     }
     if (callbacks->release)
         callbacks->release(callbacks->user, &sample);
-    end_child(maker);
+    exit_if_forked(maker);
     return status;
 }
 
@@ -371,22 +373,22 @@ static mr_status try_candidate(struct mr_sample_maker *maker, const struct mr_sa
                                const struct mr_read *read, mr_error *error)
 {
     atomic_store_explicit(&maker->record->index, job->index, memory_order_relaxed);
-    /* the time limit is each candidate's */
+    /* the time limit applies to each candidate */
     atomic_fetch_add_explicit(&maker->record->beat, 1, memory_order_relaxed);
     if (maker->job.callbacks)
-        return use_callback(maker, job, error);
+        return make_from_callback(maker, job, error);
     const struct mr_read *own = read && read->index == job->index ? read : NULL;
     bool is_whole = own && !job->is_part;
-    if (!is_whole && use_cached(maker, job, own))
+    if (!is_whole && make_from_cache(maker, job, own))
         return MR_OK;
     mr_status status =
-        is_whole ? use_read(maker, job, own, error) : read_and_use(maker, job, error);
+        is_whole ? make_from_read(maker, job, own, error) : read_and_make(maker, job, error);
     if (status == MR_OK)
         mr_worker_cache_met(maker->cache, job->index);
     return status;
 }
 
-/* What a device will find at this place. */
+/* Describe the sample to a device. */
 static void describe_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                             enum mr_encoding encoding)
 {
@@ -400,14 +402,14 @@ static void describe_sample(struct mr_sample_maker *maker, const struct mr_sampl
                                .box = {0, 0, (int32_t)plan->out_width, (int32_t)plan->out_height}};
 }
 
-/* No sample here: zeros and mask 0. */
+/* Leave the place without a sample: zeros and mask 0. */
 static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job *job,
                        enum mr_outcome outcome)
 {
     const struct mr_slot_layout *layout = &maker->control->layout;
     memset(job->view.source + job->place * job->view.source_bytes, 0, job->view.source_bytes);
     memset(label_at(maker, job), 0, layout->label_bytes);
-    keep_bytes(maker, job, NULL);
+    store_extra(maker, job, NULL);
     memset(job->view.geometry + job->place * MR_GEOMETRY_FIELDS, 0,
            MR_GEOMETRY_FIELDS * sizeof(int32_t));
     if (job->view.erases)
@@ -419,7 +421,7 @@ static void leave_hole(struct mr_sample_maker *maker, const struct mr_sample_job
     atomic_store_explicit(&job->view.outcome[job->place], outcome, memory_order_relaxed);
 }
 
-static void give_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job)
+static void finish_sample(struct mr_sample_maker *maker, const struct mr_sample_job *job)
 {
     job->view.index[job->place] = job->index;
     job->view.mask[job->place] = 1;
@@ -432,21 +434,22 @@ bool mr_sample_make_run(struct mr_sample_maker *maker, struct mr_sample_job *job
 {
     mr_error error;
     bool tried = false;
-    while (choose_candidate(maker, job, pass_known(maker, job))) {
+    while (choose_candidate(maker, job, skip_known(maker, job))) {
         tried = true;
         /*
-         * What has cost a worker its life is made from its file: that may be good where the cache's
-         * entry is not.
+         * A candidate that has crashed a worker is made from its file, because the cache's entry
+         * may be bad while the file is good.
          */
         if (mr_place_blame(job->word) >= MR_BLAME_CRASH)
             mr_worker_cache_drop(maker->cache, job->index);
         mr_status status = try_candidate(maker, job, read, &error);
         if (status == MR_OK) {
-            give_sample(maker, job);
+            finish_sample(maker, job);
             return true;
         }
         mr_slot_record(&job->view, job->place, &error);
-        if (status != MR_ERR_DAMAGED) { /* no policy helps against this machine's troubles */
+        if (status != MR_ERR_DAMAGED) { /* the policy is for damaged samples, not for failures of
+                                           this machine */
             leave_hole(maker, job, MR_OUTCOME_FAILED);
             return true;
         }

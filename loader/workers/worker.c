@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The worker's loop: takes tickets, keeps reads in flight, and makes a sample as soon as its bytes
- * are there.
+ * have arrived.
  *
- * Invariant: a ticket only suggests a place. Its word stays OPEN while the bytes are read, so
- * another worker may overtake. Only the swap OPEN -> BUSY decides; the worker that loses it drops
+ * Invariant: a ticket only suggests a place. The place's word stays OPEN during the read, so
+ * another worker may overtake. Only the swap OPEN -> BUSY decides; a worker that loses it drops
  * what it has read.
  */
 #include "loader/workers/worker.h"
@@ -28,16 +28,16 @@ struct mr_worker {
     struct mr_trace_ring *ring; /* NULL without a trace */
     struct mr_reader *reader;   /* NULL with callbacks */
     struct mr_sample_maker *maker;
-    struct mr_mix_maker *mixer;                /* NULL where rows are not mixed */
+    struct mr_mix_maker *mixer;                /* NULL if rows are not mixed */
     struct mr_sample_job in_flight[MAX_AHEAD]; /* by tag */
     uint64_t free_tags;                        /* bit t: in_flight[t] is unused */
-    uint8_t cached[MAX_AHEAD]; /* tags of jobs whose samples are in the cache: a ring, the oldest
-                                  at first_cached */
+    /* tags of jobs whose samples are in the cache: a ring, the oldest at first_cached */
+    uint8_t cached[MAX_AHEAD];
     uint32_t first_cached;
     uint32_t n_cached;
-    bool reads_next;      /* reads and cached samples take turns, so that neither waits for the
-                             other's end */
-    uint32_t deaths_seen; /* control's n_deaths when this worker last swept for it */
+    /* reads and cached samples take turns, so that neither kind blocks the other */
+    bool reads_next;
+    uint32_t deaths_seen; /* control's n_deaths when this worker last swept */
 };
 
 static void report_doing(struct mr_worker *w, enum mr_doing doing)
@@ -46,7 +46,7 @@ static void report_doing(struct mr_worker *w, enum mr_doing doing)
     atomic_fetch_add_explicit(&w->record->beat, 1, memory_order_relaxed);
 }
 
-/* The place that a ticket suggests. True when it is open and of the batch that the ticket means. */
+/* Load the place that a ticket suggests. True if it is open and still in the ticket's batch. */
 static bool load_place(struct mr_worker *w, uint64_t ticket, struct mr_sample_job *job_out)
 {
     uint64_t sequence = ticket / w->control->layout.batch_size;
@@ -70,8 +70,8 @@ static bool take_ticket(struct mr_worker *w, struct mr_sample_job *job_out)
     return false;
 }
 
-/* Is this place among the reads that this worker has in flight? */
-static bool is_mine(const struct mr_worker *w, const struct mr_sample_job *job)
+/* Does this worker have a read in flight for this place? */
+static bool is_in_flight(const struct mr_worker *w, const struct mr_sample_job *job)
 {
     for (uint64_t used = ~w->free_tags; used; used &= used - 1) {
         const struct mr_sample_job *mine = &w->in_flight[__builtin_ctzll(used)];
@@ -82,7 +82,7 @@ static bool is_mine(const struct mr_worker *w, const struct mr_sample_job *job)
     return false;
 }
 
-/* An OPEN word below the counter that is not read by this worker already. */
+/* Find an OPEN word below the ticket counter that this worker is not reading for. */
 static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view,
                        struct mr_sample_job *job_out)
 {
@@ -95,15 +95,15 @@ static bool sweep_slot(struct mr_worker *w, const struct mr_slot_view *view,
     for (uint32_t p = 0; p < batch_size && first + p < counter; p++) {
         job_out->place = p;
         job_out->word = mr_place_load(&view->places[p]);
-        if (mr_place_state(job_out->word) == MR_PLACE_OPEN && !is_mine(w, job_out))
+        if (mr_place_state(job_out->word) == MR_PLACE_OPEN && !is_in_flight(w, job_out))
             return true;
     }
     return false;
 }
 
 /*
- * An OPEN word below the counter was left by a death, or is being read ahead by somebody slower.
- * Each worker begins at another slot, so that two seldom find the same.
+ * An OPEN word below the ticket counter was left by a death, or a slower worker is reading for it.
+ * Each worker begins at a different slot, so that two seldom find the same word.
  */
 static bool sweep_all_slots(struct mr_worker *w, struct mr_sample_job *job_out)
 {
@@ -117,7 +117,7 @@ static bool sweep_all_slots(struct mr_worker *w, struct mr_sample_job *job_out)
     return false;
 }
 
-/* Mix row i if it can be mixed and nobody does. */
+/* Mix row i if it can be mixed and no other worker does. */
 static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32_t i)
 {
     uint64_t seen, held;
@@ -139,7 +139,8 @@ static bool mix_row(struct mr_worker *w, const struct mr_slot_view *view, uint32
 }
 
 /*
- * A row that can be mixed: a death has left it, or whoever has made its sample is about to mix it.
+ * Find a row that can be mixed: a death has left it, or the worker that made its sample is about to
+ * mix it.
  */
 static bool find_row(struct mr_worker *w, struct mr_slot_view *view_out, uint32_t *row_out)
 {
@@ -155,7 +156,7 @@ static bool find_row(struct mr_worker *w, struct mr_slot_view *view_out, uint32_
     return false;
 }
 
-/* Mix what can be mixed. True when a row was found, though another worker may have been faster. */
+/* Mix the rows that can be mixed. True if one was found, even if another worker was faster. */
 static bool mix_left_rows(struct mr_worker *w)
 {
     struct mr_slot_view view;
@@ -168,8 +169,10 @@ static bool mix_left_rows(struct mr_worker *w)
     return found;
 }
 
-/* The place is DONE. Its own row may have waited for that, and the row that is mixed with it. */
-static void mix_after(struct mr_worker *w, const struct mr_slot_view *view, uint32_t place)
+/*
+ * The place is DONE. Mix its own row and the row that is mixed with it, if they can be mixed now.
+ */
+static void mix_dependents(struct mr_worker *w, const struct mr_slot_view *view, uint32_t place)
 {
     uint32_t n = atomic_load_explicit(&view->slot->n_places, memory_order_relaxed);
     mix_row(w, view, place);
@@ -180,10 +183,11 @@ static void mix_after(struct mr_worker *w, const struct mr_slot_view *view, uint
 }
 
 /*
- * Work that is more urgent than a new ticket: what a death has left, and, when the host waits for a
- * batch that the counter has passed by two batches, what somebody slow still has in that batch.
+ * Find work that is more urgent than a new ticket: places left by a death and, if the host waits
+ * for a batch and the ticket counter is two batches past it, places of that batch that a slow
+ * worker still holds.
  */
-static bool find_urgent(struct mr_worker *w, struct mr_sample_job *job_out)
+static bool find_urgent_place(struct mr_worker *w, struct mr_sample_job *job_out)
 {
     const struct mr_control *c = w->control;
     uint32_t n_deaths = atomic_load_explicit(&c->n_deaths, memory_order_acquire);
@@ -202,7 +206,7 @@ static bool find_urgent(struct mr_worker *w, struct mr_sample_job *job_out)
     return sweep_slot(w, &view, job_out);
 }
 
-/* Hold the place, make its sample, mark it done. read is NULL when nothing was read for it. */
+/* Hold the place, make its sample, mark it done. read is NULL if nothing was read for it. */
 static void make_sample(struct mr_worker *w, struct mr_sample_job *job, const struct mr_read *read)
 {
     struct mr_place *place = &job->view.places[job->place];
@@ -212,10 +216,10 @@ static void make_sample(struct mr_worker *w, struct mr_sample_job *job, const st
     uint64_t begin = mr_clock_now_ns();
     bool tried = mr_sample_make_run(w->maker, job, read);
     mr_place_finish(place, job->word);
-    /* A sample that was given up because of deaths does not show that workers live. */
+    /* A sample that was given up because of deaths does not show that workers can work. */
     atomic_fetch_add_explicit(&w->record->n_done, tried, memory_order_relaxed);
     if (w->mixer)
-        mix_after(w, &job->view, job->place);
+        mix_dependents(w, &job->view, job->place);
     else if (mr_slot_count_down(&job->view))
         mr_control_wake_host(&w->job.shared);
     uint64_t worked_ns = mr_clock_now_ns() - begin;
@@ -239,10 +243,7 @@ static bool submit_read(struct mr_worker *w, struct mr_sample_job *job)
     return true;
 }
 
-/*
- * Begin to read, or make the sample at once where there is nothing to read. True when a sample was
- * dealt with.
- */
+/* Begin to read, or make the sample at once if it needs no read. True if a place was handled. */
 static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
 {
     if (w->reader && mr_sample_make_choose(w->maker, job) && submit_read(w, job))
@@ -251,19 +252,19 @@ static bool begin_sample(struct mr_worker *w, struct mr_sample_job *job)
     return true;
 }
 
-/* Keep the reads in flight. True when a sample was dealt with meanwhile. */
+/* Keep read_ahead samples in flight. True if a place was handled meanwhile. */
 static bool read_ahead(struct mr_worker *w)
 {
     struct mr_sample_job job = {0};
     while ((!w->reader ||
             mr_reader_n_busy(w->reader) + w->n_cached < w->control->options.read_ahead) &&
-           (find_urgent(w, &job) || take_ticket(w, &job)))
+           (find_urgent_place(w, &job) || take_ticket(w, &job)))
         if (begin_sample(w, &job))
             return true;
     return false;
 }
 
-static bool finish_a_read(struct mr_worker *w)
+static bool finish_read(struct mr_worker *w)
 {
     struct mr_read read;
     bool timed = w->control->options.with_timing;
@@ -284,7 +285,7 @@ static bool finish_a_read(struct mr_worker *w)
     return true;
 }
 
-static bool finish_a_cached(struct mr_worker *w)
+static bool finish_cached(struct mr_worker *w)
 {
     struct mr_sample_job *job = &w->in_flight[w->cached[w->first_cached]];
     w->first_cached = (w->first_cached + 1) % MAX_AHEAD;
@@ -302,16 +303,16 @@ bool mr_worker_step(struct mr_worker *w)
     bool reads = w->reader && mr_reader_n_pending(w->reader) > 0;
     w->reads_next = !w->reads_next;
     if (w->n_cached > 0 && !(reads && w->reads_next))
-        return finish_a_cached(w);
+        return finish_cached(w);
     if (reads)
-        return finish_a_read(w);
+        return finish_read(w);
     if (!sweep_all_slots(w, &job))
         return mix_left_rows(w);
     begin_sample(w, &job);
     return true;
 }
 
-static bool work_waits(struct mr_worker *w)
+static bool has_work(struct mr_worker *w)
 {
     struct mr_sample_job unused;
     struct mr_slot_view view;
@@ -328,18 +329,18 @@ static void sleep_until_work(struct mr_worker *w)
     report_doing(w, MR_DOING_NOTHING);
     atomic_store(&w->record->asleep, 1);
     /*
-     * A dead host kills this process (or has ended this thread), so nothing else needs to end the
-     * wait.
+     * If the host dies, the kernel kills this process (a thread has died with it), so nothing else
+     * needs to end the wait.
      */
-    if (!work_waits(w))
+    if (!has_work(w))
         mr_futex_wait(&w->control->work_word, seen, UINT32_MAX);
     atomic_store(&w->record->asleep, 0);
     atomic_fetch_add_explicit(&w->record->wait_ns, mr_clock_now_ns() - begin, memory_order_relaxed);
     report_doing(w, MR_DOING_NOTHING);
 }
 
-/* Nothing else is to be done: pack a sample for the cache, if there is one. */
-static bool pack_idly(struct mr_worker *w)
+/* There is no other work: pack a sample for the cache, if there is one. */
+static bool pack_when_idle(struct mr_worker *w)
 {
     report_doing(w, MR_DOING_PACKING);
     bool packed = mr_sample_make_fill_idle(w->maker);
@@ -353,7 +354,7 @@ void mr_worker_run(struct mr_worker *w)
     while (!atomic_load_explicit(&w->control->stop, memory_order_acquire)) {
         if (!moved)
             moved = mr_worker_setup_move_near(&w->job);
-        if (!mr_worker_step(w) && !pack_idly(w))
+        if (!mr_worker_step(w) && !pack_when_idle(w))
             sleep_until_work(w);
     }
 }

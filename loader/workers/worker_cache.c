@@ -2,8 +2,8 @@
 /*
  * Takes samples from the cache in place of their files, and packs samples into it.
  *
- * Invariant: no fault of the cache is seen in a batch. Each failure here ends in reading the file,
- * whose errors are the sample's.
+ * Invariant: a fault of the cache never reaches a batch. After every failure here the file is read,
+ * and errors of the file are the sample's.
  */
 #include "loader/workers/worker_cache.h"
 
@@ -25,11 +25,12 @@ struct mr_worker_cache *mr_worker_cache_create(struct mr_cache_region *region,
                                                struct mr_plan_runner *runner)
 {
     /*
-     * A worker's libjpeg may be another than the host's. One that packs nothing must not note that
+     * A worker's libjpeg may differ from the host's. A worker that cannot pack must not record that
      * nothing fits.
      */
-    bool works = region && mr_cache_form_check(region->encoding, region->stock_jpeg, NULL) == MR_OK;
-    struct mr_worker_cache *cache = works ? calloc(1, sizeof *cache) : NULL;
+    bool is_usable =
+        region && mr_cache_form_check(region->encoding, region->stock_jpeg, NULL) == MR_OK;
+    struct mr_worker_cache *cache = is_usable ? calloc(1, sizeof *cache) : NULL;
     if (!cache)
         return NULL;
     cache->catalog = catalog;
@@ -50,7 +51,7 @@ void mr_worker_cache_destroy(struct mr_worker_cache *cache)
     free(cache);
 }
 
-/* An entry whose description makes no sense is dropped. */
+/* Find the entry. If its description makes no sense, drop it. */
 static bool find_entry(struct mr_worker_cache *cache, const struct mr_sample_job *job,
                        struct mr_cache_hit *hit_out, uint64_t *offset_out, uint64_t *len_out)
 {
@@ -76,7 +77,7 @@ enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
         mr_cache_use_prefetch(cache->use, &hit, *offset_out, *len_out);
         return MR_WORKER_CACHE_SAMPLE;
     }
-    if (*len_out == hit.image.len) /* marks are of no use for a whole file */
+    if (*len_out == hit.image.len) /* marks do not help if the whole file is needed */
         return MR_WORKER_CACHE_NOTHING;
     mr_cache_use_prefetch(cache->use, &hit, 0, hit.len);
     job->is_part = true;
@@ -86,9 +87,8 @@ enum mr_worker_cache_has mr_worker_cache_prefetch(struct mr_worker_cache *cache,
 }
 
 /*
- * Was this range read of the version of the file that the entry is of, and does it have what the
- * draws need? A range that could not be read may be of a file that has changed, which costs its
- * entry too.
+ * Was this range read from the version of the file that the entry describes, and does it have what
+ * the draws need? If the read failed, the file may have changed; then the entry is dropped too.
  */
 static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job *job,
                       const struct mr_read *read, const struct mr_cache_hit *hit, uint64_t offset,
@@ -99,7 +99,7 @@ static bool read_fits(struct mr_worker_cache *cache, const struct mr_sample_job 
            job->mtime_ns == hit->mtime_ns;
 }
 
-/* The marks beside the range that was read. */
+/* Take the marks for the range that was read. */
 static bool take_marks(struct mr_worker_cache *cache, const struct mr_sample_job *job,
                        const struct mr_read *read, struct mr_cache_hit *hit, uint64_t offset,
                        uint64_t len, const uint8_t **bytes_out)

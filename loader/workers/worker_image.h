@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program: its bytes, carried inside the library (worker_image.S), and the descriptors
- * it inherits.
+ * The helper program: its bytes, contained in the library (worker_image.S), and the descriptors
+ * that it inherits.
  */
 #ifndef LOADER_WORKERS_WORKER_IMAGE_H
 #define LOADER_WORKERS_WORKER_IMAGE_H
@@ -13,11 +13,11 @@
 extern const uint8_t mr_worker_image[];
 extern const uint8_t mr_worker_image_end[];
 
-/* By number. */
+/* The descriptors, from MR_WORKER_FIRST_FD on. */
 enum {
-    MR_WORKER_FD_SLAB,    /* the slab */
-    MR_WORKER_FD_CATALOG, /* the dataset's, in the order of dataset/catalog.h; closed where there
-                             is none */
+    MR_WORKER_FD_SLAB,
+    /* the dataset's, in the order of dataset/catalog.h; a missing one is closed */
+    MR_WORKER_FD_CATALOG,
     MR_WORKER_N_FDS = MR_WORKER_FD_CATALOG + MR_CATALOG_N_FDS
 };
 #define MR_WORKER_FIRST_FD 3

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The helper program: attaches the slab and the catalog that it inherited, and works. It shares
- * nothing else with the training program.
+ * nothing else with the program that uses the loader.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ static int print_error(const mr_error *error)
     return 1;
 }
 
-/* The catalog's descriptors by place, -1 where none was inherited. */
+/* Find the catalog's descriptors by number; -1 for those that were not inherited. */
 static void find_fds(int fds[MR_CATALOG_N_FDS])
 {
     for (int i = 0; i < MR_CATALOG_N_FDS; i++) {
@@ -45,7 +45,10 @@ int main(int argc, char **argv)
         return print_error(&error);
     if (job.shared.control->slab_pages == MR_SLAB_PAGES_ASKED)
         mr_slab_ask(&slab);
-    /* The death signal was set before the exec; a host that died before that is noticed here. */
+    /*
+     * The death signal was set before the exec. If the host died even earlier, the parent has
+     * changed.
+     */
     if (getppid() != (pid_t)job.shared.control->host_pid)
         return 1;
     job.id = (uint32_t)strtoul(argv[1], NULL, 10);

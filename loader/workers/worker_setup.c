@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker does first: sets its name, nice level and CPUs, and in a process of its own
- * installs a fault handler. The handler leaves the cause in shared memory, because a program that
- * reaps all children may take the exit status.
+ * Sets up a worker: its name, nice level and CPUs and, in a process of its own, a fault handler.
+ * The handler records the cause in shared memory, because a program that reaps all children may
+ * take the exit status.
  */
 #include "loader/workers/worker_setup.h"
 
@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static struct mr_worker_record *fault_record; /* of this process; set once before the handlers */
+static struct mr_worker_record *fault_record; /* of this process; set once, before the handlers */
 
 static void on_fault(int signal)
 {
@@ -58,7 +58,7 @@ void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process)
     struct mr_worker_record *record = &job->shared.records[job->id];
     prctl(PR_SET_NAME, "millrace-worker");
     int nice_by = job->shared.control->options.nice;
-    if (nice_by > 0) /* 0 is the calling thread */
+    if (nice_by > 0) /* 0: the calling thread */
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice_by);
     if (record->cpu >= 0) {
         cpu_set_t set;

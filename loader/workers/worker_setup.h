@@ -11,17 +11,17 @@
 struct mr_worker_job {
     struct mr_shared shared;
     const struct mr_catalog *catalog; /* of the dataset; NULL with callbacks */
-    const mr_callbacks *callbacks;    /* NULL unless the dataset is the program's own */
+    const mr_callbacks *callbacks;    /* NULL unless the dataset is made of callbacks */
     uint32_t id;
 };
 
 /*
- * Name, nice level, CPU; in a process of its own the fault handler too. Failures are not fatal and
- * left alone.
+ * Set name, nice level and CPU. With own_process, also install the fault handler. Failures are
+ * ignored.
  */
 void mr_worker_setup_process(const struct mr_worker_job *job, bool own_process);
 
-/* Move to the CPUs near the device, once the host has named them. True when that is done. */
+/* Move to the CPUs near the device once the host has set them. True when that is done. */
 bool mr_worker_setup_move_near(const struct mr_worker_job *job);
 
 #endif

@@ -301,7 +301,7 @@ static void a_crashing_sample_is_damaged_and_named(void **state)
 static void a_sample_that_ends_its_worker_is_damaged_and_named(void **state)
 {
     (void)state;
-    check_harm(leave, "exits with status 3");
+    check_harm(leave, "exited with status 3");
 }
 
 static void a_hanging_sample_is_damaged_and_named(void **state)

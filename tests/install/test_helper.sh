@@ -65,7 +65,7 @@ if "$refuse" "$folder/elsewhere/alone" "$folder/images" >"$folder/out" 2>&1; the
     if grep -F "worker $folder" "$folder/out"; then fail "a program without a helper beside it found one"; fi
     echo "a helper is installed on this machine: the words are not tested"
 else
-    for words in 'from a memfd' "of $folder/elsewhere, nor as /" 'libexec/millrace/millrace-worker'; do
+    for words in 'from a memfd' "from $folder/elsewhere, and /" 'libexec/millrace/millrace-worker'; do
         grep -qF "$words" "$folder/out" || fail "\"$(cat "$folder/out")\" lacks \"$words\""
     done
     echo "ok: $(cat "$folder/out")"

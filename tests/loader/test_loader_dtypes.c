@@ -321,7 +321,7 @@ static void padding_is_refused_where_nothing_pads(void **state)
     mr_loader_options options = stage_options("host");
     options.pad_channels = 4;
     rig_refuses(rig, &options, MR_ERR_INVALID,
-                "pad_channels 4 needs a device with buffers of its own, not host");
+                "pad_channels 4 needs a device with its own buffers, not host");
     options.device = "cuda:0";
     options.pad_channels = 5;
     rig_refuses(rig, &options, MR_ERR_INVALID, "pad_channels 5 is none of 0, 4, 8");

@@ -272,7 +272,7 @@ static void what_does_not_go_together_is_refused(void **state)
     options.epoch = UINT64_MAX;
     options.n_epochs = 1;
     rig_refuses(*state, &options, MR_ERR_INVALID,
-                "epoch 18446744073709551615 and n_epochs 1 are together above 2^64 - 1");
+                "epoch 18446744073709551615 plus n_epochs 1 is above 2^64 - 1");
     options = rig_options();
     options.affinity = MR_AFFINITY_LIST;
     rig_refuses(*state, &options, MR_ERR_INVALID, "affinity list without affinity_cpus");

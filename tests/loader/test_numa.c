@@ -328,7 +328,7 @@ static const struct number numbers[] = {
     {"the default, unbound", 0, "host:0", false, false, NULL},
     {"the default, bound", 0, "host:0", true, false,
      "4 workers share 1 usable CPU: this process is bound to CPU "},
-    {"asked for, unbound", 1000, "host", false, false, ": the machine has no CPUs but "},
+    {"asked for, unbound", 1000, "host", false, false, ": the machine has only CPUs "},
     {"asked for, bound", 2, "host", true, false,
      "2 workers share 1 usable CPU: this process is bound to CPU "},
     {"one for the one CPU", 1, "host", true, false, NULL},
