@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rig's callbacks. They run in threads and in forked workers, so their counts lie in shared
- * memory. A sample's bytes are a fresh allocation that only release frees.
+ * The rig's callbacks. They run in threads and in forked workers, so their counts are in shared
+ * memory. A sample's bytes are a new allocation that only release frees.
  */
 #include "tests/loader/rig.h"
 

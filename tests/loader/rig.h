@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dataset of callbacks, and loaders over it. Its samples can be recomputed from their index, and
- * it counts the calls, also those of forked workers. A failure here ends the test.
+ * A dataset of callbacks, and loaders over it. Its samples can be recomputed from their index. It
+ * counts the calls, also those in forked workers. A failure here ends the test.
  */
 #ifndef TESTS_LOADER_RIG_H
 #define TESTS_LOADER_RIG_H
@@ -25,8 +25,8 @@ struct rig_shared {
     _Atomic uint32_t gate;   /* 1: get waits until it is 0 again */
     _Atomic uint32_t n_at_gate;
     bool fails[RIG_MAX];
-    uint32_t slow_us; /* each get takes so long */
-    int64_t late;     /* get of this index waits until there were so many: */
+    uint32_t slow_us; /* each get takes this long */
+    int64_t late;     /* get of this index waits until there were this many gets: */
     uint32_t late_gets;
 };
 
@@ -43,11 +43,12 @@ struct rig_mode {
     mr_start start;
 };
 /*
- * Every mode that this build can run: none, threads, and forked processes but for ThreadSanitizer.
+ * Every mode that this build can run: no workers, threads and, except under ThreadSanitizer, forked
+ * processes.
  */
 extern const struct rig_mode rig_modes[];
 extern const unsigned rig_n_modes;
-/* Skip the test where workers cannot be forked. */
+/* Skip the test if workers cannot be forked. */
 void rig_needs_fork(void);
 
 /* cmocka's setup and teardown: *state becomes a struct rig of 100 samples. */
@@ -66,7 +67,7 @@ int64_t rig_label(int64_t index);
 mr_loader_options rig_options(void);
 mr_loader_options rig_options_of(const struct rig_mode *mode);
 mr_loader *rig_loader(struct rig *rig, const mr_loader_options *options);
-/* Expect creation to fail with this status and words. */
+/* Expect creation to fail with this status and this text in the error. */
 void rig_refuses(struct rig *rig, const mr_loader_options *options, mr_status status,
                  const char *words);
 
@@ -76,12 +77,12 @@ void rig_expect(mr_loader *loader, mr_status expected);
 /* Check every sample of a batch against its index. */
 void rig_check(mr_batch *batch);
 /*
- * Take, check and release the rest of the epoch. Writes the indices, -1 for holes, and a -2 after
- * each batch when boundaries is set; returns how many were written, at most max.
+ * Take, check and release the rest of the epoch. Writes the indices, -1 for holes and, with
+ * boundaries, a -2 after each batch. Returns how many were written, at most max.
  */
 unsigned rig_drain(mr_loader *loader, bool boundaries, int64_t *indices_out, unsigned max);
 
-/* Log lines of this process since the last call, with their number; the text of the last one. */
+/* Capture this process's log lines, count those that were captured, get the last one. */
 void rig_log_capture(void);
 unsigned rig_log_count(const char *words);
 void rig_log_end(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of tests on streams of the double.
+ * Kernels of tests on the double's streams.
  *
  * Invariant: a kernel runs when the double runs it, perhaps in another thread and long after the
  * batch was released. So it writes to memory that lives until its stream was waited for.
@@ -181,7 +181,7 @@ static void read_on(const mr_array *array, uint8_t *to, size_t len, const cudaSt
     go_to(before);
 }
 
-/* streams NULL: by the host, at once. */
+/* With streams NULL the host reads, at once. */
 static void add_arrays(struct seen *seen, struct seen_batch *b, mr_batch *batch,
                        const cudaStream_t *streams)
 {
@@ -190,7 +190,7 @@ static void add_arrays(struct seen *seen, struct seen_batch *b, mr_batch *batch,
         for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
             const mr_array *array = mr_batch_array_at(mr_batch_part(batch, p), i);
             if (!array)
-                continue; /* of mixing */
+                continue; /* mixing only */
             size_t len = array_bytes(array);
             uint8_t *to = take_memory(seen, len);
             b->len[i] += len;
@@ -213,10 +213,10 @@ void seen_add_on(struct seen *seen, mr_batch *batch, const cudaStream_t *streams
 }
 
 /*
- * next_on() has ordered the stream of part 0's images; each other device of each part needs its
- * own.
+ * next_on() has ordered the stream for part 0's images. Each other device of each part needs its
+ * own stream.
  */
-static void use_the_others(mr_batch *batch, const cudaStream_t *streams)
+static void use_other_devices(mr_batch *batch, const cudaStream_t *streams)
 {
     for (uint32_t p = 0; p < mr_batch_n_parts(batch); p++) {
         mr_batch *part = mr_batch_part(batch, p);
@@ -232,7 +232,7 @@ void seen_epoch_on(struct seen *seen, mr_loader *loader, const cudaStream_t *str
 {
     mr_batch *batch;
     mr_status status;
-    /* device of part 0's images: the streams that next_on() and release_on() take are its own */
+    /* device of part 0's images: next_on() and release_on() take its streams */
     int first = -1;
     const mr_loader_options *o = mr_loader_resolved(loader);
     const char *name = o->n_devices > 1 ? o->devices[0] : o->device;
@@ -240,7 +240,7 @@ void seen_epoch_on(struct seen *seen, mr_loader *loader, const cudaStream_t *str
         first = atoi(name + 5);
     cudaStream_t stream = first >= 0 ? streams[first] : NULL;
     while ((status = mr_loader_next_on(loader, MR_FOREVER, stream, &batch)) == MR_OK) {
-        use_the_others(batch, streams);
+        use_other_devices(batch, streams);
         seen_add_on(seen, batch, streams);
         stage_release_on(batch, stream, MR_OK);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of batches: they keep their samples, take no slot, outlive the loader, and are batches in
- * all else.
+ * Copies of batches: they keep their samples, occupy no slot, outlive the loader, and otherwise are
+ * like any batch.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
@@ -13,9 +13,9 @@
 
 #include "loader/dlpack_abi.h"
 
-enum { N_BATCHES = 13 }; /* of 100 samples, 8 each */
+enum { N_BATCHES = 13 }; /* 100 samples, 8 per batch */
 
-/* Lend slots or buffers of memory that a copy can be made of; otherwise skip. */
+/* Skip the test if batches are in memory that cannot be copied. */
 static void needs_host_memory(void)
 {
     if (mr_test_device().kind != MR_DEVICE_HOST)
@@ -30,7 +30,7 @@ static mr_batch *copy_batch(mr_batch *batch)
     return copy;
 }
 
-static void a_copy_has_the_arrays_in_memory_of_its_own(void **state)
+static void a_copy_has_its_own_memory_for_the_arrays(void **state)
 {
     needs_host_memory();
     mr_loader_options options = rig_options();
@@ -120,7 +120,7 @@ static void lent_batches_are_counted(void **state)
     mr_loader_destroy(loader);
 }
 
-static void what_cannot_be_copied_is_refused(void **state)
+static void a_batch_that_cannot_be_copied_is_refused(void **state)
 {
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
@@ -136,7 +136,7 @@ static void what_cannot_be_copied_is_refused(void **state)
     mr_loader_destroy(loader);
 }
 
-static void of_several_parts_each_is_copied(void **state)
+static void each_of_several_parts_can_be_copied(void **state)
 {
     needs_host_memory();
     static const char *const devices[] = {"host:0", "host:1"};
@@ -157,7 +157,7 @@ static void of_several_parts_each_is_copied(void **state)
     mr_loader_destroy(loader);
 }
 
-static void a_forked_child_makes_no_copy(void **state)
+static void a_forked_child_cannot_make_a_copy(void **state)
 {
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
@@ -177,13 +177,13 @@ static void a_forked_child_makes_no_copy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_has_the_arrays_in_memory_of_its_own),
+        cmocka_unit_test(a_copy_has_its_own_memory_for_the_arrays),
         cmocka_unit_test(a_whole_epoch_is_kept_as_copies_after_the_loader),
         cmocka_unit_test(tensors_keep_a_copy),
         cmocka_unit_test(lent_batches_are_counted),
-        cmocka_unit_test(what_cannot_be_copied_is_refused),
-        cmocka_unit_test(of_several_parts_each_is_copied),
-        cmocka_unit_test(a_forked_child_makes_no_copy),
+        cmocka_unit_test(a_batch_that_cannot_be_copied_is_refused),
+        cmocka_unit_test(each_of_several_parts_can_be_copied),
+        cmocka_unit_test(a_forked_child_cannot_make_a_copy),
     };
     return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
 }

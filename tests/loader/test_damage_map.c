@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bits of damaged samples, held against a walk from sample to sample. */
+/* Bits of damaged samples, compared with a search from sample to sample. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ static void check_all_distances(const struct mr_damage_map *map, const bool *dam
                              walk(damaged, map->n_samples, want, from));
 }
 
-static void a_pass_is_a_walk_over_damaged_samples(void **state)
+static void a_pass_skips_damaged_samples(void **state)
 {
     (void)state;
     const int64_t sizes[] = {1, 2, 63, 64, 65, 127, 128, 129, MAX_SAMPLES};
@@ -65,10 +65,10 @@ static void a_pass_is_a_walk_over_damaged_samples(void **state)
 }
 
 /*
- * After one walk each full word of a run leads to its end, so no place walks the run again. What
- * becomes full behind it is walked once more, and then belongs to the run.
+ * After one search, each full word of a run points to the run's end, so no place walks through the
+ * run again. Words after it that become full are walked through once, and then belong to the run.
  */
-static void words_of_a_run_lead_to_its_end(void **state)
+static void words_of_a_run_point_to_its_end(void **state)
 {
     (void)state;
     enum { N_WORDS = 1000, END = 700, N = 32 * N_WORDS };
@@ -83,7 +83,7 @@ static void words_of_a_run_lead_to_its_end(void **state)
         assert_true(map.words[i] == ((UINT64_C(5) << 33) | MR_DAMAGE_MAP_FULL | (END - i)));
     mr_damage_map_set(&map, 32 * END + 3);
     assert_int_equal(mr_damage_map_pass(&map, 32 * 99, 0), 0);
-    /* from the end on to the first */
+    /* from the end to the first */
     assert_int_equal(mr_damage_map_pass(&map, 32 * 100, 0), N - 32 * 100);
     assert_int_equal((uint32_t)map.words[100], N_WORDS - 100);
     assert_int_equal((uint32_t)map.words[101], END - 101);
@@ -103,7 +103,7 @@ static void a_map_without_words_knows_nothing(void **state)
     mr_damage_map_clear(&map);
 }
 
-/* As a worker does that is stopped in a canceled batch, and goes on in a later epoch. */
+/* Like a worker that was stopped in a canceled batch and continues in a later epoch. */
 static void a_bit_of_an_earlier_epoch_is_not_set_in_a_later_one(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void a_bit_of_an_earlier_epoch_is_not_set_in_a_later_one(void **state)
     mr_damage_map_clear(&before);
     mr_damage_map_set(&before, 40);
     assert_int_equal(mr_damage_map_pass(&before, 40, 0), 1);
-    assert_int_equal(mr_damage_map_pass(&now, 40, 0), 0); /* also before it is cleared */
+    assert_int_equal(mr_damage_map_pass(&now, 40, 0), 0); /* even before it is cleared */
     mr_damage_map_clear(&now);
     assert_false(mr_damage_map_set(&before, 41));
     for (int64_t i = 0; i < now.n_samples; i++)
@@ -127,8 +127,8 @@ static void a_bit_of_an_earlier_epoch_is_not_set_in_a_later_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pass_is_a_walk_over_damaged_samples),
-        cmocka_unit_test(words_of_a_run_lead_to_its_end),
+        cmocka_unit_test(a_pass_skips_damaged_samples),
+        cmocka_unit_test(words_of_a_run_point_to_its_end),
         cmocka_unit_test(a_map_without_words_knows_nothing),
         cmocka_unit_test(a_bit_of_an_earlier_epoch_is_not_set_in_a_later_one),
     };

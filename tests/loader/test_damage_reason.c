@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of a batch's errors takes its place, whatever else its workers have recorded, and in which
- * order.
+ * Which of a batch's errors takes its place, independent of what else its workers have recorded,
+ * and in which order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static int destroy(void **state)
     return 0;
 }
 
-/* A candidate of a place fails, and the place with it where nothing may replace it. */
+/* A candidate of a place fails; the place fails too, unless another candidate may replace it. */
 static void fail_candidate(struct rig *rig, uint32_t place, uint32_t worker, mr_status status,
                            bool for_good)
 {
@@ -93,7 +93,7 @@ static void a_batch_without_a_failed_place_has_no_reason(void **state)
     assert_false(mr_damage_first_failure(&control, &rig->view, NULL, &error));
 }
 
-static void a_substitutes_trouble_is_not_the_wanted_samples_damage(void **state)
+static void a_substitutes_failure_is_not_the_wanted_samples_damage(void **state)
 {
     struct rig *rig = *state;
     fail_candidate(rig, 3, 0, MR_ERR_DAMAGED, false);
@@ -102,7 +102,7 @@ static void a_substitutes_trouble_is_not_the_wanted_samples_damage(void **state)
     expect_reason(rig, MR_ERR_IO, "place 3, candidate 2");
 }
 
-static void trouble_is_kept_however_much_is_damaged(void **state)
+static void a_failure_is_recorded_however_many_samples_are_damaged(void **state)
 {
     struct rig *rig = *state;
     for (uint32_t place = 0; place < BATCH; place++)
@@ -113,7 +113,7 @@ static void trouble_is_kept_however_much_is_damaged(void **state)
     expect_reason(rig, MR_ERR_UNSUPPORTED, "place 80, candidate 1");
 }
 
-static void trouble_comes_before_damage_of_a_lower_place(void **state)
+static void a_failure_takes_precedence_over_damage_of_a_lower_place(void **state)
 {
     struct rig *rig = *state;
     fail_candidate(rig, 0, 0, MR_ERR_DAMAGED, true);
@@ -125,7 +125,7 @@ static void trouble_comes_before_damage_of_a_lower_place(void **state)
 static void damage_of_the_lowest_place_is_the_reason_in_any_order(void **state)
 {
     struct rig *rig = *state;
-    /* from the highest on: the records are full at place 32 */
+    /* from the highest down: the records are full at place 32 */
     for (uint32_t place = BATCH; place-- > 1;) {
         char words[32];
         fail_candidate(rig, place, place % N_WORKERS, MR_ERR_DAMAGED, true);
@@ -134,7 +134,7 @@ static void damage_of_the_lowest_place_is_the_reason_in_any_order(void **state)
     }
 }
 
-static void words_that_are_lost_leave_the_name(void **state)
+static void without_a_record_the_error_has_the_name(void **state)
 {
     struct rig *rig = *state;
     mr_error error;
@@ -152,8 +152,11 @@ static void words_that_are_lost_leave_the_name(void **state)
     assert_int_equal(error.index, 80);
 }
 
-/* A worker has recorded its trouble and died. Whoever took the place then has made its sample. */
-static void trouble_that_did_not_come_again_is_no_reason(void **state)
+/*
+ * A worker has recorded its failure and died. The next worker that took the place has made its
+ * sample.
+ */
+static void a_failure_that_did_not_happen_again_is_not_the_reason(void **state)
 {
     struct rig *rig = *state;
     mr_error error;
@@ -170,12 +173,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_SLOT(a_batch_without_a_failed_place_has_no_reason),
-        ON_SLOT(a_substitutes_trouble_is_not_the_wanted_samples_damage),
-        ON_SLOT(trouble_is_kept_however_much_is_damaged),
-        ON_SLOT(trouble_comes_before_damage_of_a_lower_place),
+        ON_SLOT(a_substitutes_failure_is_not_the_wanted_samples_damage),
+        ON_SLOT(a_failure_is_recorded_however_many_samples_are_damaged),
+        ON_SLOT(a_failure_takes_precedence_over_damage_of_a_lower_place),
         ON_SLOT(damage_of_the_lowest_place_is_the_reason_in_any_order),
-        ON_SLOT(words_that_are_lost_leave_the_name),
-        ON_SLOT(trouble_that_did_not_come_again_is_no_reason),
+        ON_SLOT(without_a_record_the_error_has_the_name),
+        ON_SLOT(a_failure_that_did_not_happen_again_is_not_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our structs of DLPack against its own header, where that is installed: the compiler compares
- * them.
+ * Our DLPack structs against DLPack's own header, if that is installed: the compiler compares them.
  */
 #include <stddef.h>
 
 #if __has_include(<dlpack/dlpack.h>)
 
-/* The two tags are DLPack's own. */
+/* The two struct tags are DLPack's own. */
 #define DLManagedTensor our_managed
 #define DLManagedTensorVersioned our_versioned
 #include "loader/dlpack_abi.h"
@@ -45,7 +44,7 @@ static_assert((int)MR_DL_FLOAT == (int)kDLFloat && (int)MR_DL_BFLOAT == (int)kDL
 
 #ifdef DLPACK_MAJOR_VERSION
 static_assert(DLPACK_MAJOR_VERSION == MR_DL_MAJOR, "the layout changes with this number");
-/* 1.0 has the tag alone, later ones a name as well. */
+/* 1.0 has only the tag, later versions also a name. */
 static_assert(sizeof(struct our_versioned) == sizeof(struct DLManagedTensorVersioned),
               "DLManagedTensorVersioned");
 SAME_FIELD(struct our_versioned, struct DLManagedTensorVersioned, version.major);

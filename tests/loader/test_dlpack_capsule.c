@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The destructor of Python's capsules, on a double of the two functions that it looks up. */
+/* The destructor of Python's capsules, with a double of the two functions that it looks up. */
 #include "tests/loader/rig.h"
 
 #include <string.h>
@@ -11,9 +11,9 @@ struct capsule {
     void *pointer;
 };
 
-static unsigned n_pointers; /* times that a capsule's pointer was asked for */
+static unsigned n_pointers; /* how often a capsule's pointer was requested */
 
-/* As Python's: a name of another capsule is no error for this one. */
+/* Like Python's: if the capsule has another name, that is not an error. */
 MR_API int PyCapsule_IsValid(void *object, const char *name);
 int PyCapsule_IsValid(void *object, const char *name)
 {
@@ -30,7 +30,7 @@ void *PyCapsule_GetPointer(void *object, const char *name)
     return capsule->pointer;
 }
 
-/* With two slots of which one is lent: is the other one free? */
+/* Of two slots one is lent. Is the other one free? */
 static bool has_free_slot(mr_loader *loader)
 {
     mr_batch *batch;
@@ -60,7 +60,7 @@ static void delete_tensor(void *tensor, bool versioned)
         ((struct DLManagedTensor *)tensor)->deleter(tensor);
 }
 
-static void a_capsule_that_nobody_consumed_frees_its_tensor(void **state)
+static void a_capsule_that_was_not_consumed_frees_its_tensor(void **state)
 {
     for (int versioned = 0; versioned < 2; versioned++) {
         mr_loader_options options = rig_options();
@@ -112,7 +112,7 @@ static void other_capsules_are_left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(a_capsule_that_nobody_consumed_frees_its_tensor),
+        RIG_TEST(a_capsule_that_was_not_consumed_frees_its_tensor),
         RIG_TEST(a_capsule_that_was_consumed_keeps_its_tensor),
         cmocka_unit_test(other_capsules_are_left_alone),
     };

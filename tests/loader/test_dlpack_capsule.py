@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_dlpack_capsule.py LIBMILLRACE: capsules made by ctypes alone, with mr_dlpack_capsule_destroy() as destructor.
+"""test_dlpack_capsule.py LIBMILLRACE: capsules by ctypes, with mr_dlpack_capsule_destroy().
 
-A capsule that nobody consumed gives its batch's slot back when Python collects it. One that was consumed, which renames
-it, does not: its consumer calls the tensor's deleter.
+A capsule that was not consumed frees its batch's slot when Python collects it. One that was
+consumed, and renamed by that, does not: its consumer calls the tensor's deleter.
 """
 import ctypes
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 ERR_STATE, FOREVER = -8, 0xFFFFFFFF
-# The struct, and where its deleter stands.
+# The function that exports each struct, and the offset of its deleter.
 KINDS = {
     b"dltensor": ("mr_batch_to_dlpack", 56),
     b"dltensor_versioned": ("mr_batch_to_dlpack_versioned", 16)
@@ -71,7 +71,7 @@ def main(path):
             held = loader.take_all(name)
             n_slots = len(held)
             assert n_slots >= 2, n_slots
-            held.clear()  # nobody consumed them
+            held.clear()  # they were not consumed
             held = loader.take_all(name)
             assert len(held) == n_slots, (name, len(held), n_slots)
             tensors = [tensor for _, tensor in held]

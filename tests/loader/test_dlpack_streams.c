@@ -68,8 +68,8 @@ static void a_tensor_names_its_gpu(void **state)
 }
 
 /*
- * A second stream reads the tensor behind the copy, and the next copy into the buffer comes behind
- * what it does.
+ * A second stream reads the tensor after the copy, and the next copy into the buffer waits for that
+ * read.
  */
 static void the_tensors_stream_is_ordered_between_the_copies(void **state)
 {
@@ -103,7 +103,7 @@ static void the_tensors_stream_is_ordered_between_the_copies(void **state)
 }
 
 /*
- * Read by the default stream of each array's device, with the tensor as its only order, and then
+ * Read the array on the default stream of its device, ordered only through the tensor. Then it is
  * overwritten.
  */
 static void read_by_default_stream(mr_batch *batch, const char *name, uint64_t *sum)
@@ -152,7 +152,7 @@ static void the_default_stream_is_that_of_the_arrays_device(void **state)
         assert_int_equal(cudaSetDevice(0), cudaSuccess);
         assert_int_equal(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), cudaSuccess);
         for (int i = 0; i < 12; i++) {
-            mr_batch *batch = next_on(loader, own); /* which is no order for any other stream */
+            mr_batch *batch = next_on(loader, own); /* this orders no other stream */
             for (uint32_t k = 5; k-- > 0;)
                 read_by_default_stream(batch, mr_batch_array_at(batch, k)->name, &sums[i][k]);
             mr_batch_release(batch);
@@ -170,7 +170,7 @@ static void the_default_stream_is_that_of_the_arrays_device(void **state)
     }
 }
 
-static void a_stream_in_a_capture_is_refused_and_nothing_is_held(void **state)
+static void a_stream_in_a_capture_is_refused_without_a_hold(void **state)
 {
     cudaStream_t stream;
     cudaGraph_t graph;
@@ -210,7 +210,7 @@ static void a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch(void
     tensor->deleter(tensor);
     assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
-    /* More batches than buffers: the one that was deleted is among them again. */
+    /* More batches than buffers: the buffer whose tensor was deleted is used again. */
     for (int i = 0; i < 5; i++)
         assert_int_equal(mr_batch_release(rig_next(loader)), MR_OK);
     mr_batch *lent[2];
@@ -230,8 +230,8 @@ static void *take_one(void *loader)
 }
 
 /*
- * The end of the capture wakes nobody: the waiting next() looks for it, also if it fell asleep
- * before the deleter.
+ * The end of the capture wakes no waiter: the waiting next() polls for it, even if it fell asleep
+ * before the deleter was called.
  */
 static void take_while_a_deleter_is_in_a_capture(void **state, bool next_is_first)
 {
@@ -266,7 +266,7 @@ static void take_while_a_deleter_is_in_a_capture(void **state, bool next_is_firs
     close_double();
 }
 
-static void a_waiting_next_makes_up_for_a_deleter_inside_a_capture(void **state)
+static void a_waiting_next_retries_the_release_of_a_deleter_inside_a_capture(void **state)
 {
     take_while_a_deleter_is_in_a_capture(state, false);
 }
@@ -295,8 +295,8 @@ static void a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader(void **st
 }
 
 /*
- * A tensor of a page-locked batch is one of the host; its slot stays until the stream has come to
- * the deleter.
+ * A tensor of a page-locked batch is in the host's memory. Its slot stays taken until the stream
+ * has reached the deleter.
  */
 static void
 a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_read_it(void **state)
@@ -339,9 +339,9 @@ int main(void)
         RIG_TEST(a_tensor_names_its_gpu),
         RIG_TEST(the_tensors_stream_is_ordered_between_the_copies),
         RIG_TEST(the_default_stream_is_that_of_the_arrays_device),
-        RIG_TEST(a_stream_in_a_capture_is_refused_and_nothing_is_held),
+        RIG_TEST(a_stream_in_a_capture_is_refused_without_a_hold),
         RIG_TEST(a_deleter_inside_a_capture_leaves_the_release_to_the_next_batch),
-        RIG_TEST(a_waiting_next_makes_up_for_a_deleter_inside_a_capture),
+        RIG_TEST(a_waiting_next_retries_the_release_of_a_deleter_inside_a_capture),
         RIG_TEST(a_deleter_inside_a_capture_wakes_a_sleeping_next),
         RIG_TEST(a_deleter_inside_a_capture_keeps_nothing_beyond_the_loader),
         RIG_TEST(a_tensor_of_a_page_locked_batch_keeps_its_slot_until_the_stream_has_read_it),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A child is told from its parent on every kind of kernel. The linker redirects madvise() (--wrap).
+ * A child is distinguished from its parent on every kind of kernel. The linker redirects madvise()
+ * (--wrap).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ int __wrap_madvise(void *at, size_t len, int what)
     return advice == PRETENDED ? 0 : -1;
 }
 
-/* Past libc, as a program may do. */
+/* Clone without libc, as a program may. */
 static pid_t clone_process(void)
 {
     return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
@@ -46,7 +47,7 @@ static void check_child(pid_t (*make_child)(void))
     pid_t pid = make_child();
     if (pid == 0) {
         bool seen = mr_fork_mark_in_child(&mark);
-        struct mr_fork_mark own; /* a mark that is made here is this process's */
+        struct mr_fork_mark own; /* a mark made here belongs to this process */
         mr_fork_mark_init(&own);
         _exit(seen && !mr_fork_mark_in_child(&own) ? 0 : 1);
     }
@@ -58,7 +59,7 @@ static void check_child(pid_t (*make_child)(void))
     mr_fork_mark_fini(&mark);
 }
 
-static void a_kernel_that_clears_the_page_tells_every_child(void **state)
+static void every_child_is_detected_by_the_cleared_page(void **state)
 {
     (void)state;
     advice = PERFORMED;
@@ -66,14 +67,14 @@ static void a_kernel_that_clears_the_page_tells_every_child(void **state)
     check_child(clone_process);
 }
 
-static void a_kernel_that_only_pretends_to_clear_it_tells_a_forked_child(void **state)
+static void a_forked_child_is_detected_if_the_kernel_only_pretends_to_clear(void **state)
 {
     (void)state;
     advice = PRETENDED;
     check_child(fork);
 }
 
-static void a_kernel_that_refuses_to_clear_it_tells_every_child(void **state)
+static void every_child_is_detected_if_the_kernel_refuses_to_clear(void **state)
 {
     (void)state;
     advice = REFUSED;
@@ -84,9 +85,9 @@ static void a_kernel_that_refuses_to_clear_it_tells_every_child(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_that_clears_the_page_tells_every_child),
-        cmocka_unit_test(a_kernel_that_only_pretends_to_clear_it_tells_a_forked_child),
-        cmocka_unit_test(a_kernel_that_refuses_to_clear_it_tells_every_child),
+        cmocka_unit_test(every_child_is_detected_by_the_cleared_page),
+        cmocka_unit_test(a_forked_child_is_detected_if_the_kernel_only_pretends_to_clear),
+        cmocka_unit_test(every_child_is_detected_if_the_kernel_refuses_to_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Once every buffer has seen its largest sample, neither a worker nor the consumer allocates or
- * maps memory; with real files. The linker redirects the calls of this program and the library in
- * it (--wrap). Allocations inside libjpeg and libpng do not count. Neither does the beginning of an
- * epoch, while the next epoch's order is made.
+ * After every buffer has had its largest sample, neither a worker nor the consumer allocates or
+ * maps memory; with real files. The linker redirects the calls of this program and of the library
+ * in it (--wrap). Allocations inside libjpeg and libpng do not count, nor does the beginning of an
+ * epoch, when the next epoch's order is made.
  */
 #include "tests/loader/rig.h"
 
@@ -63,7 +63,7 @@ static void make_pack(struct folder *folder)
         fail_msg("%s", error.text);
 }
 
-/* All the same, so that nobody's first meeting with the largest one comes late. */
+/* All images are the same, so that no worker gets the largest one late. */
 static int make_folder(void **state)
 {
     static struct folder folder;
@@ -99,7 +99,7 @@ static int remove_folder(void **state)
     return 0;
 }
 
-/* What was asked for after the first batches of the last epochs. */
+/* The allocations after the first batches of the last epochs. */
 static size_t run(mr_dataset *dataset, mr_loader_options options)
 {
     size_t n_asked = 0, before = 0;
@@ -148,7 +148,7 @@ static void check_samples(mr_dataset *dataset)
         options.start = MR_START_THREAD;
         options.num_workers = i < 4 ? MR_NO_WORKERS : 2;
         size_t n = run(dataset, options);
-        /* A worker that got no CPU before may have met its first sample in the last epoch. */
+        /* A worker that got no CPU before may get its first sample in the last epoch. */
         for (unsigned more = 0; n != 0 && n < N_COUNTED && more < 5; more++)
             n = run(dataset, options);
         if (n != 0)
@@ -156,13 +156,13 @@ static void check_samples(mr_dataset *dataset)
     }
 }
 
-static void sample_after_the_first_ones_takes_no_memory(void **state)
+static void samples_after_the_first_ones_allocate_nothing(void **state)
 {
     const struct folder *folder = *state;
     check_samples(folder->dataset);
 }
 
-static void sample_of_a_pack_takes_no_memory_either(void **state)
+static void packed_samples_allocate_nothing_either(void **state)
 {
     const struct folder *folder = *state;
     check_samples(folder->pack);
@@ -171,14 +171,15 @@ static void sample_of_a_pack_takes_no_memory_either(void **state)
 int main(void)
 {
     if (STATIC_DEPS) {
-        puts("skipped: what libjpeg asks for cannot be told from the library's own, because it is "
-             "linked statically");
+        puts("skipped: libjpeg is linked statically, so its allocations cannot be distinguished "
+             "from "
+             "the library's");
         return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counter_counts),
-        cmocka_unit_test(sample_after_the_first_ones_takes_no_memory),
-        cmocka_unit_test(sample_of_a_pack_takes_no_memory_either),
+        cmocka_unit_test(samples_after_the_first_ones_allocate_nothing),
+        cmocka_unit_test(packed_samples_allocate_nothing_either),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a batch is: its arrays with names, shapes, strides and dtypes, for raw pictures in both
- * layouts.
- */
+/* The arrays of a batch: names, shapes, strides and dtypes, for raw pictures in both layouts. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 
@@ -67,7 +64,7 @@ static void the_arrays_are_named_and_shaped_in_every_mode(void **state)
     }
 }
 
-static void a_name_that_is_none_has_no_array(void **state)
+static void an_unknown_name_has_no_array(void **state)
 {
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
@@ -116,7 +113,7 @@ static void floats_are_the_pixels_over_255(void **state)
     mr_loader_destroy(loader);
 }
 
-static void geometry_says_the_whole_picture_where_nothing_is_cropped(void **state)
+static void geometry_is_the_whole_picture_without_a_crop(void **state)
 {
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
@@ -129,7 +126,7 @@ static void geometry_says_the_whole_picture_where_nothing_is_cropped(void **stat
     mr_loader_destroy(loader);
 }
 
-static void geometry_lies_inside_the_picture_where_it_is_cropped(void **state)
+static void geometry_of_a_crop_is_inside_the_picture(void **state)
 {
     struct rig *rig = *state;
     mr_transform *transform;
@@ -187,11 +184,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(the_arrays_are_named_and_shaped_in_every_mode),
-        RIG_TEST(a_name_that_is_none_has_no_array),
+        RIG_TEST(an_unknown_name_has_no_array),
         RIG_TEST(nhwc_moves_the_channels_to_the_end),
         RIG_TEST(floats_are_the_pixels_over_255),
-        RIG_TEST(geometry_says_the_whole_picture_where_nothing_is_cropped),
-        RIG_TEST(geometry_lies_inside_the_picture_where_it_is_cropped),
+        RIG_TEST(geometry_is_the_whole_picture_without_a_crop),
+        RIG_TEST(geometry_of_a_crop_is_inside_the_picture),
         RIG_TEST(the_order_is_the_samplers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

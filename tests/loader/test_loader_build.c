@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker helper from another build than the library, as an installed one may be: it reports that
- * and exits before it uses a single offset. The slabs here belong to a loader without workers, so
- * the right build exits at once too (status 2).
+ * A worker helper from another build than the library, which can be installed: it reports that and
+ * exits before it uses any offset. The slabs here belong to a loader without workers, so a helper
+ * of the right build exits at once too (status 2).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,8 +43,8 @@ static struct mr_control *fill(const struct mr_slab *slab)
     return control;
 }
 
-/* The helper program on the slab as worker 0: its exit status, and what it said. */
-static int run_worker(const struct mr_slab *slab, char said_out[500])
+/* Run the helper program on the slab as worker 0. Returns its exit status and its output. */
+static int run_worker(const struct mr_slab *slab, char output_out[500])
 {
     int ends[2], status;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -61,8 +61,8 @@ static int run_worker(const struct mr_slab *slab, char said_out[500])
     close(ends[1]);
     size_t len = 0;
     for (ssize_t n = 1; n > 0 && len<499; len += n> 0 ? (size_t)n : 0)
-        n = read(ends[0], said_out + len, 499 - len);
-    said_out[len] = '\0';
+        n = read(ends[0], output_out + len, 499 - len);
+    output_out[len] = '\0';
     close(ends[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -106,7 +106,7 @@ static void a_worker_refuses_a_slab_of_another_build(void **state)
     mr_slab_destroy(&slab);
 }
 
-static void a_worker_refuses_what_is_no_slab(void **state)
+static void a_worker_refuses_memory_that_is_no_slab(void **state)
 {
     (void)state;
     struct mr_slab slab = make_slab(SLAB_BYTES), small = make_slab(64);
@@ -147,7 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_takes_a_slab_of_its_own_build),
         cmocka_unit_test(a_worker_refuses_a_slab_of_another_build),
-        cmocka_unit_test(a_worker_refuses_what_is_no_slab),
+        cmocka_unit_test(a_worker_refuses_memory_that_is_no_slab),
         cmocka_unit_test(a_worker_started_by_hand_says_what_it_is),
         cmocka_unit_test(the_version_is_a_number_too),
     };

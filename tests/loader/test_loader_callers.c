@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No call changes the state of the caller's thread: the current device, the last error (also one
+ * No call changes the state of the caller's thread: the current device, the last error (even one
  * that was not read yet) and the capture mode.
  */
 #include "tests/loader/stream_rig.h"
@@ -27,7 +27,7 @@ static void set_mode(enum cudaStreamCaptureMode mode)
     assert_int_equal(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
 }
 
-/* line: of the call before. */
+/* line: that of the call before */
 static void expect_unchanged(const struct before *before, int line)
 {
     int device;
@@ -49,8 +49,8 @@ static void expect_unchanged(const struct before *before, int line)
     } while (0)
 
 /*
- * A stream of another device makes a call of CUDA's fail, which nobody can undo where an error was
- * waiting already.
+ * A stream of another device makes a CUDA call fail. If an error was pending already, that failure
+ * cannot be undone.
  */
 static void live(struct rig *rig, const struct before *before, const mr_loader_options *options,
                  cudaStream_t own, cudaStream_t foreign)
@@ -118,7 +118,7 @@ static void nothing_of_the_callers_thread_changes(void **state)
                 options.device = "cuda:1";
                 options.dtype = MR_F16;
                 live(*state, &before, &options, own, foreign);
-                if (pending) /* as it was, and asked for once */
+                if (pending) /* unchanged, and read once */
                     assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
                 assert_int_equal(cudaGetLastError(), cudaSuccess);
                 set_mode(cudaStreamCaptureModeGlobal);
@@ -128,7 +128,7 @@ static void nothing_of_the_callers_thread_changes(void **state)
             }
 }
 
-/* Hundreds of MB on device 0 for each rank would be nobody's wish. */
+/* Each context would take hundreds of MB of device 0, for each rank. */
 static void no_other_device_gets_a_context(void **state)
 {
     for (unsigned lent_last = 0; lent_last < 2; lent_last++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mr_loader_cancel(): promptly, once, from another thread, now or at the next call. */
+/* mr_loader_cancel(): takes effect promptly, once, from another thread, now or at the next call. */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
 
@@ -82,7 +82,7 @@ static void a_cancel_before_the_call_counts_once_however_often_it_came(void **st
     }
 }
 
-static void a_cancel_is_told_at_the_end_of_an_epoch_too(void **state)
+static void a_cancel_is_reported_at_the_end_of_an_epoch_too(void **state)
 {
     mr_loader_options options = rig_options();
     int64_t indices[100];
@@ -100,7 +100,7 @@ int main(void)
         RIG_TEST(a_waiting_next_is_woken_at_once_and_once),
         RIG_TEST(without_workers_it_is_seen_between_samples),
         RIG_TEST(a_cancel_before_the_call_counts_once_however_often_it_came),
-        RIG_TEST(a_cancel_is_told_at_the_end_of_an_epoch_too),
+        RIG_TEST(a_cancel_is_reported_at_the_end_of_an_epoch_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

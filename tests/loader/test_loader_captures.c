@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA graphs: inside a capture the calls that order streams refuse, the capture stays valid and
- * the batch is not lost; between launches one graph per buffer reads what lies there.
+ * CUDA graphs. Inside a capture, calls that order streams are refused, the capture stays valid and
+ * the batch is not lost. Between launches, one graph per buffer reads the buffer's present
+ * contents.
  */
 #include "tests/loader/stream_rig.h"
 #include "tests/support/assert_words.h"
@@ -13,7 +14,7 @@ static const enum cudaStreamCaptureMode modes[] = {
     cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
 static const unsigned kinds[] = {cudaStreamNonBlocking, cudaStreamDefault};
 
-/* The double's header names just what the product and these tests use. */
+/* The double's header declares only what the product and these tests use. */
 static void end_capture(cudaStream_t stream, cudaGraph_t *graph)
 {
     *graph = NULL;
@@ -35,8 +36,8 @@ static void expect_next_refuses(mr_loader *loader, void *stream)
 }
 
 /*
- * Everything is tried on this stream while that one is in a capture; a batch is lent before. With
- * use, the stream is one that the batch knows already.
+ * Try everything on `stream` while `captured` is in a capture; one batch is lent before. With use,
+ * the batch knows the stream already.
  */
 static void refuse_all(mr_loader *loader, cudaStream_t captured, void *stream,
                        enum cudaStreamCaptureMode mode, bool known)
@@ -59,13 +60,13 @@ static void refuse_all(mr_loader *loader, cudaStream_t captured, void *stream,
     end_capture(captured, &graph);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
     stage_release_on(batch, stream, MR_OK);
-    batch = stage_next_on(loader, stream); /* the one that was refused */
+    batch = stage_next_on(loader, stream); /* the batch that was refused */
     assert_int_equal(mr_batch_number(batch), number + 1);
-    rig_check(batch); /* looked at when all has run */
+    rig_check(batch); /* checked when everything has run */
     stage_release(batch, MR_OK);
 }
 
-static void in_a_capture_of_the_stream_all_is_refused_and_nothing_is_lost(void **state)
+static void in_a_capture_of_the_stream_calls_are_refused_and_nothing_is_lost(void **state)
 {
     for (unsigned m = 0; m < 3; m++)
         for (unsigned k = 0; k < 2; k++)
@@ -81,7 +82,7 @@ static void in_a_capture_of_the_stream_all_is_refused_and_nothing_is_lost(void *
             }
 }
 
-/* A blocking stream's capture takes the default stream along, whoever uses it. */
+/* A capture of a blocking stream includes the default stream, whichever call uses it. */
 static void while_a_blocking_stream_is_captured_the_default_stream_is_refused(void **state)
 {
     for (unsigned m = 0; m < 3; m++)
@@ -97,9 +98,7 @@ static void while_a_blocking_stream_is_captured_the_default_stream_is_refused(vo
         }
 }
 
-/*
- * Whatever the mode: what happens on other streams, and all that the copying thread does, goes on.
- */
+/* In every capture mode, work on other streams and all work of the copying thread continues. */
 static void a_capture_of_another_stream_is_not_disturbed(void **state)
 {
     for (unsigned m = 0; m < 3; m++)
@@ -150,9 +149,9 @@ static void a_loader_may_be_made_during_a_capture(void **state)
 
 enum { N_BUFFERS = 3, N_STEPS = 26 };
 
-/* A graph reads a buffer's images and indices; its k-th run belongs to its k-th launch. */
+/* A graph reads a buffer's images and indices. Its k-th run belongs to its k-th launch. */
 struct buffer_graph {
-    cudaGraphExec_t exec; /* NULL until the buffer is seen first */
+    cudaGraphExec_t exec; /* NULL until the buffer is used first */
     uint64_t launched[N_STEPS];
     uint32_t n_launched;
     uint64_t seen[2][N_STEPS];
@@ -248,7 +247,7 @@ static void a_graph_per_buffer_reads_every_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(in_a_capture_of_the_stream_all_is_refused_and_nothing_is_lost),
+        RIG_TEST(in_a_capture_of_the_stream_calls_are_refused_and_nothing_is_lost),
         RIG_TEST(while_a_blocking_stream_is_captured_the_default_stream_is_refused),
         RIG_TEST(a_capture_of_another_stream_is_not_disturbed),
         RIG_TEST(a_loader_may_be_made_during_a_capture),

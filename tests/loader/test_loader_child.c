@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program forks while it has a loader: every call in the child fails at once, whatever the
- * parent's threads were doing, and the parent continues unharmed.
+ * parent's threads were doing, and the parent continues undisturbed.
  */
 #include "loader/loader.h"
 #include "tests/loader/rig.h"
@@ -17,7 +17,7 @@
             return __LINE__ % 200 + 1;                                                             \
     } while (0)
 
-/* In the child: 0, or a hint at the line that failed. */
+/* In the child: returns 0, or a number that identifies the failed line. */
 static int misuse(mr_loader *loader, mr_batch *lent)
 {
     mr_batch *batch = lent;
@@ -42,7 +42,7 @@ static int misuse(mr_loader *loader, mr_batch *lent)
     return 0;
 }
 
-/* Fork, and wait for the child, which has ten seconds. */
+/* Fork, and wait at most ten seconds for the child. */
 static void fork_and_misuse(mr_loader *loader, mr_batch *lent)
 {
     pid_t pid = fork();
@@ -64,7 +64,7 @@ static void expect_the_rest(mr_loader *loader, int64_t first)
         assert_int_equal(got[i - first], i);
 }
 
-static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
+static void a_forked_child_is_refused_and_the_parent_continues(void **state)
 {
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = rig_options_of(&rig_modes[m]);
@@ -84,7 +84,7 @@ static void a_child_forked_while_the_lock_is_held_does_not_hang(void **state)
         mr_loader_options options = rig_options_of(&rig_modes[m]);
         mr_loader *loader = rig_loader(*state, &options);
         mr_batch *lent = rig_next(loader);
-        pthread_mutex_lock(&loader->host->lock); /* as the supervisor may at any moment */
+        pthread_mutex_lock(&loader->host->lock); /* as the supervisor may hold it at any moment */
         fork_and_misuse(loader, lent);
         pthread_mutex_unlock(&loader->host->lock);
         mr_batch_release(lent);
@@ -123,7 +123,7 @@ static bool await_turn(int fd)
     return read(fd, &turn, 1) == 1;
 }
 
-/* In the child: the bytes are there while the batch is lent, and are given back with it. */
+/* In the child: the bytes can be read while the batch is lent, and are returned with it. */
 static int read_batch(const uint8_t *bytes, const int64_t *index, int from_parent, int to_parent)
 {
     CHECK(await_turn(from_parent)); /* the loader is destroyed */
@@ -140,7 +140,7 @@ static void a_child_reads_a_lent_batch_until_it_is_released(void **state)
 {
     int to_child[2], to_parent[2], status;
     if (mr_test_copies())
-        skip(); /* into memory of a device */
+        skip(); /* batches are in a device's memory */
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *lent = rig_next(loader);
@@ -170,7 +170,7 @@ static void a_child_reads_a_lent_batch_until_it_is_released(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(a_forked_child_is_refused_and_the_parent_goes_on),
+        RIG_TEST(a_forked_child_is_refused_and_the_parent_continues),
         RIG_TEST(a_child_forked_while_the_lock_is_held_does_not_hang),
         RIG_TEST(a_child_that_exits_takes_no_worker_along),
         RIG_TEST(a_child_reads_a_lent_batch_until_it_is_released),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damaged samples: fail, skip and zero, what is delivered, counted and listed. */
+/* Damaged samples under fail, skip and zero: what is delivered, counted and listed. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 
@@ -26,7 +26,7 @@ static uint64_t n_distinct(mr_loader *loader)
     return stats.n_damaged_distinct;
 }
 
-/* The listed damage is that of these indices, in this order, with the callback's words. */
+/* Expect that exactly these indices are listed, in this order, with the callback's text. */
 static void expect_listed(const mr_loader *loader, const int64_t *indices, unsigned n)
 {
     mr_error error;
@@ -45,7 +45,7 @@ static void expect_listed(const mr_loader *loader, const int64_t *indices, unsig
     assert_int_equal(mr_loader_damaged(loader, UINT64_MAX, &error), MR_END);
 }
 
-static void fail_reports_in_place_of_the_batch_and_goes_on(void **state)
+static void fail_reports_in_place_of_the_batch_and_continues(void **state)
 {
     struct rig *rig = *state;
     break_samples(rig, (int64_t[]){17, 20, 99}, 3);
@@ -112,7 +112,7 @@ static void skip_takes_the_next_good_index_and_wraps(void **state)
         int64_t got[100];
         options.on_error = MR_ON_ERROR_SKIP;
         mr_loader *loader = rig_loader(rig, &options);
-        /* labels and pixels are the substitutes' */
+        /* labels and pixels are those of the substitutes */
         assert_int_equal(rig_drain(loader, false, got, 100), 100);
         for (int64_t i = 0; i < 100; i++)
             assert_int_equal(got[i], i >= 5 && i <= 7 ? 8 : i == 40 ? 41 : i == 99 ? 0 : i);
@@ -124,9 +124,9 @@ static void skip_takes_the_next_good_index_and_wraps(void **state)
 }
 
 /*
- * One good sample among a thousand: each damaged one is tried in its own place, and once more by
- * each worker at most that looks for a substitute at the same time. What is counted does not depend
- * on who tried.
+ * One good sample among a thousand. Each damaged one is tried in its own place, and at most once
+ * more by each worker that looks for a substitute at the same time. The counts do not depend on
+ * which worker tried.
  */
 static void skip_tries_a_run_of_damaged_samples_once(void **state)
 {
@@ -163,8 +163,8 @@ static void skip_tries_a_run_of_damaged_samples_once(void **state)
 }
 
 /*
- * What was damaged in one epoch may be good in another: nothing is remembered beyond the epoch, nor
- * after a change of it.
+ * A sample that is damaged in one epoch may be good in another: the marks are cleared with each
+ * epoch, and with each change of epoch.
  */
 static void a_sample_that_is_good_again_is_used_in_the_next_epoch(void **state)
 {
@@ -174,7 +174,7 @@ static void a_sample_that_is_good_again_is_used_in_the_next_epoch(void **state)
         if (rig_modes[m].start == MR_START_THREAD)
             continue;
         mr_loader_options options = rig_options_of(&rig_modes[m]);
-        const uint64_t epochs[] = {7, 3, 5}; /* none is made ahead: 0 is followed by 1 */
+        const uint64_t epochs[] = {7, 3, 5}; /* not made in advance: 0 is followed by 1 */
         int64_t got[100];
         options.on_error = MR_ON_ERROR_SKIP;
         mr_loader *loader = rig_loader(rig, &options);
@@ -209,15 +209,15 @@ static void the_same_sample_is_listed_once_and_counted_per_epoch(void **state)
     mr_loader_destroy(loader);
 }
 
-/* The next batch is the error with these words, about this index. */
-static void expect_words(mr_loader *loader, int64_t index, const char *words)
+/* Expect that the next batch is an error with this text, about this index. */
+static void expect_error(mr_loader *loader, int64_t index, const char *words)
 {
     rig_expect(loader, MR_ERR_DAMAGED);
     assert_string_equal(mr_loader_error(loader)->text, words);
     assert_int_equal(mr_loader_error(loader)->index, index);
 }
 
-/* The ways to make a batch, with the number of workers that each is given. */
+/* The ways to make a batch, each with its number of workers. */
 static mr_loader_options options_of_way(unsigned k)
 {
     mr_loader_options options = rig_options_of(&rig_modes[k % rig_n_modes]);
@@ -241,9 +241,9 @@ static void when_every_sample_is_broken_skip_counts_and_names_the_first(void **s
         memset(rig->shared->fails, 1, sizeof rig->shared->fails);
         mr_loader *loader = rig_loader(rig, &options);
 #define ALL "all 20 samples of the dataset are damaged: "
-        expect_words(loader, 0, ALL BROKEN(0) "; then " NAMED(1) ", " NAMED(2) ", ...");
-        expect_words(loader, 8, ALL BROKEN(8) "; then " NAMED(9) ", " NAMED(10) ", ...");
-        expect_words(loader, 16, ALL BROKEN(16) "; then " NAMED(17) ", " NAMED(18) ", ...");
+        expect_error(loader, 0, ALL BROKEN(0) "; then " NAMED(1) ", " NAMED(2) ", ...");
+        expect_error(loader, 8, ALL BROKEN(8) "; then " NAMED(9) ", " NAMED(10) ", ...");
+        expect_error(loader, 16, ALL BROKEN(16) "; then " NAMED(17) ", " NAMED(18) ", ...");
 #undef ALL
         rig_expect(loader, MR_END);
         mr_loader_destroy(loader);
@@ -261,17 +261,17 @@ static void when_a_whole_batch_is_broken_fail_counts_and_names_the_first(void **
         rig->shared->fails[15] = false;
         mr_loader *loader = rig_loader(rig, &options);
 #define ALL(n) "all " #n " samples of the batch are damaged: "
-        expect_words(loader, 0, ALL(8) BROKEN(0) "; then " NAMED(1) ", " NAMED(2) ", ...");
-        expect_words(loader, 8, BROKEN(8));
-        expect_words(loader, 16, ALL(8) BROKEN(16) "; then " NAMED(17) ", " NAMED(18) ", ...");
-        expect_words(loader, 24, ALL(6) BROKEN(24) "; then " NAMED(25) ", " NAMED(26) ", ...");
+        expect_error(loader, 0, ALL(8) BROKEN(0) "; then " NAMED(1) ", " NAMED(2) ", ...");
+        expect_error(loader, 8, BROKEN(8));
+        expect_error(loader, 16, ALL(8) BROKEN(16) "; then " NAMED(17) ", " NAMED(18) ", ...");
+        expect_error(loader, 24, ALL(6) BROKEN(24) "; then " NAMED(25) ", " NAMED(26) ", ...");
         rig_expect(loader, MR_END);
         mr_loader_destroy(loader);
         rig_destroy(rig);
     }
 }
 
-/* Two have no third, and of one there is nothing to count. */
+/* Of two samples there is no third to name, and for one there is no count. */
 static void a_few_samples_are_all_named(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void a_few_samples_are_all_named(void **state)
         mr_loader_options options = options_of_way(0);
         memset(rig->shared->fails, 1, sizeof rig->shared->fails);
         mr_loader *loader = rig_loader(rig, &options);
-        expect_words(loader, 0,
+        expect_error(loader, 0,
                      n == 1   ? BROKEN(0)
                      : n == 2 ? ALL(2) BROKEN(0) "; then " NAMED(1)
                               : ALL(3) BROKEN(0) "; then " NAMED(1) ", " NAMED(2));
@@ -290,7 +290,7 @@ static void a_few_samples_are_all_named(void **state)
     }
 }
 
-/* Words may be lacking, names may not. */
+/* Error texts may be missing, names may not. */
 static void more_damage_in_a_batch_than_records_is_listed_by_name(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void more_damage_in_a_batch_than_records_is_listed_by_name(void **state)
     }
 }
 
-/* The worker that has the batch's first sample may be the last to find it damaged. */
+/* The worker that makes the batch's first sample may be the last one to find damage. */
 static void fail_has_the_same_words_with_any_number_of_workers(void **state)
 {
     (void)state;
@@ -374,8 +374,8 @@ static void the_first_thousand_are_kept(void **state)
 }
 
 /*
- * Of three in a row a rank of two wants 0 and 2, and counts these; 1 was only tried. An own order
- * has 2 twice.
+ * Of three damaged samples in a row, a rank of two wants 0 and 2, and counts these; 1 was only
+ * tried. An own order has 2 twice.
  */
 static void only_wanted_samples_are_counted_and_listed(void **state)
 {
@@ -402,7 +402,7 @@ static void only_wanted_samples_are_counted_and_listed(void **state)
     }
 }
 
-/* With an exact tail a substitute would make a sample come twice. */
+/* With an exact tail, a substitute would deliver a sample twice. */
 static void skip_with_an_exact_tail_leaves_a_hole(void **state)
 {
     struct rig *rig = *state;
@@ -422,7 +422,7 @@ static void skip_with_an_exact_tail_leaves_a_hole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(fail_reports_in_place_of_the_batch_and_goes_on),
+        RIG_TEST(fail_reports_in_place_of_the_batch_and_continues),
         RIG_TEST(zero_leaves_masked_holes),
         RIG_TEST(skip_takes_the_next_good_index_and_wraps),
         cmocka_unit_test(skip_tries_a_run_of_damaged_samples_once),

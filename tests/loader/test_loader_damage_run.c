@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A long run of damaged samples: what is counted, and that the work is in proportion to its length.
+ * A long run of damaged samples: the counts, and that the work is proportional to the run's length.
  * The work is counted by the callback or in bytes, not timed: each sample is tried in its own
  * place, and by each worker at most once as a substitute.
  */
@@ -29,14 +29,17 @@ enum { N = 100001, GOOD = 15000, N_FILES = 20001, BATCH = 500, BAD_BYTES = 10 };
 /* In memory that forked workers share. */
 struct tries {
     _Atomic uint32_t of[N];
-    _Atomic uint32_t n; /* of the damaged ones */
+    _Atomic uint32_t n; /* tries of damaged samples */
 };
 
 static struct tries *tries;
 static mr_dataset *dataset;
 static const float elements[4] = {1, 2, 3, 4};
 
-/* Damaged, but for one. After far too many tries all are good, so that a test that fails ends. */
+/*
+ * All samples but one are damaged. After far too many tries all are good, so that a failing test
+ * ends.
+ */
 static int get_sample(void *user, int64_t index, mr_sample *sample)
 {
     (void)user;
@@ -61,7 +64,7 @@ static mr_loader_options options_of(const struct rig_mode *mode, uint32_t n_work
     return o;
 }
 
-/* Every place of n has the good sample, or a hole but for the good sample's own place. */
+/* Each of n places has the good sample; or a hole, except for the good sample's own place. */
 static void take_epoch(mr_loader *loader, uint32_t n, mr_on_error policy)
 {
     uint32_t n_rows = 0, n_holes = 0;
@@ -102,7 +105,7 @@ static uint64_t check_counts(mr_loader *loader, uint32_t n)
     return stats.n_deaths;
 }
 
-/* A death costs one more try at most. */
+/* A death costs at most one more try. */
 static void check_tries(uint32_t each, uint64_t n_deaths)
 {
     uint64_t most = (uint64_t)each * (N - 1) + n_deaths;
@@ -128,7 +131,7 @@ static void check_run(const struct rig_mode *mode, uint32_t n_workers, mr_on_err
     mr_loader_destroy(loader);
 }
 
-static void a_run_costs_work_in_proportion_and_each_place_counts_once(void **state)
+static void the_work_for_a_run_is_proportional_and_each_place_counts_once(void **state)
 {
     (void)state;
     for (unsigned m = 0; m < rig_n_modes; m++) {
@@ -141,7 +144,7 @@ static void a_run_costs_work_in_proportion_and_each_place_counts_once(void **sta
     }
 }
 
-/* Kills a worker whenever so many more damaged samples were tried. */
+/* Kills a worker each time that this many more damaged samples were tried. */
 struct killer {
     mr_loader *loader;
     uint32_t every;
@@ -205,8 +208,8 @@ static void await_death(mr_loader *loader)
         mr_test_sleep_ms(1);
 }
 
-/* Each batch has more damage than records, and all but one have nothing else. */
-static void batches_that_fail_under_kills_have_the_same_words(void **state)
+/* Each batch has more damage than records, and all batches but one have only damage. */
+static void batches_that_fail_under_kills_have_the_same_error(void **state)
 {
     (void)state;
     rig_needs_fork();
@@ -216,7 +219,7 @@ static void batches_that_fail_under_kills_have_the_same_words(void **state)
         mr_loader *loader = start_killing(&killer, &thread, n_workers, N / 16, MR_ON_ERROR_FAIL);
         for (int64_t first = 0; first < N; first += BATCH) {
             char reason[64], all[64] = "";
-            /* the damage of the next place comes first */
+            /* then the damage of the next place is the first one */
             const int64_t good = first == GOOD ? 1 : 0;
             if (first == N / 2 / BATCH * BATCH)
                 await_death(loader);
@@ -239,7 +242,8 @@ static void batches_that_fail_under_kills_have_the_same_words(void **state)
 }
 
 /*
- * A list of N_FILES lines: at GOOD an image, else a file of so few bytes that they can be counted.
+ * A list of N_FILES lines: an image at GOOD, otherwise files so small that their bytes can be
+ * counted.
  */
 static char *make_list(const char *folder, uint64_t *good_bytes_out)
 {
@@ -260,11 +264,11 @@ static char *make_list(const char *folder, uint64_t *good_bytes_out)
     return spec;
 }
 
-static void a_list_of_damaged_files_is_read_in_proportion(void **state)
+static void the_bytes_read_of_damaged_files_are_proportional(void **state)
 {
     static const uint32_t workers[] = {MR_NO_WORKERS, 1, 5};
     (void)state;
-    rig_needs_fork(); /* helper programs are not under ThreadSanitizer */
+    rig_needs_fork(); /* helper programs do not run under ThreadSanitizer */
     char *folder = mr_test_folder_create();
     uint64_t good_bytes;
     mr_dataset *list = mr_test_dataset(make_list(folder, &good_bytes));
@@ -313,10 +317,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_costs_work_in_proportion_and_each_place_counts_once),
+        cmocka_unit_test(the_work_for_a_run_is_proportional_and_each_place_counts_once),
         cmocka_unit_test(a_run_under_kills_has_the_same_counts),
-        cmocka_unit_test(batches_that_fail_under_kills_have_the_same_words),
-        cmocka_unit_test(a_list_of_damaged_files_is_read_in_proportion),
+        cmocka_unit_test(batches_that_fail_under_kills_have_the_same_error),
+        cmocka_unit_test(the_bytes_read_of_damaged_files_are_proportional),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

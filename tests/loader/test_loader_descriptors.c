@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers that are threads keep shards open with the program's own descriptors, and leave it most
- * of them.
+ * Workers that are threads keep shards open with the program's descriptors, and leave most of them
+ * to it.
  */
 #include "tests/loader/rig.h"
 
@@ -34,7 +34,7 @@ static char *make_records(const char *folder)
     return spec;
 }
 
-/* What the program can still open. */
+/* How many descriptors the program can still open. */
 static int count_free(void)
 {
     int fds[LIMIT], n = 0;

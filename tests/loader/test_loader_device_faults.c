@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A failure on a device gives a status that names the CUDA function and its error. Batches can be
- * released, destroy returns, the workers are gone and everything was given back.
+ * released, destroy returns, the workers have ended and everything was returned.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -27,13 +27,13 @@ static int make_folder(void **state)
     return 0;
 }
 
-/* One loader's life; the first status that was no success. */
+/* The life of one loader, with the first status that was not a success. */
 struct life {
     mr_status created;
     mr_status status;
     mr_error error;
     uint32_t n_batches;
-    uint32_t n_failed; /* errors that were returned on purpose */
+    uint32_t n_failed; /* errors returned on purpose */
     char failed_in[64];
     uint64_t destroy_ms;
 };
@@ -46,7 +46,7 @@ static void note(struct life *life, mr_status status, const mr_error *error)
     life->error = *error;
 }
 
-/* Two batches are lent at a time, and each is released once whatever comes back. */
+/* Two batches are lent at a time. Each is released once, whatever that returns. */
 static void run(struct life *life, mr_loader *loader, cudaStream_t stream)
 {
     mr_batch *batch, *lent = NULL;
@@ -75,7 +75,7 @@ static void run(struct life *life, mr_loader *loader, cudaStream_t stream)
         (void)mr_batch_release(lent);
 }
 
-/* Errors are ordered once the consumer's stream is there. */
+/* Errors are injected once the consumer's stream exists. */
 struct fault {
     const char *function;
     uint64_t nth;
@@ -141,7 +141,7 @@ static void check_words(const struct life *life, const struct fault *fault)
         fail_msg("'%s' does not name %s", text, life->failed_in);
 }
 
-static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
+static void a_failed_call_ends_the_loader_and_is_named(void **state)
 {
     static const char *const functions[] = {
         "cudaMemcpyAsync",       "cudaEventRecord",  "cudaStreamWaitEvent",
@@ -151,7 +151,7 @@ static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
                                         cudaErrorMemoryAllocation};
     static const uint64_t nths[] = {1, 2, 3, 5, 9, 14, 22};
     mr_loader_options options = fault_options();
-    unsigned n_told = 0;
+    unsigned n_reported = 0;
     for (unsigned f = 0; f < sizeof functions / sizeof *functions; f++)
         for (unsigned c = 0; c < 3; c++)
             for (unsigned n = 0; n < sizeof nths / sizeof *nths; n++) {
@@ -159,16 +159,16 @@ static void a_call_that_fails_ends_the_loader_in_its_words(void **state)
                 struct life life = live(*state, &options, &fault);
                 if (life.status != MR_OK)
                     check_words(&life, &fault);
-                else /* the call was not made, or not before the last batch had come */
+                else /* the call was not made, or only after the last batch had arrived */
                     assert_int_equal(life.n_batches, 13);
-                n_told += life.status != MR_OK;
+                n_reported += life.status != MR_OK;
             }
-    assert_true(n_told > 150);
+    assert_true(n_reported > 150);
 }
 
 /*
- * Whatever the call: it reports the failure, or it only gives back; nothing stays behind, which
- * live() has seen.
+ * Any call either reports the failure or only releases something. Nothing is left behind; live()
+ * checks that.
  */
 static void any_call_may_fail(void **state)
 {
@@ -185,20 +185,20 @@ static void any_call_may_fail(void **state)
         }
 }
 
-static void what_fails_while_it_runs_on_the_device_is_told(void **state)
+static void a_failure_while_running_on_the_device_is_reported(void **state)
 {
     mr_loader_options options = fault_options();
-    unsigned n_told = 0;
+    unsigned n_reported = 0;
     for (uint64_t nth = 1; nth < 60; nth += 1 + nth / 8) {
         struct fault fault = {DOUBLE_RUN, nth, cudaErrorECCUncorrectable};
         struct life life = live(*state, &options, &fault);
         assert_int_equal(life.n_failed, 1);
         if (life.status == MR_OK)
-            continue; /* the last operations are nobody's but the consumer's */
+            continue; /* the last operations are only the consumer's */
         check_words(&life, &fault);
-        n_told++;
+        n_reported++;
     }
-    assert_true(n_told > 10);
+    assert_true(n_reported > 10);
 }
 
 static void after_a_sticky_error_everything_ends(void **state)
@@ -224,7 +224,7 @@ static void after_a_sticky_error_everything_ends(void **state)
         assert_int_equal(status, MR_ERR_DEVICE);
         assert_words(mr_loader_error(loader)->text, "cudaErrorIllegalAddress");
         assert_words(mr_loader_error(loader)->text, ": cuda");
-        /* those that had arrived before */
+        /* batches that had arrived before */
         while ((status = mr_loader_next(loader, 10000, &batch)) == MR_OK)
             (void)mr_batch_release(batch);
         assert_int_equal(status, MR_ERR_DEVICE);
@@ -243,8 +243,8 @@ static void after_a_sticky_error_everything_ends(void **state)
     }
 }
 
-/* A release that a failed device did not take: told once, and the batch is given back. */
-static void a_release_that_fails_gives_the_batch_back(void **state)
+/* A release that a failed device refuses is reported once, and the batch is returned. */
+static void a_release_that_fails_returns_the_batch(void **state)
 {
     stage_open(&(struct double_options){0});
     mr_loader_options options = stage_options("cuda:0");
@@ -257,7 +257,7 @@ static void a_release_that_fails_gives_the_batch_back(void **state)
     mr_status status;
     while ((status = mr_loader_next_on(loader, 10000, stream, &batch)) == MR_OK)
         stage_release(batch, MR_OK);
-    /* nobody knows when its buffer may be written to again */
+    /* it is unknown when its buffer may be written again */
     assert_int_equal(status, MR_ERR_DEVICE);
     assert_words(mr_loader_error(loader)->text, "cudaEventRecord");
     mr_loader_destroy(loader);
@@ -265,7 +265,7 @@ static void a_release_that_fails_gives_the_batch_back(void **state)
     stage_close();
 }
 
-static void memory_is_page_locked_in_pieces_where_the_whole_is_refused(void **state)
+static void memory_is_page_locked_in_pieces_if_the_whole_is_refused(void **state)
 {
     mr_loader_options options = stage_options("cuda:0");
     struct seen *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &options, 1);
@@ -296,7 +296,8 @@ static uint64_t locked_bytes(mr_loader *loader)
 }
 
 /*
- * An epoch where page-locking is refused: the same bytes, which CUDA may take late, and one line.
+ * An epoch where page-locking is refused: the same bytes, which CUDA may read late, and one log
+ * line.
  */
 static void deliver_pageable(struct rig *rig, const struct double_options *machine,
                              cudaError_t code, const struct seen *expected)
@@ -327,7 +328,7 @@ static void deliver_pageable(struct rig *rig, const struct double_options *machi
     stage_close();
 }
 
-static void where_page_locking_is_refused_copies_are_pageable_and_a_line_says_why(void **state)
+static void if_page_locking_is_refused_copies_are_pageable_and_a_line_says_why(void **state)
 {
     mr_loader_options options = fault_options();
     struct double_options machine = {0};
@@ -344,8 +345,8 @@ static void where_page_locking_is_refused_copies_are_pageable_and_a_line_says_wh
     seen_free(expected);
 }
 
-/* Else the registration would bring them one by one, holding the driver's locks. */
-static void pages_are_there_before_they_are_locked(void **state)
+/* Otherwise the registration would allocate them one by one, holding the driver's locks. */
+static void pages_are_populated_before_they_are_locked(void **state)
 {
     for (unsigned pin = 0; pin < 2; pin++) {
         stage_open(&(struct double_options){0});
@@ -394,7 +395,7 @@ static void refuse_on(struct rig *rig, const struct double_options *machine, con
     stage_close();
 }
 
-static void a_machine_without_a_usable_gpu_is_told_in_words(void **state)
+static void a_machine_without_a_usable_gpu_is_reported(void **state)
 {
     refuse_on(*state, &(struct double_options){.driver_version = -1}, "cuda:0", "no NVIDIA driver");
     refuse_on(*state, &(struct double_options){.driver_version = 11020}, "cuda:0",
@@ -423,7 +424,7 @@ static void expect_auto(struct rig *rig, const char *resolved)
     mr_loader_destroy(loader);
 }
 
-static void auto_takes_the_host_and_says_once_why(void **state)
+static void auto_chooses_the_host_and_logs_once_why(void **state)
 {
     static const struct double_options machines[] = {
         {.driver_version = -1}, {.driver_version = 11020}, {.no_device = true}};
@@ -447,17 +448,17 @@ static void auto_takes_the_host_and_says_once_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(auto_takes_the_host_and_says_once_why),
-        RIG_TEST(a_call_that_fails_ends_the_loader_in_its_words),
+        RIG_TEST(auto_chooses_the_host_and_logs_once_why),
+        RIG_TEST(a_failed_call_ends_the_loader_and_is_named),
         RIG_TEST(any_call_may_fail),
-        RIG_TEST(what_fails_while_it_runs_on_the_device_is_told),
+        RIG_TEST(a_failure_while_running_on_the_device_is_reported),
         cmocka_unit_test(after_a_sticky_error_everything_ends),
-        RIG_TEST(a_release_that_fails_gives_the_batch_back),
-        RIG_TEST(memory_is_page_locked_in_pieces_where_the_whole_is_refused),
-        RIG_TEST(where_page_locking_is_refused_copies_are_pageable_and_a_line_says_why),
-        RIG_TEST(pages_are_there_before_they_are_locked),
+        RIG_TEST(a_release_that_fails_returns_the_batch),
+        RIG_TEST(memory_is_page_locked_in_pieces_if_the_whole_is_refused),
+        RIG_TEST(if_page_locking_is_refused_copies_are_pageable_and_a_line_says_why),
+        RIG_TEST(pages_are_populated_before_they_are_locked),
         RIG_TEST(creation_without_room_on_the_device_names_the_size),
-        RIG_TEST(a_machine_without_a_usable_gpu_is_told_in_words),
+        RIG_TEST(a_machine_without_a_usable_gpu_is_reported),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

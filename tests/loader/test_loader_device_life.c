@@ -22,7 +22,7 @@
 
 enum { N_BATCHES = 13 };
 
-/* A batch of some epoch is what the host has there. */
+/* Expect that this batch of some epoch has the host's bytes for it. */
 static void expect_among(const struct seen *seen, struct seen *const *epochs)
 {
     for (uint32_t k = 0; k < seen->n; k++) {
@@ -44,7 +44,7 @@ static mr_loader_options shuffled(void)
     return options;
 }
 
-/* Jumps to and fro: what was copied for another epoch is dropped, and never seen. */
+/* Jump back and forth: batches copied for another epoch are dropped and never delivered. */
 static void epochs_may_change_while_copies_are_under_way(void **state)
 {
     enum { N_EPOCHS = 4 };
@@ -84,7 +84,7 @@ static void epochs_may_change_while_copies_are_under_way(void **state)
         seen_free(epochs[e]);
 }
 
-static void a_position_is_continued_with_the_same_batches(void **state)
+static void a_restored_position_gives_the_same_batches(void **state)
 {
     mr_loader_options wanted = shuffled();
     struct seen *expected = seen_on_host(((struct rig *)*state)->dataset, NULL, &wanted, 1);
@@ -100,13 +100,14 @@ static void a_position_is_continued_with_the_same_batches(void **state)
             seen_add_on(seen, batch, &stream);
             stage_release_on(batch, stream, MR_OK);
         }
-        /* what was copied ahead is not in it */
+        /* what was copied in advance is not part of it */
         assert_int_equal(mr_loader_save(loader, position, sizeof position, &len), MR_OK);
         if (at % 8) {
             mr_loader_destroy(loader);
             loader = rig_loader(*state, &wanted);
         } else {
-            stage_release_on(stage_next_on(loader, stream), stream, MR_OK); /* gone back over */
+            /* repeated after going back */
+            stage_release_on(stage_next_on(loader, stream), stream, MR_OK);
         }
         assert_int_equal(mr_loader_restore(loader, position, len), MR_OK);
         seen_epoch_on(seen, loader, &stream);
@@ -165,9 +166,7 @@ static void begin_opener(struct opener *opener, uint32_t gate)
     assert_int_equal(pthread_create(&opener->thread, NULL, open_later, opener), 0);
 }
 
-/*
- * The memory of a destroyed loader stays until the streams that were named have come to their end.
- */
+/* The memory of a destroyed loader stays until the streams named at the releases have finished. */
 static void the_last_release_after_destroy_waits_for_its_streams(void **state)
 {
     struct rig *rig = *state;
@@ -202,7 +201,7 @@ static void the_last_release_after_destroy_waits_for_its_streams(void **state)
     seen_free(expected);
 }
 
-/* All buffers were released on a stream that stands still, and their next copies wait for it. */
+/* All buffers were released on a stream that does not run, and their next copies wait for it. */
 static void destroy_waits_for_copies_that_wait_for_a_stream(void **state)
 {
     for (unsigned p = 0; p < 3; p++) {
@@ -219,11 +218,11 @@ static void destroy_waits_for_copies_that_wait_for_a_stream(void **state)
             seen_add_on(seen, batch, &stream);
             stage_release_on(batch, stream, MR_OK);
         }
-        batch = stage_next_on(loader, stream); /* is issued, and cannot arrive */
+        batch = stage_next_on(loader, stream); /* its copy is issued and cannot finish */
         assert_int_equal(mr_batch_number(batch), 3);
         seen_add_on(seen, batch, &stream);
         stage_release_on(batch, stream, MR_OK);
-        /* the host would wait for it */
+        /* the host would have to wait for it */
         assert_int_equal(mr_loader_next(loader, 30, &batch), MR_PENDING);
         begin_opener(&opener, 3);
         mr_loader_destroy(loader);
@@ -350,10 +349,10 @@ static void *release_batch(void *batch)
 }
 
 /*
- * As a tensor's deleter, or a garbage collector's thread: hundreds of MB of GPU 0 in every rank of
- * a node.
+ * Like a tensor's deleter or a garbage collector's thread. A context would take hundreds of MB of
+ * GPU 0 for every rank of a node.
  */
-static void a_release_in_a_thread_of_its_own_makes_no_context_on_gpu_0(void **state)
+static void a_release_in_another_thread_makes_no_context_on_gpu_0(void **state)
 {
     for (unsigned pin = 0; pin < 2; pin++) {
         stage_open(&(struct double_options){.n_devices = 2, .policy = DOUBLE_RANDOM});
@@ -395,7 +394,7 @@ static int misuse(mr_loader *loader, mr_batch *lent)
     return 0;
 }
 
-static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
+static void a_forked_child_is_refused_and_the_parent_continues(void **state)
 {
     stage_open(&(struct double_options){.policy = DOUBLE_RANDOM, .seed = 1});
     mr_loader_options wanted = stage_options("cuda:0");
@@ -421,15 +420,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(epochs_may_change_while_copies_are_under_way),
-        RIG_TEST(a_position_is_continued_with_the_same_batches),
+        RIG_TEST(a_restored_position_gives_the_same_batches),
         RIG_TEST(cancel_wakes_a_waiting_next_on_once),
         RIG_TEST(the_last_release_after_destroy_waits_for_its_streams),
         RIG_TEST(destroy_waits_for_copies_that_wait_for_a_stream),
         RIG_TEST(two_loaders_share_a_device),
         cmocka_unit_test(files_by_processes_have_the_bytes_of_the_host),
         RIG_TEST(other_threads_may_use_and_release),
-        RIG_TEST(a_release_in_a_thread_of_its_own_makes_no_context_on_gpu_0),
-        RIG_TEST(a_forked_child_is_refused_and_the_parent_goes_on),
+        RIG_TEST(a_release_in_another_thread_makes_no_context_on_gpu_0),
+        RIG_TEST(a_forked_child_is_refused_and_the_parent_continues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

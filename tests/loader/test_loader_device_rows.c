@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Erased and mixed batches that a device has finished are those that workers finish: every kind of
- * value, one to four boxes, both rules of mixing, every float and layout, one device and (of
- * erasing) parts, any number of workers, and holes. Pixels cross the bus as bytes.
+ * Erased and mixed batches are the same whether a device or workers finish them: every kind of
+ * value, one to four boxes, both rules of mixing, every float and layout, one device and (for
+ * erasing) parts, any number of workers, and holes. Pixels are copied as bytes.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -43,7 +43,7 @@ static const struct place places[] = {{"host:1", {NULL}, 0},
                                       {"cuda:1", {NULL}, 0},
                                       {NULL, {"host:0", "host:1"}, 2},
                                       {NULL, {"cuda:0", "cuda:2", "cuda:1"}, 3}};
-enum { N_SINGLE = 2 }; /* the first ones, where a batch is in one piece */
+enum { N_SINGLE = 2 }; /* the first shapes have the batch in one piece */
 enum { N_PLACES = sizeof places / sizeof *places };
 
 static mr_loader_options options_at(const struct place *place, uint32_t num_workers)
@@ -57,7 +57,7 @@ static mr_loader_options options_at(const struct place *place, uint32_t num_work
     return options;
 }
 
-/* One epoch, beside that of a loader whose workers make the floats. */
+/* Compare one epoch with that of a loader whose workers make the floats. */
 static void expect_the_hosts(mr_dataset *dataset, const char *text,
                              const mr_loader_options *options)
 {
@@ -204,7 +204,7 @@ static void boxes_cross_the_bus_and_floats_do_not(void **state)
     uint64_t mixed = bytes_of_epoch(*state, "mixup", &options);
     options.finish_on_host = true;
     uint64_t floats = bytes_of_epoch(*state, texts[0], &options);
-    uint64_t n_rows = 13 * 8; /* the last batch's block is a whole one too */
+    uint64_t n_rows = 13 * 8; /* the last batch's block has full size too */
     assert_true(erased > plain && erased <= plain + n_rows * 176);
     /* a label and a weight each, aligned */
     assert_true(mixed > plain && mixed <= plain + 13 * (8 * 12 + 128));

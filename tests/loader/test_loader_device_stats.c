@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The statistics of copies: buffers, bytes, time, and whether the device found its batches ready;
- * and the rows of the trace. Steps and copies take virtual time here, so ready_share can reach 0
+ * also the rows of the trace. Steps and copies take virtual time here, so ready_share can reach 0
  * and 1.
  */
 #include "tests/loader/stream_rig.h"
@@ -24,8 +24,8 @@ static mr_loader_stats stats_of(mr_loader *loader)
 }
 
 /*
- * Of the slots' small block: labels, indices, mask, geometry, descriptors, each from a multiple of
- * 64 bytes on.
+ * The bytes of the slots' small block: labels, indices, mask, geometry, descriptors, each aligned
+ * to 64 bytes.
  */
 static uint64_t small_bytes(uint64_t batch_size)
 {
@@ -71,7 +71,7 @@ static void copies_are_counted_to_the_byte(void **state)
             assert_int_equal(s.h2d_bytes, 100 * RIG_BYTES + N_BATCHES * parts * small_bytes(8));
             assert_int_equal(s.h2d_bytes, double_count(DOUBLE_ALL_THREADS).bytes_h2d);
             assert_true(s.h2d_ns > 0);
-            /* what the host got was there, or was waited for */
+            /* each batch that the host got was ready, or was waited for */
             assert_int_equal(s.n_steps, N_BATCHES);
             assert_true(s.n_steps_ready <= s.n_steps);
             assert_true(s.ready_share == (double)s.n_steps_ready / N_BATCHES);
@@ -80,7 +80,7 @@ static void copies_are_counted_to_the_byte(void **state)
         }
 }
 
-/* When the copying thread has seen the end of all that it has issued. */
+/* The statistics once the copying thread has seen all its copies end. */
 static mr_loader_stats settled_stats(mr_loader *loader)
 {
     mr_loader_stats s;
@@ -89,7 +89,7 @@ static mr_loader_stats settled_stats(mr_loader *loader)
     return s;
 }
 
-/* Steps of the consumer's stream, each of step_ns. */
+/* Run steps of step_ns each on the consumer's stream. */
 static mr_loader_stats run_steps(struct rig *rig, const struct double_options *machine,
                                  uint64_t step_ns)
 {
@@ -109,8 +109,8 @@ static mr_loader_stats run_steps(struct rig *rig, const struct double_options *m
     stage_end_stream(stream);
     stage_close();
     /*
-     * Known of a batch once the next one in its buffer has been copied: of all but the last of
-     * each.
+     * Readiness is known once the next batch in the same buffer has been copied: for all batches
+     * but the last of each buffer.
      */
     assert_true(s.n_steps >= N_BATCHES - 3 && s.n_steps < N_BATCHES);
     return s;
@@ -120,7 +120,7 @@ static void slow_steps_find_their_batches_ready(void **state)
 {
     mr_loader_stats s =
         run_steps(*state, &(struct double_options){.policy = DOUBLE_EARLY}, 50000000);
-    /* all but the first, which nothing came before */
+    /* all but the first, which had no batch before it */
     assert_true(s.n_steps_ready >= s.n_steps - 1);
     assert_true(s.ready_share > 0.85 && s.ready_share <= 1);
 }
@@ -132,7 +132,7 @@ static void slow_copies_are_found_not_ready(void **state)
         *state, &(struct double_options){.policy = DOUBLE_EARLY, .h2d_mb_per_s = 1}, 1000);
     assert_int_equal(s.n_steps_ready, 0);
     assert_true(s.ready_share == 0);
-    assert_true(s.h2d_ns > s.h2d_bytes * 900); /* 1 byte in about a microsecond */
+    assert_true(s.h2d_ns > s.h2d_bytes * 900); /* about a microsecond for each byte */
 }
 
 static char *read_all(const char *path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The consumer, the copying thread and the workers, each when it has run out of something: nobody
- * waits for a wake-up that does not come.
+ * The consumer, the copying thread and the workers, each when it has nothing to do: none waits for
+ * a wake-up that never comes.
  */
 #include "tests/loader/stream_rig.h"
 #include "tests/support/assert_words.h"
@@ -34,15 +34,15 @@ static void wait_for_ready(mr_loader *loader, uint32_t n)
 }
 
 /*
- * All buffers hold what is dropped, and all slots the next epoch: the buffers must come back by
- * themselves.
+ * All buffers hold dropped batches, and all slots the next epoch: the buffers must become free
+ * without a call.
  */
-static void an_epoch_that_is_left_before_its_end_gives_its_buffers_back(void **state)
+static void an_epoch_that_is_left_early_returns_its_buffers(void **state)
 {
     mr_loader_options options = small_options("host:0");
     mr_loader *loader = rig_loader(*state, &options);
     mr_batch *batch;
-    for (int i = 0; i < 11; i++) /* of 13: the last two are staged */
+    for (int i = 0; i < 11; i++) /* of 13; the last two are staged */
         mr_batch_release(rig_next(loader));
     wait_for_ready(loader, 6);
     assert_int_equal(mr_loader_set_epoch(loader, 1), MR_OK);
@@ -54,7 +54,7 @@ static void an_epoch_that_is_left_before_its_end_gives_its_buffers_back(void **s
     mr_loader_destroy(loader);
 }
 
-/* The copy that is under way waits for the caller himself. */
+/* The copy that is under way waits for the caller itself. */
 static void with_all_buffers_lent_next_on_says_so_while_a_copy_waits_for_its_stream(void **state)
 {
     stage_open(&(struct double_options){.n_devices = 1});
@@ -106,8 +106,8 @@ static void a_batch_of_one_part_is_the_batch(void **state)
     rig_destroy(rig);
 }
 
-/* As in the slots: what is decoded is delivered before the workers' end is reported. */
-static void what_is_decoded_comes_before_the_end_of_the_workers(void **state)
+/* As with slots: decoded batches are delivered before the workers' end is reported. */
+static void decoded_batches_come_before_the_end_of_the_workers(void **state)
 {
     static const char *const devices[] = {"host", "host:0"};
     for (int d = 0; d < 2; d++) {
@@ -131,7 +131,7 @@ static void what_is_decoded_comes_before_the_end_of_the_workers(void **state)
     }
 }
 
-/* cuda:local is the number that a program needs for cudaSetDevice, before its first batch. */
+/* cuda:local becomes the number that a program needs for cudaSetDevice, before its first batch. */
 static void the_resolved_device_has_its_number(void **state)
 {
     stage_open(&(struct double_options){.n_devices = 4});
@@ -161,10 +161,10 @@ static void auto_pads_without_a_gpu_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(an_epoch_that_is_left_before_its_end_gives_its_buffers_back),
+        RIG_TEST(an_epoch_that_is_left_early_returns_its_buffers),
         RIG_TEST(with_all_buffers_lent_next_on_says_so_while_a_copy_waits_for_its_stream),
         RIG_TEST(a_batch_of_one_part_is_the_batch),
-        RIG_TEST(what_is_decoded_comes_before_the_end_of_the_workers),
+        RIG_TEST(decoded_batches_come_before_the_end_of_the_workers),
         RIG_TEST(the_resolved_device_has_its_number),
         RIG_TEST(auto_pads_without_a_gpu_too),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches as DLPack tensors: their fields, and how long the batch's memory stays. */
+/* Batches as DLPack tensors: their fields, and how long the batch's memory stays valid. */
 #include "tests/loader/rig.h"
 
 #include <pthread.h>
@@ -79,7 +79,7 @@ static void every_array_is_a_tensor_over_the_same_memory(void **state)
         n++;
     }
     assert_int_equal(n, mr_batch_n_arrays(batch));
-    rig_check(batch); /* the deleters have not ended the batch */
+    rig_check(batch); /* the deleters have not released the batch */
     mr_batch_release(batch);
     mr_loader_destroy(loader);
 }
@@ -112,7 +112,7 @@ static void floats_of_every_kind_are_known(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void what_cannot_be_exported_is_refused(void **state)
+static void an_array_that_cannot_be_exported_is_refused(void **state)
 {
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
@@ -145,7 +145,7 @@ static void *delete_tensor(void *tensor)
     return NULL;
 }
 
-/* Two slots; one is held by tensors. Every further batch comes in the other one. */
+/* Two slots, one held by tensors. Every further batch uses the other one. */
 static void the_slot_is_not_reused_before_the_last_deleter(void **state)
 {
     mr_loader_options options = rig_options();
@@ -263,7 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(every_array_is_a_tensor_over_the_same_memory),
         RIG_TEST(floats_of_every_kind_are_known),
-        RIG_TEST(what_cannot_be_exported_is_refused),
+        RIG_TEST(an_array_that_cannot_be_exported_is_refused),
         RIG_TEST(the_slot_is_not_reused_before_the_last_deleter),
         RIG_TEST(with_every_slot_in_tensors_next_says_so),
         RIG_TEST(a_tensor_may_outlive_the_loader),

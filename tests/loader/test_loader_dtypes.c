@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches finished by a device have the same bytes as a loader's on the host: every dtype and
- * layout, normalised by either rule, raw pictures and files, and holes. Padded channels are zeros.
+ * Batches finished by a device have the same bytes as those of a loader on the host: every dtype
+ * and layout, normalised by either rule, raw pictures and files, and holes. Padded channels are
+ * zeros.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -24,7 +25,7 @@ enum rule { RULE_NONE, RULE_FUSED, RULE_EXACT, N_RULES };
 struct source {
     const char *name;
     uint32_t channels; /* of the samples; 0: a folder of JPEGs */
-    bool rgb;          /* made three channels by the transform */
+    bool rgb;          /* the transform makes three channels */
 };
 static const struct source sources[] = {
     {"grey", 1, false}, {"grey as RGB", 1, true}, {"RGB", 3, false}, {"JPEG", 0, false}};
@@ -48,7 +49,7 @@ static int make_folder(void **state)
     return 0;
 }
 
-/* All 256 values come up in each channel. */
+/* All 256 values occur in each channel. */
 static int get_raw(void *user, int64_t index, mr_sample *sample)
 {
     uint32_t channels = ((const struct source *)user)->channels;
@@ -120,7 +121,7 @@ static mr_loader *open_loader(mr_dataset *dataset, const mr_transform *transform
     return loader;
 }
 
-/* Which bytes of a row hold element (c, y, x). */
+/* The offset in a row of element (c, y, x). */
 static size_t offset_of(const mr_array *a, mr_layout layout, int64_t c, int64_t y, int64_t x)
 {
     return (size_t)(layout == MR_NCHW ? c * a->strides[1] + y * a->strides[2] + x * a->strides[3]
@@ -145,7 +146,7 @@ static void expect_row(const mr_array *got, const uint8_t *got_row, const mr_arr
             }
 }
 
-/* The parts' images, one after the other, are those of the host's batch. */
+/* Expect that the parts' images, one after the other, are those of the host's batch. */
 static void expect_images(mr_batch *batch, const mr_batch *plain, const mr_loader_options *o)
 {
     const mr_array *want = mr_batch_array(plain, "image");
@@ -166,7 +167,7 @@ static void expect_images(mr_batch *batch, const mr_batch *plain, const mr_loade
     assert_int_equal(want_row - (const uint8_t *)want->data, want->shape[0] * want->strides[0]);
 }
 
-/* Both loaders side by side, to the end. */
+/* Compare both loaders to the end. */
 static void expect_same(mr_dataset *dataset, const mr_transform *transform,
                         const mr_loader_options *options)
 {
@@ -248,7 +249,7 @@ static void devices_finish_as_the_host_does(void **state)
     }
 }
 
-/* Damaged samples under on_error zero; under skip another one stands in. */
+/* Damaged samples under on_error zero; under skip another sample takes the place. */
 static void holes_are_zeros_on_the_device_too(void **state)
 {
     struct rig *rig = *state;
@@ -256,7 +257,7 @@ static void holes_are_zeros_on_the_device_too(void **state)
     static const double mean[] = {0.5, 0.4, 0.3}, std[] = {0.2, 0.3, 0.4};
     for (unsigned i = 0; i < 100; i += 7)
         rig->shared->fails[i] = true;
-    for (unsigned i = 40; i < 56; i++) /* and a whole batch */
+    for (unsigned i = 40; i < 56; i++) /* also a whole batch */
         rig->shared->fails[i] = true;
     for (unsigned i = 0; i < N_PLACES; i++)
         for (unsigned d = 0; d < 4; d++) {
@@ -279,8 +280,8 @@ static void holes_are_zeros_on_the_device_too(void **state)
         }
 }
 
-/* Nothing is copied from the host as floats where the device makes them. */
-static void pixels_cross_the_bus_as_bytes(void **state)
+/* No floats are copied from the host if the device makes them. */
+static void pixels_are_copied_as_bytes(void **state)
 {
     mr_loader_options options = stage_options("cuda:0");
     uint64_t bytes[3];
@@ -299,7 +300,7 @@ static void pixels_cross_the_bus_as_bytes(void **state)
         mr_loader_destroy(loader);
         stage_close();
     }
-    /* a descriptor for each sample is all that came */
+    /* only a descriptor for each sample was added */
     assert_true(bytes[1] < bytes[0] + bytes[0] / 2 + 100 * 48 * 2);
     assert_int_equal(bytes[2] - bytes[0], 3 * 100 * RIG_BYTES);
 }
@@ -314,7 +315,7 @@ static int get_record(void *user, int64_t index, mr_sample *sample)
     return 0;
 }
 
-static void padding_is_refused_where_nothing_pads(void **state)
+static void padding_is_refused_without_a_device_that_pads(void **state)
 {
     struct rig *rig = *state;
     stage_open(&(struct double_options){0});
@@ -349,8 +350,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_finish_as_the_host_does),
         RIG_TEST(holes_are_zeros_on_the_device_too),
-        RIG_TEST(pixels_cross_the_bus_as_bytes),
-        RIG_TEST(padding_is_refused_where_nothing_pads),
+        RIG_TEST(pixels_are_copied_as_bytes),
+        RIG_TEST(padding_is_refused_without_a_device_that_pads),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

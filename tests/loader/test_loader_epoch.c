@@ -22,7 +22,7 @@ static mr_loader_options shuffled(const struct rig_mode *mode)
     return options;
 }
 
-/* The order of an epoch by a fresh loader without workers. */
+/* The order of an epoch, from a new loader without workers. */
 static void fresh(struct rig *rig, uint64_t epoch, int64_t *indices_out)
 {
     mr_loader_options options = shuffled(&rig_modes[0]);
@@ -108,14 +108,14 @@ static void an_epoch_left_early_leaves_nothing_behind(void **state)
     rig_log_end();
 }
 
-static void the_next_epoch_is_decoded_before_it_is_asked_for(void **state)
+static void the_next_epoch_is_decoded_before_it_is_set(void **state)
 {
     struct rig *rig = *state;
     for (unsigned m = 1; m < rig_n_modes; m++) {
         mr_loader_options options = shuffled(&rig_modes[m]);
         options.n_slots = 6;
         options.n_buffers = 3;
-        uint32_t n_ahead = 48; /* six slots of 8, beyond the 100 */
+        uint32_t n_ahead = 48; /* six slots of 8, after the 100 */
         if (mr_test_copies())
             n_ahead += 24; /* and three buffers */
         atomic_store(&rig->shared->n_gets, 0);
@@ -166,7 +166,7 @@ static void n_epochs_of_one_decodes_each_sample_once(void **state)
     }
 }
 
-/* Use an epoch twice, three times over; how often that was warned of. */
+/* Use an epoch twice, three times over. Returns how often that was warned about. */
 static unsigned warnings_of(struct rig *rig, const mr_loader_options *options)
 {
     rig_log_capture();
@@ -193,7 +193,7 @@ static void the_same_epoch_twice_warns_once_while_shuffling(void **state)
     assert_int_equal(warnings_of(*state, &options), 0);
 }
 
-static void another_epoch_warns_of_nothing(void **state)
+static void another_epoch_causes_no_warning(void **state)
 {
     mr_loader_options options = shuffled(&rig_modes[1]);
     rig_log_capture();
@@ -219,7 +219,7 @@ static void work_dropped_with_an_epoch_is_neither_counted_nor_listed(void **stat
             rig->shared->fails[i] = true;
         mr_loader *loader = rig_loader(rig, &options);
         take(loader, 2);
-        pause_ms(30); /* what is wrong lies decoded by now */
+        pause_ms(30); /* the damaged samples are decoded by now */
         assert_int_equal(mr_loader_set_epoch_order(loader, 1, (int64_t[]){0, 1, 2}, 3), MR_OK);
         take(loader, 1);
         rig_expect(loader, MR_END);
@@ -236,11 +236,11 @@ int main(void)
         RIG_TEST(the_first_epoch_again_before_its_first_batch_changes_nothing),
         RIG_TEST(epochs_in_any_sequence_equal_fresh_loaders),
         RIG_TEST(an_epoch_left_early_leaves_nothing_behind),
-        RIG_TEST(the_next_epoch_is_decoded_before_it_is_asked_for),
+        RIG_TEST(the_next_epoch_is_decoded_before_it_is_set),
         RIG_TEST(nothing_is_decoded_beyond_the_last_epoch),
         RIG_TEST(n_epochs_of_one_decodes_each_sample_once),
         RIG_TEST(the_same_epoch_twice_warns_once_while_shuffling),
-        RIG_TEST(another_epoch_warns_of_nothing),
+        RIG_TEST(another_epoch_causes_no_warning),
         RIG_TEST(work_dropped_with_an_epoch_is_neither_counted_nor_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Erased batches: the same bits whoever makes them and wherever they lie, and each row as its
- * explanation says.
+ * Erased batches: the same bits in every mode and on every device, and each row as
+ * mr_transform_explain() says.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
@@ -69,7 +69,7 @@ static void every_mode_gives_the_same_bits(void **state)
     free(other);
 }
 
-/* i, j, h, w of the only box; false: there is none. */
+/* i, j, h, w of the only box. False if there is no box. */
 static bool explained_box(const mr_transform *transform, int64_t index, int box_out[4])
 {
     char line[LINE];
@@ -114,7 +114,7 @@ static void rows_are_as_explained(void **state)
     free(erased);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void unsupported_erasing_is_refused(void **state)
 {
     struct rig *rig = *state;
     mr_transform *transform;
@@ -132,7 +132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(every_mode_gives_the_same_bits),
         RIG_TEST(rows_are_as_explained),
-        RIG_TEST(what_does_not_fit_is_refused),
+        RIG_TEST(unsupported_erasing_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,10 @@ static bool is_readable(int fd, int timeout_ms)
     return rc == 1;
 }
 
-/* It becomes readable, and a poll of next() then says this; a batch is lent to *batch_out. */
+/*
+ * Expect that it becomes readable, and that a poll of next() then returns this. *batch_out is the
+ * lent batch.
+ */
 static void expect_answer(mr_loader *loader, int fd, mr_status expected, mr_batch **batch_out)
 {
     if (!is_readable(fd, LONG_MS))
@@ -62,8 +65,8 @@ static void expect_pending(mr_loader *loader, int fd)
 }
 
 /*
- * What an event loop does with it: one call for each event. Returns the batches; *n_damaged_out
- * errors in their place. /
+ * Like an event loop: one call for each event. Returns the number of batches; *n_damaged_out counts
+ * errors in their place.
  */
 static unsigned run_epoch(mr_loader *loader, int epoll, unsigned *n_damaged_out)
 {
@@ -145,7 +148,7 @@ static void after_the_end_it_is_quiet_until_another_epoch(void **state)
             expect_batch(loader, fd, i);
         expect_answer(loader, fd, MR_END, &batch);
         assert_false(is_readable(fd, QUIET_MS));
-        rig_expect(loader, MR_END); /* it stays the end for those who ask */
+        rig_expect(loader, MR_END); /* further calls return the end too */
         assert_false(is_readable(fd, 0));
         assert_int_equal(mr_loader_set_epoch_order(loader, 1, order, 3), MR_OK);
         expect_batch(loader, fd, 0);
@@ -168,7 +171,7 @@ static void another_epoch_makes_it_quiet(void **state)
         mr_loader_options options = rig_options_of(&rig_modes[m]);
         mr_loader *loader = rig_loader(rig, &options);
         mr_batch_release(rig_next(loader));
-        usleep(50000); /* the next batch is there before anybody watches */
+        usleep(50000); /* the next batch is ready before the program waits */
         int fd = fd_of(loader);
         assert_true(is_readable(fd, LONG_MS));
         atomic_store(&rig->shared->gate, 1);
@@ -206,8 +209,11 @@ static void a_cancel_makes_it_readable_once(void **state)
     }
 }
 
-/* All are lent: an error is an answer; a loader that waits for a release has none. */
-static void with_all_slots_lent_it_is_as_next_says(void **state)
+/*
+ * All are lent. For most loaders an error is the answer; a loader that waits for a release has no
+ * answer.
+ */
+static void with_all_slots_lent_it_agrees_with_next(void **state)
 {
     struct rig *rig = *state;
     for (unsigned m = 1; m < rig_n_modes; m++) {
@@ -224,7 +230,7 @@ static void with_all_slots_lent_it_is_as_next_says(void **state)
                 expect_pending(loader, fd);
             else
                 expect_answer(loader, fd, MR_ERR_STATE, &batch);
-            if (!mr_test_copies()) { /* else the next batch is decoded already */
+            if (!mr_test_copies()) { /* otherwise the next batch is decoded already */
                 atomic_store(&rig->shared->gate, 1);
                 mr_batch_release(lent[0]);
                 assert_false(is_readable(fd, 0));
@@ -269,7 +275,7 @@ static void the_loaders_failure_makes_it_readable_for_good(void **state)
         expect_answer(loader, fd, MR_ERR_WORKER, &batch);
     atomic_store(&rig->shared->gate, 0);
     mr_loader_destroy(loader);
-    atomic_store(&rig->shared->n_live, 0); /* those of the killed */
+    atomic_store(&rig->shared->n_live, 0); /* those of the killed workers */
     rig_log_end();
 }
 
@@ -279,8 +285,8 @@ static bool thread_sleeps_on_the_word(mr_loader *loader)
 }
 
 /*
- * The thread of the descriptor sleeps on the word of the workers, or does not; on the host nobody
- * else does.
+ * Expect that the descriptor's thread sleeps on the workers' word, or does not. On the host nothing
+ * else sleeps there.
  */
 static void expect_sleep(mr_loader *loader, bool on_word)
 {
@@ -292,7 +298,10 @@ static void expect_sleep(mr_loader *loader, bool on_word)
     }
 }
 
-/* Else a batch that arrives after the failure would not be seen before the program's next call. */
+/*
+ * Otherwise a batch that arrives after the failure would not be seen before the program's next
+ * call.
+ */
 static void a_failure_while_it_is_readable_is_seen_at_once(void **state)
 {
     struct rig *rig = *state;
@@ -360,7 +369,7 @@ int main(void)
         RIG_TEST(after_the_end_it_is_quiet_until_another_epoch),
         RIG_TEST(another_epoch_makes_it_quiet),
         RIG_TEST(a_cancel_makes_it_readable_once),
-        RIG_TEST(with_all_slots_lent_it_is_as_next_says),
+        RIG_TEST(with_all_slots_lent_it_agrees_with_next),
         RIG_TEST(the_loaders_failure_makes_it_readable_for_good),
         RIG_TEST(a_failure_while_it_is_readable_is_seen_at_once),
         RIG_TEST(it_ends_with_the_loader_also_while_batches_are_lent),

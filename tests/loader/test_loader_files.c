@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaders over a small folder of images: every start and reader gives the same bytes, and damage
- * names its file.
+ * Loaders over a small folder of images: every way to start workers and every reader gives the same
+ * bytes, and damage names its file.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
@@ -161,7 +161,7 @@ static void labels_are_the_classes_and_geometry_is_that_of_the_file(void **state
     mr_loader_destroy(loader);
 }
 
-static void times_of_every_stage_come_on_request(void **state)
+static void times_of_every_stage_are_measured_on_request(void **state)
 {
     static struct epoch epoch;
     mr_loader_options options = options_of(2, MR_START_EXEC, MR_READER_AUTO);
@@ -243,7 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(every_start_and_reader_gives_the_same_bytes),
         IN_FOLDER(labels_are_the_classes_and_geometry_is_that_of_the_file),
-        IN_FOLDER(times_of_every_stage_come_on_request),
+        IN_FOLDER(times_of_every_stage_are_measured_on_request),
         IN_FOLDER(damage_is_named_by_file_index_and_cause),
         IN_FOLDER(a_transform_of_none_takes_the_size_of_the_first_good_image),
     };

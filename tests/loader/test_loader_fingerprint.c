@@ -102,7 +102,7 @@ static void the_way_of_making_batches_does_not_count(void **state)
 #undef SAME
 }
 
-/* A device takes the last step of floats, or the workers do. */
+/* The floats are made by a device or by the workers. */
 static void the_maker_of_floats_does_not_count(void **state)
 {
     static const char *const transforms[] = {
@@ -220,7 +220,7 @@ static void each_name_size_and_label_of_a_folder_counts(void **state)
     assert_true(plain_print(folder) != expected && plain_print(folder) != longer);
 }
 
-static void a_file_that_went_away_counts(void **state)
+static void a_missing_file_counts(void **state)
 {
     const char *folder = *state;
     char one[PATH];
@@ -314,12 +314,12 @@ static void records_count_by_name_and_form_and_not_by_path(void **state)
     snprintf(spec, sizeof spec, "records:%s/one.bin?bytes=8&label_bytes=2", folder);
     assert_true(print_of(spec, NULL, &options) != expected);
     snprintf(spec, sizeof spec, "records:%s/one.bin?shape=3x4x5", folder);
-    expected = print_of(spec, "resize(6:6)", &options); /* all of one size in the end */
+    expected = print_of(spec, "resize(6:6)", &options); /* all get one size in the end */
     snprintf(spec, sizeof spec, "records:%s/one.bin?shape=3x5x4", folder);
     assert_true(print_of(spec, "resize(6:6)", &options) != expected);
 }
 
-/* Of a pack of the folder, which is moved meanwhile. */
+/* The fingerprint of a pack of the folder; the pack is moved before. */
 static uint64_t print_of_pack(const char *folder, mr_pack_encoding encoding)
 {
     char dir[PATH], moved[PATH], spec[PATH + 8];
@@ -408,7 +408,7 @@ int main(void)
         FOLDER_TEST(each_option_of_the_samples_counts),
         FOLDER_TEST(each_part_of_the_transform_counts),
         FOLDER_TEST(each_name_size_and_label_of_a_folder_counts),
-        FOLDER_TEST(a_file_that_went_away_counts),
+        FOLDER_TEST(a_missing_file_counts),
         FOLDER_TEST(the_lines_of_a_list_count_and_its_name_does_not),
         FOLDER_TEST(labels_in_files_of_records_count),
         FOLDER_TEST(records_count_by_name_and_form_and_not_by_path),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixed batches: rows, labels and lambdas are those that the rows without mixing and the batch's
- * draws give, whoever mixes them and wherever they lie; with holes, short batches, repetitions, and
- * after a resumption.
+ * Mixed batches: rows, labels and lambdas follow from the unmixed rows and the batch's draws, in
+ * every mode and on every device; with holes, short batches, repetitions, and after a resumption.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
@@ -65,14 +64,14 @@ static int drop_dataset(void **state)
     return 0;
 }
 
-static int mend_samples(void **state)
+static int repair_samples(void **state)
 {
     (void)state;
     memset(fails, 0, sizeof fails);
     return 0;
 }
 
-/* What came of an epoch, row by row. */
+/* The results of an epoch, row by row. */
 struct row {
     uint64_t batch;
     uint32_t place, n;
@@ -151,7 +150,7 @@ static struct epoch *take_epoch(const char *text, const mr_loader_options *optio
     return epoch;
 }
 
-/* The operation that ends a text. */
+/* The last operation of a transform's text. */
 static struct mr_op op_of(const char *text)
 {
     mr_transform *transform;
@@ -161,7 +160,7 @@ static struct mr_op op_of(const char *text)
     return op;
 }
 
-/* torchvision's rule, by the rows without mixing. */
+/* Check a row by torchvision's rule, from the unmixed rows. */
 static void check_row(const struct epoch *plain, const struct epoch *mixed, unsigned i,
                       const struct mr_op *op, uint32_t rank, unsigned n_kinds[3])
 {
@@ -193,7 +192,7 @@ static void check_row(const struct epoch *plain, const struct epoch *mixed, unsi
     }
 }
 
-/* An epoch of `base` + `mixing`, checked by one of `base`. */
+/* Check an epoch of `base` + `mixing` against one of `base`. */
 static void check_epoch(const char *base, const char *mixing, mr_loader_options options,
                         unsigned n_rows)
 {
@@ -235,7 +234,7 @@ static void layouts_and_batches_of_every_size_are_mixed(void **state)
         if (batch_size > 1)
             check_epoch("hflip", "cutmix", options, N);
     }
-    /* the last one is short: its row 0 is mixed with its own last one */
+    /* the last batch is short: its row 0 is mixed with its own last row */
     options.batch_size = BATCH;
     options.drop_last = true;
     check_epoch("hflip", "mixup", options, N - N % BATCH);
@@ -270,7 +269,7 @@ static void a_batch_of_one_row_stays_as_it_is(void **state)
     free(mixed);
 }
 
-static void rows_beside_holes_stay_as_they_are(void **state)
+static void rows_whose_partner_is_a_hole_stay_as_they_are(void **state)
 {
     (void)state;
     for (int i = 3; i < N; i += 9)
@@ -279,7 +278,7 @@ static void rows_beside_holes_stay_as_they_are(void **state)
         mr_loader_options options = options_of(&rig_modes[m]);
         options.on_error = MR_ON_ERROR_ZERO; /* zeros, which are not normalized */
         check_epoch("hflip+normalize(mean=0.5,std=0.2)", "mixup_or_cutmix", options, N);
-        options.on_error = MR_ON_ERROR_SKIP; /* substitutes, which are mixed like others */
+        options.on_error = MR_ON_ERROR_SKIP; /* substitutes, which are mixed like other samples */
         check_epoch("hflip", "mixup_or_cutmix", options, N);
         options.tail = MR_TAIL_EXACT; /* holes */
         check_epoch("hflip", "mixup_or_cutmix", options, N);
@@ -300,7 +299,7 @@ static void repetitions_keep_their_own_draws(void **state)
     check_epoch("hflip+random_erasing(0.7,0.1:0.5,value=rand)", "mixup", options, n);
 }
 
-/* Bytes with rounding, the partner from the other end, then floats and erasing. */
+/* Bytes are mixed with rounding, the partner counts from the other end, then floats and erasing. */
 static void timms_rule_mixes_bytes(void **state)
 {
     (void)state;
@@ -416,7 +415,7 @@ static void a_dropped_epoch_leaves_nothing_behind(void **state)
     free(got);
 }
 
-/* As a worker does up to DONE: the pixels of "mixup" alone, and what stands beside them. */
+/* Like a worker up to DONE: the pixels for "mixup", and the values stored beside them. */
 static void make_row(const struct mr_slot_view *view, uint32_t place)
 {
     int64_t index = atomic_load(&view->want[place]);
@@ -433,8 +432,8 @@ static void make_row(const struct mr_slot_view *view, uint32_t place)
     assert_true(mr_place_finish(&view->places[place], held));
 }
 
-/* A worker that dies between DONE and its look at the rows leaves them so. */
-static void rows_that_nobody_has_mixed_are_mixed(void **state)
+/* A worker that dies after DONE and before it mixes leaves the rows like this. */
+static void rows_that_a_dead_worker_left_are_mixed(void **state)
 {
     (void)state;
     mr_loader_options options = options_of(&rig_modes[0]);
@@ -466,7 +465,10 @@ static void *let_samples_pass(void *unused)
     return unused;
 }
 
-/* All slots are dropped and busy, so next() waits for the end of the samples that nobody needs. */
+/*
+ * All slots are dropped and busy, so next() waits for the end of samples that are not needed any
+ * more.
+ */
 static void the_end_of_a_dropped_sample_wakes_the_host(void **state)
 {
     (void)state;
@@ -499,7 +501,7 @@ static void refuse(const char *text, const mr_loader_options *options, const cha
     mr_transform_destroy(transform);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void unsupported_mixing_is_refused(void **state)
 {
     (void)state;
     static const char *const devices[] = {"host:0", "host:1"};
@@ -520,20 +522,20 @@ static void what_does_not_fit_is_refused(void **state)
 
 int main(void)
 {
-#define MIX_TEST(name) cmocka_unit_test_setup_teardown(name, NULL, mend_samples)
+#define MIX_TEST(name) cmocka_unit_test_setup_teardown(name, NULL, repair_samples)
     const struct CMUnitTest tests[] = {
         MIX_TEST(rows_are_mixed_in_every_mode),
         MIX_TEST(layouts_and_batches_of_every_size_are_mixed),
         MIX_TEST(a_batch_of_one_row_stays_as_it_is),
-        MIX_TEST(rows_beside_holes_stay_as_they_are),
+        MIX_TEST(rows_whose_partner_is_a_hole_stay_as_they_are),
         MIX_TEST(repetitions_keep_their_own_draws),
         MIX_TEST(timms_rule_mixes_bytes),
         MIX_TEST(a_resumption_mixes_as_before),
         MIX_TEST(arrays_have_their_names_and_are_copied),
         MIX_TEST(a_dropped_epoch_leaves_nothing_behind),
-        MIX_TEST(rows_that_nobody_has_mixed_are_mixed),
+        MIX_TEST(rows_that_a_dead_worker_left_are_mixed),
         MIX_TEST(the_end_of_a_dropped_sample_wakes_the_host),
-        MIX_TEST(what_does_not_fit_is_refused),
+        MIX_TEST(unsupported_mixing_is_refused),
     };
     return cmocka_run_group_tests(tests, make_dataset, drop_dataset);
 }

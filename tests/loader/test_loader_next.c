@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_loader_next() and releasing: time-outs, the end, lent batches in any order and from any
- * thread, after destroy.
+ * mr_loader_next() and releases: time-outs, the end, lent batches in any order and from any thread,
+ * after destroy.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
@@ -44,8 +44,8 @@ static void a_poll_is_pending_until_the_batch_is_there(void **state)
     }
 }
 
-/* Who only ever polls gets there, also where the polls have to do the work. */
-static void polling_alone_brings_every_batch(void **state)
+/* Polling alone is enough, even if the polls have to make the samples. */
+static void polling_alone_gets_every_batch(void **state)
 {
     struct rig *rig = *state;
     for (unsigned m = 0; m < rig_n_modes; m++) {
@@ -72,7 +72,7 @@ static void polling_alone_brings_every_batch(void **state)
     }
 }
 
-static void without_workers_the_time_is_looked_at_between_samples(void **state)
+static void without_workers_the_time_is_checked_between_samples(void **state)
 {
     struct rig *rig = *state;
     mr_loader_options options = rig_options_of(&rig_modes[0]);
@@ -109,7 +109,7 @@ static void the_end_stays_the_end_until_another_epoch(void **state)
     }
 }
 
-static void when_all_slots_are_lent_next_says_so_and_goes_on_after_a_release(void **state)
+static void when_all_slots_are_lent_next_says_so_and_continues_after_a_release(void **state)
 {
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = rig_options_of(&rig_modes[m]);
@@ -139,7 +139,7 @@ static void when_all_slots_are_lent_next_says_so_and_goes_on_after_a_release(voi
     }
 }
 
-/* A thread that releases a batch, or cancels where there is none, after a pause. */
+/* A thread that, after a pause, releases a batch, or cancels if it has none. */
 struct helper {
     pthread_t thread;
     mr_loader *loader;
@@ -160,7 +160,7 @@ static void *help_later(void *arg)
 }
 
 /*
- * While all are lent: next() with MR_FOREVER ends by the help of another thread, promptly, and not
+ * While all are lent, next() with MR_FOREVER returns because of another thread: promptly, and not
  * before.
  */
 static void expect_help(mr_loader *loader, mr_batch *released, mr_status expected,
@@ -198,7 +198,7 @@ static void when_all_slots_are_lent_next_waits_for_a_release_if_it_may(void **st
         uint64_t begin = now_ms(), cpu = thread_cpu_ms();
         assert_int_equal(mr_loader_next(loader, 300, &batch), MR_PENDING);
         assert_true(now_ms() - begin >= 299);
-        assert_true(thread_cpu_ms() - cpu < 150); /* it sleeps */
+        assert_true(thread_cpu_ms() - cpu < 150); /* it has slept */
         expect_help(loader, NULL, MR_ERR_CANCELED, &batch);
         expect_help(loader, lent[1], MR_OK, &batch);
         assert_int_equal(mr_batch_number(batch), 3);
@@ -230,7 +230,7 @@ static void the_end_is_the_end_also_with_all_slots_lent(void **state)
     }
 }
 
-/* A thread that releases what it is handed, in an order of its own. */
+/* A thread that releases the batches that it is given, in an order of its own. */
 struct releaser {
     pthread_t thread;
     mr_batch *batches[8];
@@ -309,7 +309,7 @@ static void releasing_nothing_does_nothing(void **state)
     mr_batch_release(NULL);
 }
 
-static void a_missing_place_for_the_batch_is_refused(void **state)
+static void a_null_batch_out_is_refused(void **state)
 {
     mr_loader_options options = rig_options();
     mr_loader *loader = rig_loader(*state, &options);
@@ -320,7 +320,7 @@ static void a_missing_place_for_the_batch_is_refused(void **state)
 }
 
 /*
- * Also while samples are in decoding: every get is answered by a release, and destroy does not
+ * Also while samples are being decoded: every get is followed by a release, and destroy does not
  * hang.
  */
 static void a_loader_can_be_destroyed_at_any_time(void **state)
@@ -342,16 +342,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(a_poll_is_pending_until_the_batch_is_there),
-        RIG_TEST(polling_alone_brings_every_batch),
-        RIG_TEST(without_workers_the_time_is_looked_at_between_samples),
+        RIG_TEST(polling_alone_gets_every_batch),
+        RIG_TEST(without_workers_the_time_is_checked_between_samples),
         RIG_TEST(the_end_stays_the_end_until_another_epoch),
-        RIG_TEST(when_all_slots_are_lent_next_says_so_and_goes_on_after_a_release),
+        RIG_TEST(when_all_slots_are_lent_next_says_so_and_continues_after_a_release),
         RIG_TEST(when_all_slots_are_lent_next_waits_for_a_release_if_it_may),
         RIG_TEST(the_end_is_the_end_also_with_all_slots_lent),
         RIG_TEST(batches_are_released_from_any_thread_in_any_order),
         RIG_TEST(lent_batches_outlive_the_loader_and_the_dataset),
         RIG_TEST(releasing_nothing_does_nothing),
-        RIG_TEST(a_missing_place_for_the_batch_is_refused),
+        RIG_TEST(a_null_batch_out_is_refused),
         RIG_TEST(a_loader_can_be_destroyed_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

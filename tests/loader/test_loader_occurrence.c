@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An order of the caller's own that has an index twice: draws of its own each time, also after a
+ * The caller's own order has an index twice: each occurrence has its own draws, also after a
  * resumption.
  */
 #include "tests/loader/rig.h"
@@ -11,7 +11,7 @@ enum { N_PAIRS = 40, N_ROWS = 2 * N_PAIRS, BATCH = 16, FIELDS = 8 };
 
 typedef int32_t geometry[N_ROWS][FIELDS];
 
-/* A crop of one pixel has 20 places. */
+/* A crop of one pixel has 20 possible positions. */
 static mr_loader *open_crops(struct rig *rig, const struct rig_mode *mode)
 {
     mr_loader_options options = rig_options_of(mode);
@@ -33,7 +33,7 @@ static void make_pairs(int64_t order_out[N_ROWS])
         order_out[i] = i / 2;
 }
 
-/* The rows of the batches that come, from the one with this row on. */
+/* Take batches, and store their geometry from this row on. */
 static void take_geometry(mr_loader *loader, unsigned first, geometry rows_out)
 {
     for (unsigned row = first; row < N_ROWS; row += BATCH) {
@@ -44,7 +44,7 @@ static void take_geometry(mr_loader *loader, unsigned first, geometry rows_out)
     rig_expect(loader, MR_END);
 }
 
-static void each_time_has_draws_of_its_own(void **state)
+static void each_occurrence_has_its_own_draws(void **state)
 {
     int64_t pairs[N_ROWS], halves[N_ROWS];
     geometry rows, wanted;
@@ -57,7 +57,7 @@ static void each_time_has_draws_of_its_own(void **state)
     take_geometry(loader, 0, rows);
     assert_int_equal(mr_loader_set_epoch_order(loader, 3, halves, N_ROWS), MR_OK);
     take_geometry(loader, 0, wanted);
-    /* nothing is left of the other */
+    /* nothing is left of the other order */
     assert_int_equal(mr_loader_set_epoch_order(loader, 3, halves, N_PAIRS), MR_OK);
     for (unsigned i = 0; i < N_PAIRS; i++) {
         assert_memory_equal(rows[2 * i], wanted[i], sizeof rows[i]);
@@ -68,7 +68,7 @@ static void each_time_has_draws_of_its_own(void **state)
     mr_loader_destroy(loader);
 }
 
-static void a_resumed_order_goes_on_as_if_it_had_not_stopped(void **state)
+static void a_resumed_order_continues_as_if_it_had_not_stopped(void **state)
 {
     int64_t order[N_ROWS];
     geometry whole, rest;
@@ -89,7 +89,7 @@ static void a_resumed_order_goes_on_as_if_it_had_not_stopped(void **state)
     }
 }
 
-static void a_place_inside_a_batch_is_refused(void **state)
+static void a_position_inside_a_batch_is_refused(void **state)
 {
     int64_t order[N_ROWS];
     make_pairs(order);
@@ -100,7 +100,7 @@ static void a_place_inside_a_batch_is_refused(void **state)
                          MR_ERR_INVALID);
     assert_string_equal(mr_loader_error(loader)->text,
                         "160 used samples of an order of 80 do not end on a batch of 16");
-    /* its end */
+    /* the end of the order */
     assert_int_equal(mr_loader_resume_epoch_order(loader, 3, order, BATCH + 3, BATCH + 3), MR_OK);
     rig_expect(loader, MR_END);
     mr_loader_destroy(loader);
@@ -109,9 +109,9 @@ static void a_place_inside_a_batch_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(each_time_has_draws_of_its_own),
-        RIG_TEST(a_resumed_order_goes_on_as_if_it_had_not_stopped),
-        RIG_TEST(a_place_inside_a_batch_is_refused),
+        RIG_TEST(each_occurrence_has_its_own_draws),
+        RIG_TEST(a_resumed_order_continues_as_if_it_had_not_stopped),
+        RIG_TEST(a_position_inside_a_batch_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

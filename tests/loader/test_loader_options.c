@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of a loader: defaults as the header states them, ranges, and what does not go
- * together.
+ * The options of a loader: defaults as the header states them, ranges, and combinations that
+ * exclude each other.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/assert_words.h"
@@ -13,7 +13,7 @@
 
 #include "base/cpu_share.h"
 
-/* What tests/base/test_cpu_share.c is about. */
+/* Tested by tests/base/test_cpu_share.c. */
 static uint32_t cpu_share(void)
 {
     struct mr_cpu_share share;
@@ -56,7 +56,7 @@ static void defaults_are_filled_in(void **state)
     mr_loader_destroy(loader);
 }
 
-/* Worker threads that the resolved options of a loader over these devices have. */
+/* The default number of worker threads of a loader over these devices. */
 static uint32_t default_workers(struct rig *rig, const char *device, const char *const *devices,
                                 uint32_t n_devices)
 {
@@ -93,7 +93,7 @@ static void default_workers_are_the_share_of_the_cpus_or_four_a_device(void **st
     unsetenv("LOCAL_WORLD_SIZE");
 }
 
-/* First of its program: the warning comes once. */
+/* Runs first in its program, because the warning comes once. */
 static void the_default_number_of_workers_causes_no_warning(void **state)
 {
     cpu_set_t set;
@@ -122,7 +122,7 @@ static void without_cuda_batches_are_not_page_locked_and_a_line_says_so(void **s
         rig_log_count("pin_memory: the batches are not page-locked: this build has no CUDA"), 1);
     rig_log_end();
     mr_batch *batch = rig_next(loader);
-    assert_int_equal(mr_batch_use(batch, &options), MR_OK); /* means nothing */
+    assert_int_equal(mr_batch_use(batch, &options), MR_OK); /* has no effect */
     assert_int_equal(mr_batch_release_on(batch, &options), MR_OK);
     mr_loader_destroy(loader);
 }
@@ -136,7 +136,7 @@ static void no_options_mean_the_defaults(void **state)
     mr_loader_destroy(loader);
 }
 
-static void what_was_set_is_kept(void **state)
+static void options_that_were_set_are_unchanged(void **state)
 {
     mr_loader_options options = rig_options();
     int32_t cpus[2] = {first_cpu(), first_cpu()};
@@ -258,7 +258,7 @@ static void values_out_of_range_are_refused_by_name(void **state)
     REFUSES(dtype, (mr_dtype)99, "dtype");
 }
 
-static void what_does_not_go_together_is_refused(void **state)
+static void options_that_exclude_each_other_are_refused(void **state)
 {
     mr_loader_options options = rig_options();
     int32_t cpus[2] = {first_cpu(), -1};
@@ -279,14 +279,14 @@ static void what_does_not_go_together_is_refused(void **state)
     options.affinity_cpus = cpus;
     options.n_affinity_cpus = 2;
     rig_refuses(*state, &options, MR_ERR_INVALID, "affinity_cpus[1] -1");
-    cpus[1] = CPU_SETSIZE - 1; /* no machine that the tests run on has so many */
+    cpus[1] = CPU_SETSIZE - 1; /* no test machine has so many */
     char words[64];
     snprintf(words, sizeof words, "affinity_cpus[1] %d is not among this process's CPUs",
              CPU_SETSIZE - 1);
     rig_refuses(*state, &options, MR_ERR_INVALID, words);
 }
 
-static void devices_that_are_not_there_are_refused(void **state)
+static void missing_devices_are_refused(void **state)
 {
     mr_loader_options options = rig_options();
     options.device = "host:64";
@@ -341,7 +341,7 @@ static void struct_sizes_of_other_versions_are_understood(void **state)
     newer.known.struct_size = SIZE_MAX;
     rig_refuses(*state, &newer.known, MR_ERR_INVALID, "struct_size");
 
-    /* as far as num_workers; what follows is another variable's */
+    /* ends after num_workers; another variable's bytes follow */
     mr_loader_options older = rig_options();
     memset((char *)&older + offsetof(mr_loader_options, start), 0xff,
            sizeof older - offsetof(mr_loader_options, start));
@@ -390,7 +390,7 @@ static void more_workers_than_cpus_warn_once_a_loader(void **state)
     rig_log_end();
 }
 
-static void the_loader_keeps_the_dataset(void **state)
+static void the_loader_holds_the_dataset(void **state)
 {
     struct rig *rig = *state;
     mr_loader_options options = rig_options();
@@ -406,20 +406,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(the_default_number_of_workers_causes_no_warning),
-        RIG_TEST(what_was_set_is_kept),
+        RIG_TEST(options_that_were_set_are_unchanged),
         RIG_TEST(drop_last_leaves_the_last_batch_out),
         RIG_TEST(an_epoch_of_no_batch_is_refused_unless_allowed),
         RIG_TEST(a_full_batch_or_a_short_one_is_an_epoch),
         RIG_TEST(values_out_of_range_are_refused_by_name),
-        RIG_TEST(what_does_not_go_together_is_refused),
-        RIG_TEST(devices_that_are_not_there_are_refused),
+        RIG_TEST(options_that_exclude_each_other_are_refused),
+        RIG_TEST(missing_devices_are_refused),
         RIG_TEST(a_slab_beyond_memory_is_refused_with_the_sizes),
         RIG_TEST(struct_sizes_of_other_versions_are_understood),
         RIG_TEST(missing_arguments_are_refused),
         cmocka_unit_test(an_empty_dataset_has_no_loader),
         RIG_TEST(more_workers_than_cpus_warn_once_a_loader),
         RIG_TEST(default_workers_are_the_share_of_the_cpus_or_four_a_device),
-        RIG_TEST(the_loader_keeps_the_dataset),
+        RIG_TEST(the_loader_holds_the_dataset),
         RIG_TEST(defaults_are_filled_in),
         RIG_TEST(without_cuda_batches_are_not_page_locked_and_a_line_says_so),
         RIG_TEST(no_options_mean_the_defaults),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mr_loader_set_epoch_order(): subsets, repeats, invalid orders, and the way back to the sampler's
+ * mr_loader_set_epoch_order(): subsets, repeats, invalid orders, and the return to the sampler's
  * order.
  */
 #include "tests/loader/rig.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void an_order_with_repeats_is_followed_to_the_letter(void **state)
+static void an_order_with_repeats_is_followed_exactly(void **state)
 {
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = rig_options_of(&rig_modes[m]);
@@ -21,7 +21,7 @@ static void an_order_with_repeats_is_followed_to_the_letter(void **state)
         assert_int_equal(mr_loader_set_epoch_order(loader, 3, order, 21), MR_OK);
         int64_t copied[21];
         memcpy(copied, order, sizeof order);
-        memset(order, 0xff, sizeof order); /* it was copied */
+        memset(order, 0xff, sizeof order); /* the loader has a copy */
         assert_int_equal(mr_loader_epoch(loader), 3);
         assert_int_equal(mr_loader_n_samples(loader), 21);
         assert_int_equal(mr_loader_n_batches(loader), 3);
@@ -43,7 +43,7 @@ static void an_empty_order_is_an_epoch_that_ends_at_once(void **state)
     mr_loader_destroy(loader);
 }
 
-static void drop_last_holds_for_an_own_order(void **state)
+static void drop_last_applies_to_an_own_order(void **state)
 {
     mr_loader_options options = rig_options();
     int64_t got[8];
@@ -56,7 +56,7 @@ static void drop_last_holds_for_an_own_order(void **state)
     mr_loader_destroy(loader);
 }
 
-static void a_wrong_index_is_named_with_its_place_and_changes_nothing(void **state)
+static void a_wrong_index_is_named_with_its_position_and_changes_nothing(void **state)
 {
     for (unsigned m = 0; m < rig_n_modes; m++) {
         mr_loader_options options = rig_options_of(&rig_modes[m]);
@@ -82,7 +82,7 @@ static void a_wrong_index_is_named_with_its_place_and_changes_nothing(void **sta
     }
 }
 
-static void the_samplers_order_comes_back(void **state)
+static void the_samplers_order_returns(void **state)
 {
     struct rig *rig = *state;
     mr_loader_options options = rig_options();
@@ -105,7 +105,7 @@ static void the_samplers_order_comes_back(void **state)
     rig_log_end();
 }
 
-/* The next epoch's batches lie decoded already, in the sampler's order. */
+/* The next epoch's batches are decoded already, in the sampler's order. */
 static void an_own_order_for_the_next_epoch_drops_what_was_decoded_for_it(void **state)
 {
     struct rig *rig = *state;
@@ -146,11 +146,11 @@ static void nothing_is_decoded_beyond_an_own_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(an_order_with_repeats_is_followed_to_the_letter),
+        RIG_TEST(an_order_with_repeats_is_followed_exactly),
         RIG_TEST(an_empty_order_is_an_epoch_that_ends_at_once),
-        RIG_TEST(drop_last_holds_for_an_own_order),
-        RIG_TEST(a_wrong_index_is_named_with_its_place_and_changes_nothing),
-        RIG_TEST(the_samplers_order_comes_back),
+        RIG_TEST(drop_last_applies_to_an_own_order),
+        RIG_TEST(a_wrong_index_is_named_with_its_position_and_changes_nothing),
+        RIG_TEST(the_samplers_order_returns),
         RIG_TEST(an_own_order_for_the_next_epoch_drops_what_was_decoded_for_it),
         RIG_TEST(nothing_is_decoded_beyond_an_own_order),
     };

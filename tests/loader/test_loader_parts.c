@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One batch on several devices: images and targets in torch.chunk's sizes, each part on its device,
- * with the bytes of the whole; and labels apart from their images. On GPUs of the double, and on
- * host:N without any.
+ * One batch on several devices: images and targets have torch.chunk's sizes, each part is on its
+ * device, with the bytes of the whole; and labels on other devices than their images. On GPUs of
+ * the double, and on host:N without a double.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -44,8 +44,8 @@ static void close_all(const struct streams *streams)
 }
 
 /*
- * torch.chunk(range(n), parts): the sizes. Returns how many parts there are; none is empty but for
- * that of nothing.
+ * The sizes of torch.chunk(range(n), parts). Returns how many parts there are; only the part of an
+ * empty batch is empty.
  */
 static uint32_t chunk(uint32_t n, uint32_t parts, uint32_t sizes[MAX_PARTS])
 {
@@ -98,8 +98,8 @@ static mr_loader_options split_options(const char *const *devices, uint32_t n_de
     return options;
 }
 
-/* The last batches are short: of 4 and 2 rows, full, and of 35. */
-static void parts_have_chunks_sizes_and_the_bytes_of_the_whole(void **state)
+/* The last batches are short: of 4 rows, of 2 rows, full, and of 35 rows. */
+static void parts_have_the_sizes_of_chunk_and_the_bytes_of_the_whole(void **state)
 {
     static const uint32_t sizes[] = {8, 7, 2, 65};
     struct double_options options = {.n_devices = MAX_PARTS};
@@ -144,7 +144,7 @@ static void expect_split(struct rig *rig, const char *const *devices, mr_device_
     }
 }
 
-static void each_part_says_its_device_and_the_whole_has_no_arrays(void **state)
+static void each_part_names_its_device_and_the_whole_has_no_arrays(void **state)
 {
     static const uint32_t sizes[] = {8, 7, 5, 4, 3, 2};
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -156,7 +156,7 @@ static void each_part_says_its_device_and_the_whole_has_no_arrays(void **state)
     }
 }
 
-/* Ranks that have run out step with empty batches, which have one empty part. */
+/* Ranks without further samples get empty batches, which have one empty part. */
 static void an_empty_batch_has_one_part_without_rows(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void parts_take_streams_of_their_own_device_and_are_not_released(void **s
     mr_loader_options wanted = split_options(gpus, MAX_PARTS, 8);
     mr_loader *loader = rig_loader(*state, &wanted);
     mr_batch *batch = (void *)loader;
-    /* part 0's alone */
+    /* only part 0's */
     assert_int_equal(mr_loader_next_on(loader, MR_FOREVER, streams.at[1], &batch), MR_ERR_INVALID);
     assert_null(batch);
     batch = stage_next_on(loader, streams.at[0]);
@@ -204,7 +204,7 @@ static void parts_take_streams_of_their_own_device_and_are_not_released(void **s
         stage_release_on(part, streams.at[p], MR_ERR_INVALID);
         assert_words(mr_batch_error(part)->text, "part");
     }
-    stage_use(batch, streams.at[0], MR_OK); /* part 0 is meant */
+    stage_use(batch, streams.at[0], MR_OK); /* it means part 0 */
     stage_use(batch, streams.at[2], MR_ERR_INVALID);
     stage_release_on(batch, streams.at[2], MR_ERR_INVALID);
     sync_all(&streams);
@@ -214,8 +214,8 @@ static void parts_take_streams_of_their_own_device_and_are_not_released(void **s
     close_all(&streams);
 }
 
-/* So the parts' tests can fail. */
-static void a_part_whose_stream_was_not_named_is_noticed_by_the_double(void **state)
+/* Proves that the tests of parts can fail. */
+static void the_double_notices_a_part_whose_stream_was_not_named(void **state)
 {
     struct streams streams = open_all(&(struct double_options){.n_devices = MAX_PARTS});
     mr_loader_options wanted = split_options(gpus, MAX_PARTS, 8);
@@ -262,8 +262,8 @@ static void expect_devices(const mr_batch *batch, const struct apart *apart)
     }
 }
 
-/* Index, mask and geometry go with the labels. */
-static void labels_may_lie_on_another_device_or_on_the_host(void **state)
+/* Index, mask and geometry are on the labels' device. */
+static void labels_may_be_on_another_device_or_on_the_host(void **state)
 {
     struct double_options options = {.n_devices = MAX_PARTS};
     for (unsigned p = 0; stage_policy(p, &options); p++)
@@ -290,7 +290,7 @@ static void labels_may_lie_on_another_device_or_on_the_host(void **state)
         }
 }
 
-static void labels_of_several_devices_may_lie_on_the_host(void **state)
+static void labels_of_several_devices_may_be_on_the_host(void **state)
 {
     struct double_options options = {.n_devices = MAX_PARTS};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
@@ -310,13 +310,14 @@ static void labels_of_several_devices_may_lie_on_the_host(void **state)
     }
 }
 
-static void a_stream_of_the_labels_device_is_taken_as_such(void **state)
+static void a_stream_of_the_labels_device_orders_the_labels(void **state)
 {
     struct streams streams = open_all(&(struct double_options){.n_devices = MAX_PARTS});
     mr_loader_options wanted = stage_options("cuda:0");
     wanted.label_device = "cuda:1";
     mr_loader *loader = rig_loader(*state, &wanted);
-    mr_batch *batch = stage_next_on(loader, streams.at[1]); /* a loop of the labels' device only */
+    mr_batch *batch =
+        stage_next_on(loader, streams.at[1]); /* a loop that uses only the labels' device */
     stage_use(batch, streams.at[0], MR_OK);
     stage_use(batch, streams.at[2], MR_ERR_INVALID);
     stage_release_on(batch, streams.at[1], MR_OK);
@@ -324,7 +325,7 @@ static void a_stream_of_the_labels_device_is_taken_as_such(void **state)
     close_all(&streams);
 }
 
-static void places_that_make_no_sense_are_refused_in_words(void **state)
+static void senseless_devices_are_refused(void **state)
 {
     static const char *const twice[] = {"cuda:0", "cuda:1", "cuda:0"}, *const mixed[] = {"cuda:0",
                                                                                          "host:1"};
@@ -363,15 +364,15 @@ static void places_that_make_no_sense_are_refused_in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(parts_have_chunks_sizes_and_the_bytes_of_the_whole),
-        RIG_TEST(each_part_says_its_device_and_the_whole_has_no_arrays),
+        RIG_TEST(parts_have_the_sizes_of_chunk_and_the_bytes_of_the_whole),
+        RIG_TEST(each_part_names_its_device_and_the_whole_has_no_arrays),
         RIG_TEST(an_empty_batch_has_one_part_without_rows),
         RIG_TEST(parts_take_streams_of_their_own_device_and_are_not_released),
-        RIG_TEST(a_part_whose_stream_was_not_named_is_noticed_by_the_double),
-        RIG_TEST(labels_may_lie_on_another_device_or_on_the_host),
-        RIG_TEST(labels_of_several_devices_may_lie_on_the_host),
-        RIG_TEST(a_stream_of_the_labels_device_is_taken_as_such),
-        RIG_TEST(places_that_make_no_sense_are_refused_in_words),
+        RIG_TEST(the_double_notices_a_part_whose_stream_was_not_named),
+        RIG_TEST(labels_may_be_on_another_device_or_on_the_host),
+        RIG_TEST(labels_of_several_devices_may_be_on_the_host),
+        RIG_TEST(a_stream_of_the_labels_device_orders_the_labels),
+        RIG_TEST(senseless_devices_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked host batches (pin_memory): the program copies from them on its own streams, and a
- * slot is written again only after the streams that its batch was released on have come to their
- * end.
+ * Page-locked host batches (pin_memory): the program copies from them on its own streams. A slot is
+ * written again only after the streams that its batch was released on have finished.
  */
 #include "tests/loader/stream_rig.h"
 
@@ -27,7 +26,7 @@ struct copied {
     int64_t index[N_ROWS];
 };
 
-/* The trainer: its memory on a device, and what arrived there. */
+/* A trainer: its memory on a device, and what arrived there. */
 struct trainer {
     int device;
     cudaStream_t stream;
@@ -64,8 +63,7 @@ static void keep_index(void *user, const uint8_t *bytes, size_t len)
 }
 
 /*
- * One step: copies of the program's own, and a kernel behind each. All of it runs whenever the
- * double likes.
+ * One step: the program's own copies, each followed by a kernel. The double chooses when they run.
  */
 static void trainer_copy(struct trainer *trainer, const mr_batch *batch)
 {
@@ -92,7 +90,7 @@ static void trainer_copy(struct trainer *trainer, const mr_batch *batch)
     assert_int_equal(cudaSetDevice(before), cudaSuccess);
 }
 
-/* In sequence: batch k holds the samples 8 k, 8 k + 1, ... */
+/* In sequence: batch k has the samples 8 k, 8 k + 1, ... */
 static void expect_own_bytes(const struct copied *copied)
 {
     for (uint32_t r = 0; r < copied->n_rows; r++) {
@@ -103,7 +101,7 @@ static void expect_own_bytes(const struct copied *copied)
     }
 }
 
-/* Every batch arrived as it was when it was lent. */
+/* Expect that every batch arrived with the bytes it had when it was lent. */
 static void trainer_close(struct trainer *trainer)
 {
     stage_sync(trainer->stream);
@@ -167,7 +165,9 @@ static void own_copies_see_every_batch_whatever_the_schedule(void **state)
             }
 }
 
-/* A batch may be copied to several GPUs; streams belong to theirs, whatever the current device. */
+/*
+ * A batch may be copied to several GPUs. Streams belong to their GPU, whatever the current device.
+ */
 static void streams_of_several_devices_may_read_a_batch(void **state)
 {
     struct double_options options = {.n_devices = 2};
@@ -199,8 +199,8 @@ static void streams_of_several_devices_may_read_a_batch(void **state)
     }
 }
 
-/* Before CUDA 12.8 nobody can ask for a stream's device. */
-static void where_cuda_cannot_say_a_stream_is_the_current_devices(void **state)
+/* Before CUDA 12.8 a stream's device cannot be queried. */
+static void without_a_query_a_stream_is_assumed_on_the_current_device(void **state)
 {
     stage_open(&(struct double_options){.n_devices = 2});
     double_fail_from("cudaStreamGetDevice", 1, cudaErrorNotSupported);
@@ -243,8 +243,8 @@ static void expect_number(mr_loader *loader, uint64_t number)
 }
 
 /*
- * Slots whose copies are under way come back by themselves, so next waits for them; for lent ones
- * it would not.
+ * Slots whose copies are under way become free without a call, so next() waits for them. It would
+ * not wait for lent slots.
  */
 static void next_waits_for_slots_whose_copies_are_under_way(void **state)
 {
@@ -280,7 +280,7 @@ static void next_waits_for_slots_whose_copies_are_under_way(void **state)
         }
 }
 
-/* A release that names no stream frees the slot at once, as on a loader that is not pinned. */
+/* A release without a stream frees the slot at once, as on a loader that is not pinned. */
 static void a_release_without_streams_waits_for_nothing(void **state)
 {
     stage_open(&(struct double_options){0});
@@ -320,14 +320,14 @@ static void inside_a_capture_it_stays_lent(void **state)
             stage_release_on(batch, named, MR_ERR_STATE);
             stage_release(known, MR_ERR_STATE);
             assert_words(mr_batch_error(known)->text, "capture");
-            /* it stayed valid */
+            /* the capture stayed valid */
             assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
             assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
             rig_check(known);
             rig_check(batch);
             stage_release(known, MR_OK);
             stage_release_on(batch, named, MR_OK);
-            batch = stage_next_on(loader, named); /* the one that was refused */
+            batch = stage_next_on(loader, named); /* the batch that was refused */
             assert_int_equal(mr_batch_number(batch), 2);
             stage_release(batch, MR_OK);
             mr_loader_destroy(loader);
@@ -425,8 +425,8 @@ static void destroy_waits_for_streams_that_batches_were_released_on(void **state
     }
 }
 
-/* Streams and events of the first batches are kept: later steps make nothing. */
-static void later_steps_take_no_events(void **state)
+/* Streams and events of the first batches are reused: later steps create none. */
+static void later_steps_create_no_events(void **state)
 {
     struct trainer trainer;
     stage_open(&(struct double_options){.policy = DOUBLE_RANDOM});
@@ -448,14 +448,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(own_copies_see_every_batch_whatever_the_schedule),
         RIG_TEST(streams_of_several_devices_may_read_a_batch),
-        RIG_TEST(where_cuda_cannot_say_a_stream_is_the_current_devices),
+        RIG_TEST(without_a_query_a_stream_is_assumed_on_the_current_device),
         RIG_TEST(next_waits_for_slots_whose_copies_are_under_way),
         RIG_TEST(a_release_without_streams_waits_for_nothing),
         RIG_TEST(inside_a_capture_it_stays_lent),
         RIG_TEST(more_streams_than_the_limit_are_refused),
         RIG_TEST(the_last_release_after_destroy_waits_for_its_streams),
         RIG_TEST(destroy_waits_for_streams_that_batches_were_released_on),
-        RIG_TEST(later_steps_take_no_events),
+        RIG_TEST(later_steps_create_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

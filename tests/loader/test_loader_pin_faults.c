@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locked host batches (pin_memory) where there is no CUDA or it refuses, where a device or a
- * call of CUDA fails, which GPU is opened, and in a forked child.
+ * Page-locked host batches (pin_memory) if there is no CUDA or it refuses, and if a device or a
+ * CUDA call fails; also which GPU is opened, and forked children.
  */
 #include "tests/loader/stream_rig.h"
 #include "tests/support/assert_words.h"
@@ -23,8 +23,8 @@ static void take_one(mr_loader *loader)
 }
 
 /*
- * The batches are lent as without the option, and one line says why. With a GPU their streams still
- * count.
+ * The batches are lent as without the option, and one log line says why. With a GPU, their streams
+ * still count.
  */
 static void refuse_on(struct rig *rig, const struct double_options *options, bool has_gpu,
                       const char *words)
@@ -48,7 +48,7 @@ static void refuse_on(struct rig *rig, const struct double_options *options, boo
     stage_close();
 }
 
-static void where_it_is_refused_batches_are_pageable_and_a_line_says_why(void **state)
+static void if_it_is_refused_batches_are_pageable_and_a_line_says_why(void **state)
 {
     refuse_on(*state, &(struct double_options){.driver_version = -1}, false, "no NVIDIA driver");
     refuse_on(*state, &(struct double_options){.driver_version = 11020}, false,
@@ -58,7 +58,7 @@ static void where_it_is_refused_batches_are_pageable_and_a_line_says_why(void **
               "cudaHostRegister of");
 }
 
-static void on_other_devices_it_says_nothing(void **state)
+static void on_other_devices_it_logs_nothing(void **state)
 {
     stage_open(&(struct double_options){0});
     mr_loader_options wanted = stage_pin_options();
@@ -73,7 +73,7 @@ static void on_other_devices_it_says_nothing(void **state)
     stage_close();
 }
 
-/* Which GPU is opened: a context on another one would take several hundred MB of it. */
+/* Which GPU is opened. A context on another GPU would take several hundred MB of it. */
 static void the_context_is_on_the_gpu_of_local_rank_or_the_current_one(void **state)
 {
     for (int rank = 0; rank < 2; rank++) {
@@ -105,7 +105,7 @@ static int misuse(mr_batch *lent)
     return mr_batch_release(lent) == MR_ERR_STATE ? 0 : 3;
 }
 
-static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
+static void a_forked_child_is_refused_and_the_parent_continues(void **state)
 {
     stage_open(&(struct double_options){.policy = DOUBLE_RANDOM});
     mr_loader_options wanted = stage_pin_options();
@@ -127,7 +127,7 @@ static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
     stage_close();
 }
 
-/* The slot is never free again, for nobody knows who reads it. */
+/* The slot never becomes free again, because it is unknown what still reads it. */
 static void a_device_that_fails_ends_the_loader(void **state)
 {
     for (unsigned when = 0; when < 3; when++) {
@@ -158,9 +158,7 @@ static void a_device_that_fails_ends_the_loader(void **state)
     }
 }
 
-/*
- * Each call of CUDA in the life of a loader fails once: nothing hangs, and what is lent is right.
- */
+/* Each CUDA call in a loader's life fails once: nothing hangs, and the lent bytes are right. */
 static bool fail_once(struct rig *rig, uint64_t nth, cudaError_t code)
 {
     mr_batch *batch;
@@ -191,7 +189,7 @@ static bool fail_once(struct rig *rig, uint64_t nth, cudaError_t code)
     return failed;
 }
 
-static void any_call_of_cuda_may_fail(void **state)
+static void any_cuda_call_may_fail(void **state)
 {
     static const cudaError_t codes[] = {cudaErrorMemoryAllocation, cudaErrorInvalidValue,
                                         cudaErrorUnknown};
@@ -206,12 +204,12 @@ static void any_call_of_cuda_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(where_it_is_refused_batches_are_pageable_and_a_line_says_why),
-        RIG_TEST(on_other_devices_it_says_nothing),
+        RIG_TEST(if_it_is_refused_batches_are_pageable_and_a_line_says_why),
+        RIG_TEST(on_other_devices_it_logs_nothing),
         RIG_TEST(the_context_is_on_the_gpu_of_local_rank_or_the_current_one),
-        RIG_TEST(a_forked_child_is_refused_and_the_parent_goes_on),
+        RIG_TEST(a_forked_child_is_refused_and_the_parent_continues),
         RIG_TEST(a_device_that_fails_ends_the_loader),
-        RIG_TEST(any_call_of_cuda_may_fail),
+        RIG_TEST(any_cuda_call_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

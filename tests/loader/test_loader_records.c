@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callbacks that give records and labels of their own kinds, and callbacks that give nonsense. */
+/*
+ * Callbacks that return records and labels of their own kinds, and callbacks that return nonsense.
+ */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 #include "tests/support/assert_words.h"
@@ -11,7 +13,8 @@
 enum { N = 37, ROWS = 3, COLUMNS = 5, CELLS = ROWS * COLUMNS };
 
 /*
- * What a callback gives; one buffer per thread, because it is called one at a time in each worker.
+ * What a callback returns. One buffer per thread is enough, because each worker calls it once at a
+ * time.
  */
 struct given {
     float cells[CELLS];
@@ -218,7 +221,7 @@ static void encoded_callbacks_need_a_transform_that_fixes_the_size(void **state)
     mr_dataset_destroy(dataset);
 }
 
-static void images_that_no_limit_allows_are_refused(void **state)
+static void images_above_the_limits_are_refused(void **state)
 {
     static const struct {
         const char *transform;
@@ -262,7 +265,7 @@ int main(void)
         cmocka_unit_test(nonsense_is_a_damaged_sample),
         cmocka_unit_test(records_cannot_be_transformed),
         cmocka_unit_test(encoded_callbacks_need_a_transform_that_fixes_the_size),
-        cmocka_unit_test(images_that_no_limit_allows_are_refused),
+        cmocka_unit_test(images_above_the_limits_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

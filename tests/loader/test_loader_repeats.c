@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Repeated and weighted orders through the loader: their indices, also ahead and after a restore,
- * and their draws.
+ * Repeated and weighted orders in the loader: their indices, also when made in advance and after a
+ * restore, and their draws.
  */
 #include "tests/loader/rig.h"
 
@@ -81,7 +81,7 @@ static void each_epoch_has_the_samplers_order(void **state)
     }
 }
 
-static void an_epoch_goes_on_after_a_restore(void **state)
+static void an_epoch_continues_after_a_restore(void **state)
 {
     for (unsigned kind = 0; kind < 3; kind++) {
         for (unsigned used = 0; used <= 17; used++) {
@@ -108,9 +108,10 @@ static void an_epoch_goes_on_after_a_restore(void **state)
 }
 
 /*
- * With one rank the repetitions of a sample follow each other. A crop of one pixel has 20 places.
+ * With one rank, the repetitions of a sample follow each other. A crop of one pixel has 20 possible
+ * positions.
  */
-static void each_repetition_has_draws_of_its_own(void **state)
+static void each_repetition_has_its_own_draws(void **state)
 {
     struct rig *rig = *state;
     mr_loader_options options = options_of(&rig_modes[0], 0);
@@ -154,7 +155,7 @@ static void wrong_choices_are_refused(void **state)
     rig_refuses(*state, &options, MR_ERR_INVALID, "repeat 65536 is above the limit of 65535");
 }
 
-static void a_fingerprint_tells_repeats_and_weights_apart(void **state)
+static void fingerprints_of_repeats_and_of_weights_differ(void **state)
 {
     uint64_t prints[4];
     for (unsigned kind = 0; kind < 4; kind++) {
@@ -174,10 +175,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_epoch_has_the_samplers_order),
-        TEST(an_epoch_goes_on_after_a_restore),
-        TEST(each_repetition_has_draws_of_its_own),
+        TEST(an_epoch_continues_after_a_restore),
+        TEST(each_repetition_has_its_own_draws),
         TEST(wrong_choices_are_refused),
-        TEST(a_fingerprint_tells_repeats_and_weights_apart),
+        TEST(fingerprints_of_repeats_and_of_weights_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saved positions through the loader: what comes after a restore is what would have come. */
+/* Saved positions in the loader: after a restore come the batches that would have come. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 #include "tests/support/assert_words.h"
@@ -70,7 +70,7 @@ static void the_rest_of_an_epoch_is_the_same_after_a_restore(void **state)
     }
 }
 
-/* The next epoch's first batches lie decoded already, and are not those that are wanted. */
+/* The next epoch's first batches are decoded already, and are not the wanted ones. */
 static void a_restore_into_the_middle_of_the_next_epoch_skips_what_was_decoded_for_it(void **state)
 {
     struct rig *rig = *state;
@@ -123,7 +123,7 @@ static void read_ahead_is_not_part_of_the_position(void **state)
     mr_loader *loader = rig_loader(rig, &options), *lazy = rig_loader(rig, &none);
     take(loader, 3);
     take(lazy, 3);
-    mr_batch *batch = rig_next(loader); /* lent counts as returned */
+    mr_batch *batch = rig_next(loader); /* a lent batch counts as returned */
     mr_batch *other = rig_next(lazy);
     struct saved a = save(loader), b = save(lazy);
     assert_memory_equal(&a, &b, sizeof a);
@@ -133,7 +133,7 @@ static void read_ahead_is_not_part_of_the_position(void **state)
     mr_loader_destroy(lazy);
 }
 
-static void another_world_and_batch_size_go_on_where_they_divide(void **state)
+static void another_world_and_batch_size_continue_if_they_divide(void **state)
 {
     mr_loader_options options = shuffled(&rig_modes[1]);
     unsigned counts[100] = {0};
@@ -177,7 +177,7 @@ static void another_world_and_batch_size_go_on_where_they_divide(void **state)
         mr_loader_destroy(loader_);                                                                \
     } while (0)
 
-static void what_differs_is_named_and_the_loader_stays_where_it_was(void **state)
+static void a_difference_is_named_and_the_loader_stays_where_it_was(void **state)
 {
     mr_loader_options options = shuffled(&rig_modes[0]);
     mr_loader *loader = rig_loader(*state, &options);
@@ -245,7 +245,7 @@ static void an_own_order_has_no_position(void **state)
                      MR_ERR_UNSUPPORTED);
     assert_words(mr_loader_error(loader)->text, "order of the caller's own");
     assert_memory_equal(&position, &before, sizeof position); /* it is written on success only */
-    assert_int_equal(restore(loader, &before), MR_OK);        /* but one can go back from it */
+    assert_int_equal(restore(loader, &before), MR_OK); /* but a restore from there is possible */
     mr_batch *batch = rig_next(loader);
     assert_int_equal(mr_batch_number(batch), 2);
     mr_batch_release(batch);
@@ -269,7 +269,7 @@ static void a_batch_that_was_reported_damaged_counts_as_returned(void **state)
     mr_loader_destroy(loader);
 }
 
-static void going_back_to_a_saved_start_is_no_mistake_to_warn_of(void **state)
+static void going_back_to_a_saved_start_causes_no_warning(void **state)
 {
     mr_loader_options options = rig_options();
     options.no_shuffle = false;
@@ -293,12 +293,12 @@ int main(void)
         RIG_TEST(a_restore_into_the_middle_of_the_next_epoch_skips_what_was_decoded_for_it),
         RIG_TEST(the_batches_keep_their_numbers),
         RIG_TEST(read_ahead_is_not_part_of_the_position),
-        RIG_TEST(another_world_and_batch_size_go_on_where_they_divide),
-        RIG_TEST(what_differs_is_named_and_the_loader_stays_where_it_was),
+        RIG_TEST(another_world_and_batch_size_continue_if_they_divide),
+        RIG_TEST(a_difference_is_named_and_the_loader_stays_where_it_was),
         RIG_TEST(memory_that_is_too_small_is_refused),
         RIG_TEST(a_dataset_of_another_size_is_refused),
         RIG_TEST(an_own_order_has_no_position),
-        RIG_TEST(going_back_to_a_saved_start_is_no_mistake_to_warn_of),
+        RIG_TEST(going_back_to_a_saved_start_causes_no_warning),
         RIG_TEST(a_batch_that_was_reported_damaged_counts_as_returned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

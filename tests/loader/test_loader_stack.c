@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Creating a loader needs at most 32 KiB of the caller's stack, as <millrace/loader.h> says. It is
- * created in a thread whose stack was painted before; the paint that is left shows how deep it
- * went.
+ * created in a thread whose stack was painted before; the paint that remains shows how much was
+ * used.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void *create_loader(void *arg)
     return NULL;
 }
 
-/* Bytes of its stack that a thread uses. */
+/* The bytes of its stack that a thread uses. */
 static size_t measure_stack(void *(*main)(void *), struct creation *creation)
 {
     pthread_t thread;
@@ -79,7 +79,7 @@ static void a_fingerprint_needs_at_most_2_KiB_of_stack(void **state)
     c.options.batch_size = 2;
     create_loader(&c);
     assert_int_equal(c.status, MR_OK);
-    (void)mr_loader_fingerprint(c.loader); /* the dynamic linker's work takes stack, too */
+    (void)mr_loader_fingerprint(c.loader); /* the dynamic linker uses stack too */
     size_t bytes = measure_stack(take_fingerprint, &c) - measure_stack(do_nothing, &c);
     print_message("%zu bytes\n", bytes);
     assert_in_range(bytes, 0, FINGERPRINT_LIMIT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics: counts, shares, times on request, the verdict in words. */
+/* Statistics: counts, shares, times on request, the verdict as text. */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
 #include "tests/support/assert_words.h"
@@ -74,7 +74,7 @@ static void what_was_returned_is_counted(void **state)
     }
 }
 
-static void times_of_stages_come_on_request_only(void **state)
+static void times_of_stages_are_measured_on_request_only(void **state)
 {
     for (unsigned with = 0; with < 2; with++) {
         mr_loader_options options = rig_options();
@@ -101,7 +101,7 @@ static void sleep_of_workers_without_a_free_slot_is_waiting(void **state)
     usleep(60000);
     mr_batch_release(a);
     mr_batch_release(b);
-    mr_batch_release(rig_next(loader)); /* the workers woke and have counted their sleep */
+    mr_batch_release(rig_next(loader)); /* the workers woke up and have counted their sleep */
     mr_batch_release(rig_next(loader));
     for (int i = 0; i < 4000 && stats_of(loader).wait_ns < 50000000; i++)
         usleep(5000);
@@ -175,7 +175,7 @@ static void an_older_callers_struct_is_not_overrun(void **state)
     mr_loader_destroy(loader);
 }
 
-static void forked_workers_are_named_by_their_processes(void **state)
+static void forked_workers_have_process_ids(void **state)
 {
     rig_needs_fork();
     mr_loader_options options = rig_options_of(&rig_modes[2]);
@@ -191,7 +191,7 @@ static void forked_workers_are_named_by_their_processes(void **state)
     mr_loader_destroy(loader);
 }
 
-/* kill() of a 0 would be for the caller's whole process group. */
+/* kill() of pid 0 would signal the caller's whole process group. */
 static void threads_have_no_process_ids(void **state)
 {
     mr_loader_options options = rig_options();
@@ -230,13 +230,13 @@ int main(void)
         RIG_TEST(each_worker_has_a_busy_share),
         RIG_TEST(a_new_loader_has_counted_nothing),
         RIG_TEST(what_was_returned_is_counted),
-        RIG_TEST(times_of_stages_come_on_request_only),
+        RIG_TEST(times_of_stages_are_measured_on_request_only),
         RIG_TEST(sleep_of_workers_without_a_free_slot_is_waiting),
         RIG_TEST(ready_batches_are_those_decoded_and_not_returned),
         RIG_TEST(a_slow_dataset_is_loader_bound),
         RIG_TEST(a_slow_consumer_is_consumer_bound),
         RIG_TEST(an_older_callers_struct_is_not_overrun),
-        RIG_TEST(forked_workers_are_named_by_their_processes),
+        RIG_TEST(forked_workers_have_process_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

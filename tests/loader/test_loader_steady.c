@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between its first and its last batch the consumer's thread allocates no memory. The linker
- * redirects all calls of this program here (--wrap). Allocations of the double itself are not
+ * Between the first and the last batch, the consumer's thread allocates no memory. The linker
+ * redirects all such calls of this program here (--wrap). Allocations of the double itself are not
  * counted.
  */
 #include "tests/loader/stream_rig.h"
 
 #include <stdlib.h>
 
-/* Of the calling thread: a loader's other threads may allocate. */
+/* Per thread: a loader's other threads may allocate. */
 static _Thread_local volatile bool counts;
 static _Thread_local bool in_double;
 static _Thread_local volatile unsigned n_allocations;
@@ -65,7 +65,7 @@ static void the_counter_counts(void **state)
     assert_int_equal(n_allocations, 1);
 }
 
-/* n_allocations of the batches after the first, in two epochs. */
+/* Count the allocations for the batches after the first, in two epochs. */
 static void run_batches(mr_loader *loader, const cudaStream_t streams[2], struct seen *seen)
 {
     mr_batch *batch;
@@ -82,7 +82,7 @@ static void run_batches(mr_loader *loader, const cudaStream_t streams[2], struct
     }
 }
 
-static void between_two_batches_the_consumer_takes_no_memory(void **state)
+static void between_two_batches_the_consumer_allocates_nothing(void **state)
 {
     static const char *const devices[] = {"cuda:0", "host:0", "host"};
     for (unsigned i = 0; i < sizeof devices / sizeof *devices; i++) {
@@ -109,7 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_counter_counts),
-        RIG_TEST(between_two_batches_the_consumer_takes_no_memory),
+        RIG_TEST(between_two_batches_the_consumer_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches ordered with the consumer's streams, on the double of the CUDA runtime: on every stream,
- * and whenever the device does its work, the bytes equal the host's and no two accesses are
+ * Batches ordered with the consumer's streams, on the double of the CUDA runtime: on every kind of
+ * stream, and whenever the device does its work, the bytes equal the host's and no two accesses are
  * unordered.
  */
 #include "tests/loader/stream_rig.h"
@@ -91,8 +91,8 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
         assert_int_equal(all.pageable, 0);
         assert_int_equal(all.allocations, 0);
         /*
-         * The copying thread's, once a batch: of all 13, since next_on does not wait for it, and of
-         * 3 ahead.
+         * Calls of the copying thread, once a batch: for all 13, since next_on does not wait for
+         * it, and for 3 made in advance.
          */
         assert_true(all.blocking <= 16);
         mr_loader_destroy(loader);
@@ -103,7 +103,7 @@ static void between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_co
     }
 }
 
-/* Batches by a first stream, read on a second one that was named or was not. */
+/* Take batches on a first stream, and read them on a second one, with mr_batch_use() or without. */
 static void read_on_a_second_stream(struct rig *rig, bool use)
 {
     cudaStream_t first = stage_stream(0, cudaStreamNonBlocking),
@@ -140,8 +140,8 @@ static void a_further_stream_waits_for_the_copy_and_the_release_for_that_stream(
     }
 }
 
-/* So the test above can fail. */
-static void a_stream_that_nobody_named_is_noticed_by_the_double(void **state)
+/* Proves that the test above can fail. */
+static void the_double_notices_a_stream_that_was_not_named(void **state)
 {
     struct double_options options = {0};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
@@ -155,8 +155,8 @@ static void a_stream_that_nobody_named_is_noticed_by_the_double(void **state)
 }
 
 /*
- * The second stream is ordered behind the first by the caller's own event, and the batch released
- * on it alone.
+ * The caller's own event orders the second stream after the first, and the batch is released only
+ * on the second.
  */
 static void a_batch_may_be_released_on_another_stream(void **state)
 {
@@ -215,8 +215,8 @@ static void a_plain_release_waits_for_the_stream_of_next_on(void **state)
     }
 }
 
-/* No stream is waited for: what next() returns has arrived. */
-static void after_the_hosts_form_the_bytes_are_there(void **state)
+/* No stream waits: a batch that next() returns has arrived. */
+static void after_next_the_bytes_have_arrived(void **state)
 {
     struct double_options options = {0};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
@@ -234,8 +234,11 @@ static void after_the_hosts_form_the_bytes_are_there(void **state)
     }
 }
 
-/* By turns, over the end of an epoch: each form leaves the buffers as the other one needs them. */
-static void both_forms_may_take_turns(void **state)
+/*
+ * The two forms alternate, also across the end of an epoch: each leaves the buffers in the state
+ * that the other needs.
+ */
+static void next_and_next_on_may_alternate(void **state)
 {
     struct double_options options = {0};
     for (unsigned p = 0; stage_policy(p, &options); p++) {
@@ -283,7 +286,7 @@ static void a_ninth_stream_is_refused_and_nothing_else_changes(void **state)
     stage_release_on(batch, streams[8], MR_ERR_STATE);
     assert_non_null(mr_batch_data(batch, "image")); /* still lent */
     stage_release_on(batch, streams[7], MR_OK);
-    batch = stage_next_on(loader, streams[8]); /* the next batch begins with none */
+    batch = stage_next_on(loader, streams[8]); /* the next batch starts without streams */
     assert_int_equal(mr_batch_number(batch), 1);
     stage_release(batch, MR_OK);
     mr_loader_destroy(loader);
@@ -373,10 +376,10 @@ static void when_all_buffers_are_lent_next_says_so(void **state)
 }
 
 /*
- * Without workers nothing is decoded ahead, so two buffers were never used when the second batch is
- * copied.
+ * Without workers nothing is decoded in advance, so two buffers are still unused when the second
+ * batch is copied.
  */
-static void a_copy_goes_where_no_stream_is_at_work(void **state)
+static void a_copy_goes_to_a_buffer_that_no_stream_uses(void **state)
 {
     stage_open(&(struct double_options){0});
     cudaStream_t stream = stage_stream(0, cudaStreamNonBlocking);
@@ -386,7 +389,7 @@ static void a_copy_goes_where_no_stream_is_at_work(void **state)
     uint32_t used[3];
     for (unsigned k = 0; k < 3; k++) {
         mr_batch *batch;
-        /* arrives, though the batches before are in use */
+        /* arrives, although the batches before it are in use */
         mr_status status = mr_loader_next(loader, 5000, &batch);
         if (status != MR_OK)
             fail_msg("batch %u: %s", k, mr_status_name(status));
@@ -409,16 +412,16 @@ int main(void)
         RIG_TEST(epochs_read_on_a_stream_have_the_bytes_of_the_host),
         RIG_TEST(between_two_batches_the_consumer_neither_blocks_nor_allocates_nor_copies),
         RIG_TEST(a_further_stream_waits_for_the_copy_and_the_release_for_that_stream),
-        RIG_TEST(a_stream_that_nobody_named_is_noticed_by_the_double),
+        RIG_TEST(the_double_notices_a_stream_that_was_not_named),
         RIG_TEST(a_batch_may_be_released_on_another_stream),
         RIG_TEST(a_plain_release_waits_for_the_stream_of_next_on),
-        RIG_TEST(after_the_hosts_form_the_bytes_are_there),
-        RIG_TEST(both_forms_may_take_turns),
+        RIG_TEST(after_next_the_bytes_have_arrived),
+        RIG_TEST(next_and_next_on_may_alternate),
         RIG_TEST(a_ninth_stream_is_refused_and_nothing_else_changes),
         RIG_TEST(a_stream_of_another_device_is_refused_and_no_batch_is_lost),
         RIG_TEST(addresses_belong_to_buffers_for_the_loaders_life),
         RIG_TEST(when_all_buffers_are_lent_next_says_so),
-        RIG_TEST(a_copy_goes_where_no_stream_is_at_work),
+        RIG_TEST(a_copy_goes_to_a_buffer_that_no_stream_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

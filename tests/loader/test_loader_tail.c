@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tail of an epoch over several ranks: exact gives each index once in equal steps, pad repeats,
- * drop leaves out.
+ * The tail of an epoch over several ranks: exact delivers each index once in equal steps, pad
+ * repeats indices, drop leaves some out.
  */
 #include "tests/loader/rig.h"
 #include "tests/support/devices.h"
@@ -39,7 +39,7 @@ static void run_rank(struct rig *rig, const mr_loader_options *options, struct o
     assert_int_equal(n, mr_loader_n_batches(loader));
     assert_int_equal(n_samples, mr_loader_n_samples(loader));
     if (outcome->n_steps != 0)
-        assert_int_equal(n, outcome->n_steps); /* all ranks step together */
+        assert_int_equal(n, outcome->n_steps); /* all ranks have the same number of steps */
     outcome->n_steps = n;
     mr_loader_destroy(loader);
 }
@@ -63,7 +63,7 @@ static struct outcome run_world(int64_t n, uint32_t world_size, uint32_t batch_s
     return outcome;
 }
 
-static void exact_gives_each_index_once_in_equal_steps(void **state)
+static void exact_delivers_each_index_once_in_equal_steps(void **state)
 {
     (void)state;
     static const uint32_t worlds[] = {1, 2, 3, 5};
@@ -81,7 +81,7 @@ static void exact_gives_each_index_once_in_equal_steps(void **state)
                 }
 }
 
-static void ranks_that_run_out_step_with_empty_batches(void **state)
+static void ranks_without_samples_get_empty_batches(void **state)
 {
     (void)state;
     for (unsigned m = 0; m < rig_n_modes; m++) {
@@ -125,8 +125,8 @@ static void a_world_of_more_ranks_than_samples_drops_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_gives_each_index_once_in_equal_steps),
-        cmocka_unit_test(ranks_that_run_out_step_with_empty_batches),
+        cmocka_unit_test(exact_delivers_each_index_once_in_equal_steps),
+        cmocka_unit_test(ranks_without_samples_get_empty_batches),
         cmocka_unit_test(pad_repeats_and_drop_leaves_out),
         cmocka_unit_test(a_world_of_more_ranks_than_samples_drops_everything),
     };

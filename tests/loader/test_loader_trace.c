@@ -27,7 +27,7 @@ struct place {
     struct rig *rig;
 };
 
-static char *images; /* of all tests */
+static char *images; /* for all tests */
 
 static int make_images(void **state)
 {
@@ -76,7 +76,7 @@ static mr_loader *open_images(const mr_loader_options *options)
     return loader;
 }
 
-/* Take the epoch; batch_of[i] becomes the batch of index i. */
+/* Take the epoch. batch_of[i] is set to the batch of index i. */
 static void take_all(mr_loader *loader, int64_t batch_of[N_IMAGES])
 {
     mr_batch *batch;
@@ -100,7 +100,10 @@ static const struct trace_span *find(const struct trace_view *view, const char *
     return NULL;
 }
 
-/* Read, decoded, transformed, lent: one after the other, by the same worker but for the last. */
+/*
+ * A sample is read, decoded, transformed and lent, one after the other; one worker does all but the
+ * last.
+ */
 static void check_sample(const struct trace_view *view, int64_t index, int64_t batch)
 {
     assert_int_equal(trace_view_count(view, "decode", -1, index), 1);
@@ -112,7 +115,7 @@ static void check_sample(const struct trace_view *view, int64_t index, int64_t b
     assert_true(transform->begin_ns >= decode->end_ns - 4);
     assert_true(step->begin_ns >= transform->end_ns - 4);
     assert_int_equal(decode->tid, transform->tid);
-    /* what is read twice is first decoded by the faster */
+    /* a sample that two workers read is decoded by the faster one */
     const struct trace_span *read = find(view, "read", index);
     assert_true(read->end_ns > read->begin_ns);
     if (trace_view_count(view, "read", -1, index) == 1) {
@@ -121,7 +124,7 @@ static void check_sample(const struct trace_view *view, int64_t index, int64_t b
     }
 }
 
-/* n_workers 0: the consumer does the work, so it waits for every batch. */
+/* With n_workers 0 the consumer makes the samples, so it waits for every batch. */
 static void check_epoch(const char *path, uint32_t n_workers, const int64_t batch_of[N_IMAGES])
 {
     struct trace_view view = trace_view_read(path, true);
@@ -211,7 +214,7 @@ static void without_a_trace_nothing_is_written(void **state)
     assert_int_equal(n, 2); /* "." and ".." */
 }
 
-static void the_environment_asks_for_a_trace_of_each_loader(void **state)
+static void the_environment_gives_each_loader_a_trace(void **state)
 {
     struct place *place = *state;
     int64_t batch_of[2][N_IMAGES];
@@ -293,11 +296,11 @@ static void a_trace_outlives_its_workers(void **state)
     assert_int_equal(mr_loader_get_stats(loader, &stats), MR_OK);
     assert_true(stats.n_deaths >= 2);
     mr_loader_destroy(loader);
-    atomic_store(&place->rig->shared->n_live, 0); /* the dead released nothing */
+    atomic_store(&place->rig->shared->n_live, 0); /* the killed workers released nothing */
     struct trace_view view = trace_view_read(place->path, true);
     trace_view_row(&view, "worker 0");
     trace_view_row(&view, "worker 1");
-    /* a sample is finished after its span, so what a death took was done again */
+    /* a sample is finished after its span, so spans lost in a death were made again */
     for (int64_t i = 0; i < 100; i++) {
         unsigned n = trace_view_count(&view, "transform", -1, i);
         assert_true(i < 80 ? n >= 1 : n == 1);
@@ -312,7 +315,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_sample_is_in_the_trace_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_have_rows_of_their_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_trace_nothing_is_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_environment_asks_for_a_trace_of_each_loader, set_up,
+        cmocka_unit_test_setup_teardown(the_environment_gives_each_loader_a_trace, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_trace_that_cannot_be_written_is_an_error_or_a_warning,
                                         set_up, tear_down),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement on the NUMA nodes of a made-up machine, and the warning about a narrow CPU mask. */
+/* Placement on the NUMA nodes of an invented machine, and the warning about a narrow CPU mask. */
 #include "loader/numa.h"
 
 #include <setjmp.h>
@@ -49,7 +49,7 @@ static void lists_are_read_and_written(void **state)
     }
 }
 
-static void what_is_no_list_is_refused(void **state)
+static void a_malformed_list_is_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {"x",   "-1",   "1-",     "1,",
@@ -82,9 +82,7 @@ static void a_long_list_is_cut_off(void **state)
     }
 }
 
-/*
- * A machine of the given nodes; each list is of a node's CPUs, NULL for a node without that file.
- */
+/* Make a machine of these nodes. Each list has a node's CPUs; NULL: the node lacks that file. */
 static char *make_nodes(const char *online, const char *const *lists, unsigned n)
 {
     char name[64], path[600];
@@ -119,7 +117,7 @@ static void nodes_and_their_cpus_are_found(void **state)
     }
 }
 
-static void a_machine_that_does_not_say_has_one_node(void **state)
+static void without_a_list_a_machine_has_one_node(void **state)
 {
     (void)state;
     static const char *const texts[] = {"", "\n", "many\n", "0\n", NULL};
@@ -170,12 +168,12 @@ static int first_cpu(void)
     return cpu;
 }
 
-static void as_many_workers_as_the_node_has_cpus_go_there(void **state)
+static void one_worker_for_each_cpu_of_the_node_goes_there(void **state)
 {
     (void)state;
     char list[32];
     const char *const lists[] = {list, "1000-1010", ""};
-    /* those beyond are not in the mask */
+    /* the CPUs from 1000 on are not in the mask */
     snprintf(list, sizeof list, "%d,1000-1023\n", first_cpu());
     char *nodes = make_nodes("0-2\n", lists, 3);
     struct block block = make_block(3);
@@ -194,7 +192,7 @@ static void as_many_workers_as_the_node_has_cpus_go_there(void **state)
     mr_slab_destroy(&block.slab);
 }
 
-static void on_one_node_nobody_is_placed(void **state)
+static void on_one_node_no_worker_is_placed(void **state)
 {
     (void)state;
     const char *const lists[] = {"0-1023"};
@@ -218,9 +216,9 @@ static void a_worker_moves_unless_it_has_an_affinity(void **state)
     atomic_store(&block.shared.records[0].near, 1);
     block.shared.records[0].cpu = first_cpu();
     struct mr_worker_job job = {.shared = block.shared, .id = 1};
-    assert_false(mr_worker_setup_move_near(&job)); /* it is not among those near */
+    assert_false(mr_worker_setup_move_near(&job)); /* it is not among the near workers */
     job.id = 0;
-    assert_true(mr_worker_setup_move_near(&job)); /* and this one has a CPU of its own */
+    assert_true(mr_worker_setup_move_near(&job)); /* this one has its own CPU */
     assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
     assert_true(CPU_EQUAL(&now, &before));
     block.shared.records[0].cpu = -1;
@@ -238,7 +236,7 @@ static int policy_of(const void *at)
                                                                                              : -1;
 }
 
-static void memory_prefers_its_node_where_there_are_several(void **state)
+static void memory_prefers_its_node_if_there_are_several(void **state)
 {
     (void)state;
     char *one = make_nodes("0\n", NULL, 0), *two = make_nodes("0-1\n", NULL, 0);
@@ -254,7 +252,7 @@ static void memory_prefers_its_node_where_there_are_several(void **state)
     mr_slab_destroy(&block.slab);
 }
 
-static void a_narrow_mask_is_named_with_the_cure(void **state)
+static void a_narrow_mask_is_named_with_the_remedy(void **state)
 {
     (void)state;
     char text[MR_NUMA_TEXT];
@@ -314,14 +312,14 @@ static void keep_line(void *user, mr_log_level level, const char *line)
     snprintf(user, MR_NUMA_TEXT, "%s", line);
 }
 
-/* A loader's number of workers, and what is said of it. */
+/* A loader's number of workers, and the warning about it. */
 struct number {
     const char *name;
     uint32_t num_workers; /* 1000: one more than the machine has CPUs */
     const char *device;
     bool is_bound;     /* to one CPU */
     bool has_list;     /* of CPUs for its workers */
-    const char *words; /* NULL: nothing */
+    const char *words; /* of the warning; NULL: none */
 };
 
 static const struct number numbers[] = {
@@ -336,7 +334,10 @@ static const struct number numbers[] = {
     {"no workers", MR_NO_WORKERS, "host", true, false, NULL},
 };
 
-/* In a child, because it is said once per process: 0, or which of the steps failed. */
+/*
+ * Run in a child, because the warning comes once per process. Returns 0, or the number of the
+ * failed step.
+ */
 static int check_number(const struct number *number, mr_dataset *dataset, uint32_t n_online)
 {
     char line[MR_NUMA_TEXT] = "";
@@ -362,8 +363,8 @@ static int check_number(const struct number *number, mr_dataset *dataset, uint32
     return strstr(line, "workers share") ? 3 : 0;
 }
 
-/* Before a loader of this process has warned. */
-static void a_number_of_workers_is_warned_of_where_it_can_be_changed(void **state)
+/* Runs before a loader of this process has warned. */
+static void a_number_of_workers_is_warned_about_if_it_can_be_changed(void **state)
 {
     (void)state;
     char spec[600];
@@ -416,19 +417,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_read_and_written),
-        cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(a_malformed_list_is_refused),
         cmocka_unit_test(a_long_list_is_cut_off),
         cmocka_unit_test(nodes_and_their_cpus_are_found),
-        cmocka_unit_test(a_machine_that_does_not_say_has_one_node),
-        cmocka_unit_test(as_many_workers_as_the_node_has_cpus_go_there),
-        cmocka_unit_test(on_one_node_nobody_is_placed),
+        cmocka_unit_test(without_a_list_a_machine_has_one_node),
+        cmocka_unit_test(one_worker_for_each_cpu_of_the_node_goes_there),
+        cmocka_unit_test(on_one_node_no_worker_is_placed),
         cmocka_unit_test(a_worker_moves_unless_it_has_an_affinity),
-        cmocka_unit_test(memory_prefers_its_node_where_there_are_several),
-        cmocka_unit_test(a_narrow_mask_is_named_with_the_cure),
+        cmocka_unit_test(memory_prefers_its_node_if_there_are_several),
+        cmocka_unit_test(a_narrow_mask_is_named_with_the_remedy),
         cmocka_unit_test(a_small_machine_is_not_blamed_on_a_launcher),
         cmocka_unit_test(the_longest_masks_fit),
         cmocka_unit_test(this_process_has_a_mask),
-        cmocka_unit_test(a_number_of_workers_is_warned_of_where_it_can_be_changed),
+        cmocka_unit_test(a_number_of_workers_is_warned_about_if_it_can_be_changed),
         cmocka_unit_test(a_loader_warns_of_a_narrow_mask_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options by name: every field has one, values are read to the last character, what is wrong
- * changes nothing.
+ * Options by name: every field has one, values are parsed to the last character, an error changes
+ * nothing.
  */
 #include "loader/option_table.h"
 #include "tests/support/assert_words.h"
@@ -20,7 +20,7 @@ static void set(mr_loader_options *options, const char *name, const char *value)
         fail_msg("%s = '%s': %s", name, value, error.text);
 }
 
-/* The error's text has all of words, and nothing was changed. */
+/* Expect that the error's text contains `words`, and that nothing was changed. */
 static void refuse(const char *name, const char *value, const char *words)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT, before;
@@ -72,7 +72,7 @@ static void values_become_fields(void **state)
     assert_int_equal(o.tail, 0);
 }
 
-static void switches_have_four_pairs_of_words(void **state)
+static void booleans_have_four_pairs_of_words(void **state)
 {
     (void)state;
     static const char *const on[] = {"true", "yes", "on", "1"}, *const off[] = {"false", "NO",
@@ -141,7 +141,10 @@ static void wrong_names_are_refused_with_a_hint(void **state)
     assert_int_equal(mr_loader_options_set(&o, "batch_size", "8", NULL), MR_ERR_INVALID);
 }
 
-/* The name that a line of the struct declares, or false: "    const char *const *devices; ...". */
+/*
+ * The name that a line of the struct declares, as in "    const char *const *devices; ...". False
+ * if it declares none.
+ */
 static bool read_field(const char *line, char name_out[64])
 {
     const char *end = strchr(line, ';'), *comment = strstr(line, "/*");
@@ -200,7 +203,7 @@ static void expect_text(const mr_loader_options *options, const char *name, cons
     assert_int_equal(len, strlen(expected));
 }
 
-static void texts_that_are_read_are_written_again(void **state)
+static void texts_are_read_and_written_alike(void **state)
 {
     (void)state;
     mr_loader_options o = MR_LOADER_OPTIONS_INIT;
@@ -262,7 +265,7 @@ static void a_text_is_cut_to_the_size(void **state)
     expect_text(&o, "seed", "0"); /* the caller's version has no such field */
 }
 
-static void dtypes_and_layouts_are_called_as_elsewhere(void **state)
+static void dtypes_and_layouts_have_their_usual_names(void **state)
 {
     (void)state;
     for (int i = MR_U8; i <= MR_I64; i++) {
@@ -296,15 +299,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_become_fields),
-        cmocka_unit_test(switches_have_four_pairs_of_words),
+        cmocka_unit_test(booleans_have_four_pairs_of_words),
         cmocka_unit_test(wrong_values_are_refused_with_their_limits),
         cmocka_unit_test(wrong_names_are_refused_with_a_hint),
         cmocka_unit_test(every_field_of_the_struct_is_in_the_table),
         cmocka_unit_test(only_the_lists_are_refused),
-        cmocka_unit_test(texts_that_are_read_are_written_again),
+        cmocka_unit_test(texts_are_read_and_written_alike),
         cmocka_unit_test(every_name_but_a_list_has_a_text),
         cmocka_unit_test(a_text_is_cut_to_the_size),
-        cmocka_unit_test(dtypes_and_layouts_are_called_as_elsewhere),
+        cmocka_unit_test(dtypes_and_layouts_have_their_usual_names),
         cmocka_unit_test(limits_of_values_and_of_texts_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

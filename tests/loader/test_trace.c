@@ -87,7 +87,7 @@ static void no_trace_is_no_file(void **state)
         setenv("MR_TRACE", i == 0 ? "" : "/nowhere/at/all", 1);
         if (i == 1)
             unsetenv("MR_TRACE");
-        /* an empty name is none, whatever the environment says */
+        /* an empty name means no trace, whatever the environment says */
         assert_null(make(i == 2 ? "" : NULL));
     }
     assert_null(mr_trace_row(NULL, MR_TRACE_CONSUMER));
@@ -132,7 +132,8 @@ static void without_devices_there_is_no_copier(void **state)
 }
 
 /*
- * Rows are emptied in turn, at any moment: which row's span stands first in the file says nothing.
+ * Find a span. Rows are drained in turn at any time, so the order of rows in the file means
+ * nothing.
  */
 static const struct trace_span *span_named(const struct trace_view *view, const char *name)
 {
@@ -167,7 +168,7 @@ static void spans_keep_their_nanoseconds_and_values(void **state)
     trace_view_free(&view);
 }
 
-static void a_copy_seen_late_does_not_cross_the_next(void **state)
+static void a_copy_seen_late_does_not_overlap_the_next(void **state)
 {
     struct rig *rig = *state;
     struct mr_trace *trace = start(rig, rig->path, 1);
@@ -210,7 +211,7 @@ static void a_full_ring_drops_and_counts(void **state)
     assert_words(last_line, "lacks 7 spans");
 }
 
-static void what_a_broken_worker_leaves_is_not_trusted(void **state)
+static void a_broken_workers_ring_is_not_trusted(void **state)
 {
     struct rig *rig = *state;
     struct mr_trace_event event;
@@ -222,7 +223,7 @@ static void what_a_broken_worker_leaves_is_not_trusted(void **state)
     assert_int_equal(mr_trace_ring_take(rig->rings, &event, 1), 0);
     atomic_store(&rig->rings->head, UINT64_C(1) << 60);
     assert_int_equal(mr_trace_ring_take(rig->rings, &event, 1), 0);
-    mr_trace_ring_put_span(rig->rings, MR_TRACE_DECODE, 3, 9, 2); /* no place for it */
+    mr_trace_ring_put_span(rig->rings, MR_TRACE_DECODE, 3, 9, 2); /* the ring is full */
     struct mr_trace *trace = start(rig, rig->path, 0);
     mr_trace_destroy(trace);
     struct trace_view view = trace_view_read(rig->path, true);
@@ -291,7 +292,7 @@ static void a_second_trace_of_the_same_name_gets_its_own_file(void **state)
     assert_words(last_line, second);
     mr_trace_destroy(a);
     mr_trace_destroy(b);
-    struct mr_trace *c = make(rig->path); /* what this process wrote is not written over */
+    struct mr_trace *c = make(rig->path); /* a file that this process wrote is not overwritten */
     assert_string_equal(mr_trace_path(c), third);
     mr_trace_destroy(c);
     struct trace_view view = trace_view_read(rig->path, true);
@@ -321,7 +322,7 @@ static void another_process_gets_another_file(void **state)
     snprintf(second, sizeof second, "%s.2", rig->path);
     struct mr_trace *trace = make(rig->path);
     pid_t pid = fork();
-    if (pid == 0) { /* the descriptor that it inherited does not open the lock for it */
+    if (pid == 0) { /* the inherited descriptor does not unlock the file for the child */
         struct mr_trace *mine;
         mr_error error;
         _exit(mr_trace_create(rig->path, &mine, &error) == MR_OK &&
@@ -372,7 +373,7 @@ static void a_process_that_crashes_leaves_a_readable_trace(void **state)
             mr_trace_ring_put_span(&rig->rings[2], MR_TRACE_DECODE, 1000, 2000, i);
         while (atomic_load(&rig->rings[2].tail) < 1000)
             usleep(1000);
-        usleep(200000); /* the write that follows */
+        usleep(200000); /* until the next write */
         abort();
     }
     int code;
@@ -383,7 +384,7 @@ static void a_process_that_crashes_leaves_a_readable_trace(void **state)
     trace_view_free(&view);
 }
 
-static void a_full_disk_costs_the_trace_only(void **state)
+static void a_full_disk_harms_only_the_trace(void **state)
 {
     struct rig *rig = *state;
     struct rlimit old;
@@ -408,11 +409,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_row_has_its_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_devices_there_is_no_copier, set_up, tear_down),
         cmocka_unit_test_setup_teardown(spans_keep_their_nanoseconds_and_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_copy_seen_late_does_not_cross_the_next, set_up,
+        cmocka_unit_test_setup_teardown(a_copy_seen_late_does_not_overlap_the_next, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_full_ring_drops_and_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_broken_worker_leaves_is_not_trusted, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_broken_workers_ring_is_not_trusted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(spans_of_many_threads_arrive_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_second_trace_of_the_same_name_gets_its_own_file, set_up,
                                         tear_down),
@@ -422,7 +422,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_that_crashes_leaves_a_readable_trace, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_full_disk_costs_the_trace_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_disk_harms_only_the_trace, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading a trace with jansson, strictly: an event that is not one of those expected is a failure.
- */
+/* Reads a trace with jansson, strictly: an unexpected event is a failure. */
 #include "tests/loader/trace_view.h"
 
 #include <jansson.h>
@@ -10,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times are decimals of microseconds; a double has the nanoseconds of a hundred days. */
+/* Times are microseconds with decimals. A double keeps the nanoseconds of a hundred days. */
 enum { SLACK_NS = 4 };
 
 static char *read_text(const char *path, bool whole)
@@ -82,7 +80,7 @@ static struct trace_span *add_span(struct trace_view *view, const json_t *event)
     return span;
 }
 
-/* The end follows its beginning at once in the file. */
+/* In the file, the end of an asynchronous span follows its beginning directly. */
 static void end_async(struct trace_view *view, const json_t *begin, const json_t *event)
 {
     struct trace_span *span = &view->spans[view->n_spans - 1];

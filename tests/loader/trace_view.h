@@ -14,7 +14,7 @@
 struct trace_span {
     char name[24];
     int tid;
-    bool overlaps; /* an asynchronous one */
+    bool overlaps; /* it is asynchronous */
     int64_t begin_ns;
     int64_t end_ns;
     int64_t value;
@@ -31,17 +31,17 @@ struct trace_view {
     struct trace_span *spans;
 };
 
-/* whole: the file was closed; otherwise it was cut off and gets its bracket from the reader. */
+/* whole: the file was closed. Otherwise it was cut off, and the reader adds the bracket. */
 struct trace_view trace_view_read(const char *path, bool whole);
 void trace_view_free(struct trace_view *view);
 
-/* The number of a row; fails when there is none of that name. */
+/* The number of a row; fails if there is no row of that name. */
 int trace_view_row(const struct trace_view *view, const char *name);
 
-/* Spans of that name in a row (-1: in any), with that value (-1: any). */
+/* The number of spans of that name in a row (-1: in any), with that value (-1: any). */
 unsigned trace_view_count(const struct trace_view *view, const char *name, int tid, int64_t value);
 
-/* Spans of a row that are not asynchronous lie beside or inside one another. */
+/* Expect that the row's spans that are not asynchronous follow or contain each other. */
 void trace_view_check_nesting(const struct trace_view *view);
 
 #endif
