@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Ranks of a training run. With arguments, a program, its backend and options, it is the same over another engine.
+# Ranks of a training run. With arguments (a program, its backend and options) on another engine.
 mr_test(test_rank_kills SOURCES test_rank_kills.c rank_program.c rank_pictures.c LIBS mr_test_runs TIMEOUT 300)
 if(TARGET train_cifar10 AND TARGET millrace AND TARGET mr_gloo_module)
   target_compile_definitions(test_rank_kills PRIVATE MR_TEST_TRAIN="$<TARGET_FILE:train_cifar10>"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pictures as brightness that says the class, and noise: a loss that falls, whatever started the
- * ranks.
+ * Each picture is noise, with a brightness that depends on its class. The loss falls however the
+ * ranks were started.
  */
 #include "tests/fault/rank_pictures.h"
 

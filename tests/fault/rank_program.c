@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks and launchers as children of a test. Only the process that inherits an orphan sees it, so
- * the test is a subreaper, and waits for each program by its id until only leftovers can remain.
+ * the test is a subreaper. It waits for each program by its id until only leftovers can remain.
  */
 #include "tests/fault/rank_program.h"
 
@@ -49,7 +49,8 @@ void mr_rank_program_init(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /*
-     * Engines' libraries are not compiled for it, and who fails leaves by exit() with its threads.
+     * Engines' libraries are not compiled for it, and a failing rank leaves by exit() with its
+     * threads running.
      */
     setenv("TSAN_OPTIONS", "ignore_noninstrumented_modules=1:report_thread_leaks=0", 0);
 }
@@ -80,7 +81,7 @@ void mr_rank_program_start(struct mr_rank_program *program, const struct mr_rank
                            const struct mr_rank_words *settings, int net_fd)
 {
     *program = (struct mr_rank_program){.said_fd = memfd_create("said", MFD_CLOEXEC)};
-    /* Appending: several processes write, and this one reads at the same time. */
+    /* With O_APPEND: several processes write, and this one reads at the same time. */
     if (program->said_fd < 0 || fcntl(program->said_fd, F_SETFL, O_APPEND) != 0)
         mr_test_die("memfd_create");
     program->began_ms = mr_rank_program_now_ms();
@@ -90,14 +91,14 @@ void mr_rank_program_start(struct mr_rank_program *program, const struct mr_rank
         mr_test_die("fork");
     if (program->pid == 0)
         become(program, argv, settings, net_fd);
-    setpgid(program->pid, program->pid); /* whoever of the two comes first */
+    setpgid(program->pid, program->pid); /* parent and child both call it; the first one counts */
 }
 
 /*
- * A sanitizer's words fail the test whatever the program was to do. Leaks do not: what fails leaves
+ * A sanitizer's report fails the test in every case. Leaks do not count: a failing program leaves
  * by exit().
  */
-static void must_be_sane(const struct mr_rank_program *program)
+static void expect_no_sanitizer_report(const struct mr_rank_program *program)
 {
     static const char *const complaints[] = {"WARNING: ThreadSanitizer", "ERROR: AddressSanitizer",
                                              "runtime error:"};
@@ -121,11 +122,11 @@ static bool has_ended(struct mr_rank_program *program)
     program->end = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
     program->took_ms = (uint32_t)(mr_rank_program_now_ms() - program->began_ms);
     program->pid = 0;
-    must_be_sane(program);
+    expect_no_sanitizer_report(program);
     return true;
 }
 
-/* Where its threads are: the one thing that is lost with it. */
+/* Print where its threads are; this is lost when it is killed. */
 static void show_threads(const struct mr_rank_program *program)
 {
     char command[100];
@@ -172,7 +173,7 @@ bool mr_rank_program_says(const struct mr_rank_program *program, const char *wor
     return says;
 }
 
-/* Ended, but not yet waited for. */
+/* Has it ended without being waited for? */
 static bool is_zombie(pid_t pid)
 {
     siginfo_t info = {.si_pid = 0};
@@ -200,7 +201,7 @@ void mr_rank_program_free(struct mr_rank_program *program)
     close(program->said_fd);
 }
 
-/* Children that have ended are reaped on the way; the others get a signal, or 0. */
+/* Reap children that have ended, and send the others a signal, or 0. */
 static uint32_t signal_children(int number)
 {
     uint32_t n = 0;
@@ -210,7 +211,7 @@ static uint32_t signal_children(int number)
         continue;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *file = fopen(path, "r");
-    if (!file) /* a kernel without the list: at least whether there are any */
+    if (!file) /* a kernel without the list: find out at least whether there are any */
         return waitpid(-1, NULL, WNOHANG) == 0;
     const char *at = fgets(line, sizeof line, file);
     for (int used; at && sscanf(at, "%d%n", &pid, &used) == 1; at += used, n++)
@@ -235,13 +236,13 @@ uint32_t mr_rank_program_leftovers(uint32_t limit_ms)
         return 0;
     if (system("ps -eo pid,ppid,pgid,stat,args >&2") != 0)
         perror("ps");
-    await_childless(SIGKILL, 5000); /* their children come to us in turn */
+    await_childless(SIGKILL, 5000); /* their children become ours in turn */
     return n;
 }
 
 bool mr_rank_program_is_free(uint16_t port)
 {
-    const int on = 1; /* connections that have ended may still be remembered */
+    const int on = 1; /* the kernel may still remember closed connections */
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -258,7 +259,7 @@ uint16_t mr_rank_program_port(void)
     uint64_t number = mr_clock_now_ns() ^ (uint64_t)getpid() << 20;
     for (;;) {
         number = number * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        /* below those of derived addresses, from 20000 */
+        /* below the derived ports, which begin at 20000 */
         uint16_t port = (uint16_t)(10000 + (number >> 40) % 9000);
         if (mr_rank_program_is_free(port))
             return port;

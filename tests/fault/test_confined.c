@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hosts under limits: few descriptors, little memory, small files, and a container's refusals
- * (seccomp). Each test runs in a child of its own, because none of these limits can be lifted
- * again.
+ * (seccomp). Each test runs in a child, because these limits cannot be lifted again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +48,7 @@ static mr_loader_options options_of(uint32_t workers)
     return o;
 }
 
-/* A whole epoch in this process; 0 when all of it came. */
+/* Run an epoch in this process. Returns 0 if all of it came. */
 static int train(const mr_loader_options *o, char reader_out[16])
 {
     mr_dataset *dataset = mr_test_dataset(folder);
@@ -82,7 +81,7 @@ static void sixty_four_descriptors_are_enough(void **state)
     assert_int_equal(mr_test_in_child(with_64_descriptors), 0);
 }
 
-/* A refused creation: its status, and the words that must be in the error. */
+/* Expect that the creation is refused, with this status and these words in the error. */
 static int expect_refusal(mr_loader_options *o, const char *transform, mr_status expected,
                           const char *words)
 {
@@ -151,7 +150,7 @@ static int without_io_uring(void)
         return 2;
     if (rc != 0)
         return rc;
-    /* Asked for by name it is an error that says so, not a silent change. */
+    /* If it was requested by name, the result is an error that says so, not a silent change. */
     o.reader = MR_READER_URING;
     mr_dataset *dataset = mr_test_dataset(folder);
     mr_loader *loader = mr_test_loader(dataset, "train:48", &o);
@@ -189,7 +188,7 @@ static int without_exec_from_memfd(void)
     mr_error error;
     mr_dataset *dataset = mr_test_dataset(folder);
     mr_status status = mr_loader_create(dataset, NULL, &o, &loader, &error);
-    if (status == MR_OK) { /* the helper is installed here */
+    if (status == MR_OK) { /* a helper is installed here */
         mr_loader_destroy(loader);
         mr_dataset_destroy(dataset);
         return 0;
@@ -207,19 +206,19 @@ static void check_confined(int (*f)(void))
     assert_int_equal(rc, 0);
 }
 
-static void a_container_that_refuses_io_uring_is_served_by_pread(void **state)
+static void a_container_that_refuses_io_uring_uses_pread(void **state)
 {
     (void)state;
     check_confined(without_io_uring);
 }
 
-static void a_container_that_refuses_exec_from_memfd_is_told_so(void **state)
+static void a_container_that_refuses_exec_from_memfd_gets_an_error(void **state)
 {
     (void)state;
     check_confined(without_exec_from_memfd);
 }
 
-static void a_container_without_dev_null_is_told_so(void **state)
+static void a_container_without_dev_null_gets_an_error(void **state)
 {
     (void)state;
     check_confined(without_dev_null);
@@ -227,10 +226,10 @@ static void a_container_without_dev_null_is_told_so(void **state)
 #endif
 
 /*
- * So many descriptors may still be opened, up from none, until they are enough. Every refusal names
- * the shortage.
+ * Raise the number of descriptors that may be opened from none until it is enough. Every refusal
+ * names the shortage.
  */
-static int with_ever_more_descriptors(void)
+static int with_more_and_more_descriptors(void)
 {
     mr_loader_options o = options_of(2);
     mr_transform *transform;
@@ -261,14 +260,14 @@ static int with_ever_more_descriptors(void)
 static void a_shortage_of_descriptors_is_named(void **state)
 {
     (void)state;
-    assert_int_equal(mr_test_in_child(with_ever_more_descriptors), 0);
+    assert_int_equal(mr_test_in_child(with_more_and_more_descriptors), 0);
 }
 
 /*
- * A machine that becomes unfit for workers in the middle of an epoch: no address space for a new
- * one.
+ * In the middle of an epoch a machine becomes unable to start workers: there is no address space
+ * for a new one.
  */
-static int where_workers_cannot_start_any_more(void)
+static int when_workers_cannot_start_any_more(void)
 {
     mr_loader_options o = options_of(2);
     o.n_slots = 2;
@@ -278,7 +277,7 @@ static int where_workers_cannot_start_any_more(void)
     if (mr_loader_next(loader, MR_FOREVER, &batch) != MR_OK)
         return 1;
     mr_batch_release(batch);
-    /* one alone may have made the first batch before the other had its name */
+    /* one worker alone may have made the first batch before the other one was named */
     mr_test_await_workers(getpid(), 2);
     struct rlimit little = {.rlim_cur = 6 << 20, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &little) != 0)
@@ -297,9 +296,9 @@ static void workers_that_cannot_start_any_more_end_the_loader(void **state)
 {
     (void)state;
 #ifdef MR_TEST_ASAN
-    skip(); /* the limit on address space is for it */
+    skip(); /* this test limits the address space */
 #endif
-    int rc = mr_test_in_child(where_workers_cannot_start_any_more);
+    int rc = mr_test_in_child(when_workers_cannot_start_any_more);
     if (rc == CANNOT_RUN)
         skip();
     assert_int_equal(rc, 0);
@@ -352,9 +351,9 @@ int main(void)
         cmocka_unit_test(a_slab_larger_than_memory_is_refused),
         cmocka_unit_test(a_slab_larger_than_the_file_size_limit_is_refused),
 #ifdef MR_HAVE_SECCOMP
-        cmocka_unit_test(a_container_that_refuses_io_uring_is_served_by_pread),
-        cmocka_unit_test(a_container_that_refuses_exec_from_memfd_is_told_so),
-        cmocka_unit_test(a_container_without_dev_null_is_told_so),
+        cmocka_unit_test(a_container_that_refuses_io_uring_uses_pread),
+        cmocka_unit_test(a_container_that_refuses_exec_from_memfd_gets_an_error),
+        cmocka_unit_test(a_container_without_dev_null_gets_an_error),
 #endif
         cmocka_unit_test(a_shortage_of_descriptors_is_named),
         cmocka_unit_test(workers_that_cannot_start_any_more_end_the_loader),

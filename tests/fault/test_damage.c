@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damaged samples of every kind, under every policy: either the policy's result, or one line with
- * file, index and cause. The folder holds good photographs and one bad file; a list puts it at a
+ * Damaged samples of every kind, under every policy: the result is the policy's, or one line with
+ * file, index and cause. The folder has good photographs and one bad file, which a list puts at a
  * known index.
  */
 #include <setjmp.h>
@@ -25,11 +25,11 @@ enum { N_GOOD = 20, BAD = 7 };
 
 static char *folder;
 
-/* What stands at index BAD, by name and maker. */
+/* The file at index BAD: its name and the function that makes it. */
 struct bad_file {
     const char *name;
     void (*make)(const char *name);
-    const char *words; /* in the error; NULL: it is not damaged after all */
+    const char *words; /* in the error; NULL: it is not damaged */
 };
 
 static void write_text(const char *name)
@@ -56,7 +56,7 @@ static void make_loop(const char *name)
     assert_int_equal(symlink(name, path), 0);
 }
 
-static void make_nothing_at_all(const char *name)
+static void make_no_file(const char *name)
 {
     (void)name;
 }
@@ -77,7 +77,7 @@ static void write_png(const char *name)
 }
 
 /*
- * The header's size replaced by 65535 x 65535: height and width follow SOF0's marker, length and
+ * The size in the header becomes 65535 x 65535. Height and width follow SOF0's marker, length and
  * precision.
  */
 static void write_huge(const char *name)
@@ -116,16 +116,16 @@ static const struct bad_file bad_files[] = {
     {"empty.jpg", write_nothing, "empty"},
     {"directory.jpg", make_directory, "directory"},
     {"loop.jpg", make_loop, "symbolic links"},
-    {"missing.jpg", make_nothing_at_all, "No such file"},
+    {"missing.jpg", make_no_file, "No such file"},
     {"truncated.jpg", write_truncated, "JPEG"},
-    /* libjpeg's own limit on a side comes before the limit on pixels */
+    /* libjpeg's own limit on a side applies before the limit on pixels */
     {"huge.jpg", write_huge, "65500"},
     {"picture.JPEG", write_png, NULL},
     {"dot.jpg", write_dot, NULL},
     {"line.jpg", write_line, NULL},
 };
 
-/* N_GOOD photographs with the bad one in their midst, as a list; label is the index. */
+/* Make a list of N_GOOD photographs with the bad file in the middle. A label is its index. */
 static char *make_list(const char *bad)
 {
     char line[256];
@@ -204,7 +204,7 @@ static void check_bad_file(const struct bad_file *bad, uint32_t workers)
     assert_int_equal(e.indices[BAD], BAD);
     mr_test_epoch_free(&e);
     e = run(spec, MR_ON_ERROR_SKIP, workers, MR_TAIL_EXACT, &damage);
-    assert_int_equal(e.n_valid, N_GOOD); /* a hole: nobody else may stand in */
+    assert_int_equal(e.n_valid, N_GOOD); /* a hole: no other sample may take the place */
     assert_int_equal(e.indices[BAD], BAD);
     mr_test_epoch_free(&e);
 }
@@ -270,8 +270,8 @@ static void a_dataset_without_a_good_sample_fails_and_ends(void **state)
     mr_dataset_destroy(dataset);
 }
 
-/* Files that change while the epoch runs: cut short, or gone. */
-static void files_that_shrink_or_vanish_are_damaged_not_fatal(void **state)
+/* Files that are truncated or removed while the epoch runs. */
+static void files_that_shrink_or_disappear_are_damaged_not_fatal(void **state)
 {
     (void)state;
     char *moving = mr_test_folder_create();
@@ -323,7 +323,7 @@ int main(void)
         cmocka_unit_test(every_kind_of_bad_file_gets_the_policys_result),
         cmocka_unit_test(bad_neighbours_are_skipped_together_and_listed_once),
         cmocka_unit_test(a_dataset_without_a_good_sample_fails_and_ends),
-        cmocka_unit_test(files_that_shrink_or_vanish_are_damaged_not_fatal),
+        cmocka_unit_test(files_that_shrink_or_disappear_are_damaged_not_fatal),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

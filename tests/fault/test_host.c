@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts that are killed, stopped or interrupted, that end the thread which created the loader, or
- * reap every child. Each test runs a host of its own as a child of this program.
+ * Hosts that are killed, stopped or interrupted, that end the thread that created the loader, or
+ * that reap every child. Each test runs a host as a child of this program.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static mr_loader *make_loader(mr_start start)
     return mr_test_loader(mr_test_dataset(folder), "train:64", &o);
 }
 
-/* A training loop that never ends, and says over a pipe when it is under way. */
-static _Noreturn void train_for_ever(mr_start start, int ready)
+/* A training loop that never ends, and writes to a pipe once it is under way. */
+static _Noreturn void train_forever(mr_start start, int ready)
 {
     mr_loader *loader = make_loader(start);
     for (uint64_t epoch = 0;; epoch++) {
@@ -53,7 +53,7 @@ static _Noreturn void train_for_ever(mr_start start, int ready)
     }
 }
 
-/* Start such a host in a process group of its own and wait until it trains. */
+/* Start this host in a new process group and wait until it trains. */
 static pid_t start_host(mr_start start)
 {
     int ends[2];
@@ -62,10 +62,11 @@ static pid_t start_host(mr_start start)
     pid_t host = fork();
     assert_true(host >= 0);
     if (host == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* where this program is killed, it would train on */
+        /* otherwise it would continue after this program was killed */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         setpgid(0, 0);
         close(ends[0]);
-        train_for_ever(start, ends[1]);
+        train_forever(start, ends[1]);
     }
     close(ends[1]);
     assert_int_equal(read(ends[0], &byte, 1), 1);
@@ -74,7 +75,7 @@ static pid_t start_host(mr_start start)
 }
 
 /*
- * Workers below this program: those of a dead host are handed to us, because we are their
+ * Count the workers below this program. Those of a dead host become our children, because we are a
  * subreaper.
  */
 static uint32_t count_below(void)
@@ -91,7 +92,7 @@ static void expect_no_workers_within_a_second(void)
     assert_int_equal(count_below(), 0);
 }
 
-/* Entries of a folder whose names hold a word; "" for all of them. */
+/* Count the entries of a folder whose names contain a word; "": all entries. */
 static int count_entries(const char *path, const char *word)
 {
     int n = 0;
@@ -204,7 +205,7 @@ static void *reap_everything(void *stop)
     return NULL;
 }
 
-/* Epochs while workers are killed now and then. */
+/* Run epochs while workers are killed now and then. */
 static int train_under_fire(void)
 {
     mr_loader *loader = make_loader(MR_START_EXEC);
@@ -253,13 +254,13 @@ static int host_waits_for_its_own_child(void)
     return rc;
 }
 
-static void a_host_that_reaps_everything_is_served(void **state)
+static void a_host_that_reaps_everything_gets_its_batches(void **state)
 {
     (void)state;
     assert_int_equal(mr_test_in_child(host_reaps_everything), 0);
 }
 
-static void a_host_that_ignores_sigchld_is_served(void **state)
+static void a_host_that_ignores_sigchld_gets_its_batches(void **state)
 {
     (void)state;
     assert_int_equal(mr_test_in_child(host_ignores_sigchld), 0);
@@ -274,7 +275,8 @@ static void a_host_that_waits_for_its_own_child_is_undisturbed(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to us, where count_below() finds them */
+    prctl(PR_SET_CHILD_SUBREAPER,
+          1); /* orphans become our children, where count_below() finds them */
     folder = mr_test_folder_filled(3, N_SAMPLES / 3);
     return 0;
 }
@@ -287,8 +289,8 @@ int main(void)
         cmocka_unit_test(an_interrupt_to_the_group_ends_host_and_workers),
         cmocka_unit_test(a_terminal_stop_leaves_the_workers_alone),
         cmocka_unit_test(the_creating_thread_may_end),
-        cmocka_unit_test(a_host_that_reaps_everything_is_served),
-        cmocka_unit_test(a_host_that_ignores_sigchld_is_served),
+        cmocka_unit_test(a_host_that_reaps_everything_gets_its_batches),
+        cmocka_unit_test(a_host_that_ignores_sigchld_gets_its_batches),
         cmocka_unit_test(a_host_that_waits_for_its_own_child_is_undisturbed),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers that are killed, stopped, crash, exit or hang: nothing is lost, nothing hangs, and the
- * cause is named.
+ * error names the cause.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,9 +42,9 @@ static mr_loader_options base_options(mr_start start)
 }
 
 /*
- * Kills one living worker every 30 ms, round robin, until told to stop; on a loaded machine less
- * often, when no batch has come since the last kill: workers that are killed again and again before
- * they have begun end the loader.
+ * Kills one living worker every 30 ms, in turn, until stopped. If no batch has come since the last
+ * kill (on a loaded machine), it waits: workers that are killed repeatedly before they have begun
+ * end the loader.
  */
 struct killer {
     mr_loader *loader;
@@ -137,7 +137,7 @@ static int get_picture(void *user, int64_t index, mr_sample *sample)
     return 0;
 }
 
-/* Pictures that cost next to nothing, so most of the workers' time goes into mixing. */
+/* Pictures that are very cheap to make, so most of the workers' time is spent mixing. */
 static void kills_of_mixing_workers_change_no_byte(void **state)
 {
     (void)state;
@@ -167,7 +167,8 @@ static void stopped_workers_are_replaced_after_the_time_limit(void **state)
     mr_loader *loader = mr_test_loader(dataset, "train:224", &o);
     mr_batch *batch;
     /*
-     * One batch first: three workers that die before any sample is finished would end the loader.
+     * Take one batch first: three workers that die before any sample is finished would end the
+     * loader.
      */
     assert_int_equal(mr_loader_next(loader, MR_FOREVER, &batch), MR_OK);
     mr_batch_release(batch);
@@ -179,7 +180,8 @@ static void stopped_workers_are_replaced_after_the_time_limit(void **state)
     mr_test_epoch_free(&e);
     mr_loader_stats stats = MR_LOADER_STATS_INIT;
     mr_loader_get_stats(loader, &stats);
-    assert_true(stats.n_deaths >= 1); /* whoever was replaced first may have done all the work */
+    assert_true(stats.n_deaths >=
+                1); /* the worker that was replaced first may have made everything */
     mr_loader_destroy(loader);
 }
 
@@ -206,7 +208,7 @@ static void a_consumer_that_sleeps_loses_nothing(void **state)
 /* A dataset of callbacks in which some samples do harm. */
 #define EVERY_INDEX (-1)
 struct harm {
-    int64_t index; /* the one, or EVERY_INDEX */
+    int64_t index; /* the harmful one, or EVERY_INDEX */
     int (*act)(void);
 };
 
@@ -242,7 +244,7 @@ static mr_dataset *harmful(struct harm *harm)
 
 static int crash(void)
 {
-    /* sanitizers and the fault handler out of the way: this is about the exit status */
+    /* without sanitizers and the fault handler: this tests the exit status */
     signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
     return 0;
@@ -326,7 +328,7 @@ static void workers_that_all_die_at_once_end_the_loader(void **state)
     mr_dataset_destroy(d);
 }
 
-/* Seconds of CPU that this process has used. */
+/* Seconds of CPU time that this process has used. */
 static double cpu_seconds(void)
 {
     struct timespec t;
@@ -335,8 +337,8 @@ static double cpu_seconds(void)
 }
 
 /*
- * Two deaths give a sample up; that it is left out is no sample finished. Then nobody is started,
- * or waited for.
+ * After two deaths the sample is given up; leaving it out does not count as a finished sample. Then
+ * no worker is started or waited for.
  */
 static void a_single_worker_that_only_dies_ends_the_loader_quietly(void **state)
 {
@@ -364,8 +366,8 @@ static int refuse_slowly(void)
     return 1;
 }
 
-/* To the time limit each is a sample of its own; together they take eight limits. */
-static void damaged_samples_in_a_row_are_no_stuck_sample(void **state)
+/* The time limit applies to each sample. Together they take eight limits. */
+static void damaged_samples_in_a_row_do_not_reach_the_time_limit(void **state)
 {
     (void)state;
     struct harm harm = {.index = EVERY_INDEX, .act = refuse_slowly};
@@ -387,11 +389,11 @@ static void damaged_samples_in_a_row_are_no_stuck_sample(void **state)
     mr_dataset_destroy(d);
 }
 
-/* Times that an index was asked for, in memory that forked workers share. */
+/* How often an index was requested, in memory that forked workers share. */
 static _Atomic uint32_t *n_asked;
 
 /* 17 crashes once and is damaged then; 18 crashes once and is good then. */
-static int get_wavering_sample(void *user, int64_t index, mr_sample *sample)
+static int get_changing_sample(void *user, int64_t index, mr_sample *sample)
 {
     (void)user;
     uint32_t before = atomic_fetch_add(&n_asked[index], 1);
@@ -402,7 +404,7 @@ static int get_wavering_sample(void *user, int64_t index, mr_sample *sample)
     return index == 17;
 }
 
-static void blame_is_not_handed_on_to_the_next_candidate(void **state)
+static void blame_is_not_passed_on_to_the_next_candidate(void **state)
 {
     (void)state;
     n_asked = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -412,7 +414,7 @@ static void blame_is_not_handed_on_to_the_next_candidate(void **state)
     mr_dataset *d;
     mr_error error;
     c.n_samples = 100;
-    c.get = get_wavering_sample;
+    c.get = get_changing_sample;
     c.dtype = MR_F32;
     c.ndim = 1;
     c.shape[0] = 4;
@@ -491,8 +493,8 @@ int main(void)
         cmocka_unit_test(a_hanging_sample_is_damaged_and_named),
         cmocka_unit_test(workers_that_all_die_at_once_end_the_loader),
         cmocka_unit_test(a_single_worker_that_only_dies_ends_the_loader_quietly),
-        cmocka_unit_test(damaged_samples_in_a_row_are_no_stuck_sample),
-        cmocka_unit_test(blame_is_not_handed_on_to_the_next_candidate),
+        cmocka_unit_test(damaged_samples_in_a_row_do_not_reach_the_time_limit),
+        cmocka_unit_test(blame_is_not_passed_on_to_the_next_candidate),
         cmocka_unit_test(a_stuck_thread_is_an_error_that_names_its_sample),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation on the way to a batch is refused once. What fails says so in words, and nothing
- * crashes. The linker redirects the calls of this program and the library in it (--wrap), those of
- * mmap() too.
+ * Each allocation on the way to a batch is refused once. A failure has an error text, and nothing
+ * crashes. The linker redirects the calls of this program and of the library in it (--wrap), those
+ * of mmap() too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 enum { MAX_ALLOCATIONS = 20000, TIMEOUT_MS = 60000 };
 
 static mr_loader_stats stats; /* of the last epoch */
-static unsigned n_lines;      /* of the log, about damage */
+static unsigned n_lines;      /* log lines about damage */
 
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
 void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off);
@@ -35,7 +35,7 @@ void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t off)
     return allocations_meet(len) ? MAP_FAILED : __real_mmap(at, len, prot, flags, fd, off);
 }
 
-/* From the folder to the end of an epoch, or to the first error. */
+/* Run from the folder to the end of an epoch, or to the first error. */
 static mr_status run_epoch(const char *spec, const mr_loader_options *options, mr_error *error)
 {
     mr_dataset *dataset = NULL;
@@ -63,7 +63,7 @@ static mr_status run_epoch(const char *spec, const mr_loader_options *options, m
 static void check_each_allocation(const char *spec, mr_loader_options options)
 {
     mr_error error;
-    /* what is tried once per process is tried here */
+    /* things that are tried once per process are tried here */
     assert_int_equal(run_epoch(spec, &options, &error), MR_END);
     for (size_t refused = 1; refused <= MAX_ALLOCATIONS; refused++) {
         error = (mr_error){0};
@@ -84,7 +84,7 @@ static void check_each_allocation(const char *spec, mr_loader_options options)
     fail_msg("there are more than %d allocations", MAX_ALLOCATIONS);
 }
 
-/* Of a folder, a list and records: the images with a cache, of either form, and a trace. */
+/* A folder, a list and records; the images with a cache, in either form, and with a trace. */
 static void check_datasets(const char *folder, mr_loader_options options)
 {
     char images[256], list[256], records[256], cache[256], trace[256];
@@ -102,14 +102,14 @@ static void check_datasets(const char *folder, mr_loader_options options)
     check_each_allocation(list, options);
 }
 
-static void each_allocation_that_fails_has_words(void **state)
+static void each_allocation_that_fails_has_an_error_text(void **state)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.num_workers = MR_NO_WORKERS;
     check_datasets(*state, options);
 }
 
-static void each_allocation_that_fails_among_threads_has_words(void **state)
+static void each_allocation_that_fails_among_threads_has_an_error_text(void **state)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     options.num_workers = 1;
@@ -124,8 +124,8 @@ static void count_line(void *user, mr_log_level level, const char *line)
     n_lines += strstr(line, "to tell damaged samples apart") != NULL;
 }
 
-/* By the list, where no memory is left for a bit for each sample. */
-static void damaged_samples_are_told_apart_without_memory(void **state)
+/* Without memory for a bit for each sample, the list is used. */
+static void damaged_samples_are_distinguished_without_memory(void **state)
 {
     char list[256];
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
@@ -170,9 +170,9 @@ static int make_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_allocation_that_fails_has_words),
-        cmocka_unit_test(each_allocation_that_fails_among_threads_has_words),
-        cmocka_unit_test(damaged_samples_are_told_apart_without_memory),
+        cmocka_unit_test(each_allocation_that_fails_has_an_error_text),
+        cmocka_unit_test(each_allocation_that_fails_among_threads_has_an_error_text),
+        cmocka_unit_test(damaged_samples_are_distinguished_without_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks of a training run that are killed or stopped at random times: every survivor ends soon,
- * with a line that names the rank, and nothing is left. Only the rank itself is hit: that its
- * workers go too is part of the test.
+ * with a line that names the rank, and nothing is left. Only the rank itself gets the signal: its
+ * workers must end too.
  *
- * test_rank_kills [PROGRAM BACKEND OPTIONS...]: another build of the training example, with these
- * options too, whose engine must then be BACKEND. nccl is its double, which is told in turn to see
- * a rank die, and not to see it.
+ * test_rank_kills [PROGRAM BACKEND OPTIONS...]: PROGRAM is another build of the training example.
+ * It gets these further options, and its engine must be BACKEND. nccl is NCCL's double, which
+ * alternately reports a rank's death and does not.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -31,12 +31,9 @@
 #ifdef MR_TEST_TRAIN
 
 /*
- * What the end of a process takes on a machine that has other work; after so long without a sign a
- * rank is silent.
- */
-/*
- * SOON_MS is far above what it takes, for loaded machines, and below what a wait for silence would
- * take.
+ * SLACK_MS: the time that the end of a process may take on a busy machine. SILENCE_MS: a rank
+ * without a sign for this long is silent. SOON_MS is far above the usual time, for busy machines,
+ * and below the time that a wait for silence would take.
  */
 enum {
     N_RANKS = 3,
@@ -50,7 +47,7 @@ enum {
 static char *folder;
 static const char *program = MR_TEST_TRAIN;
 static const char *backend = "gloo";
-static char *const *options; /* more of them, ends with NULL */
+static char *const *options; /* more options; NULL ends the list */
 static uint64_t random_state;
 
 static uint32_t draw(uint32_t n)
@@ -72,8 +69,8 @@ static void add_training(struct mr_rank_words *argv)
 }
 
 /*
- * The next run: with other habits of the doubles, so that a death is heard of from NCCL or from the
- * store alone.
+ * Prepare the next run. The doubles behave differently, so that a death is reported by NCCL or by
+ * the store alone.
  */
 static void vary_doubles(void)
 {
@@ -131,15 +128,18 @@ static void start(struct hit *hit)
 }
 
 /*
- * What is left over of a program that gives up is no fault; how it used its devices until then may
- * be one.
+ * Things that a program leaves when it gives up are no fault; the way it used its devices until
+ * then may be one.
  */
 static bool is_faultless(const struct mr_rank_program *rank)
 {
     return !mr_rank_program_says(rank, "misuse: ") && !mr_rank_program_says(rank, "unordered: ");
 }
 
-/* A line of its own: not that of the killed rank, which is told elsewhere too. */
+/*
+ * Expect a line by the survivor itself, not the killed rank's line, which is reported elsewhere
+ * too.
+ */
 static void expect_survivor(struct hit *hit, uint32_t r, uint32_t limit_ms)
 {
     char words[24];
@@ -192,7 +192,7 @@ static void strike(uint32_t rank, int number, uint32_t after_ms)
         if (r != rank)
             expect_survivor(&hit, r, now_ms < until_ms ? (uint32_t)(until_ms - now_ms) : 0);
     }
-    if (number == SIGSTOP) { /* it wakes and finds itself alone */
+    if (number == SIGSTOP) { /* it wakes up and finds itself alone */
         kill(hit.ranks[rank].pid, SIGCONT);
         bool in_time = mr_rank_program_wait(&hit.ranks[rank], SILENCE_MS + SLACK_MS);
         if (!in_time || hit.ranks[rank].end == 0) {
@@ -268,7 +268,10 @@ static void start_ranks_of_launch(struct mr_rank_program *launch, pid_t pids_out
         pids_out[r] = await_pid(r);
 }
 
-/* It has ended soon, with this status; nothing is left. Ownership: what it said is the caller's. */
+/*
+ * Expect that it ends soon, with this status, and that nothing is left. Ownership of the output:
+ * the caller's.
+ */
 static char *finish_launch(struct mr_rank_program *launch, int end)
 {
     uint64_t began_ms = mr_rank_program_now_ms();
@@ -289,14 +292,14 @@ static char *finish_launch(struct mr_rank_program *launch, int end)
     return said;
 }
 
-static bool tells_of_kill(const char *said, uint32_t rank, pid_t pid)
+static bool reports_kill(const char *said, uint32_t rank, pid_t pid)
 {
     char words[100];
     snprintf(words, sizeof words, "rank %u (process %d) was killed by SIGKILL", rank, (int)pid);
     return strstr(said, words) != NULL;
 }
 
-/* At any time, also before the ranks have found each other. */
+/* At any time, even before the ranks have found each other. */
 static void a_launch_says_who_was_killed_first(void **state)
 {
     (void)state;
@@ -308,14 +311,14 @@ static void a_launch_says_who_was_killed_first(void **state)
         mr_test_sleep_ms(draw(2 * LATEST_MS));
         kill(pids[rank], SIGKILL);
         char *said = finish_launch(&launch, 128 + SIGKILL);
-        if (!tells_of_kill(said, rank, pids[rank]) ||
+        if (!reports_kill(said, rank, pids[rank]) ||
             !strstr(said, "; the other ranks were ended\n"))
             fail_msg("rank %u was killed: %s", rank, said);
         free(said);
     }
 }
 
-/* Which was the first, nobody can say from here; but that it is one of them, and only one. */
+/* Which one was first cannot be known here; but it is one of them, and only one is named. */
 static void of_ranks_that_are_killed_at_once_one_is_named(void **state)
 {
     (void)state;
@@ -329,14 +332,14 @@ static void of_ranks_that_are_killed_at_once_one_is_named(void **state)
             kill(pids[(first + r) % N_RANKS], SIGKILL);
         char *said = finish_launch(&launch, 128 + SIGKILL);
         for (uint32_t r = 0; r < N_RANKS; r++)
-            n_named += tells_of_kill(said, r, pids[r]);
+            n_named += reports_kill(said, r, pids[r]);
         if (n_named != 1)
             fail_msg("%u ranks are named: %s", n_named, said);
         free(said);
     }
 }
 
-/* Nor do the ranks' workers. */
+/* The same holds for the ranks' workers. */
 static void no_rank_outlives_a_killed_launcher(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The template of forked workers: stopped, killed, short of descriptors, and forked from within.
- * Nobody waits for it for ever, and no worker lives that its loader does not know.
+ * The template of forked workers: stopped, killed, short of descriptors, and forked from within. No
+ * wait for it is endless, and no worker lives that its loader does not know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static mr_loader *make_loader(void)
     return make_loader_of(&plain, MR_START_FORK, N_WORKERS);
 }
 
-/* The child of this program that is called so; 0 when there is none. */
+/* The child of this program with this name; 0 if there is none. */
 static pid_t find_child(const char *name)
 {
     pid_t found = 0;
@@ -122,8 +122,8 @@ static void a_killed_template_ends_the_loader_with_an_error(void **state)
 }
 
 /*
- * A slab that this process has open: the one of this inode, or any one if it is 0. st_blocks is 0
- * where there is none. /
+ * A slab that this process has open: the one with this inode, or any one if it is 0. st_blocks is 0
+ * if there is none.
  */
 static struct stat find_slab(pid_t pid, ino_t inode)
 {
@@ -153,11 +153,11 @@ static void a_template_does_not_keep_the_memory_of_an_older_loader(void **state)
     mr_loader_destroy(loader);
 }
 
-/* What the processes of a loader share, when one of its callbacks forks. */
+/* What the processes of a loader share when one of its callbacks forks. */
 struct family {
-    bool in_release; /* not in get */
+    bool in_release; /* fork in release, not in get */
     _Atomic bool has_forked;
-    _Atomic bool has_ended; /* the child that returned from the callback as well, by _exit(1) */
+    _Atomic bool has_ended; /* the child that returned from the callback ended too, by _exit(1) */
     _Atomic pid_t child;
 };
 
@@ -175,7 +175,7 @@ static void await_end(struct family *family, pid_t child)
 static void fork_once(struct family *family, int64_t index)
 {
     if (family->child == getpid())
-        _exit(2); /* it works */
+        _exit(2); /* it works, which is wrong */
     if (index != N_SAMPLES / 10 || atomic_exchange(&family->has_forked, true))
         return;
     pid_t child = fork();
@@ -218,7 +218,7 @@ static void check_family(struct family *family, mr_start start, uint32_t n_worke
     mr_loader_destroy(loader);
 }
 
-/* Whoever calls the callbacks, also this thread itself, inside next. */
+/* In every mode, also if this thread itself calls the callbacks, inside next(). */
 static void a_child_that_a_callback_forks_does_not_work(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void a_child_that_a_callback_forks_does_not_work(void **state)
     }
 }
 
-/* Takes every descriptor that comes free. */
+/* Takes every descriptor that becomes free. */
 struct hog {
     _Atomic bool stop;
     int fds[N_FDS];
@@ -277,7 +277,7 @@ static void a_worker_whose_descriptor_is_lost_does_not_live(void **state)
     for (int i = 0; i < 2000 && mr_loader_worker_pids(loader, NULL, 0) < N_WORKERS; i++)
         mr_test_sleep_ms(10);
     assert_int_equal(mr_loader_worker_pids(loader, NULL, 0), N_WORKERS);
-    mr_test_sleep_ms(50); /* they take their names */
+    mr_test_sleep_ms(50); /* until they have their names */
     assert_int_equal(mr_test_await_workers(getpid(), N_WORKERS), N_WORKERS);
     mr_loader_destroy(loader);
 }
