@@ -427,7 +427,7 @@ mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size, size_t
     pthread_mutex_unlock(&host->lock);
     if (own_order)
         return mr_error_set(&loader->error, MR_ERR_UNSUPPORTED,
-                            "the position in an order of the caller's own cannot be saved");
+                            "the position in the caller's own order cannot be saved");
     memcpy(state_out, &position, sizeof position);
     *len_out = sizeof position;
     return MR_OK;

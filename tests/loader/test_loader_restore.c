@@ -243,7 +243,7 @@ static void an_own_order_has_no_position(void **state)
     position = before;
     assert_int_equal(mr_loader_save(loader, position.bytes, sizeof position.bytes, &position.len),
                      MR_ERR_UNSUPPORTED);
-    assert_words(mr_loader_error(loader)->text, "order of the caller's own");
+    assert_words(mr_loader_error(loader)->text, "in the caller's own order");
     assert_memory_equal(&position, &before, sizeof position); /* it is written on success only */
     assert_int_equal(restore(loader, &before), MR_OK); /* but a restore from there is possible */
     mr_batch *batch = rig_next(loader);
