@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every entry point begins and ends with: the lock, the counts, errors on purpose, broken
+ * What every entry point begins and ends with: the lock, the counts, injected errors, broken
  * devices, the last error.
  *
- * Invariant: a call that gives something back does so even when it returns an error, because nobody
- * tries it twice.
+ * Invariant: a call that gives something back does so even if it returns an error, because callers
+ * do not try it twice.
  */
 #include "tests/double/double_machine.h"
 
@@ -15,7 +15,7 @@ enum { MAX_FAILURES = 16, MAX_FUNCTIONS = 64 };
 struct failure {
     const char *function; /* NULL: any */
     uint64_t calls_left;  /* 1: the next one fails; 0: over */
-    bool from;            /* and all after it */
+    bool from;            /* also all later calls */
     cudaError_t error;
 };
 
@@ -110,10 +110,10 @@ bool double_is_sticky(cudaError_t error)
 }
 
 /*
- * Every failure that is ordered counts this call; the first that is due decides. A broken device is
- * told only by what reaches a device.
+ * Every injected failure counts this call; the first that is due decides. Only calls that reach a
+ * device report a broken one.
  */
-static cudaError_t ordered_error(const char *function, bool reaches_device)
+static cudaError_t find_injected_error(const char *function, bool reaches_device)
 {
     cudaError_t error = cudaSuccess;
     bool runs = strcmp(function, DOUBLE_RUN) == 0;
@@ -138,7 +138,7 @@ static cudaError_t ordered_error(const char *function, bool reaches_device)
 
 cudaError_t double_call_run_error(void)
 {
-    return ordered_error(DOUBLE_RUN, true);
+    return find_injected_error(DOUBLE_RUN, true);
 }
 
 static struct tally *find_tally(const char *function)
@@ -163,7 +163,7 @@ static void count_call(const struct double_call *call, unsigned is)
         tally->n++;
 }
 
-/* What is wrong with the whole machine. */
+/* An error of the whole machine. */
 static cudaError_t driver_error(unsigned is)
 {
     const struct double_options *options = &double_machine()->options;
@@ -178,7 +178,7 @@ static cudaError_t driver_error(unsigned is)
     return options->no_device ? cudaErrorNoDevice : cudaSuccess;
 }
 
-static int device_of(const void *handle, const struct double_call *call)
+static int find_device(const void *handle, const struct double_call *call)
 {
     struct double_region *region = handle ? double_memory_find(handle) : NULL;
     if (region && region->device != DOUBLE_HOST)
@@ -191,9 +191,10 @@ static int device_of(const void *handle, const struct double_call *call)
 
 static cudaError_t device_error(const struct double_call *call, const void *handle, unsigned is)
 {
-    int device = device_of(handle, call);
-    cudaError_t ordered =
-        is & DOUBLE_OF_TEST ? cudaSuccess : ordered_error(call->function, is & DOUBLE_CONTEXT);
+    int device = find_device(handle, call);
+    cudaError_t ordered = is & DOUBLE_OF_TEST
+                              ? cudaSuccess
+                              : find_injected_error(call->function, is & DOUBLE_CONTEXT);
     if (ordered != cudaSuccess && double_is_sticky(ordered))
         double_machine_break(device, ordered);
     if (ordered != cudaSuccess)

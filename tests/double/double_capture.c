@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures: which stream is in one, what threads may do meanwhile, and what ends one too early.
+ * Captures: which stream is in one, what threads may do meanwhile, and what invalidates one.
  *
  * Invariant: while a blocking stream captures, no thread may touch the legacy stream of its device.
  * For everything else the mode of the thread counts together with the mode of the captures.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static struct {
-    struct double_capture *first; /* also those that have ended: events point to them */
+    struct double_capture *first; /* includes those that have ended: events point to them */
     uint64_t n;
 } captures;
 
@@ -154,7 +154,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
     return double_call_end(&call, stream ? begin(stream, mode) : cudaErrorInvalidResourceHandle);
 }
 
-/* Does the last of the origin's nodes come behind the last of every other stream's? */
+/* True if the origin's last node comes after the last node of every other stream. */
 static bool is_joined(const struct double_capture *capture)
 {
     const struct double_graph *graph = capture->graph;
@@ -214,7 +214,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
     return double_call_end(&call, error);
 }
 
-static enum cudaStreamCaptureStatus status_of(const struct double_stream *stream)
+static enum cudaStreamCaptureStatus find_status(const struct double_stream *stream)
 {
     if (!stream->capture)
         return cudaStreamCaptureStatusNone;
@@ -222,7 +222,7 @@ static enum cudaStreamCaptureStatus status_of(const struct double_stream *stream
                                     : cudaStreamCaptureStatusActive;
 }
 
-/* The only way to ask about the default stream that leaves a capture as it was. */
+/* The only query about the default stream that does not invalidate a capture. */
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
 {
     struct double_call call;
@@ -234,7 +234,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
                                stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     cudaError_t error = double_capture_check_legacy(stream, false);
     if (error == cudaSuccess)
-        *status = status_of(stream);
+        *status = find_status(stream);
     return double_call_end(&call, error);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector clocks, which grow as they meet components.
+ * Vector clocks, which grow when they get new components.
  *
  * Invariant: a component past the end is zero, not unknown.
  */

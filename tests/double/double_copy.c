@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies. From page-locked memory the source is read when the copy runs. Pageable bytes may be
- * taken at any time between the call and then, because CUDA promises no more: early at the call,
- * late when the copy runs, else as drawn.
+ * taken at any time between the call and then, because CUDA promises no more: at the call (early),
+ * when the copy runs (late), or as drawn.
  *
  * Invariant: a copy to pageable memory returns only when it has ended, whatever its name says.
  */
@@ -39,7 +39,7 @@ static void run_set(void *payload, void *const *views)
     memset(views[0], set->value, set->len);
 }
 
-/* Which way it goes; cudaErrorInvalidValue when the pointers say something else than the kind. */
+/* Find the direction; cudaErrorInvalidValue if the pointers do not agree with the kind. */
 static cudaError_t find_way(struct copy *copy, enum cudaMemcpyKind kind)
 {
     static const enum double_kind ways[2][2] = {{DOUBLE_OP_HOST, DOUBLE_OP_D2H},
@@ -54,7 +54,7 @@ static cudaError_t find_way(struct copy *copy, enum cudaMemcpyKind kind)
                                                                 : cudaErrorInvalidValue;
 }
 
-/* A side on the host: page-locked and then judged, or pageable. */
+/* Touch a side on the host: judged if it is page-locked, else pageable. */
 static cudaError_t touch_host(int device, const void *address, const struct copy *copy, bool write,
                               struct double_touch *touch_out, bool *pageable_out)
 {
@@ -68,7 +68,10 @@ static cudaError_t touch_host(int device, const void *address, const struct copy
     return double_memory_touch(region->home, address, copy->len, write, copy->name, touch_out);
 }
 
-/* A side on a device: the stream's, or any where it is the other side that is. */
+/*
+ * Touch a side on a device: the stream's device, or any device if the other side is on the
+ * stream's.
+ */
 static cudaError_t touch_device(int device, const void *address, const struct copy *copy,
                                 bool write, struct double_touch *touch_out)
 {
@@ -106,8 +109,8 @@ static cudaError_t prepare(int device, struct copy *copy, struct double_work *wo
 }
 
 /*
- * Are the bytes taken at the call? In a capture there is nothing to take: the copy reads when the
- * graph runs.
+ * True if the bytes are taken at the call. A captured copy takes none: it reads when the graph
+ * runs.
  */
 static bool takes_bytes_now(const struct copy *copy, bool captured)
 {

@@ -16,7 +16,7 @@ static bool is_device(int device)
     return device >= 0 && device < n_devices();
 }
 
-/* Zero where there is no driver, which is no failure. */
+/* Zero without a driver, which is not a failure. */
 cudaError_t cudaDriverGetVersion(int *version)
 {
     struct double_call call;
@@ -60,7 +60,10 @@ cudaError_t cudaGetDevice(int *device)
     return double_call_end(&call, cudaSuccess);
 }
 
-/* The device becomes the current one even if it is broken, as the way to leave one that is. */
+/*
+ * The device becomes current even if it is broken, because this call is the way to leave a broken
+ * device.
+ */
 cudaError_t cudaSetDevice(int device)
 {
     struct double_call call;
@@ -74,7 +77,7 @@ cudaError_t cudaSetDevice(int device)
     return double_call_end(&call, double_machine()->devices[device].broken);
 }
 
-/* A domain that no real machine has, so that nothing in /sys is taken for it. */
+/* A domain that no real machine has, so that no entry in /sys matches it. */
 cudaError_t cudaDeviceGetPCIBusId(char *id, int len, int device)
 {
     struct double_call call;
@@ -91,7 +94,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int len, int device)
 #define DOUBLE_ATTRIBUTE_CASE(name, value, answer)                                                 \
     case value: return answer;
 
-static int attribute_of(enum cudaDeviceAttr attribute)
+static int find_attribute(enum cudaDeviceAttr attribute)
 {
     switch ((int)attribute) {
         DOUBLE_ATTRIBUTES(DOUBLE_ATTRIBUTE_CASE)
@@ -108,15 +111,15 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         return double_call_end(&call, cudaErrorInvalidDevice);
     if (!value)
         return double_call_end(&call, cudaErrorInvalidValue);
-    *value = attribute == cudaDevAttrPciBusId ? device + 1 : attribute_of(attribute);
+    *value = attribute == cudaDevAttrPciBusId ? device + 1 : find_attribute(attribute);
     if (attribute == cudaDevAttrHostRegisterSupported && double_machine()->options.no_registration)
         *value = 0;
     return double_call_end(&call, cudaSuccess);
 }
 
 /*
- * The same for a device in all processes, and no two devices alike. What the double does not say is
- * zero.
+ * The same for a device in all processes, and different for each device. Properties that the double
+ * does not have are zero.
  */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts of threads, and the few functions of the driver that concern them. The runtime works in
- * the context that is current to the thread; where there is none it takes that of the device that
- * the thread chose, or of device 0.
+ * the thread's current context. If there is none, it takes that of the device that the thread
+ * chose, or of device 0.
  *
- * Invariant: the driver does not know what a thread chose by cudaSetDevice, so unbinding a context
- * leaves that choice.
+ * Invariant: the driver does not know what a thread chose with cudaSetDevice, so unbinding a
+ * context does not change that choice.
  */
 #include "tests/double/double_machine.h"
 
@@ -37,7 +37,7 @@ int double_thread_context(void)
 }
 
 /* A context's handle is the address of its device. */
-static void *context_of(int device)
+static void *make_handle(int device)
 {
     return &double_machine()->devices[device];
 }
@@ -46,7 +46,7 @@ static int get_current(void **context_out)
 {
     double_machine_lock();
     int bound = double_machine_thread()->bound;
-    *context_out = bound > 0 ? context_of(bound - 1) : NULL;
+    *context_out = bound > 0 ? make_handle(bound - 1) : NULL;
     double_machine_unlock();
     return DRIVER_SUCCESS;
 }
@@ -54,7 +54,7 @@ static int get_current(void **context_out)
 static int find_context(const void *context)
 {
     for (int device = 0; device < (int)double_machine()->options.n_devices; device++)
-        if (context == context_of(device) && double_machine()->devices[device].has_context)
+        if (context == make_handle(device) && double_machine()->devices[device].has_context)
             return device;
     return -1;
 }
@@ -88,7 +88,7 @@ static int retain(void **context_out, int device)
     double_machine_lock();
     double_machine()->devices[device].has_context = true;
     double_machine()->devices[device].n_retained++;
-    *context_out = context_of(device);
+    *context_out = make_handle(device);
     double_machine_unlock();
     return DRIVER_SUCCESS;
 }
@@ -147,7 +147,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
     return double_call_end(&call, cudaSuccess);
 }
 
-/* Of toolkits before 12.5. */
+/* In toolkits before 12.5. */
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *result)
 {

@@ -2,7 +2,7 @@
 /*
  * Events.
  *
- * Invariant: an event means what was recorded last at the time of the call, so a wait keeps the
+ * Invariant: an event means what was recorded last at the time of the call, so a wait holds the
  * operation, not the event. An event that was never recorded orders nothing and has ended.
  */
 #include "tests/double/double_machine.h"
@@ -15,8 +15,8 @@ struct double_event {
     int device;
     bool timed;
     bool destroyed;
-    struct double_op *op;           /* what was recorded; a reference */
-    struct double_capture *capture; /* instead, when it was recorded in one */
+    struct double_op *op;           /* the recorded operation; a reference */
+    struct double_capture *capture; /* the capture, if it was recorded in one */
     int32_t node;
 };
 
@@ -146,7 +146,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     struct double_event *event = find(event_handle);
     cudaError_t error = cudaErrorInvalidResourceHandle;
     if (stream && event && flags != cudaEventWaitDefault)
-        error = cudaErrorInvalidValue; /* external waits in a capture are not for sale here */
+        error = cudaErrorInvalidValue; /* external waits in a capture are not implemented */
     else if (stream && event && event->capture)
         error = double_capture_join(stream, event->capture, event->node);
     else if (stream && event)
@@ -154,7 +154,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     return double_call_end(&call, error);
 }
 
-/* Asking about what was recorded in a capture ends that capture. */
+/* A query about an event recorded in a capture invalidates that capture. */
 static cudaError_t check_captured(const struct double_event *event)
 {
     if (!event->capture)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of finish_cuda.cu: the same inline arithmetic, pixel by pixel, as a kernel on the
+ * The CPU version of finish_cuda.cu: the same inline arithmetic, pixel by pixel, as a kernel on the
  * fake stream, with threads running from last to first. The settings (job->finish) are read at the
  * launch, everything else when the kernel runs.
  */
@@ -9,7 +9,7 @@
 #include "pinned/finish_pixel.h"
 #include "tests/double/double_machine.h"
 
-/* Those that every launch has; the others follow in the order of add_others(). */
+/* The accesses that every launch has; the others follow in the order of add_others(). */
 enum { DESCRIPTORS, STAGING, OUT, STATUS, OTHERS, MAX_VIEWS = OTHERS + 3 };
 
 static void finish_sample(const struct mr_finish_view *view, uint32_t i)
@@ -70,10 +70,7 @@ static cudaError_t launch(const struct mr_finish_job *job, cudaStream_t stream)
     return double_kernel_issue(stream, accesses, n_accesses, &work, &view, sizeof view);
 }
 
-/*
- * A launch is what fails in the runtime, so that is its name where errors are ordered and calls
- * counted.
- */
+/* In the runtime this is a launch, so errors are injected and calls counted under that name. */
 int mr_finish_cuda_launch(const struct mr_finish_job *job, void *stream)
 {
     struct double_call call;

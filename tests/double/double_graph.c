@@ -3,7 +3,7 @@
  * Graphs: captured operations in their order, one lane per captured stream. A launch issues them
  * all again: lane 0 on the stream of the launch, the others on the executable graph's own streams.
  *
- * Invariant: a launch also comes after the graph's previous launch, on whatever stream that was.
+ * Invariant: a launch also comes after the graph's previous launch, whatever stream that was on.
  */
 #include "tests/double/double_machine.h"
 
@@ -51,7 +51,7 @@ static struct double_node *new_node(struct double_graph *graph)
     return &graph->nodes[graph->n++];
 }
 
-static void see(struct double_node *node, const struct double_graph *graph, int32_t earlier)
+static void copy_seen(struct double_node *node, const struct double_graph *graph, int32_t earlier)
 {
     for (uint32_t lane = 0; earlier >= 0 && lane < DOUBLE_MAX_LANES; lane++)
         if (node->seen[lane] < graph->nodes[earlier].seen[lane])
@@ -66,8 +66,8 @@ int32_t double_graph_add(struct double_graph *graph, struct double_work *work, u
     *node = (struct double_node){.work = *work, .lane = lane, .after = after};
     for (uint32_t i = 0; i < DOUBLE_MAX_LANES; i++)
         node->seen[i] = -1;
-    see(node, graph, previous);
-    see(node, graph, after);
+    copy_seen(node, graph, previous);
+    copy_seen(node, graph, after);
     node->seen[lane] = index;
     return index;
 }
@@ -165,7 +165,7 @@ static cudaError_t launch(struct double_graph *exec, struct double_stream *strea
     if (exec->devices[0] != stream->device)
         return cudaErrorInvalidValue;
     if (stream->capture) {
-        double_capture_invalidate(stream->capture); /* graphs within graphs are not for sale here */
+        double_capture_invalidate(stream->capture); /* graphs in graphs are not implemented */
         return cudaErrorStreamCaptureUnsupported;
     }
     cudaError_t error = double_capture_check_legacy(stream, true);

@@ -2,8 +2,8 @@
 /*
  * The open machine, its host threads and its lock.
  *
- * Invariant: work of a host thread is visible to another one only by a step that was handed over.
- * So a thread's own step advances each time its clock is given away; later work is not covered by
+ * Invariant: work of a host thread is visible to another thread only through a step that was handed
+ * over. So a thread's step advances each time its clock is given away; later work is not covered by
  * that clock.
  */
 #include "tests/double/double_machine.h"
@@ -28,10 +28,10 @@ static bool is_by_environment;
 static pid_t opened_in;
 static pid_t this_process;
 static uint32_t n_opened;
-static bool own_numbers[DOUBLE_MAX_THREADS]; /* those in use by a thread that lives */
+static bool own_numbers[DOUBLE_MAX_THREADS]; /* numbers of threads that are alive */
 static pthread_key_t at_thread_end;
 
-/* Of the calling thread: valid in one machine. */
+/* Of the calling thread; valid for one machine. */
 static _Thread_local struct {
     uint32_t opened;
     uint32_t number;
@@ -62,7 +62,7 @@ static void unlock_after_fork(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Asking the kernel at each call would be a third of a test's time. */
+/* Asking the kernel at each call would take a third of a test's time. */
 static void note_process(void)
 {
     this_process = getpid();
@@ -74,8 +74,8 @@ pid_t double_machine_process(void)
     return this_process;
 }
 
-/* What can run runs; what was not given back then is left over. */
-static void look_at_end(void)
+/* Run what can run; what was not given back by then is left over. */
+static void report_leftovers(void)
 {
     double_run_all();
     pthread_mutex_lock(&lock);
@@ -87,12 +87,14 @@ static void look_at_end(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The machine stays: the program's other threads may be inside, and go with the process. */
+/*
+ * The machine is not closed: other threads of the program may be inside, and end with the process.
+ */
 static void end_of_program(void)
 {
     if (!is_open || !is_by_environment || opened_in != getpid())
         return;
-    look_at_end();
+    report_leftovers();
     if (double_report()[0] == '\0')
         return;
     (void)fprintf(stderr, "the double of CUDA found:\n%s", double_report());
@@ -111,8 +113,8 @@ static void give_number_back(void *value)
 }
 
 /*
- * A thread that has a number of somebody before begins as a new one; that it comes after that one
- * is not wrong.
+ * A thread that gets the number of an ended thread begins as a new one; it is right that it comes
+ * after that thread.
  */
 static uint32_t take_number(void)
 {
@@ -264,7 +266,7 @@ uint32_t double_close(void)
         return 0;
     }
     pthread_mutex_unlock(&lock);
-    look_at_end();
+    report_leftovers();
     pthread_mutex_lock(&lock);
     close_machine();
     pthread_mutex_unlock(&lock);
@@ -302,7 +304,7 @@ struct double_thread_state *double_machine_thread(void)
     return thread_at(double_machine_thread_number());
 }
 
-/* Threads that are trusted share the clock of the first of them. */
+/* Trusted threads share the clock of the first of them. */
 static struct double_thread_state *clock_owner(uint32_t number)
 {
     return thread_at(machine.options.threads == DOUBLE_THREADS_TRUSTED ? 0 : number);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices' memory and page-locked host memory. A device pointer is an address in a range of the
- * process that nobody may touch; its bytes are elsewhere.
+ * Devices' memory and page-locked host memory. A device pointer is an address in a reserved range
+ * of the process that cannot be accessed; the bytes are elsewhere.
  *
- * Invariant: addresses are not reused, so a pointer to freed memory is never taken for one to later
- * memory.
+ * Invariant: addresses are not reused, so a pointer to freed memory is never mistaken for one to
+ * later memory.
  */
 #include "tests/double/double_machine.h"
 
@@ -16,16 +16,16 @@
 
 enum { PAGE = 4096, ALIGNMENT = 256, KEPT_GONE = 1000 };
 
-/* Under ThreadSanitizer 1 << 40 bytes are free at one place in about half of the runs only. */
+/* With ThreadSanitizer, 1 << 40 contiguous bytes are available in only about half of the runs. */
 static const size_t reserved_bytes = (size_t)1 << 38;
 
 static struct {
-    uintptr_t reserved; /* stays for the life of the process */
+    uintptr_t reserved; /* stays until the process ends */
     size_t used;
-    struct double_region *regions; /* the newest first */
+    struct double_region *regions; /* newest first */
 } memory;
 
-/* By the system call, because sanitizers would make something of a mapping that large. */
+/* Made by the system call itself, because sanitizers would intercept so large a mapping. */
 static bool reserve(void)
 {
     if (memory.reserved)
@@ -70,7 +70,7 @@ static void unlink_region(struct double_region *region)
     *at = region->next;
 }
 
-/* That there was a region is remembered for a while. */
+/* Remember for a while that there was a region. */
 static void remember(const struct double_region *region)
 {
     struct double_region *left = add_region(region->device, region->base, region->len, NULL);
@@ -87,7 +87,7 @@ static void remember(const struct double_region *region)
     }
 }
 
-/* Given back: its bytes go when no operation needs them. */
+/* The region was given back: free its bytes when no operation needs them. */
 static void retire(struct double_region *region)
 {
     unlink_region(region);
@@ -129,12 +129,12 @@ cudaError_t double_memory_alloc(int device, size_t len, void **memory_out)
     uint8_t *view = aligned_alloc(ALIGNMENT, rounded);
     if (!view)
         return cudaErrorMemoryAllocation;
-    memset(view, 0xdb, len); /* what nobody wrote is not zero */
+    memset(view, 0xdb, len); /* memory that was never written is not zero */
     uintptr_t base = memory.reserved + memory.used;
-    memory.used += rounded + ALIGNMENT; /* a gap behind each */
+    memory.used += rounded + ALIGNMENT; /* a gap after each */
     add_region(device, base, len, view);
     of->used += rounded;
-    *memory_out = (void *)base; /* no memory of this process */
+    *memory_out = (void *)base; /* not memory of this process */
     return cudaSuccess;
 }
 
@@ -196,8 +196,8 @@ cudaError_t double_memory_touch(int device, const void *address, size_t len, boo
 }
 
 /*
- * The calling thread ends a region's life: nobody may touch it without having come before. Where a
- * device is broken there was no way to wait for it.
+ * The calling thread ends a region: all accesses must have come before. Not judged on a broken
+ * device, where waiting was impossible.
  */
 static void judge_end(struct double_region *region, bool for_hosts, const char *name)
 {
@@ -207,9 +207,9 @@ static void judge_end(struct double_region *region, bool for_hosts, const char *
 }
 
 /*
- * CUDA's may wait for the device, and does not have to. This one never waits and orders nothing, so
- * what still uses the memory is reported. Operations that were issued keep its bytes until they
- * have run.
+ * CUDA's cudaFree may wait for the device, but need not. This one never waits and orders nothing,
+ * so an operation that still uses the memory is reported. The bytes stay until the issued
+ * operations have run.
  */
 static cudaError_t free_device(void *address)
 {
@@ -251,8 +251,7 @@ cudaError_t cudaFree(void *address)
 }
 
 /*
- * Whole pages are locked. What they take is the time of all, because the driver holds its locks
- * meanwhile.
+ * Whole pages are locked. All threads lose that time, because the driver holds its locks meanwhile.
  */
 static void take_registration_time(const void *address, size_t len)
 {
@@ -342,7 +341,7 @@ static cudaError_t alloc_host(int home, void **address_out, size_t len)
         return cudaErrorMemoryAllocation;
     struct double_region *region = add_region(DOUBLE_HOST, (uintptr_t)view, len, view);
     region->allocated = true;
-    region->portable = true; /* as all of it is with unified addresses */
+    region->portable = true; /* with unified addresses all of it is portable */
     region->home = home;
     *address_out = view;
     return cudaSuccess;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the CUDA runtime's interface that the double has, as lists:
- * include/cuda_runtime_api.h is made of them where there is no toolkit, and test_double_agrees.c
- * holds them against a toolkit's header where there is one.
+ * The part of the CUDA runtime's interface that the double has, as lists. Without a toolkit
+ * include/cuda_runtime_api.h is made from them; with one, test_double_agrees.c compares them with
+ * the toolkit's header.
  */
 #ifndef TESTS_DOUBLE_DOUBLE_NAMES_H
 #define TESTS_DOUBLE_DOUBLE_NAMES_H
 
-/* X(name, value, what cudaGetErrorString says) */
+/* X(name, value, text of cudaGetErrorString) */
 #define DOUBLE_ERRORS(X)                                                                           \
     X(cudaSuccess, 0, "no error")                                                                  \
     X(cudaErrorInvalidValue, 1, "invalid argument")                                                \
@@ -93,7 +93,7 @@
     X(cudaDriverEntryPointSymbolNotFound, 1)                                                       \
     X(cudaDriverEntryPointVersionNotSufficent, 2)
 
-/* What the double's devices answer. X(name, value, answer) */
+/* The answers of the double's devices. X(name, value, answer) */
 #define DOUBLE_ATTRIBUTES(X)                                                                       \
     X(cudaDevAttrMaxThreadsPerBlock, 1, 1024)                                                      \
     X(cudaDevAttrMultiProcessorCount, 16, 132)                                                     \
@@ -134,7 +134,7 @@
     X(cudaEventWaitExternal, 1)                                                                    \
     X(cudaEnableDefault, 0)
 
-/* X(what it returns, name, parameters) */
+/* X(return type, name, parameters) */
 #define DOUBLE_FUNCTIONS(X)                                                                        \
     X(cudaError_t, cudaDriverGetVersion, (int *version))                                           \
     X(cudaError_t, cudaRuntimeGetVersion, (int *version))                                          \

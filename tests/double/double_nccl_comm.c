@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Communicators: how they are made, how they end, and queries about them. A handle is not an
- * address but a place in a table and the number of times that place was used, so a use after the
- * end is detected with certainty.
+ * address but an index into a table and the number of times that this entry was used, so a use
+ * after the end is always detected.
  *
  * Invariant: an abort may come from any thread while another one is in a call. So a thread in a
  * call holds a reference, and the last reference frees the memory.
@@ -24,7 +24,7 @@ static struct {
     uint32_t taken[PLACES];
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What a call on a communicator may meet beside one that is ready. */
+/* States that a call accepts besides a ready communicator. */
 enum { MAY_HAVE_FAILED = 1, MAY_BE_FINALIZED = 2 };
 
 void double_nccl_misuse(const char *format, ...)
@@ -42,7 +42,7 @@ void double_nccl_misuse(const char *format, ...)
 static ncclComm_t handle_at(uint32_t place)
 {
     uintptr_t word = ((uintptr_t)table.taken[place] * PLACES + place + 1) << 4;
-    return (ncclComm_t)word; /* NOLINT: nobody follows it */
+    return (ncclComm_t)word; /* NOLINT: never dereferenced */
 }
 
 static ncclComm_t add(struct double_nccl_comm *comm)
@@ -60,7 +60,7 @@ static ncclComm_t add(struct double_nccl_comm *comm)
     return handle;
 }
 
-/* A reference; NULL for one that has ended. take: its handle ends here. */
+/* A reference; NULL for a communicator that has ended. take: end the handle. */
 static struct double_nccl_comm *find(ncclComm_t handle, bool take)
 {
     struct double_nccl_comm *comm = NULL;
@@ -182,7 +182,7 @@ void double_nccl_exit(struct double_nccl_comm *comm)
     double_nccl_comm_unref(comm);
 }
 
-/* ---- the making ---- */
+/* ---- creation ---- */
 
 static void report_left_over(void)
 {
@@ -192,9 +192,9 @@ static void report_left_over(void)
 }
 
 /*
- * The double of CUDA was asked before, so that its own look at what is left comes after this one.
+ * Called after the double of CUDA has registered its exit handler, so that this one runs before it.
  */
-static void look_at_exit(void)
+static void register_exit_check(void)
 {
     (void)atexit(report_left_over);
 }
@@ -287,7 +287,7 @@ static ncclResult_t create(ncclComm_t *handle_out, const char *function, int n_r
         return result;
     if (cudaGetDevice(&device) != cudaSuccess)
         return ncclUnhandledCudaError;
-    pthread_once(&looks, look_at_exit);
+    pthread_once(&looks, register_exit_check);
     struct double_nccl_comm *comm = alloc(id, n_ranks, rank, device, blocking);
     if (!start(comm)) {
         double_nccl_comm_unref(comm);
@@ -358,7 +358,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle)
     return result;
 }
 
-/* Waits for what is under way, as NCCL does; a communicator that has failed ends at once. */
+/* Waits for operations in progress, as NCCL does; a communicator that has failed ends at once. */
 ncclResult_t ncclCommDestroy(ncclComm_t handle)
 {
     struct double_nccl_comm *comm;
@@ -379,8 +379,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle)
 }
 
 /*
- * NCCL frees its memory before it returns, and that may wait for all that is on the device, also
- * for streams that have nothing to do with the communicator. Nothing may rely on it, so it orders
+ * NCCL frees its memory before it returns. That may wait for everything on the device, even for
+ * streams that have nothing to do with the communicator. No caller may rely on it, so it orders
  * nothing.
  */
 ncclResult_t ncclCommAbort(ncclComm_t handle)
@@ -400,7 +400,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle)
     return ncclSuccess;
 }
 
-/* ---- what is asked ---- */
+/* ---- queries ---- */
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error)
 {

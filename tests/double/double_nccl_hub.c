@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hub: a thread of rank 0's process that takes the ranks' parts, matches them and answers. It
- * serves the other ranks as long as they need it, also after rank 0's communicator has ended in
- * good order.
+ * serves the other ranks as long as they need it, even after rank 0's communicator has ended
+ * normally.
  *
- * Invariant: the k-th collective of a rank meets the k-th of every other, whatever they are. Ranks
- * that differ get no answer and hang.
+ * Invariant: the k-th collective of a rank meets the k-th of every other rank, whatever they are.
+ * Ranks that differ get no answer and hang.
  */
 #include "tests/double/double_nccl.h"
 
@@ -25,22 +25,22 @@ struct part {
 };
 
 struct seat {
-    int fd; /* -1: nobody (any more) */
+    int fd; /* -1: not connected (any more) */
     bool came;
-    bool left; /* needs nothing any more, or broke off */
+    bool left; /* needs nothing more, or has disconnected */
     int device;
-    struct part *collectives; /* in order */
+    struct part *collectives; /* in the order of issue */
     struct part *messages;    /* sends and receives */
 };
 
 struct double_nccl_hub {
-    _Atomic uint32_t refs; /* of the communicator and of the thread */
+    _Atomic uint32_t refs; /* for the communicator and the thread */
     pthread_t thread;
     int listen_fd, stop_fd;
     uint32_t n_ranks, n_came;
     bool welcomed, crash, differs;
     struct seat seats[DOUBLE_NCCL_RANKS];
-    int waiting[DOUBLE_NCCL_RANKS]; /* connected, and have not said who they are */
+    int waiting[DOUBLE_NCCL_RANKS]; /* connected, but the rank is not known yet */
     uint32_t n_waiting;
 };
 
@@ -62,19 +62,19 @@ static void free_parts(struct part **parts)
     }
 }
 
-static void tell(struct double_nccl_hub *hub, uint32_t rank, const struct double_nccl_frame *frame,
-                 const void *bytes)
+static void send_frame(struct double_nccl_hub *hub, uint32_t rank,
+                       const struct double_nccl_frame *frame, const void *bytes)
 {
     const struct seat *seat = &hub->seats[rank];
     if (seat->fd >= 0)
         (void)double_nccl_write(seat->fd, hub->stop_fd, frame, bytes);
 }
 
-/* Rank 0 last: when it has its result, so have all. */
-static void tell_all(struct double_nccl_hub *hub, const struct double_nccl_frame *frame)
+/* Rank 0 comes last: when it has its result, all ranks have theirs. */
+static void send_to_all(struct double_nccl_hub *hub, const struct double_nccl_frame *frame)
 {
     for (uint32_t rank = hub->n_ranks; rank-- > 0;)
-        tell(hub, rank, frame, NULL);
+        send_frame(hub, rank, frame, NULL);
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -104,7 +104,7 @@ static const char *difference(const struct double_nccl_frame *a, const struct do
     return a->root != b->root ? "root" : NULL;
 }
 
-/* They are not answered any more. */
+/* After this the ranks get no more answers. */
 static void found_difference(struct double_nccl_hub *hub, const char *what, uint32_t rank)
 {
     if (!hub->differs)
@@ -133,11 +133,12 @@ static void answer(struct double_nccl_hub *hub, uint32_t rank, const uint8_t *by
     struct double_nccl_frame frame = hub->seats[rank].collectives->frame;
     frame.type = DOUBLE_NCCL_RESULT;
     frame.n_bytes = n_bytes;
-    tell(hub, rank, &frame, bytes);
+    send_frame(hub, rank, &frame, bytes);
 }
 
 /*
- * all_gather: what all have sent, one behind the other; else the reduction of it. n_out: its bytes.
+ * all_gather: what all ranks have sent, one after the other; otherwise its reduction. n_out: its
+ * bytes.
  */
 static uint8_t *combine(struct double_nccl_hub *hub, size_t *n_out)
 {
@@ -205,7 +206,7 @@ static struct part *take(struct part **at)
     return part;
 }
 
-/* The first message that two ranks both know of. */
+/* Match the first message that two ranks have both issued. */
 static bool match_messages(struct double_nccl_hub *hub, uint32_t from, uint32_t to)
 {
     struct part **send = find_message(&hub->seats[from], DOUBLE_NCCL_SEND, to);
@@ -217,14 +218,14 @@ static bool match_messages(struct double_nccl_hub *hub, uint32_t from, uint32_t 
         found_difference(hub, "message", to);
         return false;
     }
-    /* A list may be the same one, so each is found anew when it is taken. */
+    /* Both may be in the same list, so each is found when it is taken. */
     struct part *sent = take(find_message(&hub->seats[from], DOUBLE_NCCL_SEND, to));
     struct part *received = take(find_message(&hub->seats[to], DOUBLE_NCCL_RECV, from));
     received->frame.type = sent->frame.type = DOUBLE_NCCL_RESULT;
     received->frame.n_bytes = sent->frame.n_bytes;
     sent->frame.n_bytes = 0;
-    tell(hub, to, &received->frame, sent->bytes);
-    tell(hub, from, &sent->frame, NULL);
+    send_frame(hub, to, &received->frame, sent->bytes);
+    send_frame(hub, from, &sent->frame, NULL);
     free(sent->bytes);
     free(sent);
     free(received->bytes);
@@ -254,15 +255,15 @@ static void take_part(struct double_nccl_hub *hub, uint32_t rank,
             continue;
 }
 
-/* ---- coming and going ---- */
+/* ---- connecting and leaving ---- */
 
-static void everybody_left(struct double_nccl_hub *hub)
+static void announce_if_all_left(struct double_nccl_hub *hub)
 {
     struct double_nccl_frame frame = {.type = DOUBLE_NCCL_ALL_LEFT};
     for (uint32_t rank = 0; rank < hub->n_ranks; rank++)
         if (!hub->seats[rank].left)
             return;
-    tell_all(hub, &frame);
+    send_to_all(hub, &frame);
 }
 
 static void lose(struct double_nccl_hub *hub, uint32_t rank)
@@ -274,10 +275,10 @@ static void lose(struct double_nccl_hub *hub, uint32_t rank)
     if (seat->left)
         return;
     seat->left = true;
-    tell_all(hub, &frame);
+    send_to_all(hub, &frame);
 }
 
-static void hear(struct double_nccl_hub *hub, uint32_t rank)
+static void read_frame(struct double_nccl_hub *hub, uint32_t rank)
 {
     struct double_nccl_frame frame;
     uint8_t *bytes;
@@ -288,7 +289,7 @@ static void hear(struct double_nccl_hub *hub, uint32_t rank)
     } else {
         free(bytes);
         hub->seats[rank].left = true;
-        everybody_left(hub);
+        announce_if_all_left(hub);
     }
 }
 
@@ -335,7 +336,7 @@ static void welcome_new(struct double_nccl_hub *hub, uint32_t at)
     if (hub->n_came < hub->n_ranks)
         return;
     frame = (struct double_nccl_frame){.type = DOUBLE_NCCL_WELCOME};
-    tell_all(hub, &frame);
+    send_to_all(hub, &frame);
     hub->welcomed = true;
 }
 
@@ -358,7 +359,9 @@ static bool is_needed(const struct double_nccl_hub *hub)
     return false;
 }
 
-/* False: stop. Descriptors are asked from the last to the first, because lists change meanwhile. */
+/*
+ * False: stop. Descriptors are handled from the last to the first, because lists change meanwhile.
+ */
 static bool serve_once(struct double_nccl_hub *hub)
 {
     struct pollfd fds[2 + 2 * DOUBLE_NCCL_RANKS];
@@ -378,7 +381,7 @@ static bool serve_once(struct double_nccl_hub *hub)
             welcome_new(hub, i);
     for (uint32_t rank = 0; rank < hub->n_ranks; rank++)
         if (fds[2 + rank].revents && hub->seats[rank].fd >= 0)
-            hear(hub, rank);
+            read_frame(hub, rank);
     if (fds[1].revents)
         let_in(hub);
     return true;

@@ -2,9 +2,9 @@
 /*
  * Operations: two kernels in a stream. The first reads the input and passes it to the
  * communicator's thread. The second waits for the result and writes it, and counts as a reader of
- * the input as well, because NCCL reads until the end. With one rank NCCL does without: it copies
- * at the call, also within a group, or does nothing where there is nothing to copy. Nothing is in
- * progress then, nothing hangs, and an abort has nothing to end.
+ * the input as well, because NCCL reads until the end. With one rank NCCL uses no kernels: it
+ * copies at the call, even within a group, or does nothing if there is nothing to copy. Then
+ * nothing is in progress, nothing hangs, and an abort has nothing to end.
  *
  * Invariant: a kernel may run long after the communicator has ended, or never. So it holds the
  * operation, and the operation holds the communicator.
@@ -26,7 +26,7 @@ static _Thread_local struct {
     uint32_t depth;
     uint32_t n;
     struct double_nccl_op *ops[GROUPED];
-    ncclResult_t error; /* the first */
+    ncclResult_t error; /* the first error */
 } group;
 
 void double_nccl_op_unref(struct double_nccl_op *op)
@@ -93,7 +93,7 @@ static void drop_in(void *payload)
     double_nccl_op_unref(((struct kernel *)payload)->op);
 }
 
-/* Run or not, it has ended. */
+/* It has ended, whether it has run or not. */
 static void drop_out(void *payload)
 {
     struct double_nccl_op *op = ((struct kernel *)payload)->op;
@@ -117,9 +117,10 @@ static cudaError_t touch(struct double_work *work, int device, const void *memor
 }
 
 /*
- * The stream of the operation, on the communicator's device and not captured; else NULL, reported.
+ * The stream of the operation, if it is on the communicator's device and not captured; else NULL,
+ * and reported.
  */
-static struct double_stream *stream_of(const struct double_nccl_op *op)
+static struct double_stream *find_stream(const struct double_nccl_op *op)
 {
     struct double_stream *stream = double_queue_stream(op->stream);
     const char *name = double_nccl_kind_name(op->kind);
@@ -136,7 +137,7 @@ static struct double_stream *stream_of(const struct double_nccl_op *op)
     return stream;
 }
 
-/* One of the two. */
+/* Launch one of the two kernels. */
 static ncclResult_t launch(struct double_nccl_op *op, bool out)
 {
     struct double_call call;
@@ -144,7 +145,7 @@ static ncclResult_t launch(struct double_nccl_op *op, bool out)
         (void)double_call_end(&call, call.error);
         return ncclUnhandledCudaError;
     }
-    struct double_stream *stream = stream_of(op);
+    struct double_stream *stream = find_stream(op);
     if (!stream) {
         (void)double_call_end(&call, cudaSuccess);
         return ncclInvalidArgument;
@@ -175,7 +176,7 @@ static ncclResult_t launch(struct double_nccl_op *op, bool out)
     return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-/* It will not stand in its stream, or has ended there: whoever waits for it need not. */
+/* The operation will not be in its stream, or has ended there: nothing needs to wait for it. */
 static void note_issued(struct double_nccl_op *op, ncclResult_t result)
 {
     pthread_mutex_lock(&op->comm->lock);
@@ -214,11 +215,8 @@ static void set_sizes(struct double_nccl_op *op)
     }
 }
 
-/*
- * What the options say of the operation that comes now. The lock is held. True: an error befalls
- * the communicator.
- */
-static bool befall(struct double_nccl_comm *comm, struct double_nccl_op *op)
+/* Apply the options to this operation. The lock is held. True: the communicator gets an error. */
+static bool apply_faults(struct double_nccl_comm *comm, struct double_nccl_op *op)
 {
     const struct double_nccl_options *o = &comm->options;
     bool here = o->only_rank == 0 || (int)comm->rank + 1 == o->only_rank;
@@ -232,7 +230,8 @@ static bool befall(struct double_nccl_comm *comm, struct double_nccl_op *op)
 }
 
 /*
- * NULL: the communicator was aborted meanwhile. With a reference of the list and one of the caller.
+ * NULL: the communicator was aborted meanwhile. Has one reference for the list and one for the
+ * caller.
  */
 static struct double_nccl_op *add(struct double_nccl_comm *comm, const struct double_nccl_op *what)
 {
@@ -243,7 +242,7 @@ static struct double_nccl_op *add(struct double_nccl_comm *comm, const struct do
     double_nccl_comm_ref(comm);
     set_sizes(op);
     pthread_mutex_lock(&comm->lock);
-    bool fails = !comm->stopped && befall(comm, op);
+    bool fails = !comm->stopped && apply_faults(comm, op);
     op->seq = comm->n_ops;
     struct double_nccl_op **end = &comm->ops;
     while (*end)
@@ -265,7 +264,7 @@ static struct double_nccl_op *add(struct double_nccl_comm *comm, const struct do
     return NULL;
 }
 
-/* It goes into its stream later, by the communicator's thread. Takes the caller's reference. */
+/* The communicator's thread issues it later. Takes the caller's reference. */
 static ncclResult_t leave_in_progress(struct double_nccl_op *op)
 {
     struct double_nccl_comm *comm = op->comm;
@@ -280,14 +279,14 @@ static ncclResult_t leave_in_progress(struct double_nccl_op *op)
     return ncclInProgress;
 }
 
-/* ncclLaunchOneRank(): a mean of floats goes through a kernel, which here is a copy too. */
-static ncclResult_t go_alone(struct double_nccl_comm *comm, const struct double_nccl_op *what)
+/* Like ncclLaunchOneRank(): a mean of floats needs a kernel, which is a copy here too. */
+static ncclResult_t run_alone(struct double_nccl_comm *comm, const struct double_nccl_op *what)
 {
     struct double_nccl_op op = *what;
     size_t len = op.count * double_nccl_type_size(op.dtype);
     op.comm = comm;
     double_machine_lock();
-    bool fits = stream_of(&op) != NULL;
+    bool fits = find_stream(&op) != NULL;
     double_machine_unlock();
     if (!fits)
         return ncclInvalidArgument;
@@ -297,10 +296,10 @@ static ncclResult_t go_alone(struct double_nccl_comm *comm, const struct double_
     return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-static ncclResult_t go(struct double_nccl_comm *comm, const struct double_nccl_op *what)
+static ncclResult_t run_call(struct double_nccl_comm *comm, const struct double_nccl_op *what)
 {
     if (comm->n_ranks == 1 && what->kind < DOUBLE_NCCL_SEND)
-        return go_alone(comm, what);
+        return run_alone(comm, what);
     struct double_nccl_op *op = add(comm, what);
     if (!op)
         return ncclInvalidUsage;
@@ -330,7 +329,7 @@ static ncclResult_t call(ncclComm_t handle, const char *function, const struct d
     if (result == ncclSuccess) {
         result = check(comm, what);
         if (result == ncclSuccess && what->count > 0)
-            result = go(comm, what);
+            result = run_call(comm, what);
         double_nccl_exit(comm);
     }
     if (group.depth > 0 && group.error == ncclSuccess)
@@ -437,8 +436,8 @@ ncclResult_t ncclGroupStart(void)
 }
 
 /*
- * All read before one waits, so that two ranks may send to each other. Nothing is in progress
- * afterwards.
+ * All operations read before one waits, so that two ranks may send to each other. Nothing is in
+ * progress afterwards.
  */
 static ncclResult_t issue_group(void)
 {

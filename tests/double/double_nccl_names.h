@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of NCCL's interface that the double has, as lists: include/nccl.h is made of them where
- * there is no NCCL, and test_double_nccl_agrees.c holds them against NCCL's header where there is
- * one.
+ * The part of NCCL's interface that the double has, as lists. Without NCCL include/nccl.h is made
+ * from them; with it, test_double_nccl_agrees.c compares them with NCCL's header.
  */
 #ifndef TESTS_DOUBLE_DOUBLE_NCCL_NAMES_H
 #define TESTS_DOUBLE_DOUBLE_NCCL_NAMES_H
 
-/* X(name, value, what ncclGetErrorString says) */
+/* X(name, value, text of ncclGetErrorString) */
 #define DOUBLE_NCCL_RESULTS(X)                                                                     \
     X(ncclSuccess, 0, "no error")                                                                  \
     X(ncclUnhandledCudaError, 1, "unhandled cuda error (run with NCCL_DEBUG=INFO for details)")    \
@@ -39,7 +38,7 @@
     X(ncclFloat64, 8, 8)                                                                           \
     X(ncclBfloat16, 9, 2)
 
-/* X(what it returns, name, parameters) */
+/* X(return type, name, parameters) */
 #define DOUBLE_NCCL_FUNCTIONS(X)                                                                   \
     X(ncclResult_t, ncclGetVersion, (int *version))                                                \
     X(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * id))                                          \

@@ -15,7 +15,7 @@ static struct {
     pthread_mutex_t lock;
     bool known;
     struct double_nccl_options options;
-    char fail[MAX_WORD], hang[MAX_WORD]; /* of the environment */
+    char fail[MAX_WORD], hang[MAX_WORD]; /* from the environment */
     struct {
         const char *function;
         uint64_t n;
@@ -46,7 +46,7 @@ static void wrong_part(const char *part)
     abort();
 }
 
-static ncclResult_t result_of(const char *word, ncclResult_t otherwise)
+static ncclResult_t parse_result(const char *word, ncclResult_t otherwise)
 {
     static const struct {
         const char *word;
@@ -63,7 +63,7 @@ static ncclResult_t result_of(const char *word, ncclResult_t otherwise)
     return otherwise;
 }
 
-static uint32_t microseconds_of(const char *value)
+static uint32_t parse_microseconds(const char *value)
 {
     char *unit;
     unsigned long n = strtoul(value, &unit, 10);
@@ -74,7 +74,7 @@ static uint32_t microseconds_of(const char *value)
     return (uint32_t)n;
 }
 
-/* "word:n[:error]", cut up in place. */
+/* Parse "word:n[:error]", which is split in place. */
 static void read_nth(char *value, char word_out[MAX_WORD], uint32_t *nth_out,
                      ncclResult_t *result_out)
 {
@@ -83,14 +83,14 @@ static void read_nth(char *value, char word_out[MAX_WORD], uint32_t *nth_out,
     const char *nth = strtok_r(NULL, ":", &rest);
     *nth_out = nth ? (uint32_t)strtoul(nth, NULL, 10) : 1;
     if (result_out)
-        *result_out = result_of(strtok_r(NULL, ":", &rest), ncclInternalError);
+        *result_out = parse_result(strtok_r(NULL, ":", &rest), ncclInternalError);
 }
 
 static void read_async(char *value, struct double_nccl_options *o)
 {
     char *rest = NULL;
     o->async_after = (uint32_t)strtoul(strtok_r(value, ":", &rest), NULL, 10);
-    o->async = result_of(strtok_r(NULL, ":", &rest), ncclRemoteError);
+    o->async = parse_result(strtok_r(NULL, ":", &rest), ncclRemoteError);
 }
 
 static void read_part(char *part, struct double_nccl_options *o)
@@ -102,9 +102,9 @@ static void read_part(char *part, struct double_nccl_options *o)
     if (strcmp(part, "seed") == 0)
         o->seed = strtoull(value, NULL, 10);
     else if (strcmp(part, "delay") == 0)
-        o->delay_us = microseconds_of(value);
+        o->delay_us = parse_microseconds(value);
     else if (strcmp(part, "progress") == 0)
-        o->progress_us = microseconds_of(value);
+        o->progress_us = parse_microseconds(value);
     else if (strcmp(part, "death") == 0)
         o->silent = strcmp(value, "silent") == 0, o->strict = strcmp(value, "strict") == 0;
     else if (strcmp(part, "mismatch") == 0)
@@ -161,8 +161,8 @@ void double_nccl_set(const struct double_nccl_options *options)
     pthread_mutex_unlock(&set.lock);
 }
 
-/* The lock is held. NULL where there is no room. */
-static uint64_t *tally_of(const char *function)
+/* The lock is held. NULL if the table is full. */
+static uint64_t *find_tally(const char *function)
 {
     for (uint32_t i = 0; i < MAX_FUNCTIONS; i++) {
         if (set.tallies[i].function && strcmp(set.tallies[i].function, function) != 0)
@@ -178,7 +178,7 @@ ncclResult_t double_nccl_call_error(const char *function, int rank)
     struct double_nccl_options options = double_nccl_options();
     ncclResult_t result = ncclSuccess;
     pthread_mutex_lock(&set.lock);
-    uint64_t *n = tally_of(function);
+    uint64_t *n = find_tally(function);
     if (n)
         ++*n;
     bool here = options.only_rank == 0 || rank + 1 == options.only_rank;
@@ -208,7 +208,7 @@ uint32_t double_nccl_n_failed(void)
 uint64_t double_nccl_calls(const char *function)
 {
     pthread_mutex_lock(&set.lock);
-    const uint64_t *n = tally_of(function);
+    const uint64_t *n = find_tally(function);
     uint64_t calls = n ? *n : 0;
     pthread_mutex_unlock(&set.lock);
     return calls;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread of a communicator: it connects to the hub, sends what operations have read, opens the
- * gates of those whose results have come, and puts the call in progress into its stream when its
- * time has come.
+ * gates of those whose results have arrived, and issues the call in progress into its stream when
+ * its time has come.
  *
- * Invariant: it reads on while it cannot write, because the hub does not read while it writes.
+ * Invariant: it continues to read while it cannot write, because the hub does not read while it
+ * writes.
  */
 #include "tests/double/double_nccl.h"
 
@@ -17,18 +18,17 @@
 #include <unistd.h>
 
 #define CONNECT_MS 2
-#define NUDGE_NS                                                                                   \
-    10000000u /* an operation that nobody waits for runs after so long: devices get on by          \
-                 themselves */
+/* An operation without a waiter runs after this time: devices make progress by themselves. */
+#define NUDGE_NS 10000000u
 #define NEVER UINT64_MAX
 
-/* Of the thread alone. */
+/* Used by this thread only. */
 struct peer {
     struct double_nccl_comm *comm;
     int fd;
     struct double_nccl_op *writing; /* a reference */
     struct double_nccl_frame frame; /* of it */
-    size_t n_written;               /* of the frame and the bytes behind it */
+    size_t n_written;               /* of the frame and the bytes that follow it */
     bool lost;                      /* the connection has ended */
     bool said_goodbye;
 };
@@ -39,19 +39,19 @@ static bool is_stopped(const struct double_nccl_comm *comm)
     return poll(&stop, 1, 0) > 0;
 }
 
-/* Sleeps up to ms, or until the end. */
-static void rest(const struct double_nccl_comm *comm, int ms)
+/* Sleeps for up to ms, or until the thread must end. */
+static void sleep_unless_stopped(const struct double_nccl_comm *comm, int ms)
 {
     struct pollfd stop = {.fd = comm->stop_fd, .events = POLLIN};
     (void)poll(&stop, 1, ms);
 }
 
-/* -1: stopped. */
+/* -1: the thread must end. */
 static int reach_hub(struct double_nccl_comm *comm)
 {
     int fd = -1;
     while (!is_stopped(comm) && (fd = double_nccl_connect(&comm->id)) < 0)
-        rest(comm, CONNECT_MS);
+        sleep_unless_stopped(comm, CONNECT_MS);
     return fd;
 }
 
@@ -66,7 +66,7 @@ static bool hello(struct peer *peer)
     return peer->fd >= 0 && double_nccl_write(peer->fd, comm->stop_fd, &frame, NULL);
 }
 
-/* The first that breaks off. */
+/* Note the first rank that disconnects. */
 static void lose(struct double_nccl_comm *comm, uint32_t rank)
 {
     pthread_mutex_lock(&comm->lock);
@@ -76,8 +76,8 @@ static void lose(struct double_nccl_comm *comm, uint32_t rank)
 }
 
 /*
- * A rank that is gone is noticed by who needs it: an operation whose result has come ends well,
- * unless strict.
+ * A rank that has disconnected is noticed by operations that need it. An operation whose result has
+ * arrived ends well, unless strict.
  */
 static void notice_loss(struct double_nccl_comm *comm)
 {
@@ -91,7 +91,7 @@ static void notice_loss(struct double_nccl_comm *comm)
         double_nccl_comm_fail(comm, ncclRemoteError, "rank %u is gone", (unsigned)lost - 1);
 }
 
-/* ---- what the hub says ---- */
+/* ---- frames from the hub ---- */
 
 static void set_flag(struct double_nccl_comm *comm, bool *flag)
 {
@@ -127,7 +127,7 @@ static void be_ready(struct double_nccl_comm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
-static void hear(struct peer *peer)
+static void read_frame(struct peer *peer)
 {
     struct double_nccl_comm *comm = peer->comm;
     struct double_nccl_frame frame;
@@ -149,7 +149,7 @@ static void hear(struct peer *peer)
     free(bytes);
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
 static struct double_nccl_op *next_post(struct double_nccl_comm *comm)
 {
@@ -179,7 +179,7 @@ static void begin_writing(struct peer *peer)
                                              .n_bytes = op->sent ? op->n_in : 0};
 }
 
-/* As much as the socket takes. */
+/* Write as much as the socket takes. */
 static void write_some(struct peer *peer)
 {
     size_t len = sizeof peer->frame + peer->frame.n_bytes;
@@ -192,16 +192,16 @@ static void write_some(struct peer *peer)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return; /* full; or broken, which reading tells */
+            return; /* full, or broken, which reading reports */
         peer->n_written += (size_t)n;
     }
     double_nccl_op_unref(peer->writing);
     peer->writing = NULL;
 }
 
-/* ---- what the time brings ---- */
+/* ---- timed events ---- */
 
-/* The call in progress goes into its stream, in its order. */
+/* Issue the call in progress into its stream, in order. */
 static void issue_pending(struct double_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
@@ -250,8 +250,11 @@ static void open_due(struct double_nccl_comm *comm)
     }
 }
 
-/* Those that have ended leave the list; the first that has not, if it is old: a reference. */
-static struct double_nccl_op *sweep(struct double_nccl_comm *comm, uint64_t now_ns)
+/*
+ * Remove ended operations from the list. Returns a reference to the first one that has not ended,
+ * if it is old.
+ */
+static struct double_nccl_op *remove_ended(struct double_nccl_comm *comm, uint64_t now_ns)
 {
     struct double_nccl_op *ended = NULL, *old = NULL;
     pthread_mutex_lock(&comm->lock);
@@ -278,9 +281,9 @@ static struct double_nccl_op *sweep(struct double_nccl_comm *comm, uint64_t now_
     return old;
 }
 
-static void nudge(struct double_nccl_comm *comm)
+static void advance_oldest(struct double_nccl_comm *comm)
 {
-    struct double_nccl_op *op = sweep(comm, double_nccl_now_ns());
+    struct double_nccl_op *op = remove_ended(comm, double_nccl_now_ns());
     if (!op)
         return;
     double_machine_lock();
@@ -315,7 +318,7 @@ static void finalize(struct peer *peer)
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* How long there is nothing to do unless somebody says so. */
+/* How long the thread may sleep without being woken. */
 static int idle_ms(struct double_nccl_comm *comm)
 {
     uint64_t now_ns = double_nccl_now_ns(), next_ns = NEVER;
@@ -347,14 +350,14 @@ static void work_once(struct peer *peer)
         if (fds[1].revents && read(comm->wake_fd, &count, sizeof count) < 0)
             return;
         if (fds[2].revents & (POLLIN | POLLHUP | POLLERR))
-            hear(peer);
+            read_frame(peer);
         if (peer->writing && (fds[2].revents & POLLOUT))
             write_some(peer);
     }
     issue_pending(comm);
     notice_loss(comm);
     open_due(comm);
-    nudge(comm);
+    advance_oldest(comm);
     finalize(peer);
 }
 
@@ -392,7 +395,7 @@ bool double_nccl_peer_start(struct double_nccl_comm *comm)
     return false;
 }
 
-/* One of those that are left; takes the list's reference. */
+/* One of the remaining operations; takes the list's reference. */
 static struct double_nccl_op *take_first(struct double_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);

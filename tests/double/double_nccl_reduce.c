@@ -51,7 +51,7 @@ size_t double_nccl_type_size(uint32_t type)
         }                                                                                          \
     }
 
-/* Sums of whole numbers wrap round, so they are taken without a sign. */
+/* Sums of whole numbers wrap around, so they are computed unsigned. */
 REDUCE(f32, float, float)
 REDUCE(f64, double, double)
 
@@ -80,7 +80,7 @@ REDUCE_WHOLE(u32, uint32_t, uint32_t)
 REDUCE_WHOLE(i64, int64_t, uint64_t)
 REDUCE_WHOLE(u64, uint64_t, uint64_t)
 
-static float f32_of(bool brain, uint16_t bits)
+static float to_f32(bool brain, uint16_t bits)
 {
     uint32_t word = (uint32_t)bits << 16;
     float value;
@@ -101,10 +101,10 @@ static void reduce_16(bool brain, uint32_t op, const uint8_t *const *parts, uint
     for (uint64_t i = 0; i < n; i++) {
         uint16_t bits;
         memcpy(&bits, parts[0] + i * 2, 2);
-        float sum = f32_of(brain, bits);
+        float sum = to_f32(brain, bits);
         for (uint32_t part = 1; part < n_parts; part++) {
             memcpy(&bits, parts[part] + i * 2, 2);
-            float value = f32_of(brain, bits);
+            float value = to_f32(brain, bits);
             sum = COMBINE(op, sum, value);
         }
         if (op == ncclAvg)

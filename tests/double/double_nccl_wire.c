@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static socklen_t address_of(const ncclUniqueId *id, struct sockaddr_un *address_out)
+static socklen_t make_address(const ncclUniqueId *id, struct sockaddr_un *address_out)
 {
     memset(address_out, 0, sizeof *address_out);
     address_out->sun_family = AF_UNIX;
@@ -25,7 +25,7 @@ static socklen_t address_of(const ncclUniqueId *id, struct sockaddr_un *address_
 static int open_socket(const ncclUniqueId *id, bool listens)
 {
     struct sockaddr_un address;
-    socklen_t len = address_of(id, &address);
+    socklen_t len = make_address(id, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;

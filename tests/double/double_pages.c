@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pages a process has mapped, by /proc/self/pagemap: eight bytes a page, whose last bit says
- * so.
+ * Which pages a process has mapped, from /proc/self/pagemap: eight bytes per page, whose last bit
+ * says so.
  */
 #include "tests/double/double_machine.h"
 

@@ -44,7 +44,7 @@ struct double_stream *double_queue_create(int device, bool blocking)
     return stream;
 }
 
-static struct double_stream *legacy_of(int device)
+static struct double_stream *find_legacy(int device)
 {
     struct double_device *of = &double_machine()->devices[device];
     if (!of->legacy) {
@@ -56,7 +56,7 @@ static struct double_stream *legacy_of(int device)
     return of->legacy;
 }
 
-static struct double_stream *own_of(struct double_thread_state *thread)
+static struct double_stream *find_own(struct double_thread_state *thread)
 {
     struct double_stream **own = &thread->own_stream[thread->device];
     if (!*own) {
@@ -85,9 +85,9 @@ struct double_stream *double_queue_stream(cudaStream_t handle)
 {
     struct double_thread_state *thread = double_machine_thread();
     if (!handle || handle == cudaStreamLegacy)
-        return legacy_of(thread->device);
+        return find_legacy(thread->device);
     if (handle == cudaStreamPerThread)
-        return own_of(thread);
+        return find_own(thread);
     struct double_stream *stream = find_handle(handle);
     if (!stream || stream->destroyed) {
         double_report_add(DOUBLE_MISUSE, "misuse: %p is no stream%s", (void *)handle,
@@ -116,7 +116,7 @@ void double_queue_drop_work(struct double_work *work)
     work->payload = NULL;
 }
 
-/* What it waited for is of no interest once it has ended. */
+/* What it waited for no longer matters when it has ended. */
 void double_queue_forget_after(struct double_op *op)
 {
     for (uint32_t i = 0; i < op->n_after; i++)
@@ -154,7 +154,7 @@ static void add_after(struct double_op *op, struct double_op *earlier)
     double_queue_ref(earlier);
 }
 
-/* The default stream comes behind all blocking streams of its device, and they behind it. */
+/* The default stream comes after all blocking streams of its device, and they come after it. */
 static void order_with_legacy(struct double_op *op)
 {
     const struct double_stream *stream = op->stream;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reports as text. They outlive the machine that they were found on, until the next one is opened.
- */
+/* Reports as text. They stay after their machine is closed, until the next one is opened. */
 #include "tests/double/double_machine.h"
 
 #include <stdarg.h>
@@ -16,7 +14,7 @@ static struct {
     char text[MAX_LINES * MAX_LINE];
 } report;
 
-/* Not the machine's lock: that opens one where there is none. */
+/* Not the machine's lock, which opens a machine if there is none. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void add_line(const char *format, va_list arguments)

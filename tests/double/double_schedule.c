@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides which operation runs when. It may run when it is the first of its stream, what it waits
- * for has ended, and its gate is open.
+ * Decides which operation runs when. An operation may run if it is the first of its stream, what it
+ * waits for has ended, and its gate is open.
  *
  * Invariant: a host function runs without the lock, so after each operation everything may have
  * changed.
  */
 #include "tests/double/double_machine.h"
 
-/* queries of one operation after which it has ended: devices do get on by themselves */
+/* After this many queries an operation has ended: devices make progress by themselves. */
 enum { PATIENCE = 64 };
 
 static bool is_ready(const struct double_op *op)
@@ -23,12 +23,12 @@ static bool is_ready(const struct double_op *op)
     return true;
 }
 
-static uint64_t later_of(uint64_t a, uint64_t b)
+static uint64_t find_later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static uint64_t duration_of(const struct double_work *work)
+static uint64_t find_duration(const struct double_work *work)
 {
     const struct double_options *options = &double_machine()->options;
     uint64_t len = work->n_touches > 0 ? work->touches[0].len : 0;
@@ -40,8 +40,8 @@ static uint64_t duration_of(const struct double_work *work)
     }
 }
 
-/* The engine that copies in this direction does one thing at a time. */
-static uint64_t *engine_of(const struct double_op *op)
+/* The engine for copies in this direction, which does one copy at a time. */
+static uint64_t *find_engine(const struct double_op *op)
 {
     struct double_device *device = &double_machine()->devices[op->stream->device];
     if (op->work.kind == DOUBLE_OP_H2D)
@@ -51,16 +51,16 @@ static uint64_t *engine_of(const struct double_op *op)
 
 static void set_times(struct double_op *op)
 {
-    uint64_t *engine = engine_of(op);
-    uint64_t begin_ns = later_of(op->issue_ns, op->stream->last_end_ns);
+    uint64_t *engine = find_engine(op);
+    uint64_t begin_ns = find_later(op->issue_ns, op->stream->last_end_ns);
     if (double_machine()->options.policy != DOUBLE_EARLY)
-        begin_ns = later_of(begin_ns, double_machine_thread()->now_ns);
+        begin_ns = find_later(begin_ns, double_machine_thread()->now_ns);
     for (uint32_t i = 0; i < op->n_after; i++)
-        begin_ns = later_of(begin_ns, op->after[i]->end_ns);
+        begin_ns = find_later(begin_ns, op->after[i]->end_ns);
     if (engine)
-        begin_ns = later_of(begin_ns, *engine);
+        begin_ns = find_later(begin_ns, *engine);
     op->begin_ns = begin_ns;
-    op->end_ns = begin_ns + duration_of(&op->work);
+    op->end_ns = begin_ns + find_duration(&op->work);
     if (engine)
         *engine = op->end_ns;
 }
@@ -73,7 +73,7 @@ static void end_first(struct double_stream *stream)
     op->next = NULL;
     op->running = false;
     op->done = true;
-    stream->last_end_ns = later_of(stream->last_end_ns, op->end_ns);
+    stream->last_end_ns = find_later(stream->last_end_ns, op->end_ns);
     double_queue_forget_after(op);
     double_queue_unref(op);
 }
@@ -174,8 +174,8 @@ void double_schedule_pump(void)
 }
 
 /*
- * The stream whose first operation is the next that this one needs; NULL when a gate or another
- * thread has it.
+ * The stream whose first operation is the next that this one needs; NULL if a gate or another
+ * thread holds it.
  */
 static struct double_stream *find_next(const struct double_op *op)
 {
@@ -192,7 +192,7 @@ static struct double_stream *find_next(const struct double_op *op)
     }
 }
 
-/* False when it cannot go on. */
+/* False if it cannot continue. */
 static bool run_towards(struct double_op *op)
 {
     bool detour =
@@ -222,18 +222,18 @@ void double_schedule_advance(struct double_op *op)
     double_queue_unref(op);
 }
 
-static void come_behind(const struct double_op *op)
+static void order_after(const struct double_op *op)
 {
     struct double_thread_state *thread = double_machine_thread();
     double_clock_join(double_machine_clock(NULL), &op->clock);
-    thread->now_ns = later_of(thread->now_ns, op->end_ns);
+    thread->now_ns = find_later(thread->now_ns, op->end_ns);
 }
 
 void double_schedule_wait(struct double_op *op)
 {
     double_queue_ref(op);
     run_until_done(op);
-    come_behind(op);
+    order_after(op);
     double_queue_unref(op);
 }
 
@@ -294,12 +294,12 @@ bool double_schedule_is_over(struct double_op *op)
     double_schedule_advance(op);
     bool over = op->done;
     if (over)
-        come_behind(op);
+        order_after(op);
     double_queue_unref(op);
     return over;
 }
 
-static bool goes_with(const struct double_stream *other, const struct double_stream *stream)
+static bool is_ordered_with(const struct double_stream *other, const struct double_stream *stream)
 {
     return other == stream ||
            (stream->legacy && other->blocking && other->device == stream->device);
@@ -308,14 +308,14 @@ static bool goes_with(const struct double_stream *other, const struct double_str
 void double_schedule_wait_stream(struct double_stream *stream)
 {
     for (struct double_stream *other = double_queue_first(); other; other = other->next)
-        if (goes_with(other, stream) && other->last)
+        if (is_ordered_with(other, stream) && other->last)
             double_schedule_wait(other->last);
 }
 
 bool double_schedule_is_stream_over(struct double_stream *stream)
 {
     for (struct double_stream *other = double_queue_first(); other; other = other->next)
-        if (goes_with(other, stream) && !double_schedule_is_over(other->last))
+        if (is_ordered_with(other, stream) && !double_schedule_is_over(other->last))
             return false;
     return true;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For each byte of a region the last write and the reads since, kept for ranges of bytes that were
- * always touched together. Accesses are judged in the order in which they were issued, which every
- * legal order of running respects: nothing is ever ordered before something that was issued
- * earlier.
+ * For each byte of a region the last write and the reads since then, stored for ranges of bytes
+ * that were always touched together. Accesses are judged in the order in which they were issued,
+ * which every legal order of running respects: no operation is ever ordered before one that was
+ * issued earlier.
  *
  * Invariant: a write replaces the reads before it only because it has just been compared with each
  * of them.
@@ -48,7 +48,7 @@ static void make_room(struct double_shadow *shadow)
     shadow->room *= 2;
 }
 
-/* Index of the segment that begins at `at`, which becomes the beginning of one. */
+/* Index of the segment that begins at `at`; splits a segment if necessary. */
 static uint32_t split(struct double_shadow *shadow, size_t at)
 {
     uint32_t low = 0, high = shadow->n;
@@ -83,7 +83,7 @@ static bool is_before(struct double_epoch earlier, const struct double_clock *cl
     return earlier.step <= double_clock_get(clock, earlier.component);
 }
 
-/* True when they have an order; else reported. */
+/* True if the two accesses are ordered; otherwise reports them. */
 static bool judge(const struct double_region *region, const struct double_segment *segment,
                   struct double_epoch earlier, bool wrote, bool write, struct double_epoch who,
                   const struct double_clock *clock)
@@ -118,7 +118,7 @@ static void note_read(struct double_segment *segment, struct double_epoch who)
     segment->reads = reads;
 }
 
-/* All of [first, last) become one segment with this write. */
+/* Make all of [first, last) one segment with this write. */
 static void note_write(struct double_shadow *shadow, uint32_t first, uint32_t last,
                        struct double_epoch who)
 {
@@ -155,7 +155,7 @@ void double_shadow_touch(struct double_region *region, size_t begin, size_t end,
     struct double_shadow *shadow = &region->shadow;
     uint32_t first = split(shadow, begin);
     uint32_t last = split(shadow, end);
-    bool fine = true; /* one report for one access is enough */
+    bool fine = true; /* one report per access is enough */
     for (uint32_t i = first; i < last; i++) {
         struct double_segment *segment = &shadow->segments[i];
         fine = fine && judge(region, segment, segment->write, true, write, who, clock);

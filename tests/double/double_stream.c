@@ -29,7 +29,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned int flags)
     return double_call_end(&call, create(handle, flags, call.thread->device));
 }
 
-/* Priorities are taken and mean nothing here. */
+/* Priorities are accepted but have no effect. */
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned int flags, int priority)
 {
     struct double_call call;
@@ -45,7 +45,7 @@ static bool is_default(cudaStream_t handle)
     return !handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
 }
 
-/* Returns at once: what the stream was given runs on. */
+/* Returns at once: the stream's operations still run. */
 cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {
     struct double_call call;
@@ -91,7 +91,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle)
     return double_call_end(&call, error);
 }
 
-cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device); /* headers have it since 12.8 */
+cudaError_t cudaStreamGetDevice(cudaStream_t handle,
+                                int *device); /* in CUDA's headers since 12.8 */
 
 cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
 {

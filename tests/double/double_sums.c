@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of dist/nccl/nccl_sums.cu, as kernels on the fake stream. The memory of the device
- * is read when the kernel runs, the count when it is launched.
+ * The CPU version of dist/nccl/nccl_sums.cu, as kernels on the fake stream. The memory of the
+ * device is read when the kernel runs, the count when it is launched.
  */
 #include "dist/nccl/nccl_sums.h"
 #include "tests/double/double_machine.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ran when, in virtual time. Events and waits take none and are left out. */
+/* What ran when, in virtual time. Events and waits take no time and are left out. */
 #include "tests/double/double_machine.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 struct span {
     char name[32];
     char row[24];
-    int device; /* DOUBLE_HOST: a thread */
+    int device; /* DOUBLE_HOST: a host thread */
     uint32_t row_number;
     uint64_t begin_ns;
     uint64_t end_ns;

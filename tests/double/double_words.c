@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of errors and what CUDA says of them. */
+/* CUDA's names and texts of errors. */
 #include "tests/double/cuda_double.h"
 #include "tests/double/double_names.h"
 

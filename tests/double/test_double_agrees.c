@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a header agree with the lists of double_names.h? Compiled with a toolkit's header and linked
+ * Compares a header with the lists of double_names.h. Compiled with a toolkit's header and linked
  * with its runtime (DOUBLE_AGAINST_TOOLKIT), and once more with the double's own header. Constants
- * are asserted; functions are declared again, so that a type that differs does not compile.
+ * are asserted; functions are declared again, so that a different type does not compile.
  */
 #include <cuda_runtime_api.h>
 
@@ -43,7 +43,7 @@ static void the_special_streams_are_cudas(void **state)
     assert_ptr_equal(cudaStreamPerThread, (void *)2);
 }
 
-/* Words change with versions; those of the double are 13's. */
+/* Texts change between versions; the double's are those of 13. */
 static void errors_are_called_the_same(void **state)
 {
     (void)state;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures and graphs: what goes into one, who may do what meanwhile, what ends it too early. */
+/*
+ * Captures and graphs: what is captured, what threads may do meanwhile, what invalidates a capture.
+ */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>
@@ -69,7 +71,7 @@ static void captured_work_runs_at_each_launch(void **state)
     }
 }
 
-/* main fills, side adds one behind it, main adds one behind that; or without the waits. */
+/* main fills, side adds one after it, main adds one after that; or without the waits. */
 static cudaGraphExec_t fork_and_join(cudaStream_t main, uint8_t *memory, bool ordered)
 {
     cudaStream_t side = fixture_stream();
@@ -123,7 +125,7 @@ static void a_launch_is_ordered_by_its_stream_and_the_launch_before(void **state
         cudaGraphExec_t exec = fork_and_join(stream, memory, true);
         OK(double_launch_fill(stream, memory, LEN, 9));
         OK(cudaGraphLaunch(exec, stream));
-        OK(cudaGraphLaunch(exec, other)); /* itself behind its first launch */
+        OK(cudaGraphLaunch(exec, other)); /* after the graph's first launch */
         assert_int_equal(double_found(DOUBLE_UNORDERED), 0);
         OK(double_launch_add_one(ordered ? other : stream, memory, LEN));
         OK(cudaStreamSynchronize(other));
@@ -165,7 +167,7 @@ static void the_default_stream_is_no_stream_to_capture(void **state)
     fixture_close();
 }
 
-static void the_default_stream_is_out_of_use_while_a_blocking_one_captures(void **state)
+static void the_default_stream_cannot_be_used_while_a_blocking_one_captures(void **state)
 {
     (void)state;
     uint8_t byte = 0;
@@ -177,10 +179,10 @@ static void the_default_stream_is_out_of_use_while_a_blocking_one_captures(void 
         enum cudaStreamCaptureStatus status;
         OK(cudaStreamBeginCapture(stream, RELAXED));
         assert_int_equal(cudaStreamIsCapturing(NULL, &status), cudaErrorStreamCaptureImplicit);
-        double_as_thread(1); /* it is nobody's, whatever the thread */
+        double_as_thread(1); /* whatever the thread */
         assert_int_equal(cudaStreamIsCapturing(NULL, &status), cudaErrorStreamCaptureImplicit);
         double_as_thread(0);
-        /* asking harms nobody */
+        /* the query changes nothing */
         assert_int_equal(status_of(stream), cudaStreamCaptureStatusActive);
         cudaError_t error = cudaSuccess;
         switch (i) {
@@ -211,7 +213,7 @@ static void non_blocking_captures_leave_the_default_stream_alone(void **state)
     fixture_close();
 }
 
-/* What captures may forbid. */
+/* Calls that captures may forbid. */
 enum { N_UNSAFE = 10 };
 static cudaError_t do_unsafe(int i, uint8_t *memory, cudaStream_t other, cudaEvent_t event)
 {
@@ -247,7 +249,8 @@ static void a_capture_forbids_what_is_unsafe(void **state)
 }
 
 /*
- * Mode of the capture, mode of the thread, is it the capture's thread: is cudaEventQuery forbidden?
+ * Mode of the capture, mode of the thread, whether it is the capture's thread: is cudaEventQuery
+ * forbidden?
  */
 static const struct {
     enum cudaStreamCaptureMode capture, thread;
@@ -375,7 +378,7 @@ int main(void)
         cmocka_unit_test(a_launch_is_ordered_by_its_stream_and_the_launch_before),
         cmocka_unit_test(work_that_is_not_joined_makes_no_graph),
         cmocka_unit_test(the_default_stream_is_no_stream_to_capture),
-        cmocka_unit_test(the_default_stream_is_out_of_use_while_a_blocking_one_captures),
+        cmocka_unit_test(the_default_stream_cannot_be_used_while_a_blocking_one_captures),
         cmocka_unit_test(non_blocking_captures_leave_the_default_stream_alone),
         cmocka_unit_test(a_capture_forbids_what_is_unsafe),
         cmocka_unit_test(the_modes_of_capture_and_thread_decide),

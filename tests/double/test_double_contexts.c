@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose context a thread has, which calls make one and where, and the driver's functions for it. */
+/* Which context a thread has, which calls make one and where, and the driver's functions for it. */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>
@@ -79,7 +79,7 @@ static void a_new_thread_has_no_context_and_chose_no_device(void **state)
     end(0);
 }
 
-/* On device 0 where the thread chose none, whatever device the call is about. */
+/* On device 0 if the thread chose none, whatever device the call concerns. */
 static void a_call_that_needs_a_context_makes_that_of_the_threads_device(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void a_call_that_needs_a_context_makes_that_of_the_threads_device(void **
     }
 }
 
-static void a_context_that_is_bound_is_used_and_unbinding_leaves_what_was_chosen(void **state)
+static void a_bound_context_is_used_and_unbinding_does_not_change_the_choice(void **state)
 {
     (void)state;
     int device;
@@ -131,7 +131,7 @@ static void a_context_that_is_bound_is_used_and_unbinding_leaves_what_was_chosen
     end(0);
 }
 
-static void what_is_wrong_with_contexts_is_told(void **state)
+static void misuse_of_contexts_is_reported(void **state)
 {
     (void)state;
     void *function = &function;
@@ -155,8 +155,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_thread_has_no_context_and_chose_no_device),
         cmocka_unit_test(a_call_that_needs_a_context_makes_that_of_the_threads_device),
-        cmocka_unit_test(a_context_that_is_bound_is_used_and_unbinding_leaves_what_was_chosen),
-        cmocka_unit_test(what_is_wrong_with_contexts_is_told),
+        cmocka_unit_test(a_bound_context_is_used_and_unbinding_does_not_change_the_choice),
+        cmocka_unit_test(misuse_of_contexts_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that do not know that they run on the double, as the examples: each in a child of its
- * own, because a machine from the environment is one for the whole process.
+ * Programs that do not know that they run on the double, such as the examples. Each runs in a
+ * child, because a machine from the environment is for the whole process.
  */
 #include "tests/double/double_fixture.h"
 
@@ -63,7 +63,7 @@ static int forget_an_order(void)
     return good ? 0 : 1;
 }
 
-/* A child of such a program does not answer for what its parent still holds. */
+/* A child of the program does not report what its parent still holds. */
 static int end_in_a_child(void)
 {
     void *memory;
@@ -82,7 +82,7 @@ static void a_program_gets_its_machine_from_the_environment(void **state)
     (void)unsetenv("MR_CUDA_DOUBLE");
 }
 
-/* Does a copy run before anybody waits for it? */
+/* Does a copy run before a thread waits for it? */
 static int copy_and_look(void)
 {
     uint8_t *from, seen;
@@ -110,14 +110,14 @@ static void a_programs_policy_is_that_of_the_environment(void **state)
     assert_int_equal(run(copy_and_look), 1);
 }
 
-static void a_program_that_is_right_ends_as_it_likes(void **state)
+static void a_correct_program_has_its_own_exit_status(void **state)
 {
     (void)state;
     assert_int_equal(run(behave), 0);
     assert_int_equal(run(end_in_a_child), 0);
 }
 
-static void what_was_found_changes_the_exit_status(void **state)
+static void findings_change_the_exit_status(void **state)
 {
     (void)state;
     assert_int_equal(run(forget_memory), 86);
@@ -129,8 +129,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_gets_its_machine_from_the_environment),
         cmocka_unit_test(a_programs_policy_is_that_of_the_environment),
-        cmocka_unit_test(a_program_that_is_right_ends_as_it_likes),
-        cmocka_unit_test(what_was_found_changes_the_exit_status),
+        cmocka_unit_test(a_correct_program_has_its_own_exit_status),
+        cmocka_unit_test(findings_change_the_exit_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

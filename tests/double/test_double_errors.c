@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Errors on purpose: which call they meet, what a broken device does and does not, drivers that are
- * not there.
- */
+/* Injected errors: which call they meet, what a broken device does, machines without a driver. */
 #include "tests/double/double_fixture.h"
 
 #include <setjmp.h>
@@ -43,17 +40,17 @@ static void the_nth_call_of_any_function_fails(void **state)
     int device;
     double_fail_at(NULL, 3, cudaErrorUnknown);
     OK(cudaGetDevice(&device));
-    OK(cudaGetLastError());          /* is none that can fail */
-    OK(double_launch_spin(NULL, 1)); /* and this is the test's own */
+    OK(cudaGetLastError());          /* does not count: it cannot fail */
+    OK(double_launch_spin(NULL, 1)); /* does not count: it is the test's own */
     OK(cudaDeviceSynchronize());
     void *memory = &device;
     assert_int_equal(cudaMalloc(&memory, 1), cudaErrorUnknown);
     assert_string_equal(double_failed_in(), "cudaMalloc");
-    assert_ptr_equal(memory, &device); /* and did nothing */
+    assert_ptr_equal(memory, &device); /* and the call did nothing */
     fixture_close();
 }
 
-static void all_calls_from_the_nth_fail_until_told_otherwise(void **state)
+static void all_calls_from_the_nth_fail_until_the_failure_is_removed(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_EARLY);
@@ -67,7 +64,7 @@ static void all_calls_from_the_nth_fail_until_told_otherwise(void **state)
     fixture_close();
 }
 
-static void what_gives_back_gives_back_in_spite_of_errors(void **state)
+static void calls_that_give_back_do_so_in_spite_of_errors(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_EARLY);
@@ -104,8 +101,8 @@ static void a_sticky_error_stays_with_its_device(void **state)
     assert_int_equal(cudaMemcpyAsync(memory, pinned, LEN, cudaMemcpyHostToDevice, stream),
                      cudaErrorIllegalAddress);
     assert_int_equal(cudaGetLastError(), cudaErrorIllegalAddress);
-    assert_int_equal(cudaGetLastError(), cudaErrorIllegalAddress); /* and is not taken away */
-    OK(cudaMemset(fixture_device(LEN), 0, LEN));                   /* device 0 goes on */
+    assert_int_equal(cudaGetLastError(), cudaErrorIllegalAddress); /* and the error stays */
+    OK(cudaMemset(fixture_device(LEN), 0, LEN));                   /* device 0 still works */
     OK(cudaStreamSynchronize(fixture_stream()));
     assert_int_equal(cudaSetDevice(1), cudaErrorIllegalAddress);
     assert_int_equal(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
@@ -121,7 +118,7 @@ static void a_sticky_error_stays_with_its_device(void **state)
     double_close();
 }
 
-static void what_a_broken_device_had_to_do_is_dropped(void **state)
+static void the_work_of_a_broken_device_is_dropped(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_LATE);
@@ -139,7 +136,7 @@ static void what_a_broken_device_had_to_do_is_dropped(void **state)
     OK(cudaStreamWaitEvent(waits, event, 0));
     OK(double_launch_fill(waits, other, LEN, 2));
     double_break_device(0, cudaErrorLaunchFailure);
-    OK(cudaStreamSynchronize(waits)); /* nobody waits for what will not come */
+    OK(cudaStreamSynchronize(waits)); /* operations that cannot end are not waited for */
     fixture_expect(other, LEN, 2);
     fixture_expect(memory, LEN, 0);
     assert_int_equal(cudaEventSynchronize(event), cudaErrorLaunchFailure);
@@ -162,7 +159,7 @@ static void an_operation_may_fail_while_it_runs(void **state)
     double_close();
 }
 
-static void sticky_errors_come_only_from_what_reaches_a_device(void **state)
+static void sticky_errors_come_only_from_calls_that_reach_a_device(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_EARLY);
@@ -266,12 +263,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nth_call_of_a_function_fails_once),
         cmocka_unit_test(the_nth_call_of_any_function_fails),
-        cmocka_unit_test(all_calls_from_the_nth_fail_until_told_otherwise),
-        cmocka_unit_test(what_gives_back_gives_back_in_spite_of_errors),
+        cmocka_unit_test(all_calls_from_the_nth_fail_until_the_failure_is_removed),
+        cmocka_unit_test(calls_that_give_back_do_so_in_spite_of_errors),
         cmocka_unit_test(a_sticky_error_stays_with_its_device),
-        cmocka_unit_test(what_a_broken_device_had_to_do_is_dropped),
+        cmocka_unit_test(the_work_of_a_broken_device_is_dropped),
         cmocka_unit_test(an_operation_may_fail_while_it_runs),
-        cmocka_unit_test(sticky_errors_come_only_from_what_reaches_a_device),
+        cmocka_unit_test(sticky_errors_come_only_from_calls_that_reach_a_device),
         cmocka_unit_test(a_machine_without_a_driver),
         cmocka_unit_test(a_machine_with_an_old_driver),
         cmocka_unit_test(a_machine_without_a_device),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU twin of the finishing kernel: its bits, when it reads what, and that its accesses are
- * judged.
+ * The CPU version of the finishing kernel: its bits, when it reads its inputs, and that its
+ * accesses are judged.
  */
 #include "pinned/finish.h"
 #include "pinned/finish_cuda.h"
@@ -97,7 +97,7 @@ static void copy_in(const struct rig *rig)
                        rig->stream));
 }
 
-/* The same by the host's function, where the bytes are. */
+/* Compare with the host's function. */
 static void expect_the_hosts(const struct rig *rig, const struct mr_finish *finish)
 {
     uint8_t out[N * OUT_MOST];
@@ -169,7 +169,7 @@ static void settings_are_read_at_the_launch_and_pixels_when_it_runs(void **state
     fixture_close();
 }
 
-/* What another stream does to the kernel's memory beside it. */
+/* An access of another stream to the kernel's memory at the same time. */
 static void its_accesses_are_judged(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void its_accesses_are_judged(void **state)
                                        rig.normals_there};
         if (i < N_MEMORIES)
             OK(double_launch_fill(other, memory[i] + 3, 1, 0));
-        else /* what it only reads, others may read beside it */
+        else /* memory that the kernel only reads may be read at the same time */
             OK(double_launch_read(other, memory[i < N_MEMORIES + 2 ? i - N_MEMORIES + 2 : 1] + 3, 1,
                                   NULL, NULL));
         fixture_close_with(DOUBLE_UNORDERED, i < N_MEMORIES + 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host threads: what orders them with devices and with each other, and what belongs to each of them
- * alone. One OS thread plays them all.
+ * Host threads: what orders them with devices and with each other, and what each has for itself.
+ * One OS thread plays them all.
  */
 #include "tests/double/double_fixture.h"
 
@@ -28,7 +28,7 @@ static void a_copy_from_locked_memory_reads_when_it_runs(void **state)
     fixture_close();
 }
 
-/* The value that arrives when the memory is overwritten right after the call. */
+/* The value that arrives if the memory is overwritten right after the call. */
 static uint8_t copy_and_overwrite(cudaStream_t stream, uint8_t *memory)
 {
     uint8_t pageable[LEN];
@@ -41,7 +41,7 @@ static uint8_t copy_and_overwrite(cudaStream_t stream, uint8_t *memory)
     return view[0];
 }
 
-/* CUDA may take them at the call, and need not before the copy's turn in its stream. */
+/* CUDA may take the bytes at the call, but need not before the copy's turn in its stream. */
 static void pageable_bytes_are_taken_between_the_call_and_the_copy(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void pageable_bytes_are_taken_between_the_call_and_the_copy(void **state)
     }
 }
 
-/* The event after it says that they were taken. */
+/* The event after the copy says that the bytes were taken. */
 static void pageable_memory_may_be_written_once_the_copy_has_ended(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void a_query_that_says_no_orders_nothing(void **state)
     fixture_close_with(DOUBLE_UNORDERED, 1);
 }
 
-static void reading_beside_a_copy_that_reads_is_no_conflict(void **state)
+static void reading_during_a_copy_that_reads_is_no_conflict(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_LATE);
@@ -165,7 +165,7 @@ static void reading_beside_a_copy_that_reads_is_no_conflict(void **state)
     OK(cudaMemcpyAsync(pinned, memory, LEN, cudaMemcpyDeviceToHost, stream));
     assert_int_equal(double_found(DOUBLE_UNORDERED), 0);
     assert_true(double_host_read(pinned, LEN));
-    fixture_close_with(DOUBLE_UNORDERED, 1); /* beside the copy that writes */
+    fixture_close_with(DOUBLE_UNORDERED, 1); /* at the same time as the copy that writes */
 }
 
 static void a_handoff_orders_threads(void **state)
@@ -213,7 +213,10 @@ static void a_handoff_covers_only_what_was_before_it(void **state)
     }
 }
 
-/* Another thread that has seen the launch's end has not seen what its thread did afterwards. */
+/*
+ * Another thread that has seen the launch's end has not seen what the launching thread did
+ * afterwards.
+ */
 static void a_launch_covers_only_what_was_before_it(void **state)
 {
     (void)state;
@@ -334,7 +337,7 @@ static void counts_are_kept_by_thread_since_the_mark(void **state)
     fixture_close();
 }
 
-/* Of one machine all processes must see the same, and no two devices may be alike. */
+/* All processes must see the same uuids, and all devices must have different ones. */
 static void a_device_is_known_by_its_uuid(void **state)
 {
     (void)state;
@@ -360,7 +363,7 @@ int main(void)
         cmocka_unit_test(a_copy_to_pageable_memory_returns_when_it_has_ended),
         cmocka_unit_test(the_host_may_write_what_a_copy_read_once_it_has_ended),
         cmocka_unit_test(a_query_that_says_no_orders_nothing),
-        cmocka_unit_test(reading_beside_a_copy_that_reads_is_no_conflict),
+        cmocka_unit_test(reading_during_a_copy_that_reads_is_no_conflict),
         cmocka_unit_test(a_handoff_orders_threads),
         cmocka_unit_test(a_handoff_covers_only_what_was_before_it),
         cmocka_unit_test(a_launch_covers_only_what_was_before_it),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of devices and page-locked memory: whose it is, how long, and that all of it comes back.
+ * Memory of devices and page-locked memory: which device has it, for how long, and that all of it
+ * is given back.
  */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
@@ -108,7 +109,7 @@ static void devices_copy_to_each_other(void **state)
     fixture_close();
 }
 
-static void memory_ends_where_it_ends(void **state)
+static void accesses_past_the_end_are_reported(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_EARLY);
@@ -123,7 +124,7 @@ static void memory_ends_where_it_ends(void **state)
     fixture_close_with(DOUBLE_MISUSE, 2);
 }
 
-static void a_copy_goes_the_way_it_says(void **state)
+static void a_copy_has_the_direction_of_its_kind(void **state)
 {
     (void)state;
     fixture_open(DOUBLE_EARLY);
@@ -139,7 +140,7 @@ static void a_copy_goes_the_way_it_says(void **state)
     fixture_close();
 }
 
-static void a_device_has_so_much_memory(void **state)
+static void a_device_has_limited_memory(void **state)
 {
     (void)state;
     struct double_options options = {.n_devices = 2, .device_bytes = 1024};
@@ -168,7 +169,7 @@ static void freeing_does_not_wait_for_the_device(void **state)
     OK(cudaMalloc((void **)&memory, LEN));
     OK(double_launch_gate(stream, 0));
     OK(double_launch_fill(stream, other, LEN, 1));
-    OK(cudaFree(memory)); /* or this would not come back */
+    OK(cudaFree(memory)); /* otherwise this call would not return */
     fixture_expect(other, LEN, 0xdb);
     assert_int_equal(double_count(0).blocking, 1); /* as CUDA's may */
     double_open_gate(0);
@@ -193,7 +194,7 @@ static void memory_is_freed_after_what_uses_it(void **state)
     assert_int_equal(double_found(DOUBLE_UNORDERED), 1);
     OK(cudaFree(read));
     assert_int_equal(double_found(DOUBLE_UNORDERED), 2);
-    double_run_all(); /* the bytes are there until then */
+    double_run_all(); /* the bytes stay until then */
     fixture_close_with(DOUBLE_UNORDERED, 2);
 }
 
@@ -310,7 +311,7 @@ static void memory_is_not_unlocked_under_a_copy(void **state)
         if (waits)
             OK(cudaStreamSynchronize(stream));
         double_as_thread(1);
-        double_host_write(page + 2000, 1); /* hosts may go on: for them it stays */
+        double_host_write(page + 2000, 1); /* host threads may write: for them the memory stays */
         double_as_thread(0);
         OK(cudaHostUnregister(page));
         free(page);
@@ -335,7 +336,7 @@ static void what_is_left_over_is_named(void **state)
     OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     OK(cudaStreamEndCapture(stream, &graph));
     OK(cudaGraphInstantiate(&exec, graph, 0));
-    OK(double_launch_spin(NULL, 1)); /* the default stream is nobody's to give back */
+    OK(double_launch_spin(NULL, 1)); /* the default stream is not given back by the program */
     assert_int_equal(double_close(), 7);
     assert_words(double_report(), "left over: 123 bytes on device 0\n");
     assert_words(double_report(), "left over: 77 bytes of host memory, allocated\n");
@@ -375,9 +376,9 @@ int main(void)
         cmocka_unit_test(freed_memory_is_not_used),
         cmocka_unit_test(memory_is_for_its_own_device),
         cmocka_unit_test(devices_copy_to_each_other),
-        cmocka_unit_test(memory_ends_where_it_ends),
-        cmocka_unit_test(a_copy_goes_the_way_it_says),
-        cmocka_unit_test(a_device_has_so_much_memory),
+        cmocka_unit_test(accesses_past_the_end_are_reported),
+        cmocka_unit_test(a_copy_has_the_direction_of_its_kind),
+        cmocka_unit_test(a_device_has_limited_memory),
         cmocka_unit_test(freeing_does_not_wait_for_the_device),
         cmocka_unit_test(memory_is_freed_after_what_uses_it),
         cmocka_unit_test(a_wait_orders_the_freeing),

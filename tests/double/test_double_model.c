@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random programs against a slow model that knows no clocks: a graph of steps, in which every step
- * keeps the set of all that come before it. The double must report something at exactly that step
- * where the model first sees two accesses without an order, and until then every kernel must read
- * what the model says. Prints the seed that fails; test_double_model SEED runs it alone.
+ * Random programs against a slow model without clocks: a graph of steps, in which every step has
+ * the set of all steps before it. The double must report something at exactly the step at which the
+ * model first sees two unordered accesses, and until then every kernel must read what the model
+ * expects. Prints the seed that fails; test_double_model SEED runs it alone.
  */
 #include "tests/double/double_fixture.h"
 
@@ -27,8 +27,8 @@ enum {
 };
 
 struct step {
-    bool before[MOST]; /* steps that come before this one, itself included */
-    int place;         /* that it touches, -1: none */
+    bool before[MOST]; /* steps that come before this one, including itself */
+    int place;         /* the place that it touches, -1: none */
     bool writes;
 };
 
@@ -113,7 +113,7 @@ static int add_stream_step(struct program *program, int stream, int waits_for, i
     return step;
 }
 
-/* Most accesses that would have no order are left out, so that programs become long. */
+/* Leaves out most accesses that would be unordered, so that programs become long. */
 static bool is_left_out(struct program *program, int stream, int place, bool writes)
 {
     int step = add_stream_step(program, stream, -1, place, writes);
@@ -256,7 +256,7 @@ static void hand_over(struct program *program)
     host_step(program, given, -1, false);
 }
 
-/* Calls depend on the current device where they name a default stream or launch a kernel. */
+/* Calls depend on the current device if they name a default stream or launch a kernel. */
 static void one_step(struct program *program)
 {
     int stream = (int)draw(program, N_STREAMS);
@@ -280,7 +280,7 @@ static void one_step(struct program *program)
     case 14: touch_on_host(program); break;
     default:
         if (draw(program, 2))
-            /* another thread goes on, with no order to this one */
+            /* another thread continues, unordered with this one */
             program->host = 1 - program->host;
         else
             hand_over(program);
@@ -329,7 +329,7 @@ static void end(struct program *program)
     fixture_close();
 }
 
-/* How many steps it had before the first without an order. */
+/* Returns the number of steps before the first unordered one. */
 static int run_program(uint64_t seed)
 {
     static struct program program;

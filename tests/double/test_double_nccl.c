@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The double of NCCL by itself: ranks as threads of one process, each with a fake device of its
- * own. Checks of ranks are counted, because cmocka's assertions belong to the main thread.
+ * The double of NCCL by itself: ranks are threads of one process, each with its own fake device.
+ * Failed checks of ranks are counted, because cmocka's assertions belong to the main thread.
  */
 #include "tests/double/nccl_double.h"
 #include "tests/double/double_fixture.h"
@@ -29,7 +29,7 @@ struct rank {
     void (*f)(struct rank *rank);
     ncclComm_t comm;
     cudaStream_t stream;
-    float *in, *out; /* N * RANKS of the device */
+    float *in, *out; /* N * RANKS elements on the device */
 };
 
 static atomic_uint n_wrong;
@@ -48,7 +48,7 @@ static void rest_ms(unsigned ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
-/* Until it is no longer in progress; at most 20 s. */
+/* Wait until the call is no longer in progress; at most 20 s. */
 static ncclResult_t settle(ncclComm_t comm)
 {
     ncclResult_t result = ncclInProgress;
@@ -61,7 +61,7 @@ static ncclResult_t settle(ncclComm_t comm)
     return result;
 }
 
-static void *be(void *arg)
+static void *run_rank(void *arg)
 {
     struct rank *rank = arg;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -89,7 +89,7 @@ static void run(int n, bool nonblocking, void (*f)(struct rank *rank))
     atomic_store(&n_wrong, 0);
     for (int i = 0; i < n; i++) {
         ranks[i] = (struct rank){.rank = i, .n = n, .nonblocking = nonblocking, .id = id, .f = f};
-        assert_int_equal(pthread_create(&ranks[i].thread, NULL, be, &ranks[i]), 0);
+        assert_int_equal(pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]), 0);
     }
     for (int i = 0; i < n; i++)
         pthread_join(ranks[i].thread, NULL);
@@ -120,7 +120,7 @@ static void fill(struct rank *rank, float value)
                                 rank->stream) == cudaSuccess);
 }
 
-/* The n floats from element from on are value + i modulo N, times factor. */
+/* Check that the n floats from element on are (value + i modulo N) times factor. */
 static void expect(struct rank *rank, int n, float value, float factor)
 {
     static _Thread_local float values[N * RANKS];
@@ -134,7 +134,7 @@ static void expect(struct rank *rank, int n, float value, float factor)
         }
 }
 
-/* A call that may be in progress: after this it stands in the stream. */
+/* Finish a call that may run_rank in progress: after this its operation is in the stream. */
 static void done(struct rank *rank, ncclResult_t result, int line)
 {
     check(result == ncclSuccess || result == ncclInProgress, rank, line, "a call");
@@ -210,7 +210,7 @@ static void a_call_while_another_is_in_progress_is_reported(void **state)
     close_with(2);
 }
 
-/* The other rank comes late: meanwhile the host is free, and the stream's event is not there. */
+/* The other rank comes late: meanwhile the host is free, and the stream's event has not ended. */
 static void come_late(struct rank *r)
 {
     cudaEvent_t event;
@@ -228,7 +228,7 @@ static void come_late(struct rank *r)
     CHECK(r, cudaEventDestroy(event) == cudaSuccess);
 }
 
-static void an_operation_stands_in_its_stream_and_the_host_is_free(void **state)
+static void an_operation_waits_in_its_stream_and_the_host_is_free(void **state)
 {
     (void)state;
     for (int policy = DOUBLE_LATE; policy <= DOUBLE_RANDOM; policy++) {
@@ -266,7 +266,7 @@ static void a_stream_that_does_not_wait_is_reported(void **state)
     }
 }
 
-/* The other rank never comes; what is behind in the stream runs after the abort. */
+/* The other rank never comes; what follows in the stream runs after the abort. */
 static void abort_one(struct rank *r)
 {
     ncclResult_t error;
@@ -307,7 +307,7 @@ static void *open_gate_later(void *arg)
     return NULL;
 }
 
-/* Another stream of the device stands before a gate. */
+/* Another stream of the device waits for a gate. */
 static void abort_behind_a_gate(struct rank *r)
 {
     atomic_bool is_open = false;
@@ -324,10 +324,7 @@ static void abort_behind_a_gate(struct rank *r)
     CHECK(r, cudaStreamDestroy(other) == cudaSuccess);
 }
 
-/*
- * Nothing but the abort has waited for the other stream, so freeing what that one wrote is
- * reported.
- */
+/* Only the abort has waited for the other stream, so freeing what that stream wrote is reported. */
 static void an_abort_waits_for_the_device_and_orders_nothing(void **state)
 {
     (void)state;
@@ -340,10 +337,7 @@ static void an_abort_waits_for_the_device_and_orders_nothing(void **state)
     }
 }
 
-/*
- * In place there is nothing to do, and nothing comes into the stream; a mean of floats writes even
- * so.
- */
+/* In place there is nothing to do, and no operation is issued; a mean of floats still writes. */
 static void call_alone(struct rank *r)
 {
     struct double_counts before = double_count(DOUBLE_ALL_THREADS), after;
@@ -372,7 +366,7 @@ static void one_rank_copies_or_does_nothing(void **state)
     close_with(0);
 }
 
-/* Until the error of the communicator is this one; at most 10 s. */
+/* Wait until the communicator has this error; at most 10 s. */
 static bool comes_to(ncclComm_t comm, ncclResult_t error)
 {
     ncclResult_t now = ncclSuccess;
@@ -401,7 +395,7 @@ static void lose_the_last(struct rank *r)
     r->comm = NULL;
 }
 
-static void a_rank_that_breaks_off_is_noticed(void **state)
+static void a_rank_that_disconnects_is_noticed(void **state)
 {
     (void)state;
     open_with(DOUBLE_EARLY, NULL);
@@ -409,7 +403,7 @@ static void a_rank_that_breaks_off_is_noticed(void **state)
     close_with(0);
 }
 
-static void be_hit(struct rank *r)
+static void meet_errors(struct rank *r)
 {
     CHECK(r,
           ncclAllReduce(r->in, r->out, N, ncclFloat32, ncclSum, r->comm, r->stream) == ncclSuccess);
@@ -426,7 +420,7 @@ static void be_hit(struct rank *r)
     r->comm = NULL;
 }
 
-static void errors_come_where_they_were_ordered(void **state)
+static void errors_come_where_they_were_requested(void **state)
 {
     (void)state;
     struct double_nccl_options options = {.only_rank = 2,
@@ -437,7 +431,7 @@ static void errors_come_where_they_were_ordered(void **state)
                                           .async = ncclUnhandledCudaError,
                                           .silent = true};
     open_with(DOUBLE_EARLY, &options);
-    run(2, false, be_hit);
+    run(2, false, meet_errors);
     assert_int_equal(double_nccl_n_failed(), 2);
     close_with(0);
 }
@@ -477,7 +471,7 @@ static void one_that_hangs_and_ranks_that_differ_hang_all(void **state)
     close_with(0);
 }
 
-/* The first leaves at once; the others have a message between them. */
+/* The first rank leaves at once; the others exchange a message. */
 static void leave_one_by_one(struct rank *r)
 {
     fill(r, (float)r->rank);
@@ -503,7 +497,7 @@ static uint32_t entries(const char *path)
     return n;
 }
 
-static void nothing_is_left_of_those_that_have_ended(void **state)
+static void nothing_is_left_of_ended_communicators(void **state)
 {
     (void)state;
     uint32_t fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
@@ -566,7 +560,7 @@ static void stray(struct rank *r)
                            r->stream) != ncclSuccess);
 }
 
-static void streams_and_memory_that_cannot_be_are_reported(void **state)
+static void wrong_streams_and_memory_are_reported(void **state)
 {
     (void)state;
     open_with(DOUBLE_EARLY, NULL);
@@ -580,17 +574,17 @@ int main(void)
         cmocka_unit_test(all_operations_give_what_nccl_gives),
         cmocka_unit_test(a_nonblocking_communicator_is_in_progress_for_a_while),
         cmocka_unit_test(a_call_while_another_is_in_progress_is_reported),
-        cmocka_unit_test(an_operation_stands_in_its_stream_and_the_host_is_free),
+        cmocka_unit_test(an_operation_waits_in_its_stream_and_the_host_is_free),
         cmocka_unit_test(a_stream_that_does_not_wait_is_reported),
         cmocka_unit_test(an_abort_ends_what_hangs_and_later_use_is_reported),
         cmocka_unit_test(an_abort_waits_for_the_device_and_orders_nothing),
         cmocka_unit_test(one_rank_copies_or_does_nothing),
-        cmocka_unit_test(a_rank_that_breaks_off_is_noticed),
-        cmocka_unit_test(errors_come_where_they_were_ordered),
+        cmocka_unit_test(a_rank_that_disconnects_is_noticed),
+        cmocka_unit_test(errors_come_where_they_were_requested),
         cmocka_unit_test(one_that_hangs_and_ranks_that_differ_hang_all),
-        cmocka_unit_test(nothing_is_left_of_those_that_have_ended),
+        cmocka_unit_test(nothing_is_left_of_ended_communicators),
         cmocka_unit_test(two_ranks_on_one_device_are_refused),
-        cmocka_unit_test(streams_and_memory_that_cannot_be_are_reported),
+        cmocka_unit_test(wrong_streams_and_memory_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

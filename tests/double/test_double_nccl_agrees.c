@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a header of NCCL agree with the lists of double_nccl_names.h? Compiled with NCCL's own
- * header and linked with its library where they are there, and once more with the double's.
- * Constants are asserted; functions are declared again, so that a type that differs does not
- * compile.
+ * Compares a header of NCCL with the lists of double_nccl_names.h. Compiled with NCCL's own header
+ * and linked with its library if they are installed, and once more with the double's. Constants are
+ * asserted; functions are declared again, so that a different type does not compile.
  */
 #include <nccl.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What MR_NCCL_DOUBLE says befalls a program that says nothing itself; each in a child, as it is
- * read once.
+ * Faults that MR_NCCL_DOUBLE sets for a program without options of its own. Each runs in a child,
+ * because the variable is read once.
  */
 #include "tests/double/nccl_double.h"
 #include "tests/double/cuda_double.h"
@@ -37,7 +37,7 @@ static ncclResult_t reduce(const struct program *p)
     return ncclAllReduce(p->buffer, p->buffer, 25, ncclFloat32, ncclSum, p->comm, NULL);
 }
 
-/* With itself, which no shortcut replaces. */
+/* A message to itself, which NCCL does not shorten. */
 static ncclResult_t exchange(const struct program *p)
 {
     if (ncclGroupStart() != ncclSuccess ||
@@ -54,8 +54,8 @@ static void leave(struct program *p)
         _exit(98);
 }
 
-/* The exit status of f in a child with this environment, or 128 and its signal. */
-static int result_of(const char *environment, int (*f)(void))
+/* Run f in a child with this environment. Returns its exit status, or 128 plus the signal. */
+static int run_with_environment(const char *environment, int (*f)(void))
 {
     int how = 0;
     (void)fflush(NULL);
@@ -124,49 +124,50 @@ static int a_communicator_is_left(void)
     return cudaFree(p.buffer) != cudaSuccess;
 }
 
-static void what_is_ordered_happens(void **state)
+static void requested_faults_happen(void **state)
 {
     (void)state;
-    assert_int_equal(result_of("fail=AllReduce:2:system,seed=3", second_fails), 0);
-    assert_int_equal(result_of("delay=1ms,hang=recv:3", third_hangs), 0);
-    assert_int_equal(result_of("async=1:usage", second_has_an_error), 0);
+    assert_int_equal(run_with_environment("fail=AllReduce:2:system,seed=3", second_fails), 0);
+    assert_int_equal(run_with_environment("delay=1ms,hang=recv:3", third_hangs), 0);
+    assert_int_equal(run_with_environment("async=1:usage", second_has_an_error), 0);
     assert_int_equal(
-        result_of("delay=300us,progress=1ms,death=silent,mismatch=crash,leave=together",
-                  nothing_happens),
+        run_with_environment("delay=300us,progress=1ms,death=silent,mismatch=crash,leave=together",
+                             nothing_happens),
         0);
-    assert_int_equal(result_of("", nothing_happens), 0);
+    assert_int_equal(run_with_environment("", nothing_happens), 0);
 }
 
-static void another_rank_is_meant(void **state)
+static void faults_of_another_rank_do_not_happen(void **state)
 {
     (void)state;
-    assert_int_equal(result_of("rank=0,hang=recv:3", third_hangs), 0);
-    assert_int_equal(result_of("rank=1,hang=recv:3,fail=AllReduce:2,async=4:cuda", nothing_happens),
-                     0);
+    assert_int_equal(run_with_environment("rank=0,hang=recv:3", third_hangs), 0);
+    assert_int_equal(
+        run_with_environment("rank=1,hang=recv:3,fail=AllReduce:2,async=4:cuda", nothing_happens),
+        0);
 }
 
-static void what_is_not_understood_ends_the_program(void **state)
+static void unknown_words_end_the_program(void **state)
 {
     (void)state;
-    assert_int_equal(result_of("dealy=5ms", nothing_happens), 128 + SIGABRT);
-    assert_int_equal(result_of("delay=5", nothing_happens), 128 + SIGABRT);
-    assert_int_equal(result_of("async=4:nonsense", nothing_happens), 128 + SIGABRT);
-    assert_int_equal(result_of("seed", nothing_happens), 128 + SIGABRT);
+    assert_int_equal(run_with_environment("dealy=5ms", nothing_happens), 128 + SIGABRT);
+    assert_int_equal(run_with_environment("delay=5", nothing_happens), 128 + SIGABRT);
+    assert_int_equal(run_with_environment("async=4:nonsense", nothing_happens), 128 + SIGABRT);
+    assert_int_equal(run_with_environment("seed", nothing_happens), 128 + SIGABRT);
 }
 
-static void a_communicator_that_is_left_over_is_told_at_the_end(void **state)
+static void a_leftover_communicator_is_reported_at_the_end(void **state)
 {
     (void)state;
-    assert_int_equal(result_of("seed=1", a_communicator_is_left), 86);
+    assert_int_equal(run_with_environment("seed=1", a_communicator_is_left), 86);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_ordered_happens),
-        cmocka_unit_test(another_rank_is_meant),
-        cmocka_unit_test(what_is_not_understood_ends_the_program),
-        cmocka_unit_test(a_communicator_that_is_left_over_is_told_at_the_end),
+        cmocka_unit_test(requested_faults_happen),
+        cmocka_unit_test(faults_of_another_rank_do_not_happen),
+        cmocka_unit_test(unknown_words_end_the_program),
+        cmocka_unit_test(a_leftover_communicator_is_reported_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order that streams and events make, and that the double reports what has none. Each rule is
- * tried from both sides: with it nothing is reported, without it something is.
+ * The order that streams and events make, and that the double reports unordered accesses. Each rule
+ * is tested from both sides: with it nothing is reported, without it something is.
  */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
@@ -181,7 +181,7 @@ static void a_wait_takes_what_was_recorded_at_the_call(void **state)
     OK(double_launch_read(reader, memory, 10, NULL, NULL));
     OK(cudaStreamSynchronize(reader));
     fixture_expect(memory, 10, 1);
-    fixture_expect(memory + 10, 10, 0); /* the second record is none of the wait's */
+    fixture_expect(memory + 10, 10, 0); /* the wait does not include the second record */
     assert_int_equal(double_found(DOUBLE_UNORDERED), 0);
     OK(double_launch_read(reader, memory, 20, NULL, NULL));
     fixture_close_with(DOUBLE_UNORDERED, 1);
@@ -227,7 +227,7 @@ static void an_event_is_recorded_on_its_device_and_waited_for_on_any(void **stat
 }
 
 /* One access on the default stream and one on another, in either order. */
-static void beside_the_default_stream(bool blocking, bool default_first)
+static void access_with_the_default_stream(bool blocking, bool default_first)
 {
     uint8_t *memory = fixture_device(LEN);
     cudaStream_t other = blocking ? fixture_blocking_stream() : fixture_stream();
@@ -245,7 +245,7 @@ static void the_default_stream_is_ordered_with_blocking_ones_only(void **state)
     for (int i = 0; i < 4; i++) {
         fixture_open(DOUBLE_LATE);
         bool blocking = i & 1;
-        beside_the_default_stream(blocking, i & 2);
+        access_with_the_default_stream(blocking, i & 2);
         fixture_close_with(DOUBLE_UNORDERED, !blocking);
     }
 }

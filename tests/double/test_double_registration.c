@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page-locking memory of the program's: refused by the machine, slow, of pages that are not there,
- * and whole pages.
+ * Page-locking the program's memory: refused by the machine, slow, with unmapped pages, and in
+ * whole pages.
  */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
@@ -25,7 +25,7 @@ static uint8_t *map_pages(size_t len)
     return memory;
 }
 
-static void a_machine_that_cannot_register_says_so_and_refuses(void **state)
+static void a_machine_that_cannot_register_reports_it_and_refuses(void **state)
 {
     (void)state;
     for (int refused = 0; refused < 2; refused++) {
@@ -39,14 +39,14 @@ static void a_machine_that_cannot_register_says_so_and_refuses(void **state)
         if (!refused)
             OK(cudaHostUnregister(memory));
         void *allocated;
-        OK(cudaMallocHost(&allocated, LEN)); /* memory of CUDA's own is another matter */
+        OK(cudaMallocHost(&allocated, LEN)); /* memory that CUDA allocates is not affected */
         OK(cudaFreeHost(allocated));
         munmap(memory, LEN);
         assert_int_equal(double_close(), 0);
     }
 }
 
-static void the_environment_can_say_so_too(void **state)
+static void the_environment_can_turn_registration_off(void **state)
 {
     (void)state;
     double_close();
@@ -80,7 +80,7 @@ static void registration_takes_time_of_all_threads(void **state)
     assert_int_equal(double_close(), 0);
 }
 
-static void pages_that_are_not_there_are_counted_and_cost_more(void **state)
+static void unmapped_pages_are_counted_and_cost_more(void **state)
 {
     (void)state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -127,10 +127,10 @@ static void whole_pages_are_locked_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_machine_that_cannot_register_says_so_and_refuses),
-        cmocka_unit_test(the_environment_can_say_so_too),
+        cmocka_unit_test(a_machine_that_cannot_register_reports_it_and_refuses),
+        cmocka_unit_test(the_environment_can_turn_registration_off),
         cmocka_unit_test(registration_takes_time_of_all_threads),
-        cmocka_unit_test(pages_that_are_not_there_are_counted_and_cost_more),
+        cmocka_unit_test(unmapped_pages_are_counted_and_cost_more),
         cmocka_unit_test(whole_pages_are_locked_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real threads on the double: they wait for each other, and what they share is locked. Runs under
+ * Real threads on the double: they wait for each other, and shared state is locked. Runs under
  * TSan.
  */
 #include "tests/double/double_fixture.h"
@@ -37,7 +37,7 @@ static void *wait_for_stream(void *user)
     return NULL;
 }
 
-static void whoever_waits_for_a_gate_sleeps_until_it_opens(void **state)
+static void a_thread_that_waits_for_a_gate_sleeps_until_it_opens(void **state)
 {
     (void)state;
     for (int p = 0; p < 3; p++) {
@@ -82,7 +82,7 @@ static void tell(void *user)
     atomic_fetch_add(&n_told, 1);
 }
 
-/* Each thread with streams and memory of its own, on its own device. */
+/* Each thread uses its own streams and memory on its own device. */
 static void *work(void *user)
 {
     int device = *(const int *)user;
@@ -114,7 +114,7 @@ static void *work(void *user)
     return good ? user : NULL;
 }
 
-static void threads_work_beside_each_other(void **state)
+static void threads_work_at_the_same_time(void **state)
 {
     (void)state;
     for (int p = 0; p < 3; p++) {
@@ -157,7 +157,7 @@ static void numbers_of_ended_threads_are_used_again(void **state)
         void *good;
         assert_int_equal(pthread_create(&thread, NULL, note_number, &number), 0);
         assert_int_equal(pthread_join(thread, &good), 0);
-        assert_non_null(good); /* and begin as new threads do */
+        assert_non_null(good); /* and begin like new threads */
         assert_int_equal(number, mine + 1);
     }
     assert_int_equal(double_close(), 0);
@@ -166,9 +166,9 @@ static void numbers_of_ended_threads_are_used_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_waits_for_a_gate_sleeps_until_it_opens),
+        cmocka_unit_test(a_thread_that_waits_for_a_gate_sleeps_until_it_opens),
         cmocka_unit_test(a_waiter_is_woken_when_the_device_breaks),
-        cmocka_unit_test(threads_work_beside_each_other),
+        cmocka_unit_test(threads_work_at_the_same_time),
         cmocka_unit_test(numbers_of_ended_threads_are_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

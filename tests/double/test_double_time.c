@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual time: what takes how long, what overlaps, that a seed plays again, and the timeline. */
+/*
+ * Virtual time: how long calls take, what overlaps, that a seed gives the same run again, and the
+ * timeline.
+ */
 #include "tests/double/double_fixture.h"
 #include "tests/support/assert_words.h"
 
@@ -50,7 +53,7 @@ static void copies_and_kernels_take_their_time(void **state)
         OK(cudaEventRecord(events[3], stream));
         OK(double_launch_fill(stream, memory, MB, 1));
         OK(cudaEventRecord(events[4], stream));
-        if (p != DOUBLE_RANDOM) /* where it may have run */
+        if (p != DOUBLE_RANDOM) /* where it may have run already */
             assert_int_equal(cudaEventElapsedTime(&ms[0], events[0], events[4]), cudaErrorNotReady);
         uint64_t before_ns = double_now_ns();
         OK(cudaEventSynchronize(events[4]));
@@ -71,7 +74,7 @@ static void copies_and_kernels_take_their_time(void **state)
     }
 }
 
-/* How long two streams' copies to these devices take together, in units of one. */
+/* How long copies of two streams to these devices take together, in units of one copy. */
 static int two_copies(int first, int second)
 {
     open_timed(DOUBLE_EARLY, 1);
@@ -145,7 +148,7 @@ static char *play(enum double_policy policy, uint64_t seed)
     return text;
 }
 
-static void a_seed_plays_again(void **state)
+static void a_seed_gives_the_same_run_again(void **state)
 {
     (void)state;
     char *first = play(DOUBLE_RANDOM, 5), *again = play(DOUBLE_RANDOM, 5),
@@ -193,7 +196,7 @@ int main(void)
         cmocka_unit_test(copies_and_kernels_take_their_time),
         cmocka_unit_test(a_device_copies_one_thing_at_a_time),
         cmocka_unit_test(early_kernels_of_two_streams_overlap),
-        cmocka_unit_test(a_seed_plays_again),
+        cmocka_unit_test(a_seed_gives_the_same_run_again),
         cmocka_unit_test(the_timeline_names_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

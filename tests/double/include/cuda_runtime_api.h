@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Not CUDA's: just the names that are used here, for builds of the tests on machines without a
- * toolkit. What is built against it can only be linked with the double of the CUDA runtime.
+ * Not CUDA's: only the names that are used here, for builds of the tests on machines without a
+ * toolkit. What is built with it can only be linked with the double of the CUDA runtime.
  */
 #ifndef TESTS_DOUBLE_INCLUDE_CUDA_RUNTIME_API_H
 #define TESTS_DOUBLE_INCLUDE_CUDA_RUNTIME_API_H
@@ -48,8 +48,7 @@ typedef struct CUuuid_st {
 } cudaUUID_t;
 
 /*
- * Two of its fields; a program that is built against this header is linked with the double, which
- * fills them.
+ * Two of its fields; a program built with this header is linked with the double, which fills them.
  */
 struct cudaDeviceProp {
     char name[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Not NCCL's: just the names that are used here, for builds of the tests on machines without NCCL.
- * What is built against it can only be linked with the double of NCCL.
+ * Not NCCL's: only the names that are used here, for builds of the tests on machines without NCCL.
+ * What is built with it can only be linked with the double of NCCL.
  */
 #ifndef TESTS_DOUBLE_INCLUDE_NCCL_H
 #define TESTS_DOUBLE_INCLUDE_NCCL_H
@@ -31,7 +31,7 @@ typedef struct {
     char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
-/* As of 2.18, whose fields later versions have in the same places. */
+/* As in 2.18, whose fields later versions have in the same places. */
 typedef struct {
     size_t size;
     unsigned int magic;
