@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs in gpu_check: one file for all, so that the library and its kernels travel once.
- * Each takes its own arguments, with its name in argv[0], and returns the exit status. The file of
- * the same name says what it does.
+ * The programs in gpu_check: one file for all, so that the library and its kernels are copied once.
+ * Each program takes its own arguments, with its name in argv[0], and returns the exit status. The
+ * file of the same name says what it does.
  */
 #ifndef TESTS_GPU_GPU_CHECK_H
 #define TESTS_GPU_GPU_CHECK_H

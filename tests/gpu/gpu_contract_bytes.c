@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares pixels and other records, in every form in which they arrive, with the host's bytes. */
+/* Compares pixels and other records, in every form that a loader gives, with the host's bytes. */
 #include "tests/gpu/gpu_contract.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 static const mr_dtype dtypes[] = {MR_U8, MR_F32, MR_F16, MR_BF16};
 
 /*
- * A transform without randomness costs nothing to compare, so crops, flips and mean are drawn by
- * the default one.
+ * A transform without randomness compares nothing interesting, so the default transform draws
+ * crops, flips and mean.
  */
 static void compare_epoch(struct gpu_setup *setup, const char *spec, const char *transform,
                           const mr_loader_options *options)
@@ -85,7 +85,7 @@ static void erased_boxes(struct gpu_setup *setup)
     }
 }
 
-/* Both rules, MixUp and CutMix, of erased rows; bytes by timm's rule. */
+/* Both rules, MixUp and CutMix, on erased rows; bytes by timm's rule. */
 static void mixed_rows(struct gpu_setup *setup)
 {
     static const char *const transforms[] = {
@@ -156,7 +156,7 @@ static void pictures_that_are_records(struct gpu_setup *setup)
     free(grey);
 }
 
-/* What is no picture is copied as it is: tokens, with labels that are arrays. */
+/* Records that are not pictures are copied unchanged: tokens, with labels that are arrays. */
 static void records_that_are_no_pictures(struct gpu_setup *setup)
 {
     char *file = gpu_setup_records(setup, "tokens.bin", 200, 130);
@@ -169,7 +169,7 @@ static void records_that_are_no_pictures(struct gpu_setup *setup)
 }
 
 /*
- * The last batch is short; with the exact tail some ranks end with masked rows, or with no row at
+ * The last batch is short. With the exact tail some ranks end with masked rows, or with no row at
  * all.
  */
 static void compare_tails(struct gpu_setup *setup)

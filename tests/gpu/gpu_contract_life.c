@@ -54,7 +54,10 @@ static void own_order(struct gpu_setup *setup)
     gpu_lockstep_close(&pair);
 }
 
-/* What was copied ahead is not in a saved position, and a restored one drops it. */
+/*
+ * A saved position does not count batches that were copied ahead, and a restored position drops
+ * them.
+ */
 static void compare_positions(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);
@@ -78,7 +81,7 @@ static void compare_positions(struct gpu_setup *setup)
     gpu_lockstep_close(&pair);
 }
 
-/* The photographs and, at the end of the list, four files that no decoder takes. */
+/* The photographs and, at the end of the list, four files that no decoder accepts. */
 static char *damaged_list(struct gpu_setup *setup)
 {
     static const uint8_t begin_of_jpeg[64] = {0xff, 0xd8, 0xff, 0xe0, 0, 16, 'J', 'F', 'I', 'F'};
@@ -194,8 +197,8 @@ static void several_loaders(struct gpu_setup *setup)
 }
 
 /*
- * A loader may go before its batches: they stay as they are, and the last release gives everything
- * back.
+ * A loader may be destroyed before its batches: they do not change, and the last release frees
+ * everything.
  */
 static void lent_batches_outlive_the_loader(struct gpu_setup *setup)
 {
@@ -220,7 +223,7 @@ static void lent_batches_outlive_the_loader(struct gpu_setup *setup)
     }
 }
 
-/* All buffers lent: next says so, loses nothing, and goes on after a release. */
+/* With all buffers lent, next reports it, loses nothing, and works again after a release. */
 static void all_buffers_lent(struct gpu_setup *setup)
 {
     mr_loader_options options = small_options(setup);

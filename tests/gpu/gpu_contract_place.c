@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where arrays lie: buffers, labels elsewhere, several devices, names of no device. */
+/*
+ * Where arrays are: buffers, labels elsewhere, several devices, names of devices that do not exist.
+ */
 #include "tests/gpu/gpu_contract.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static mr_device_kind kind_of(const struct gpu_setup *setup)
+static mr_device_kind find_kind(const struct gpu_setup *setup)
 {
     return gpu_setup_on_gpu(setup) ? MR_DEVICE_CUDA : MR_DEVICE_HOST;
 }
 
-/* host:N stands for as many devices as one asks for. */
+/* host:N gives as many devices as a test needs. */
 static uint32_t n_devices(const struct gpu_setup *setup)
 {
     return gpu_setup_on_gpu(setup) ? mr_device_count(MR_DEVICE_CUDA, NULL) : 4;
@@ -41,7 +43,7 @@ static void constant_addresses(struct gpu_setup *setup)
         if (!gpu_report_expect(&setup->report, buffer < 5, "buffer %u of 5", buffer))
             break;
         const mr_array *array = mr_batch_array(batch, "image");
-        gpu_report_expect(&setup->report, array->device.kind == kind_of(setup),
+        gpu_report_expect(&setup->report, array->device.kind == find_kind(setup),
                           "the image is on kind %d", (int)array->device.kind);
         n_seen += image[buffer] == NULL;
         gpu_report_expect(&setup->report,
@@ -57,7 +59,9 @@ static void constant_addresses(struct gpu_setup *setup)
     mr_dataset_destroy(dataset);
 }
 
-/* Everything but the images at another place: read there directly when it is the host. */
+/*
+ * Everything except the images is in another place; if that is the host, it is read there directly.
+ */
 static void labels_elsewhere(struct gpu_setup *setup)
 {
     char *second = gpu_setup_device_name(setup, 1);
@@ -73,11 +77,11 @@ static void labels_elsewhere(struct gpu_setup *setup)
         mr_loader_set_epoch(pair.device, 1);
         mr_batch *batch = take_batch(setup, pair.device);
         mr_device device = mr_batch_array(batch, "label")->device;
-        mr_device_kind wanted = places[i] == second ? kind_of(setup) : MR_DEVICE_HOST;
+        mr_device_kind wanted = places[i] == second ? find_kind(setup) : MR_DEVICE_HOST;
         gpu_report_expect(&setup->report, device.kind == wanted, "labels for %s are on kind %d",
                           places[i], (int)device.kind);
         gpu_report_expect(&setup->report,
-                          mr_batch_array(batch, "image")->device.kind == kind_of(setup),
+                          mr_batch_array(batch, "image")->device.kind == find_kind(setup),
                           "the images have moved too");
         mr_batch_release(batch);
         gpu_lockstep_close(&pair);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams, memory and the gate of these programs. While the gate is closed nothing may be
- * allocated, freed or loaded: that can wait for the whole device.
+ * allocated, freed or loaded, because that can wait for the whole device.
  */
 #include "tests/gpu/gpu_cuda.h"
 

@@ -19,7 +19,7 @@ struct gpu_cuda {
     int64_t gate_limit_ns; /* 5 seconds */
 };
 
-/* Selects setup's device, or says why there is none and ends the program. */
+/* Selects setup's device. If there is none, gives the reason and ends the program. */
 struct gpu_cuda gpu_cuda_open(struct gpu_setup *setup);
 void gpu_cuda_close(struct gpu_cuda *cuda);
 
@@ -40,9 +40,9 @@ void gpu_cuda_sync(struct gpu_cuda *cuda, cudaStream_t stream);
 
 void *gpu_cuda_alloc(struct gpu_cuda *cuda, uint64_t len_bytes);
 
-/* Close the gate, and put its wait on a stream. */
+/* Close the gate, and make a stream wait for it. */
 void gpu_cuda_close_gate(struct gpu_cuda *cuda, cudaStream_t stream);
-/* Open it; false when its limit had come first. */
+/* Open the gate; false if its time limit was reached before. */
 bool gpu_cuda_open_gate(struct gpu_cuda *cuda);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_facts: describes the machine, one fact a line, with the GPU's name alone in the line "gpu |
- * NAME". The exit status says whether this build can use a GPU; the output says why not.
+ * gpu_facts: describes the machine, one fact per line, with only the GPU's name in the line "gpu |
+ * NAME". The exit status says whether this build can use a GPU; the output gives the reason if not.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The first line of a file that begins with a word: what follows its colon. */
+/* The part after the colon of the first line of a file that begins with this word. */
 static void tell_line(const char *fact, const char *path, const char *begin)
 {
     char line[512];
@@ -42,8 +42,8 @@ static void tell_text(const char *fact, const char *path)
 }
 
 /*
- * Of the group that this process is in and of all above it: "0::/path" is version 2,
- * "7:memory:/path" version 1.
+ * Limits of this process's cgroup and of all above it: "0::/path" is version 2, "7:memory:/path"
+ * version 1.
  */
 static void tell_limits(char *line)
 {
@@ -89,7 +89,7 @@ static int get_attribute(struct gpu_cuda *cuda, enum cudaDeviceAttr which)
     return value;
 }
 
-/* After mr_device_count() this process has not begun with CUDA: a child of it still can. */
+/* mr_device_count() does not start CUDA in this process, so a child of it can still use CUDA. */
 static void count_apart(struct gpu_setup *setup)
 {
     uint32_t n = mr_device_count(MR_DEVICE_CUDA, NULL);

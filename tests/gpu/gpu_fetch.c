@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies synchronously: after mr_loader_next() the batch is available to the host, so nothing else
- * has to be waited for.
+ * Copies synchronously. After mr_loader_next() the batch is available to the host, so nothing else
+ * must be waited for.
  */
 #include "tests/gpu/gpu_fetch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one place where gpu_contract meets a device: gets the bytes of a batch, also of one on the
+ * The only part of gpu_contract that reads a device: gets the bytes of a batch, also of one on the
  * host.
  */
 #ifndef TESTS_GPU_GPU_FETCH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer; and next, use
- * and release inside a capture: they refuse, and the capture stays valid.
+ * gpu_graph [--device cuda:0] [--data FOLDER]: one CUDA graph for each device buffer; also next,
+ * use and release inside a capture: they refuse, and the capture stays valid.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -17,7 +17,7 @@ struct graphs {
     mr_dataset *dataset;
     cudaStream_t stream;
     cudaGraphExec_t graph[MAX_BUFFERS]; /* NULL: not captured yet */
-    unsigned long long *sum;            /* on the device: what a graph computes */
+    unsigned long long *sum;            /* on the device: the result of a graph */
 };
 
 static mr_loader_options graph_options(const struct graphs *g)
@@ -46,7 +46,7 @@ static uint64_t image_bytes(const mr_batch *batch)
     return (uint64_t)(image->shape[0] * image->strides[0]);
 }
 
-/* The "training step": reads the whole image, spins, leaves a sum. */
+/* The "training step": reads the whole image, spins, writes a sum. */
 static void enqueue_step(struct graphs *g, const mr_batch *batch)
 {
     gpu_cuda_ok(&g->cuda, gpu_kernel_spin(200000, 4, 64, g->stream), "a spin");
@@ -75,7 +75,7 @@ static unsigned long long sum_of_host(const mr_batch *batch)
     return sum;
 }
 
-/* Sums come from the host's loader of the same options. */
+/* The expected sums come from the host's loader with the same options. */
 static void graph_per_buffer(struct graphs *g)
 {
     mr_loader_options options = graph_options(g);
@@ -161,10 +161,8 @@ static void refuse_in_all(struct graphs *g)
     refused_in(g, cudaStreamCaptureModeRelaxed);
 }
 
-/*
- * A capture that lasts while workers decode and copies are issued: neither side disturbs the other.
- */
-static void copies_go_on(struct graphs *g)
+/* A capture during which workers decode and copies are issued: neither side disturbs the other. */
+static void copies_continue(struct graphs *g)
 {
     mr_loader_options options = graph_options(g);
     for (uint32_t i = 0; i < 4; i++) {
@@ -191,7 +189,7 @@ static void copies_go_on(struct graphs *g)
     }
 }
 
-/* The calls in this thread leave no trace in the runtime's state of the thread. */
+/* The calls in this thread do not change the runtime's state of the thread. */
 static void caller_is_undisturbed(struct graphs *g)
 {
     mr_loader_options options = graph_options(g);
@@ -221,7 +219,7 @@ int gpu_graph_main(int argc, char **argv)
     } cases[] = {
         {"a graph for each buffer reads what the host reads", graph_per_buffer},
         {"next, use and release refuse inside a capture, which stays valid", refuse_in_all},
-        {"copies go on during a long capture", copies_go_on},
+        {"copies go on during a long capture", copies_continue},
         {"the caller's device, last error and capture mode stay", caller_is_undisturbed}};
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);

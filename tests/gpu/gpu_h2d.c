@@ -6,7 +6,7 @@
  * neither decoding nor reading is measured. That takes 2.9 GB of page-locked memory; a machine that
  * refuses so much gets the brief measurement.
  *
- * Each round runs all cases in turn and ratios are taken within a round, as bench/METHOD.md says.
+ * Each round runs all cases in turn, and ratios are taken within a round, as bench/METHOD.md says.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -30,12 +30,12 @@ struct h2d {
     struct gpu_setup *setup;
     struct gpu_cuda cuda;
     char *spec;
-    uint32_t n_batches; /* of an epoch: as many as there are slots */
+    uint32_t n_batches; /* of an epoch: as many as the loader has slots */
     uint32_t batch_size;
     uint64_t batch_bytes;
     cudaStream_t stream;
     uint8_t *device[N_BUFFERS]; /* of the bare loop */
-    uint8_t *registered;        /* n_batches of them each */
+    uint8_t *registered;        /* n_batches each */
     uint8_t *allocated;
 };
 
@@ -82,7 +82,8 @@ static mr_loader *make_loader(struct h2d *h, mr_dataset *dataset, mr_dtype dtype
 }
 
 /*
- * Until the whole epoch lies in slots and the buffers are full: nothing but copies is left to do.
+ * Wait until the whole epoch is in slots and the buffers are full, so that only copies are left to
+ * do.
  */
 static void wait_filled(struct h2d *h, mr_loader *loader)
 {
@@ -100,8 +101,8 @@ static void wait_filled(struct h2d *h, mr_loader *loader)
 }
 
 /*
- * GB/s of the copies that were not in the buffers at the start; on_stream: by the copies' own
- * events.
+ * GB/s of the copies whose batches were not in the buffers at the start; on_stream: by the copies'
+ * own events.
  */
 static double through_loader(struct h2d *h, mr_dtype dtype, double *on_stream_out)
 {
@@ -178,9 +179,10 @@ static void repeat_file(struct h2d *h, const char *file, uint32_t n_batches)
 }
 
 /*
- * The slab and the bare loop's two blocks are as long as each other: would a loader give all three?
+ * The slab and the bare loop's two blocks have the same length: check that a loader could get all
+ * three.
  */
-static bool is_memory_there(struct h2d *h)
+static bool has_memory(struct h2d *h)
 {
     mr_loader_options options = MR_LOADER_OPTIONS_INIT;
     mr_dataset *dataset = gpu_setup_dataset(h->setup, h->spec);
@@ -201,7 +203,7 @@ static bool is_memory_there(struct h2d *h)
 static void choose_size(struct h2d *h, const char *file)
 {
     repeat_file(h, file, h->setup->brief ? N_BRIEF : N_WHOLE);
-    if (h->n_batches == N_WHOLE && !is_memory_there(h))
+    if (h->n_batches == N_WHOLE && !has_memory(h))
         repeat_file(h, file, N_BRIEF);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels that take a known time or wait for the host. Time is the GPU's own nanosecond clock, so a
- * change of its frequency changes no duration.
+ * change of its frequency does not change durations.
  */
 #include "tests/gpu/gpu_kernels.h"
 

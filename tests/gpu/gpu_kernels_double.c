@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernels of gpu_kernels.cu on the double of the runtime, so that gpu_order and gpu_graph run
- * in every CI. A gate of the double opens once, so each wait takes the next of its 64.
+ * in every CI. A gate of the double opens once, so each wait takes the next of its 64 gates.
  */
 #include "tests/gpu/gpu_kernels.h"
 

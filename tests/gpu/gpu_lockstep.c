@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares two loaders. The host's loader never pads channels: what the device adds must be zero,
- * and is found through the strides. Several parts are compared with the rows of the host's one
- * batch that they stand for.
+ * Compares two loaders. The host's loader never pads channels. So elements that only the device has
+ * must be zero; the strides give their place. Several parts are compared with their rows in the
+ * host's one batch.
  */
 #include "tests/gpu/gpu_lockstep.h"
 
@@ -39,7 +39,7 @@ void gpu_lockstep_close(struct gpu_lockstep *pair)
     mr_dataset_destroy(pair->dataset);
 }
 
-/* One sample's elements: all of an axis that the device has and the host lacks must be zero. */
+/* Compare one sample's elements. Indices of an axis that only the device has must be zero. */
 static bool same_row(const mr_array *host, const mr_array *device, const uint8_t *a,
                      const uint8_t *b, uint32_t axis)
 {
@@ -75,7 +75,7 @@ static bool same_shape(const mr_array *host, const mr_array *device)
     return true;
 }
 
-/* The device's rows against those of the host from first_row on. */
+/* Compare the device's rows with those of the host from first_row on. */
 static bool compare_array(struct gpu_lockstep *pair, const mr_array *host, const mr_array *device,
                           int64_t first_row)
 {
@@ -141,7 +141,7 @@ bool gpu_lockstep_compare(struct gpu_lockstep *pair, const mr_batch *host, mr_ba
                                      mr_batch_size(host));
 }
 
-/* Both gave an error in the place of a batch. */
+/* Both returned an error instead of a batch. */
 static bool compare_errors(struct gpu_lockstep *pair)
 {
     const mr_error *a = mr_loader_error(pair->host);

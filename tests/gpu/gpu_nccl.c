@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu_nccl [--device cuda:0] [--only WORD] [--brief]: groups over NCCL on real devices: one rank,
- * and two where there are two GPUs. The module must be found: in MR_MODULE_PATH, or beside this
- * program.
+ * and two if there are two GPUs. The module must be in MR_MODULE_PATH or beside this program.
  *
- * Invariant: ranks are forked, so this process itself must not start CUDA, not even to count the
- * GPUs.
+ * Invariant: ranks are forked, so this process must not start CUDA, not even to count the GPUs.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -65,7 +63,7 @@ static void expect_ok(struct rank *rank, mr_status status, const char *what)
                        rank->group ? mr_group_error(rank->group)->text : mr_status_name(status));
 }
 
-/* In a process of its own. */
+/* Runs in a separate process. */
 static int be_rank(uint32_t number, void *arg)
 {
     const struct job *job = arg;
@@ -73,7 +71,7 @@ static int be_rank(uint32_t number, void *arg)
     struct rank rank = {
         .setup = &setup, .report = &setup.report, .number = number, .n_ranks = job->n_ranks};
     mr_error error;
-    setup.report.clean_up = NULL; /* the parent's */
+    setup.report.clean_up = NULL; /* the parent cleans up */
     setup.report.failed = false;
     setup.report.n_notes = 0;
     char *own =
@@ -146,8 +144,8 @@ static void meet_contract(struct rank *rank)
 /* ---- order ---- */
 
 /*
- * A gate holds the first stream back: the collective waits for it, and the second stream for the
- * collective.
+ * A gate holds the first stream back: the collective waits for it, and the second stream waits for
+ * the collective.
  */
 static void stand_between_streams(struct rank *rank)
 {
@@ -245,7 +243,7 @@ static void sum_metrics(struct rank *rank)
     give_back(cuda, values);
 }
 
-/* ---- beginnings and ends ---- */
+/* ---- start and end ---- */
 
 static void begin_and_end(struct rank *rank)
 {
@@ -266,9 +264,9 @@ static void begin_and_end(struct rank *rank)
 }
 
 /*
- * The gate stays shut for longer than the group waits. ncclCommAbort() may wait for the device: the
- * group gives it GIVE_UP_MS, that of dist/group/device_work.c, and then reports the timeout without
- * it.
+ * The gate stays closed for longer than the group waits. ncclCommAbort() may wait for the device.
+ * The group gives it GIVE_UP_MS, defined in dist/group/device_work.c, and then reports the timeout
+ * without it.
  */
 static void run_out_of_time(struct rank *rank)
 {
@@ -309,7 +307,8 @@ static void be_refused(struct rank *rank)
 }
 
 /*
- * Rank 1 goes without a word; its status is 0, so that the launcher lets rank 0 find out by itself.
+ * Rank 1 exits without a message and with status 0, so that rank 0 itself must notice, not the
+ * launcher.
  */
 static void lose_a_rank(struct rank *rank)
 {

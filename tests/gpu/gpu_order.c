@@ -3,10 +3,10 @@
  * gpu_order [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: which stream waits for
  * which, on a real device.
  *
- * A gate, a kernel that spins until the host opens it, holds a stream back, so a missing wait is a
- * wrong byte and not a race that is usually won. Each rule is also run with its wait left out on
- * purpose: those cases pass when the bytes are wrong, which shows that the test can fail on this
- * device.
+ * A gate is a kernel that spins until the host opens it. It holds a stream back, so a missing wait
+ * gives a wrong byte, and is not a race that is usually won. Each rule is also run with its wait
+ * left out on purpose. Those cases pass if the bytes are wrong, which shows that the test can fail
+ * on this device.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_cuda.h"
@@ -17,13 +17,13 @@
 
 enum { N_BUFFERS = 2, BATCH = 16, N_TAKEN = 2 * N_BUFFERS, N_EPOCHS = 3 };
 
-/* How the loader learns of a read. */
+/* How a read is reported to the loader. */
 enum how {
-    NEXT_ON,      /* next_on(stream), release */
-    RELEASE_ON,   /* next, release_on(stream) */
-    USE,          /* next_on(another), use(stream), release */
-    NOT_TOLD,     /* next, release: wrong on purpose */
-    ANOTHER_TOLD, /* next_on(another), release: wrong on purpose */
+    NEXT_ON,       /* next_on(stream), release */
+    RELEASE_ON,    /* next, release_on(stream) */
+    USE,           /* next_on(another), use(stream), release */
+    NOT_NAMED,     /* next, release: wrong on purpose */
+    ANOTHER_NAMED, /* next_on(another), release: wrong on purpose */
 };
 
 struct order {
@@ -34,13 +34,13 @@ struct order {
     uint64_t batch_bytes;
     uint8_t *expected; /* batches of epochs 0 to N_EPOCHS - 1, one after the other */
     uint32_t n_batches;
-    uint8_t *copies; /* on the device: what was read */
+    uint8_t *copies; /* on the device: the bytes that were read */
     uint8_t *read;   /* the same, on the host */
 };
 
 /*
- * A loader that has run an epoch's first batches, so that all its kernels are loaded, and stands
- * before epoch 0.
+ * A loader that has run the first batches of an epoch, so that all its kernels are loaded, and then
+ * was set to epoch 0.
  */
 static mr_loader *warm_loader(struct order *order)
 {
@@ -73,7 +73,7 @@ static void need_ok(struct order *order, mr_batch *batch, mr_status status)
         gpu_report_die(&order->setup->report, "%s", mr_batch_error(batch)->text);
 }
 
-/* What a training step would do: read the batch, on the stream. */
+/* What a training step does: read the batch, on the stream. */
 static void read_batch(struct order *order, const mr_batch *batch, uint32_t place,
                        cudaStream_t stream)
 {
@@ -84,9 +84,7 @@ static void read_batch(struct order *order, const mr_batch *batch, uint32_t plac
                 "cudaMemcpyAsync");
 }
 
-/*
- * How many of the first n batches were read with other bytes than the host's loader has for them.
- */
+/* The number of the first n batches that were read with other bytes than the host's loader has. */
 static uint32_t count_wrong(struct order *order, uint32_t n)
 {
     uint32_t n_wrong = 0;
@@ -112,11 +110,11 @@ static void clear_copies(struct order *order)
     gpu_cuda_ok(&order->cuda, cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-/* Take a batch, read it on the stream, release it, as how says. */
+/* Take a batch, read it on the stream, and release it in the given way. */
 static void run_step(struct order *order, mr_loader *loader, enum how how, cudaStream_t stream,
                      cudaStream_t another, uint32_t place)
 {
-    bool on_stream = how == NEXT_ON || how == USE || how == ANOTHER_TOLD;
+    bool on_stream = how == NEXT_ON || how == USE || how == ANOTHER_NAMED;
     mr_batch *batch = take_batch(order, loader, on_stream, how == NEXT_ON ? stream : another);
     if (how == USE)
         need_ok(order, batch, mr_batch_use(batch, stream));
@@ -126,13 +124,13 @@ static void run_step(struct order *order, mr_loader *loader, enum how how, cudaS
 }
 
 /*
- * Reads are held back by a gate while their buffers are released and wanted again: no copy may
- * overtake them. The consumer's thread must not be held back by them: next_on() for the first
- * buffer's next batch returns meanwhile.
+ * A gate holds reads back while their buffers are released and used again: no copy may overtake the
+ * reads. The consumer's thread must not be held back: next_on() for the first buffer's next batch
+ * returns meanwhile.
  */
 static uint32_t reads_held(struct order *order, enum how how, enum gpu_stream_kind kind)
 {
-    bool broken = how == NOT_TOLD || how == ANOTHER_TOLD;
+    bool broken = how == NOT_NAMED || how == ANOTHER_NAMED;
     struct gpu_cuda *cuda = &order->cuda;
     cudaStream_t stream = gpu_cuda_stream(cuda, kind);
     cudaStream_t another = gpu_cuda_stream(cuda, GPU_STREAM_NON_BLOCKING);
@@ -153,9 +151,9 @@ static uint32_t reads_held(struct order *order, enum how how, enum gpu_stream_ki
 }
 
 /*
- * The copy is held back, because the buffer's last user stands before a closed gate: a read on a
- * stream that was told stays behind it; one on a stream that was not told is through before the
- * gate opens, with old bytes.
+ * The copy is held back, because the buffer's last user waits for a closed gate. A read on a stream
+ * that the loader knows waits for the copy. A read on an unknown stream runs before the gate opens,
+ * and gets old bytes.
  */
 static uint32_t copy_held(struct order *order, enum how how, enum gpu_stream_kind kind)
 {
@@ -169,7 +167,7 @@ static uint32_t copy_held(struct order *order, enum how how, enum gpu_stream_kin
     for (uint32_t i = 0; i < N_BUFFERS; i++)
         run_step(order, loader, NEXT_ON, holder, NULL, i);
     run_step(order, loader, how, stream, another, N_BUFFERS);
-    if (how == ANOTHER_TOLD)
+    if (how == ANOTHER_NAMED)
         gpu_cuda_sync(cuda, stream);
     else
         gpu_report_expect(cuda->report, cudaStreamQuery(stream) == cudaErrorNotReady,
@@ -186,8 +184,8 @@ static uint32_t copy_held(struct order *order, enum how how, enum gpu_stream_kin
 }
 
 /*
- * The host's next says PENDING while the copy is held back, and gives the same batch once it is
- * there.
+ * The host's next returns PENDING while the copy is held back, and the same batch once it has
+ * arrived.
  */
 static uint32_t host_next_waits(struct order *order)
 {
@@ -222,8 +220,8 @@ static uint32_t host_next_waits(struct order *order)
 }
 
 /*
- * Whole epochs with spins of random length before each read, on streams of all kinds, told in every
- * way.
+ * Whole epochs with spins of random length before each read, on streams of all kinds, reported in
+ * every way.
  */
 static uint32_t random_spins(struct order *order, uint32_t seed)
 {
@@ -262,7 +260,7 @@ static void expect_right(struct order *order, uint32_t n_wrong)
 static void run_reads(struct order *order, const char *form, enum how how, const char *words)
 {
     for (enum gpu_stream_kind kind = 0; kind < GPU_STREAM_KINDS; kind++) {
-        bool broken = how == NOT_TOLD || how == ANOTHER_TOLD;
+        bool broken = how == NOT_NAMED || how == ANOTHER_NAMED;
         char *name = gpu_setup_text("%s: %s, %s", form, words, gpu_cuda_stream_name(kind));
         if (gpu_report_begin(&order->setup->report, name)) {
             uint32_t n_wrong = reads_held(order, how, kind);
@@ -283,7 +281,7 @@ static void run_copies(struct order *order, const char *form, enum how how, cons
         char *name = gpu_setup_text("%s: %s, %s", form, words, gpu_cuda_stream_name(kind));
         if (gpu_report_begin(&order->setup->report, name)) {
             uint32_t n_wrong = copy_held(order, how, kind);
-            if (how == ANOTHER_TOLD)
+            if (how == ANOTHER_NAMED)
                 gpu_report_expect(&order->setup->report, n_wrong > 0,
                                   "the missing wait was not seen");
             else
@@ -356,11 +354,11 @@ static void run_form(struct order *order, const char *form, mr_dtype dtype, mr_l
     run_reads(order, form, NEXT_ON, "reads are not overtaken, next_on");
     run_reads(order, form, RELEASE_ON, "reads are not overtaken, release_on");
     run_reads(order, form, USE, "reads are not overtaken, use");
-    run_reads(order, form, NOT_TOLD, "broken on purpose, release without the stream");
-    run_reads(order, form, ANOTHER_TOLD, "broken on purpose, release without use");
+    run_reads(order, form, NOT_NAMED, "broken on purpose, release without the stream");
+    run_reads(order, form, ANOTHER_NAMED, "broken on purpose, release without use");
     run_copies(order, form, NEXT_ON, "reads wait for the copy, next_on");
     run_copies(order, form, USE, "reads wait for the copy, use");
-    run_copies(order, form, ANOTHER_TOLD, "broken on purpose, a read without use");
+    run_copies(order, form, ANOTHER_NAMED, "broken on purpose, a read without use");
     run_others(order, form);
 
     gpu_cuda_ok(&order->cuda, cudaFree(order->copies), "cudaFree");
@@ -372,9 +370,7 @@ int gpu_order_main(int argc, char **argv)
 {
     struct gpu_setup setup;
     gpu_setup_init(&setup, argc, argv);
-    /*
-     * Streams that share one of the few queues of the hardware would wait for each other's gates.
-     */
+    /* Streams that share one of the few hardware queues would wait for each other's gates. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     struct order order = {.setup = &setup, .cuda = gpu_cuda_open(&setup)};
     order.dataset = gpu_setup_dataset(&setup, setup.photos);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_own_cudart [--device cuda:0] [--data FOLDER]: a program with a CUDA runtime of its own,
+ * gpu_own_cudart [--device cuda:0] [--data FOLDER]: a program with its own CUDA runtime,
  * libcudart.so, beside the one inside libmillrace.so. Its streams are accepted, because both
  * runtimes share the device's primary context.
  *
- * The stream is held back by host functions, which need no kernel.
+ * Host functions hold the stream back, which needs no kernel.
  */
 #include "tests/gpu/gpu_setup.h"
 
@@ -38,7 +38,10 @@ static void CUDART_CB hold_back(void *user)
     nanosleep(&pause, NULL);
 }
 
-/* The runtime that this program calls is a file of its own, and not inside the library. */
+/*
+ * Check that the runtime that this program calls is a separate file, not the one inside the
+ * library.
+ */
 static void tell_runtimes(struct own *own)
 {
     Dl_info runtime;
@@ -84,7 +87,10 @@ static void expect_batches(struct own *own)
     mr_loader_destroy(loader);
 }
 
-/* Reads are held back on the program's stream; nothing may overtake them, and they nothing. */
+/*
+ * Reads are held back on the program's stream. Copies may not overtake them, and they may not
+ * overtake copies.
+ */
 static void own_stream(struct own *own, bool own_is_null)
 {
     cudaStream_t stream = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_register [--device cuda:0] [--brief] [--tiny]: how long it takes to page-lock shared memory,
- * by the kind of its pages, in seconds per GB. The memory is a memfd, as the loader's slab is.
- * Populating is timed apart from registering, except for the kind whose pages cudaHostRegister
+ * gpu_register [--device cuda:0] [--brief] [--tiny]: how long page-locking shared memory takes, by
+ * the kind of its pages, in seconds per GB. The memory is a memfd, like the loader's slab.
+ * Populating and registering are timed separately, except for the kind whose pages cudaHostRegister
  * itself has to make.
  */
 #include "tests/gpu/gpu_check.h"
@@ -26,7 +26,7 @@ struct kind {
     const char *name;
     unsigned int memfd_flags;
     int advice;      /* for madvise(), or -1 */
-    bool is_touched; /* pages are there before they are registered */
+    bool is_touched; /* pages are mapped before they are registered */
     double aim;      /* seconds per GB of the registration; 0: none */
 };
 
@@ -44,8 +44,8 @@ struct locking {
 };
 
 /*
- * Bytes from a line of a file of /proc that counts in kB, of the last mapping that has one; -1
- * without.
+ * Bytes from a line of a file in /proc that counts in kB, for the last mapping that has this line;
+ * -1 without one.
  */
 static int64_t read_kb(const char *path, const char *word, const void *from)
 {
@@ -65,7 +65,7 @@ static int64_t read_kb(const char *path, const char *word, const void *from)
     return bytes;
 }
 
-/* NULL, and the case is skipped, where this machine has no such pages. */
+/* NULL if this machine has no such pages; then the case is skipped. */
 static void *map_pages(struct locking *l, const struct kind *kind)
 {
     struct gpu_report *report = &l->setup->report;
@@ -86,7 +86,7 @@ static void *map_pages(struct locking *l, const struct kind *kind)
     return memory;
 }
 
-/* Nothing is written where a system has too few huge pages: that would end the program. */
+/* If a system has too few huge pages nothing is written: writing would end the program. */
 static bool populate_pages(struct locking *l, void *memory)
 {
     if (madvise(memory, l->len, MADV_POPULATE_WRITE) == 0)
@@ -106,8 +106,8 @@ static double seconds_per_gb(struct locking *l, int64_t begin_ns)
 }
 
 /*
- * False, and the case is skipped, where the system refuses to page-lock memory: a loader then
- * copies from pageable one. /
+ * False if the system refuses to page-lock memory; then the case is skipped. A loader would copy
+ * from pageable memory.
  */
 static bool register_pages(struct locking *l, void *memory)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the lines and flushes each one, so a program that is killed by its time limit has reported
+ * Prints the lines and flushes each one, so that a program killed by its time limit has reported
  * what it knew.
  */
 #include "tests/gpu/gpu_report.h"
@@ -35,7 +35,7 @@ void gpu_report_end(struct gpu_report *report)
     report->name = NULL;
 }
 
-/* One line, without what separates fields. */
+/* Print one line, without characters that separate fields. */
 static void print_words(const char *format, va_list words)
 {
     char text[1024];

@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 struct gpu_report {
-    void (*clean_up)(void *user); /* before gpu_report_die() ends the program; may be NULL */
+    void (*clean_up)(void *user); /* called before gpu_report_die() ends the program; may be NULL */
     void *user;
-    const char *only; /* NULL, or a word that a case's name must hold */
-    const char *name; /* of the case that runs; NULL between cases */
+    const char *only; /* NULL, or a word that a case's name must contain */
+    const char *name; /* of the running case; NULL between cases */
     uint32_t n_notes; /* of this case */
     uint32_t n_cases;
     uint32_t n_failed;
@@ -26,20 +26,20 @@ struct gpu_report {
     bool skipped;
 };
 
-/* True when the case is wanted; gpu_report_end() must follow. */
+/* Begin a case; true if it is wanted. gpu_report_end() must follow. */
 bool gpu_report_begin(struct gpu_report *report, const char *name);
 void gpu_report_end(struct gpu_report *report);
 
 /*
- * Returns ok; where it is false the case has failed, and the words say why (the first few of a case
- * are printed).
+ * Returns ok. If ok is false the case has failed, and the words say why; the first few of a case
+ * are printed.
  */
 __attribute__((format(printf, 3, 4))) bool gpu_report_expect(struct gpu_report *report, bool ok,
                                                              const char *format, ...);
-/* The case cannot run here. */
+/* Skip the case: it cannot run here. */
 __attribute__((format(printf, 2, 3))) void gpu_report_skip(struct gpu_report *report,
                                                            const char *format, ...);
-/* The case has failed and nothing can follow it: ends the program. */
+/* Fail the case and end the program, because nothing can follow. */
 __attribute__((noreturn, format(printf, 2, 3))) void gpu_report_die(struct gpu_report *report,
                                                                     const char *format, ...);
 
@@ -48,10 +48,10 @@ __attribute__((format(printf, 2, 3))) void gpu_report_fact(const char *name, con
 
 /* Sorts values. above: the aim is a lower bound; bound 0: no aim. */
 void gpu_report_figure(const char *name, double *values, uint32_t n, bool above, double bound);
-/* Of sorted or unsorted values; 0 of none. */
+/* The median of values, sorted or not; 0 for none. */
 double gpu_report_median(const double *values, uint32_t n);
 
-/* 0 when every case passed, else 1; 1 also when no case ran. */
+/* 0 if every case passed, else 1; also 1 if no case ran. */
 int gpu_report_exit(const struct gpu_report *report);
 
 /* Monotonic time. */

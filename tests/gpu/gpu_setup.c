@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are made here are in the temporary folder, whose name holds no letter that a SPEC
- * would have to escape.
+ * Files made here are in the temporary folder, whose name has no letter that must be escaped in a
+ * SPEC.
  */
 #include "tests/gpu/gpu_setup.h"
 
@@ -122,7 +122,7 @@ static char *read_file(struct gpu_setup *setup, const char *path, size_t *len_ou
     return text;
 }
 
-/* The first line may hold the classes' names, which stand once. */
+/* The first line may have the classes' names, which must appear once. */
 static size_t head_len(const char *text, size_t len)
 {
     const char *end =

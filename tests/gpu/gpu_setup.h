@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every program of tests/gpu/ begins with: its arguments, a dataset of photographs, a folder
- * for its own files, loaders. A failure in here ends the program.
+ * for its own files, loaders. A failure here ends the program.
  */
 #ifndef TESTS_GPU_GPU_SETUP_H
 #define TESTS_GPU_GPU_SETUP_H
@@ -13,13 +13,13 @@
 struct gpu_setup {
     struct gpu_report report;
     const char *device; /* --device; "cuda:0" unless given */
-    uint32_t n_workers; /* --workers; 0: the loader's default, or all CPUs where a program says
-                           so */
-    bool brief;         /* --brief: fewer combinations, for slow checkers */
-    bool tiny;          /* --tiny: as --brief, with little memory, for the double; figures mean
-                           nothing */
-    char *folder;       /* temporary, removed at the end */
-    char *photos;       /* SPEC of the photographs: --data, or some that are made in the folder */
+    /* --workers; 0: the loader's default, or all CPUs if a program says so. */
+    uint32_t n_workers;
+    bool brief; /* --brief: fewer combinations, for slow checkers */
+    /* --tiny: like --brief, but with little memory, for the double; figures mean nothing. */
+    bool tiny;
+    char *folder; /* temporary, removed at the end */
+    char *photos; /* SPEC of the photographs: --data, or pictures made in the folder */
 };
 
 /* Reads [--device NAME] [--data FOLDER] [--workers N] [--only WORD] [--brief] [--tiny]. */
@@ -32,21 +32,24 @@ mr_dataset *gpu_setup_dataset(struct gpu_setup *setup, const char *spec);
 mr_loader *gpu_setup_loader(struct gpu_setup *setup, mr_dataset *dataset, const char *transform,
                             const mr_loader_options *options);
 
-/* A file in the folder; returns its SPEC, to be freed. times: the photographs, again and again. */
+/*
+ * Write a list into the folder; returns its SPEC, to be freed. The photographs are repeated `times`
+ * times.
+ */
 char *gpu_setup_list(struct gpu_setup *setup, const char *name, uint32_t times,
                      const char *further_lines);
-/* n records of n_bytes bytes and an 8-byte label; returns the file's path, to be freed. */
+/* Write n records of n_bytes bytes and an 8-byte label; returns the file's path, to be freed. */
 char *gpu_setup_records(struct gpu_setup *setup, const char *name, uint32_t n, uint32_t n_bytes);
 
-/* "KIND:N" with another number. The text is to be freed. */
+/* The text "KIND:N" with another number, to be freed. */
 char *gpu_setup_device_name(const struct gpu_setup *setup, uint32_t number);
-/* That many images a batch; a few with --tiny. */
+/* This many images per batch; with --tiny a few. */
 uint32_t gpu_setup_batch(const struct gpu_setup *setup, uint32_t n);
 bool gpu_setup_on_gpu(const struct gpu_setup *setup);
-/* CPUs of this process's mask. */
+/* The number of CPUs in this process's mask. */
 uint32_t gpu_setup_n_cpus(void);
 
-/* printf into memory that is to be freed. */
+/* printf into memory, to be freed. */
 __attribute__((format(printf, 1, 2))) char *gpu_setup_text(const char *format, ...);
 
 #endif

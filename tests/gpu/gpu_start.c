@@ -13,7 +13,7 @@ enum { MAX_LOADERS = 4 };
 
 struct start {
     double create_s;
-    double first_s; /* from the same beginning until the batch is on the GPU */
+    double first_s; /* from the same start until the batch is on the GPU */
 };
 
 static struct start start_loader(struct gpu_setup *setup, mr_dataset *dataset)

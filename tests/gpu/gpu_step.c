@@ -4,7 +4,7 @@
  * training loop whose step is a spin of known length. Measures how much of the time the accelerator
  * computes, what the training thread costs, and, on a GPU, whether copies slow down a busy GPU.
  *
- * The step is kernels of 1 ms that take every thread of the GPU, because a real step is many
+ * The step is many kernels of 1 ms that take every thread of the GPU, because a real step is many
  * kernels; the loader's kernels must fit in between. With --device host:0 the step is a sleep.
  */
 #include "tests/gpu/gpu_check.h"
@@ -59,7 +59,7 @@ static mr_loader *make_loader(struct trainer *t)
     return gpu_setup_loader(t->setup, t->dataset, NULL, &options);
 }
 
-/* One step's work; on a GPU it is only put on the stream. */
+/* One step's work; on a GPU it is only issued to the stream. */
 static void run_compute(struct trainer *t, uint32_t i, uint32_t step_ms)
 {
     if (!t->on_gpu) {
@@ -74,16 +74,17 @@ static void run_compute(struct trainer *t, uint32_t i, uint32_t step_ms)
 }
 
 struct measured {
-    int64_t wall_ns;           /* after the warm-up, host's clock */
+    int64_t wall_ns;           /* after the warm-up, by the host's clock */
     int64_t calls_ns;          /* CPU time of this thread in the loader's calls */
-    double cpu_s;              /* of this thread, all */
-    double step_ms[MAX_STEPS]; /* as computed */
+    double cpu_s;              /* of this thread, in all */
+    double step_ms[MAX_STEPS]; /* computing time */
     double alone_ms;           /* median of steps without a loader */
     mr_loader_stats until_steady;
-    double whole_ms; /* from the first step's begin to the last one's end, on the device's clock */
+    /* From the first step's begin to the last step's end, by the device's clock. */
+    double whole_ms;
 };
 
-/* By the GPU's clock: the warm-up is left out. */
+/* By the GPU's clock, without the warm-up. */
 static void read_events(struct trainer *t, uint32_t n_steps, struct measured *m)
 {
     float ms;
@@ -98,7 +99,7 @@ static void read_events(struct trainer *t, uint32_t n_steps, struct measured *m)
     m->whole_ms = (double)ms;
 }
 
-/* Steps that nothing is copied beside. */
+/* Steps without copies at the same time. */
 static double compute_alone(struct trainer *t, uint32_t step_ms)
 {
     double steps[N_ALONE];

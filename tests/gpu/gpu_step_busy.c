@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two loops of kernels that fill the GPU, one bound by its memory and one by its arithmetic. The
- * batches are records of 38 MB, so that the bus is as busy as workers can make it; the rate that
- * was reached is reported with the slowdown.
+ * batches are records of 38 MB, so that the bus is as busy as workers can make it; the rate is
+ * reported with the slowdown.
  */
 #include "tests/gpu/gpu_step_busy.h"
 
@@ -54,7 +54,7 @@ static double took_ms(struct busy *b)
 }
 
 /*
- * So many kernels that they take about a third of a second, and fewer than a stream takes before
+ * The number of kernels that take about a third of a second, but fewer than a stream holds before
  * launches block.
  */
 static uint32_t calibrate_kernels(struct busy *b, kernel_fn kernel)
@@ -161,7 +161,7 @@ void gpu_step_busy(struct gpu_setup *setup, struct gpu_cuda *cuda)
     compare_busy(&b, "bound by memory", memory_kernel, MR_F16);
     compare_busy(&b, "bound by arithmetic", compute_kernel, MR_F16);
 
-    gpu_cuda_sync(cuda, b.work); /* cudaFree() need not */
+    gpu_cuda_sync(cuda, b.work); /* because cudaFree() need not wait */
     gpu_cuda_ok(cuda, cudaFree(b.in), "cudaFree");
     gpu_cuda_ok(cuda, cudaFree(b.out), "cudaFree");
     gpu_cuda_ok(cuda, cudaEventDestroy(b.begin), "cudaEventDestroy");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether copies slow a busy GPU: kernels alone, and the same kernels while a loader copies as fast
- * as it can.
+ * Whether copies slow down a busy GPU: kernels alone, and the same kernels while a loader copies as
+ * fast as it can.
  */
 #ifndef TESTS_GPU_GPU_STEP_BUSY_H
 #define TESTS_GPU_GPU_STEP_BUSY_H

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu_torch.py [--data FOLDER] [--device cuda:0] [--brief] [--only WORD]: the Python package and PyTorch on a GPU.
+"""gpu_torch.py [--data FOLDER] [--device cuda:0] [--brief] [--only WORD]
 
-It prints the lines of gpu_report.h. It exits with 0 if every case passed, 1 if one failed, and 77 if torch has no GPU.
-MILLRACE_LIBRARY names the library, PYTHONPATH the package. If MR_DOUBLE names the double of the CUDA runtime, on which
-the library is then too, gpu_torch_double.py takes torch's place, and what needs torch itself is skipped.
+Tests the Python package with PyTorch on a GPU.
 
-Reads are held back on their stream: if a batch's memory is used again too early, they see the bytes of a later one.
-Cases called "control" leave an order out on purpose and count what arrives torn: they show that the others can fail.
+It prints the lines of gpu_report.h. It exits with 0 if every case passed, 1 if one failed, and 77
+if torch has no GPU. MILLRACE_LIBRARY names the library, PYTHONPATH the package. If MR_DOUBLE names
+the double of the CUDA runtime, with which the library must be linked too, gpu_torch_double.py
+replaces torch, and cases that need torch itself are skipped.
+
+Reads are held back on their stream: if a batch's memory is used again too early, they get the bytes
+of a later batch. Cases called "control" leave an order out on purpose and count the torn arrays.
+They show that the other cases can fail.
 """
 import argparse
 import contextlib
@@ -30,7 +34,7 @@ OPTIONS = {"transform": "train:64", "batch_size": 16, "dtype": "f16", "num_worke
 
 
 class NoGpu(Exception):
-    """Nothing can be run here."""
+    """No case can run here."""
 
 
 class Skip(Exception):
@@ -58,13 +62,13 @@ class Report:
 
     def run(self, name, case):
         self.n_cases, self.failed = self.n_cases + 1, False
-        faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)  # what hangs says where
+        faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)  # prints where a case hangs
         try:
             case()
         except Skip as reason:
             self.line("skip", name, reason)
             return
-        except Exception as error:  # the next case may still say something
+        except Exception as error:  # the next case may still run
             traceback.print_exc()
             self.expect(False, f"{type(error).__name__}: {error}")
         finally:
@@ -101,7 +105,10 @@ class TorchGpu:
             self.torch.cuda._sleep(HOLD_CYCLES)
 
     def read_late(self, tensor, stream):
-        """A copy of the tensor, which is overwritten afterwards; both happen later than what is called next."""
+        """A copy of the tensor, which is overwritten afterwards.
+
+        Both happen later than the calls that follow.
+        """
         self.hold(stream)
         with self.torch.cuda.stream(stream):
             copy = tensor.clone()
@@ -120,7 +127,10 @@ class TorchGpu:
         return [ctypes.string_at(t.data_ptr(), t.numel() * t.element_size()) for t in made]
 
     def capture(self, tensor, wait):
-        """What a graph reads of a tensor; wait() is called while the graph is captured, in global mode, torch's default."""
+        """A graph's copy of a tensor.
+
+        wait() is called while the graph is captured in global mode, torch's default.
+        """
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph):
             copy = tensor.clone()
@@ -141,7 +151,7 @@ class TorchGpu:
         return {"torch": self.torch.__version__, "torch's CUDA": self.torch.version.cuda}
 
     def forget_unordered(self):
-        """How many accesses without an order were found: nothing judges those of a GPU."""
+        """The number of unordered accesses; on a GPU nothing detects them."""
         return 0
 
 
@@ -180,7 +190,10 @@ class Cases:
         return sum(a != b for a, b in itertools.zip_longest(found, expected))
 
     def read_batches(self, n, stream, told=None):
-        """How many of n batches' arrays arrive torn, and the buffers. told: the stream that DLPack is told, instead of the reader's."""
+        """The number of torn arrays in n batches, and the buffers.
+
+        told: the stream that is passed to DLPack instead of the reader's.
+        """
         copies, buffers = [], []
         with self.loader(device=self.device, n_buffers=N_BUFFERS) as loader:
             for batch in self.take(loader, n):
@@ -190,7 +203,7 @@ class Cases:
                 buffers.append(batch.buffer)
                 batch.release()
                 copies += [self.gpu.read_late(tensor, stream) for tensor in tensors]
-                del batch, tensors  # the deleters, before anything was read
+                del batch, tensors  # calls the deleters before anything is read
             found = self.gpu.bytes(copies)
         return self.count_torn(found, self.expected(n)), buffers
 
@@ -230,7 +243,7 @@ class Cases:
 
     @case
     def a_graph_captured_while_batches_are_copied(self):
-        """Another thread takes and releases batches meanwhile, so that the copying thread has work."""
+        """Meanwhile another thread takes and releases batches, so that copies are made."""
         taken, stop, failures = [0], threading.Event(), []
 
         def take_all(loader):
@@ -266,7 +279,10 @@ class Cases:
 
     @case
     def deleters_in_other_threads(self):
-        """A tensor's last reference goes in a thread that has just begun, with and without a device of its own."""
+        """A new thread drops a tensor's last reference.
+
+        Some of these threads have set a device, others have not.
+        """
         n, copies, stream, devices = 8 if self.brief else 24, [], self.gpu.side(), []
 
         def drop(held, number):
@@ -292,7 +308,7 @@ class Cases:
                            f"a deleter changed its thread's device: {devices}")
 
     def upload(self, n, tell, pin):
-        """How many images arrive torn by .to(non_blocking=True) from a batch that is released at once."""
+        """The number of torn images by .to(non_blocking=True) if the batch is released at once."""
         copies, stream = [], self.gpu.side()
         with self.loader(pin_memory=pin, n_slots=3) as loader:
             if pin and not loader.options["pin_memory"]:
@@ -319,14 +335,17 @@ class Cases:
 
     @case
     def control_uploads_from_pageable_memory(self):
-        """NVIDIA does not promise that CUDA takes the bytes before the call returns; here it shows whether it did."""
+        """Shows whether CUDA takes the bytes before the call returns.
+
+        NVIDIA does not promise that.
+        """
         torn = self.upload(24, tell=False, pin=False)
         self.gpu.forget_unordered()
         self.report.figure("images torn from pageable memory", torn, "<= 0", torn == 0)
 
     @case
     def contexts_of_a_process(self):
-        """Memory that one process takes on the GPU without torch, and that a loader adds to torch's process."""
+        """The GPU memory of a process without torch, and what a loader adds to torch's process."""
         if self.gpu.is_double:
             raise Skip("the double's contexts take no memory")
         free = lambda: self.gpu.torch.cuda.mem_get_info(self.gpu.device)[0] / 2**20
@@ -350,7 +369,7 @@ class Cases:
 
     @case
     def two_runtimes_in_one_process(self):
-        """torch's libcudart beside the library's own: the current device of the thread is left as it is."""
+        """torch's libcudart beside the library's: the thread's current device must not change."""
         if not self.gpu.is_double:
             with open("/proc/self/maps") as maps:
                 paths = {
@@ -372,7 +391,7 @@ class Cases:
 
     @case
     def exit_with_a_live_iterator(self):
-        """Loader, iterator and tensors are alive when Python ends, after torch has given its cache back."""
+        """Loader, iterator and tensors are alive when Python ends, after torch freed its cache."""
         for what in ("iterator", "tensors"):
             child = self.child(what, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             words, _ = child.communicate()
@@ -390,7 +409,7 @@ class Cases:
 
 
 def run_child(what, data, device):
-    """What a process of a case does."""
+    """The child process of a case."""
     import millrace
 
     loader = millrace.Loader(f"imagefolder:{data}", device=device, **OPTIONS)
@@ -407,7 +426,7 @@ def run_child(what, data, device):
     gpu.bytes([gpu.read_late(tensor, gpu.default)])
     if not gpu.is_double:
         gpu.torch.cuda.empty_cache()
-    gpu.hold(gpu.default)  # and the stream is still at work
+    gpu.hold(gpu.default)  # and the stream still works
     if what == "iterator":
         del batch, tensor
     globals()["kept"] = locals()  # until the interpreter ends

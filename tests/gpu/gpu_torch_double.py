@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In torch's place for gpu_torch.py, on the double of the CUDA runtime: a consumer of DLPack made of ctypes.
+"""Replaces torch for gpu_torch.py on the double of the CUDA runtime: a DLPack consumer in ctypes.
 
-The double runs every operation late (MR_CUDA_DOUBLE="policy=late"), and judges orders by itself, at the program's end too.
+The double runs every operation late (MR_CUDA_DOUBLE="policy=late"). It judges orders by itself, and
+also at the program's end.
 """
 import ctypes
 import os
@@ -19,12 +20,13 @@ class DlTensor(ctypes.Structure):
 
 
 class DoubleTensor:
-    """What a consumer makes of a capsule. Its end calls the deleter."""
+    """What a consumer makes from a capsule. Its end calls the deleter."""
 
-    get_pointer, set_name = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    set_name = ctypes.pythonapi.PyCapsule_SetName
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    USED = b"used_dltensor"  # a capsule keeps only the pointer to its name
+    USED = b"used_dltensor"  # a capsule stores only the pointer to its name
 
     def __init__(self, capsule):
         self.address = self.get_pointer(capsule, b"dltensor")
@@ -40,14 +42,14 @@ class DoubleTensor:
 
 
 class DoubleStream:
-    """As torch's: it has the address as cuda_stream."""
+    """Like torch's: cuda_stream is the address."""
 
     def __init__(self, address):
         self.cuda_stream = address
 
 
 class DoubleGpu:
-    """What TorchGpu in gpu_torch.py has."""
+    """The interface of TorchGpu in gpu_torch.py."""
 
     is_double = True
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_train [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: the example train_cifar10,
- * which is beside this program, on the GPU and on the host. --data is a folder with CIFAR-10's
- * binary files. Without it, or where FOLDER has none, striped pictures are made; only the real ones
- * must reach an accuracy.
+ * gpu_train [--device cuda:0] [--data FOLDER] [--only WORD] [--brief]: runs the example
+ * train_cifar10, which is beside this program, on the GPU and on the host. --data is a folder with
+ * CIFAR-10's binary files. Without it, or if FOLDER has none, striped pictures are made; only with
+ * the real ones an accuracy must be reached.
  *
- * Losses of two runs can agree by chance, so where runs must be the same all weights are compared.
+ * Losses of two runs can agree by chance, so all weights are compared where runs must be the same.
  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_setup.h"
@@ -44,7 +44,7 @@ struct training {
 /* ---- pictures ---- */
 
 /*
- * Ten classes: stripes along or across, of five widths. Brightness and noise say nothing of the
+ * Ten classes: stripes along or across, of five widths. Brightness and noise do not depend on the
  * class.
  */
 static void draw_picture(uint8_t *record, uint32_t label, uint32_t *random)
@@ -91,7 +91,7 @@ static void make_pictures(struct training *t)
 
 /* ---- runs ---- */
 
-static char *out_of(const struct training *t, const char *name)
+static char *make_out_path(const struct training *t, const char *name)
 {
     return gpu_setup_text("%s/out-%s", t->setup->folder, name);
 }
@@ -114,7 +114,7 @@ static void run_child(const struct training *t, const char *name, const char *da
     _exit(127);
 }
 
-/* What a run said, as notes. */
+/* Report a run's output as notes. */
 static void tell_log(struct training *t, const char *name)
 {
     char line[400];
@@ -143,7 +143,7 @@ static int be_rank(uint32_t number, void *arg)
     return 1;
 }
 
-/* True: it ended well. n_ranks above 1: with cuda:local, over nccl. */
+/* True if it ended well. n_ranks above 1: with cuda:local, over nccl. */
 static bool run_training(struct training *t, const char *name, uint32_t n_ranks, const char *data,
                          const char *options)
 {
@@ -164,11 +164,11 @@ static bool run_training(struct training *t, const char *name, uint32_t n_ranks,
     return false;
 }
 
-/* Of log.tsv. */
+/* Read values from log.tsv. */
 static struct line last_line(struct training *t, const char *name)
 {
     struct line line = {.epoch = -1};
-    char *out = out_of(t, name);
+    char *out = make_out_path(t, name);
     char *path = gpu_setup_text("%s/log.tsv", out);
     FILE *file = fopen(path, "re");
     char text[400];
@@ -186,7 +186,7 @@ static struct line last_line(struct training *t, const char *name)
 
 static uint8_t *read_checkpoint(struct training *t, const char *name, size_t *len_out)
 {
-    char *out = out_of(t, name);
+    char *out = make_out_path(t, name);
     char *path = gpu_setup_text("%s/last.ckpt", out);
     FILE *file = fopen(path, "rbe");
     uint8_t *bytes = malloc(1 << 24);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""script/gpu-check on the double of CUDA: what a run leaves that is cut off at any place, and how it is continued.
+"""script/gpu-check on the double of CUDA: what an interrupted run leaves, and how it continues.
 
-test_gpu_check.py ROOT TREE [--all]. TREE: a build tree with gpu_check_double. A script stands in front of the carried
-program: it stops in the part that a test names, so that the test can kill the run there. With --all every part that the
-double can run is run; without, the long ones are played.
+test_gpu_check.py ROOT TREE [--all]. TREE: a build tree with gpu_check_double. A script replaces the
+program and stops in the part that a test names, so that the test can kill the run there. With --all
+every part that the double can run is run; without, the long ones are simulated.
 """
 
 import gzip
@@ -29,7 +29,7 @@ PARTS = ["facts"] + FIRST + [
 ]
 SHORT = "facts register start contract_brief h2d_brief"  # seconds together
 
-# Stands for gpu_check, for gpu_own_cudart and for gpu_torch.py. The part is known by the log.
+# Replaces gpu_check, gpu_own_cudart and gpu_torch.py. The name of the log gives the part.
 IN_FRONT = """#!/bin/sh
 log=$(readlink /proc/$$/fd/1)
 part=${log##*/running-}
@@ -56,7 +56,8 @@ esac
 [ "$part" != facts ] || echo "gpu | a played GPU"
 echo "pass | played"
 """
-TORCH = "import os, sys\nos.execv(os.environ['TEST_FOLDER'] + '/in_front', ['in_front'] + sys.argv[1:])\n"
+TORCH = ("import os, sys\n"
+         "os.execv(os.environ['TEST_FOLDER'] + '/in_front', ['in_front'] + sys.argv[1:])\n")
 SANITIZER = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift 2; done\nexec \"$@\"\n"
 
 
@@ -74,7 +75,7 @@ class CheckThatIsCutOff(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp()
         cls.carried = os.path.join(cls.folder, "carried")
-        os.mkdir(os.path.join(cls.folder, "unpacked"))  # what runs that are killed leave
+        os.mkdir(os.path.join(cls.folder, "unpacked"))  # left by killed runs
         subprocess.run([
             os.path.join(ROOT, "script", "gpu-check"), "--build", cls.carried, "--double", "--from",
             TREE
@@ -86,7 +87,7 @@ class CheckThatIsCutOff(unittest.TestCase):
         for name in ("gpu_check.gz", "gpu_own_cudart.gz"):
             write(os.path.join(cls.carried, "bin", name), IN_FRONT, packed=True)
         for name in ("libmillrace-nccl.so.gz",
-                     "train_cifar10.gz"):  # a build without them: then these parts are played
+                     "train_cifar10.gz"):  # a build without them: then these parts are simulated
             if not os.path.exists(os.path.join(cls.carried, "bin", name)):
                 write(os.path.join(cls.carried, "bin", name), "", packed=True)
         write(os.path.join(cls.carried, "python", "gpu_torch.py"), TORCH)
@@ -134,7 +135,7 @@ class CheckThatIsCutOff(unittest.TestCase):
         return process.returncode, text
 
     def await_stop(self, process):
-        """The program that stopped, once the run is inside its part."""
+        """Wait until the run is inside the part, and return the stopped program."""
         while not os.path.exists(self.pid_file):
             self.assertIsNone(process.poll(), "the run ended by itself")
             time.sleep(0.02)
@@ -144,7 +145,10 @@ class CheckThatIsCutOff(unittest.TestCase):
         return pid
 
     def rows(self):
-        """The second field of each row of the table of parts. The report is whole: its last section is there."""
+        """The second field of each row of the table of parts.
+
+        Also asserts that the report is complete, by its last section.
+        """
         with open(os.path.join(self.out, "gpu-check.md"), encoding="utf-8") as file:
             text = file.read()
         self.assertIn("| part | figure | median |", text)
@@ -163,7 +167,7 @@ class CheckThatIsCutOff(unittest.TestCase):
         with open(self.journal, encoding="ascii") as file:
             return file.read().split()
 
-    def test_killed_inside_every_part_it_has_what_came_before_and_goes_on(self):
+    def test_killed_inside_every_part_it_has_the_parts_before_and_continues(self):
         real = "all" if ALL else SHORT
         ran = []
         for i, part in enumerate(PARTS):
@@ -183,14 +187,14 @@ class CheckThatIsCutOff(unittest.TestCase):
             with open(os.path.join(self.out, "running-%s.log" % part), encoding="ascii") as file:
                 self.assertEqual(file.read(), "pass | a case before the end\n")
             self.assertLessEqual(len(os.listdir(self.out)),
-                                 5)  # the last two may be half-written ones
+                                 5)  # the last two may be incomplete
         status, text = self.run_to_end("--resume", real=real)
         self.assertEqual(status, 0, text)
         self.assertEqual(self.rows(), dict.fromkeys(PARTS, "passed"))
         self.assertEqual(sorted(os.listdir(self.out)), ["gpu-check-logs.tar.gz", "gpu-check.md"])
         self.assertEqual(self.ran(), ran + ["facts", PARTS[-1]])
 
-    def test_part_that_hangs_costs_its_limit_and_no_other_part(self):
+    def test_part_that_hangs_takes_its_limit_and_stops_no_other_part(self):
         parts = "start,h2d_brief,order_brief"
         status, text = self.run_to_end("--parts", parts, "--limit", "10", stop="h2d_brief")
         self.assertEqual((status, self.rows()), (1, {
@@ -222,7 +226,7 @@ class CheckThatIsCutOff(unittest.TestCase):
                          text)
         self.assertFalse(os.path.exists(self.journal))
 
-    def test_run_that_is_ended_keeps_the_log_of_its_part_and_takes_it_along(self):
+    def test_run_that_is_ended_has_the_log_of_its_part_in_its_results(self):
         process = self.start("--parts", "start,graph", stop="start")
         program = self.await_stop(process)
         process.terminate()
@@ -248,7 +252,7 @@ class CheckThatIsCutOff(unittest.TestCase):
         self.assertEqual((status, self.ran()), (1, ["facts"]), text)
         self.assertIn("no GPU that this build can use", text)
 
-    def test_run_that_begins_anew_leaves_earlier_results(self):
+    def test_run_that_begins_again_does_not_change_earlier_results(self):
         self.run_to_end("--parts", "start")
         with open(os.path.join(self.out, "gpu-check.md"), encoding="utf-8") as file:
             earlier = file.read()
@@ -284,7 +288,7 @@ class CheckThatIsCutOff(unittest.TestCase):
         with open(os.path.join(other, "facts"), encoding="utf-8") as file:
             self.assertIn("fact | pictures | 150, carried along\n", file)
 
-    def test_unknown_part_is_refused_in_words(self):
+    def test_unknown_part_is_refused_with_a_message(self):
         status, text = self.run_to_end("--parts", "first,setp")
         self.assertEqual(status, 2)
         self.assertIn("no part is called setp; first: register", text)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# test_little_memory.sh PROGRAM: gpu_check h2d measures in brief where less memory is available than it takes. PROGRAM:
-# gpu_check_double.
+# test_little_memory.sh PROGRAM: gpu_check h2d makes the brief measurement if too little memory is
+# available. PROGRAM: gpu_check_double.
 set -eu
 
 folder=$(mktemp -d)
@@ -13,7 +13,8 @@ if ! unshare -rm mount --bind "$folder/meminfo" /proc/meminfo 2>/dev/null; then
     exit 77
 fi
 # shellcheck disable=SC2016 # the inner shell's
-unshare -rm sh -c 'mount --bind "$1/meminfo" /proc/meminfo && exec "$2" h2d --workers 2' sh "$folder" "$1" \
+unshare -rm sh -c 'mount --bind "$1/meminfo" /proc/meminfo && exec "$2" h2d --workers 2' \
+    sh "$folder" "$1" \
     >"$folder/out" 2>&1 || {
     cat "$folder/out"
     exit 1
