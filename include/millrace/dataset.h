@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Datasets: from an index to bytes and a label.
- */
+/* Datasets: they map an index to bytes and a label. */
 #ifndef MILLRACE_DATASET_H
 #define MILLRACE_DATASET_H
 
@@ -16,8 +14,8 @@ typedef struct mr_dataset mr_dataset;
 /** Options of mr_dataset_open(). */
 typedef struct mr_dataset_options {
     size_t struct_size;
-    bool allow_empty_classes; /* imagefolder: unless set, a class folder without an image is an
-                                 error */
+    bool allow_empty_classes; /* imagefolder: accept class folders without an image; default: such
+                                 a folder is an error */
     /*
      * Called from time to time while a folder is listed or shards are indexed, with the number of
      * files or samples found so far; NULL: not called.
@@ -31,23 +29,30 @@ typedef struct mr_dataset_options {
 /**
  * Open a dataset by its SPEC, a line of text (docs/formats.md):
  *
- *   imagefolder:DIR | DIR          torchvision's ImageFolder; with ?label=none all images below
- *                                  DIR, each label 0
- *   cifar10:DIR[?split=train|test] CIFAR-10's binary layout
- *   list:FILE[?label=DTYPE]        lines of path, tab, label; relative paths are relative to the
- *                                  list
- *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=][&label_bytes=]
- *                                  [&label_dtype=][&label_shape=]
+ *   imagefolder:DIR | DIR  as torchvision's ImageFolder: each folder in DIR is a class and holds
+ *                          its images, at any depth: DIR/CLASS/.../NAME.jpg. Labels number the
+ *                          classes from 0 in the order of their names. With ?label=none all images
+ *                          below DIR, without classes: each label is 0
+ *   cifar10:DIR[?split=train|test]
+ *                          CIFAR-10's binary layout; default: train
+ *   list:FILE[?label=DTYPE]
+ *                          lines of path, tab, label; relative paths are relative to the list
+ *   records:FILE,...?bytes=N[&header=][&stride=][&dtype=][&shape=][&layout=][&label_off=]
+ *                   [&label_bytes=][&label_dtype=][&label_shape=]
+ *                          records of fixed size
  *   tar:SHARD,...[?image=&label=cls|json:FIELD|none&keep=SUFFIX:BYTES,...&classes=FILE&index=]
- *                                  images in tar files, as WebDataset writes them; {000..099} and *
- * in the names pack:DIR                       a pack, as mr_dataset_pack() and `millrace pack`
- * write it (docs/pack-format.md)
+ *                          images in tar files, as WebDataset writes them; names of shards may have
+ *                          {000..099} and *
+ *   pack:DIR               a pack, as mr_dataset_pack() and `millrace pack` write it
+ *                          (docs/pack-format.md)
  *
- * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case. options
- * and error may be NULL.
+ * %XX escapes any byte of a SPEC. Kinds, keys and values that are names may be in any case.
+ *
+ * options  NULL: all defaults
+ * error    may be NULL
  * Returns MR_OK; MR_ERR_INVALID (the SPEC or an argument); MR_ERR_IO (names the file or folder that
  * cannot be read); MR_ERR_DAMAGED (names the file or folder with wrong content: a malformed list,
- * an empty class folder, a file that holds no record, a pack's index that was altered, a shard of
+ * an empty class folder, a file without a record, a pack's index that was altered, a shard of
  * another length); MR_ERR_UNSUPPORTED (a pack of another version, a compressed tar file, a sparse
  * member); MR_ERR_NO_MEMORY.
  * Ownership: *dataset_out is the caller's, to be destroyed; NULL on failure.
@@ -56,16 +61,16 @@ typedef struct mr_dataset_options {
 MR_API mr_status mr_dataset_open(const char *spec, const mr_dataset_options *options,
                                  mr_dataset **dataset_out, mr_error *error);
 
-/** One sample, as a callback fills it. All other fields are zero at the start of each call. */
+/** A sample that a callback fills in. Fields are zero at the start of each call unless noted. */
 typedef struct mr_sample {
     size_t struct_size; /* set by the library */
-    const void *bytes;  /* an encoded image, or pixels / elements when encoded is false */
+    const void *bytes;  /* an image file's bytes, or elements if encoded is false */
     size_t len_bytes;
-    bool encoded;             /* true: bytes of an image file; false: raw elements of the
-                                 options' shape */
-    int64_t label;            /* used when labels are one int64 and label_record is NULL */
+    bool encoded;             /* true: bytes of an image file; false: elements of the callbacks'
+                                 dtype and shape */
+    int64_t label;            /* used if labels are one int64 and label_record is NULL */
     const void *label_record; /* a label of the callbacks' label_dtype and label_shape */
-    void *cookie;             /* for the callbacks' own use in release */
+    void *cookie;             /* for release; the library does not use it */
     char error[200];          /* one line, if get returns nonzero */
 } mr_sample;
 
@@ -76,28 +81,27 @@ typedef struct mr_callbacks {
     size_t struct_size;
     int64_t n_samples;
     /*
-     * Fill *sample. Returns 0; any other value makes the sample damaged. Each worker makes one call
-     * at a time; with MR_START_THREAD several threads call it at once, with the same user.
-     * Callbacks may fork, but only the process that was called goes on with the sample. A child
-     * that returns from get or release is ended by _exit(1): with any start method, and without
-     * workers too, where it would return from mr_loader_next().
+     * Fill in *sample. Returns 0; any other value makes the sample damaged. Each worker makes one
+     * call at a time; with MR_START_THREAD several threads call it at once, with the same user.
+     * Callbacks may fork, but only the process that was called continues with the sample. A child
+     * that returns from get or release is ended by _exit(1), with any start method and also with
+     * MR_NO_WORKERS.
      */
     int (*get)(void *user, int64_t index, mr_sample *sample);
     /* Called when the sample's bytes are no longer needed; may be NULL. */
     void (*release)(void *user, mr_sample *sample);
     void *user;
     /*
-     * Raw samples only: elements and shape; pictures are u8 with 3 dimensions. ndim 0: samples are
-     * encoded images.
+     * Raw samples only: dtype and shape of a sample; images are u8 with 3 dimensions. With ndim 0
+     * samples are image files.
      */
     mr_dtype dtype;
     uint32_t ndim;
     int64_t shape[MR_MAX_NDIM - 1];
-    mr_layout layout; /* of a raw picture: MR_NCHW means that shape is C,H,W; MR_NHWC that it is
-                         H,W,C */
+    mr_layout layout; /* of a raw image: MR_NCHW (default): shape is C,H,W; MR_NHWC: H,W,C */
     /*
-     * Labels that are records: their dtype and shape. With label_ndim 0 and the default dtype a
-     * label is one int64.
+     * Dtype and shape of labels that are arrays. With label_ndim 0 and the default dtype a label is
+     * one int64.
      */
     mr_dtype label_dtype;
     uint32_t label_ndim;
@@ -107,12 +111,11 @@ typedef struct mr_callbacks {
 #define MR_CALLBACKS_INIT MR_STRUCT_INIT(mr_callbacks)
 
 /**
- * Make a dataset of the program's own callbacks. Its loaders start workers by MR_START_FORK or
- * MR_START_THREAD.
+ * Make a dataset whose samples come from the program's callbacks. Its loaders start workers by
+ * MR_START_FORK or MR_START_THREAD.
  *
  * Returns MR_OK; MR_ERR_INVALID (names the field); MR_ERR_NO_MEMORY.
- * Ownership: the struct is copied; user and what it points to must outlive every loader of the
- * dataset.
+ * Ownership: the struct is copied; user must stay valid as long as any loader of the dataset.
  */
 MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dataset **dataset_out,
                                            mr_error *error);
@@ -124,35 +127,35 @@ MR_API mr_status mr_dataset_from_callbacks(const mr_callbacks *callbacks, mr_dat
  *   const int64_t labels[] = {0, 1};
  *   mr_dataset_from_files(paths, labels, 2, &dataset, &error);
  *
- * paths   each of 1 to 4095 bytes, 4093 if it begins with '#'; relative ones start from the present
- *         working directory
+ * paths   each of 1 to 4095 bytes, 4093 if it begins with '#'; relative paths start from the
+ *         current working directory
  * labels  NULL: each label is 0
  * n       at least 1
- * Returns MR_OK; MR_ERR_INVALID (names the path's place); MR_ERR_IO; MR_ERR_NO_MEMORY. Files are
- * opened when they are read, so a missing one is a damaged sample then.
+ * Returns MR_OK; MR_ERR_INVALID (names the index of the path); MR_ERR_IO; MR_ERR_NO_MEMORY. Files
+ * are opened when they are read: a missing file is a damaged sample.
  * Ownership: paths and labels are copied. *dataset_out is the caller's, to be destroyed; NULL on
  * failure.
  */
 MR_API mr_status mr_dataset_from_files(const char *const *paths, const int64_t *labels, int64_t n,
                                        mr_dataset **dataset_out, mr_error *error);
 
-/** Give up the caller's reference to the dataset; its loaders keep their own. NULL does nothing. */
+/** Drop the caller's reference to the dataset. Loaders hold their own. NULL does nothing. */
 MR_API void mr_dataset_destroy(mr_dataset *dataset);
 
 /** Number of samples. */
 MR_API int64_t mr_dataset_count(const mr_dataset *dataset);
 
 /**
- * Number of classes (0 if the dataset has no names for them), and the name of class i (NULL past
- * the end).
+ * Number of classes, 0 if the dataset has no class names; and the name of class i, NULL past the
+ * end.
  */
 MR_API uint32_t mr_dataset_n_classes(const mr_dataset *dataset);
 MR_API const char *mr_dataset_class_name(const mr_dataset *dataset, uint32_t i);
 
 /**
- * Write the name of a sample for messages: the file's path, with "#record" for records, with
- * "/member" for tar files. For a pack it is the path of the packed file, below the folder that was
- * packed. At most size bytes are written, with the final NUL.
+ * Write the name of a sample for messages: the file's path, followed by "#record" for records and
+ * by "/member" for tar files. For a pack it is the path that the file had in the packed folder. At
+ * most size bytes are written, with the final NUL.
  *
  * Returns MR_OK, or MR_ERR_INVALID if index is out of range.
  */
@@ -160,8 +163,8 @@ MR_API mr_status mr_dataset_name(const mr_dataset *dataset, int64_t index, char 
                                  size_t size);
 
 /**
- * The same relative to the dataset's folder: DIR of an imagefolder or CIFAR-10, the folder of a
- * list. Paths outside of it are as in mr_dataset_name().
+ * Write the name of a sample relative to the dataset's folder: DIR of an imagefolder or CIFAR-10,
+ * the folder of a list. Paths outside the folder are as in mr_dataset_name().
  */
 MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t index, char *name_out,
                                           size_t size);
@@ -169,35 +172,35 @@ MR_API mr_status mr_dataset_relative_name(const mr_dataset *dataset, int64_t ind
 /**
  * Read the label of a sample without decoding the sample. The label must be one int64.
  *
- * Returns MR_OK; MR_ERR_UNSUPPORTED for callbacks and for labels that are records; MR_ERR_IO.
+ * Returns MR_OK; MR_ERR_UNSUPPORTED for callbacks and for labels that are arrays; MR_ERR_IO.
  */
 MR_API mr_status mr_dataset_label(mr_dataset *dataset, int64_t index, int64_t *label_out,
                                   mr_error *error);
 
-/** How JPEG files are decoded. The pixels and the errors are the same. */
+/** How JPEG files are decoded. Pixels and errors are the same with both. */
 typedef enum mr_jpeg_decoder {
-    MR_JPEG_AUTO = 0, /* millrace's own decoder of Huffman codes where the installed
-                         libjpeg-turbo allows it */
+    MR_JPEG_AUTO = 0, /* default: millrace's Huffman decoder if the installed libjpeg-turbo allows
+                         it, otherwise as MR_JPEG_STOCK */
     MR_JPEG_STOCK = 1 /* libjpeg-turbo alone */
 } mr_jpeg_decoder;
 
-/** Format and size of one sample, as its first bytes show them; `millrace list` prints this. */
+/** Format and size of a sample, read from its first bytes. `millrace list` prints them. */
 typedef struct mr_sample_info {
     size_t struct_size;
-    char format[16]; /* "jpeg", "png", "raw", or what the first bytes look like: "webp", "gif",
-                        "text", "empty", ...; in a pack also "dct" */
+    char format[16]; /* "jpeg", "png", "raw", "webp", "gif", "text", "empty", ..., by the first
+                        bytes; in a pack also "dct" */
     uint32_t width;  /* 0 if unknown */
     uint32_t height;
     uint32_t channels;
     uint64_t len_bytes;
-    uint64_t orientation; /* EXIF's, 1 to 8; 0 for samples that are no image files */
+    uint64_t orientation; /* EXIF's, 1 to 8; 0 for samples that are not image files */
 } mr_sample_info;
 
 #define MR_SAMPLE_INFO_INIT MR_STRUCT_INIT(mr_sample_info)
 
 /**
  * Read the first bytes of a sample and report its format and size. A damaged file is not an error:
- * its format says what it looks like.
+ * the format is that of its first bytes.
  *
  * Returns MR_OK; MR_ERR_IO if the file cannot be read; MR_ERR_DAMAGED if a pack's index points
  * outside of the pack; MR_ERR_UNSUPPORTED for callbacks.
@@ -206,10 +209,10 @@ MR_API mr_status mr_dataset_inspect(mr_dataset *dataset, int64_t index, mr_sampl
                                     mr_error *error);
 
 /**
- * Write the dataset's files and labels as a list that "list:FILE" reads. It is written under a
- * temporary name first.
+ * Write the dataset's files and labels as a list that "list:FILE" reads. The file is written under
+ * a temporary name and then renamed.
  *
- * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs, callbacks and a dataset without a sample;
+ * Returns MR_OK; MR_ERR_UNSUPPORTED for records, packs, callbacks and a dataset without samples;
  * MR_ERR_IO.
  */
 MR_API mr_status mr_dataset_save_list(mr_dataset *dataset, const char *path, mr_error *error);

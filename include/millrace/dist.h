@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process group: all headers of libmillrace-dist, which it adds to those of libmillrace.
+ * The process group: includes all headers of libmillrace-dist.
  *
  *   mr_group *group;
  *   mr_error error;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process group, in the vocabulary of torch.distributed. Ranks find each other, and reduce,
- * gather and broadcast over an engine: gloo on CPUs, nccl between GPUs, mpi where a cluster has it.
- * Engines are modules that are opened when a group is made; programs that only load data need none
- * of them.
+ * The process group, with the words of torch.distributed. Ranks find each other, and reduce, gather
+ * and broadcast over an engine: gloo on CPUs, nccl between GPUs, mpi on clusters that have it.
+ * Engines are modules that are opened when a group is made. Programs that only load data need none.
  *
  * All ranks call the same collectives of a group in the same order, with the same count and dtype.
- * One thread at a time uses a group. After an error other than MR_ERR_INVALID (and, with nccl, than
- * MR_ERR_STATE for a stream that is being captured) the group is at its end: every later call
- * returns that error, mr_group_error() has the text, and the process should destroy the group and
- * end.
+ * One thread at a time uses a group. An error ends the group, except MR_ERR_INVALID and, with nccl,
+ * MR_ERR_STATE for a stream that is being captured. Every later call then returns the error that
+ * ended the group, and mr_group_error() has the text. The process should destroy the group and end.
  */
 #ifndef MILLRACE_GROUP_H
 #define MILLRACE_GROUP_H
@@ -21,7 +19,7 @@ extern "C" {
 #endif
 
 typedef struct mr_group mr_group;
-/* A collective that is under way. */
+/* A collective in progress. */
 typedef struct mr_group_work mr_group_work;
 
 /** How a reduction combines the elements of the ranks. */
@@ -31,23 +29,23 @@ typedef enum mr_reduction { MR_SUM = 0, MR_MEAN = 1, MR_MIN = 2, MR_MAX = 3 } mr
 typedef struct mr_group_options {
     size_t struct_size;
     const char *init;    /* "env://" (default), "tcp://HOST:PORT" or "file:///PATH" */
-    const char *backend; /* "auto" (default: mpi under mpirun if nothing else is set, nccl with a
-                            CUDA device, otherwise gloo; gloo also under mpirun on one machine
-                            where no rank can open the module of mpi, with one log line), "gloo",
-                            "mpi", "nccl". A world of one opens neither gloo nor mpi, even by
-                            name, and collectives copy; it always opens nccl and an engine with
-                            an adopted communicator */
-    uint32_t rank;       /* with world_size; not with env:// */
+    const char *backend; /* "gloo", "mpi", "nccl" or "auto" (default): mpi under mpirun if nothing
+                            else is set, nccl with a CUDA device, otherwise gloo. Under mpirun on
+                            one machine, if no rank can open the module of mpi, "auto" uses gloo
+                            and logs a line. A world of one opens neither gloo nor mpi, even by
+                            name, and its collectives copy; it opens nccl, and any engine with an
+                            adopted communicator */
+    uint32_t rank;       /* 0 to world_size - 1, with world_size; not with env:// */
     uint32_t world_size; /* 0: from the launcher's environment; a program without a launcher is a
                             world of one */
     uint32_t timeout_ms; /* for the rendezvous and for each collective; 0 means 600 000 */
     const char *device;  /* for nccl: "cuda:N" or "cuda:local" (N is the local rank, or the only
-                            GPU that is visible); default: none, which nccl refuses unless
-                            nccl_comm is given. "cuda:..." with gloo or mpi is MR_ERR_INVALID */
+                            visible GPU); default: none, which nccl refuses unless nccl_comm is
+                            given. "cuda:..." with gloo or mpi is MR_ERR_INVALID */
     const char *token;   /* must be the same on all ranks; default: the environment's MR_TOKEN,
-                            if any */
+                            if set */
     void *mpi_comm;      /* an MPI_Comm * to adopt; the caller must then finalise MPI */
-    void *nccl_comm;     /* an ncclComm_t * to adopt; it stays the caller's */
+    void *nccl_comm;     /* an ncclComm_t * to adopt; it remains the caller's */
 } mr_group_options;
 
 #define MR_GROUP_OPTIONS_INIT MR_STRUCT_INIT(mr_group_options)
@@ -55,11 +53,11 @@ typedef struct mr_group_options {
 /**
  * Join the group of all ranks.
  *
- * options  NULL means all defaults
- * Returns MR_OK; MR_ERR_INVALID (names the missing option or variable); MR_ERR_TIMEOUT (on rank 0
- * names the missing ranks, on others the addresses tried and how often); MR_ERR_UNSUPPORTED if the
- * backend's module is not there (names the remedy); MR_ERR_PEER if a rank differs in backend,
- * version or world size, or disconnected; MR_ERR_NO_DEVICE.
+ * options  NULL: all defaults
+ * Returns MR_OK; MR_ERR_INVALID (names the missing option or variable); MR_ERR_TIMEOUT (rank 0
+ * names the missing ranks; other ranks name the addresses tried and how often);
+ * MR_ERR_UNSUPPORTED if the backend's module was not found (names the remedy); MR_ERR_PEER if a
+ * rank differs in backend, version or world size, or disconnected; MR_ERR_NO_DEVICE.
  * Ownership: *group_out is the caller's, to be destroyed; NULL on failure.
  * Blocks: until all ranks have joined, at most timeout_ms.
  */
@@ -67,32 +65,32 @@ MR_API mr_status mr_group_create(const mr_group_options *options, mr_group **gro
                                  mr_error *error);
 
 /**
- * Leave the group. NULL does nothing, and neither does a call in a forked child.
+ * Leave the group. A call with NULL or in a forked child does nothing.
  *
  * This is not a barrier: collectives that already have this rank's data complete on the other
- * ranks. Works under way here end with MR_ERR_STATE (nccl gives them a second to complete first);
- * their handles stay valid. Destroy the group's metrics before.
- * Blocks: for a few seconds at most, also if other ranks are gone or a call of the engine does not
- * return.
+ * ranks. Works in progress on this rank end with MR_ERR_STATE (nccl gives them a second to complete
+ * first); their handles stay valid. Destroy the group's metrics before the group.
+ * Blocks: for a few seconds at most, also if other ranks have ended or a call of the engine does
+ * not return.
  */
 MR_API void mr_group_destroy(mr_group *group);
 
 /**
- * Number of this rank, 0 to world_size - 1, and number of ranks. NULL is a world of one, also for
- * the next four.
+ * Number of this rank, 0 to world_size - 1, and number of ranks. Here and in the next four
+ * functions NULL is a world of one.
  */
 MR_API uint32_t mr_group_rank(const mr_group *group);
 MR_API uint32_t mr_group_world_size(const mr_group *group);
 /**
- * Number of this rank among the ranks of its machine, how many those are, and the machine's number,
- * from 0.
+ * Number of this rank among the ranks of its machine, number of ranks of its machine, and number of
+ * the machine, all from 0.
  */
 MR_API uint32_t mr_group_local_rank(const mr_group *group);
 MR_API uint32_t mr_group_local_world_size(const mr_group *group);
 MR_API uint32_t mr_group_node(const mr_group *group);
 /**
- * Name of the engine: "gloo", "mpi", "nccl"; "none" in a world of one without an engine. Ownership:
- * the group's.
+ * Name of the engine: "gloo", "mpi", "nccl"; "none" in a world of one without an engine.
+ * Ownership: the group's.
  */
 MR_API const char *mr_group_backend(const mr_group *group);
 /** The error of the last call on this group that failed. Ownership: the group's. */
@@ -102,29 +100,30 @@ MR_API const mr_error *mr_group_error(const mr_group *group);
 
 /**
  * Make a group of the ranks that give the same color, ordered by key, then by rank. A rank that
- * gives MR_NO_COLOR is in none and gets NULL. Collective over the group. Ownership: the new group
- * is the caller's and may outlive the old one.
+ * gives MR_NO_COLOR joins no group and gets NULL. Collective over the group. Ownership: the new
+ * group is the caller's and may outlive the old one.
  */
 MR_API mr_status mr_group_split(mr_group *group, uint32_t color, uint32_t key,
                                 mr_group **group_out);
 
 /**
- * Collectives of count elements of dtype: MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64. Buffers
- * are host memory with gloo and mpi, and memory of the group's device with nccl. Other memory
- * returns MR_ERR_INVALID, and the error names its device; managed memory counts as both, pinned
- * memory as host memory. This is checked only if CUDA's driver is loaded. MR_MEAN of integers is
- * MR_ERR_INVALID. With nccl a stream that is being captured into a graph is MR_ERR_STATE, and the
- * group stays usable.
+ * Collectives of count elements of dtype: MR_F16, MR_BF16, MR_F32, MR_F64, MR_I32, MR_I64.
+ *
+ * Buffers are host memory with gloo and mpi, and memory of the group's device with nccl. For other
+ * memory the call returns MR_ERR_INVALID, and the error names the memory's device. Managed memory
+ * counts as both, pinned memory as host memory. This is checked only if CUDA's driver is loaded.
+ * MR_MEAN of integers is MR_ERR_INVALID. With nccl a stream that is being captured into a graph is
+ * MR_ERR_STATE, and the group stays usable.
  * Returns MR_OK; MR_ERR_INVALID (the arguments; the group stays usable); MR_ERR_TIMEOUT;
  * MR_ERR_PEER (names the rank that disconnected or fell silent, if it is known); MR_ERR_DEVICE.
  * Blocks: until this rank's part is done, at most the group's timeout.
  *
- * Sums and means of 16-bit floats: gloo and mpi add in f32 and round once. A result of n ranks is
- * within half a unit in its last place, plus f32's own rounding: at most n * 2^-24 of the sum (for
- * a mean: the mean) of the magnitudes. A mean that fits does not overflow on the way. nccl adds as
- * NCCL does, in the type itself: it rounds to 16 bits after each of up to n - 1 additions, and may
- * divide before them. All ranks that get a result get the same bits; another world size, engine or
- * buffer size may give other bits.
+ * Sums and means of 16-bit floats: gloo and mpi add in f32 and round once. The error of a result of
+ * n ranks is at most half a unit in its last place, plus f32's rounding: at most n * 2^-24 of the
+ * sum (for a mean: the mean) of the magnitudes. If a mean is finite, its sum does not overflow.
+ * nccl adds as NCCL does, in the type itself: it rounds to 16 bits after each of up to n - 1
+ * additions, and may divide before them. All ranks that get a result get the same bits; another
+ * world size, engine or buffer size may give other bits.
  */
 MR_API mr_status mr_group_barrier(mr_group *group);
 MR_API mr_status mr_group_all_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
@@ -136,15 +135,15 @@ MR_API mr_status mr_group_send(mr_group *group, const void *buffer, uint64_t cou
 MR_API mr_status mr_group_recv(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                uint32_t from);
 /**
- * Reduce to one rank: only root gets the result; the buffers of the others are undefined.
+ * Reduce to one rank. Only root gets the result; the buffers of the other ranks are undefined.
  *
  * Returns as mr_group_all_reduce(). Blocks: until this rank's part is done.
  */
 MR_API mr_status mr_group_reduce(mr_group *group, void *buffer, uint64_t count, mr_dtype dtype,
                                  mr_reduction op, uint32_t root);
 /**
- * Gather to all: out gets count elements of each rank, in rank order. in may be this rank's place
- * in out.
+ * Gather to all: out receives count elements of each rank, in rank order. in may be this rank's
+ * place in out.
  *
  * Returns as mr_group_all_reduce(). Blocks: until this rank's part is done.
  */
@@ -160,15 +159,14 @@ MR_API mr_status mr_group_reduce_scatter(mr_group *group, const void *in, void *
                                          mr_dtype dtype, mr_reduction op);
 
 /**
- * Start a collective that is under way when the call returns. Leave its buffers alone until it has
- * ended.
+ * Start a collective without waiting for its end. Do not use its buffers until it has ended.
  *
  * stream  with nccl: the collective waits for all work that is in this stream now (NULL: the
  *         default stream)
- * Returns MR_OK; MR_ERR_INVALID; the error of a group at its end. With gloo and mpi the collective
+ * Returns MR_OK; MR_ERR_INVALID; the error that ended the group. With gloo and mpi the collective
  * begins later, and its work reports any failure. With nccl this call gives it to the device and
  * returns what NCCL or the device reports (MR_ERR_DEVICE, MR_ERR_PEER, MR_ERR_TIMEOUT,
- * MR_ERR_NO_MEMORY: the group is at its end; MR_ERR_STATE: the stream is being captured), and with
+ * MR_ERR_NO_MEMORY: the group has ended; MR_ERR_STATE: the stream is being captured), and with
  * MR_COMM_CHECK=1 how ranks differ; the work reports later failures.
  * Ownership: *work_out is the caller's, who must call mr_group_work_free(), also after a failure of
  * the work. It is NULL if this call fails. Blocks: with gloo and mpi never. With nccl it waits
@@ -198,29 +196,29 @@ MR_API mr_status mr_group_recv_async(mr_group *group, void *buffer, uint64_t cou
                                      uint32_t from, void *stream, mr_group_work **work_out);
 
 /**
- * Make a stream wait for the work. With nccl the host does not wait, and mr_group_work_sync(),
- * mr_group_work_test() or the next collective reports a failure; MR_ERR_INVALID (a stream of
+ * Make a stream wait for the work. With nccl the host does not wait: mr_group_work_sync(),
+ * mr_group_work_test() or the next collective reports a failure. MR_ERR_INVALID (a stream of
  * another device) and MR_ERR_STATE (a stream that is being captured) change nothing. With gloo and
- * mpi it is mr_group_work_sync() without a time limit of its own.
+ * mpi this waits as mr_group_work_sync() with MR_FOREVER.
  *
  * All four functions of a work may be called after mr_group_destroy() and after an error of the
  * group. In a forked child they return MR_ERR_STATE, and mr_group_work_free() does nothing.
  */
 MR_API mr_status mr_group_work_wait(mr_group_work *work, void *stream);
 /**
- * Wait for the work in this thread. Returns MR_OK; MR_PENDING if the time ran out (it continues);
- * or its error.
+ * Wait for the work in this thread. Returns MR_OK; MR_PENDING if the time ran out (the work
+ * continues); or the error of the work.
  */
 MR_API mr_status mr_group_work_sync(mr_group_work *work, uint32_t timeout_ms);
 /**
- * Test the work. Returns MR_OK if it has ended well, MR_PENDING if it is under way, or its error.
- * Blocks: never.
+ * Test the work. Returns MR_OK if it has succeeded, MR_PENDING if it is in progress, or the error
+ * of the work. Blocks: never.
  */
 MR_API mr_status mr_group_work_test(mr_group_work *work);
 /**
- * Give the work's handle back. NULL does nothing. Blocks: with gloo and mpi until the work has
- * ended; with nccl never, but leave the buffers alone until a stream that waits for the work, or
- * the host, has passed it.
+ * Free the work's handle. NULL does nothing. Blocks: with gloo and mpi until the work has ended;
+ * with nccl never, but do not use the buffers before the host, or a stream that waits for the work,
+ * has passed it.
  */
 MR_API void mr_group_work_free(mr_group_work *work);
 

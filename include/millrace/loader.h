@@ -14,164 +14,166 @@
 extern "C" {
 #endif
 
-/** Value of num_workers: no workers, the caller's thread decodes inside mr_loader_next(). */
+/** Value of num_workers: no workers; the caller's thread decodes inside mr_loader_next(). */
 #define MR_NO_WORKERS UINT32_MAX
-/** Value of cache_slowdown: workers pack samples in idle time only. */
+/** Value of cache_slowdown: workers fill the cache in idle time only. */
 #define MR_CACHE_WHEN_IDLE UINT32_MAX
 #define MR_MAX_WORKERS 1024
 
 /** What happens to a damaged sample: one that cannot be read or decoded. */
 typedef enum mr_on_error {
-    MR_ON_ERROR_FAIL = 0, /* the error takes the place of its batch */
+    MR_ON_ERROR_FAIL = 0, /* default: mr_loader_next() returns the error in place of the batch */
     MR_ON_ERROR_SKIP = 1, /* the next good dataset index (i + 1, i + 2, ...) takes the sample's
                              place */
-    MR_ON_ERROR_ZERO = 2  /* zeros, with mask 0 */
+    MR_ON_ERROR_ZERO = 2  /* the row is zeros, with mask 0 */
 } mr_on_error;
 
 /** How workers are started. */
 typedef enum mr_start {
-    MR_START_DEFAULT = 0, /* exec, or fork for callbacks */
+    MR_START_DEFAULT = 0, /* MR_START_EXEC, or MR_START_FORK for callbacks */
     MR_START_EXEC = 1,    /* small helper processes */
-    MR_START_FORK = 2,    /* forked from a template that is forked from this process at creation */
+    MR_START_FORK = 2,    /* forked from a template process, which mr_loader_create() forks from the
+                             program */
     MR_START_THREAD = 3   /* threads of this process: a crash ends the program */
 } mr_start;
 
 /** How workers read files. */
 typedef enum mr_reader_kind {
-    MR_READER_AUTO = 0, /* io_uring where the kernel allows it */
+    MR_READER_AUTO = 0, /* default: io_uring if the kernel allows it, otherwise pread */
     MR_READER_URING = 1,
     MR_READER_PREAD = 2
 } mr_reader_kind;
 
-/** What a cache keeps of image files. The batches are the same (docs/cache.md). */
+/** What a cache stores for each image file. The batches are the same (docs/cache.md). */
 typedef enum mr_cache_form {
-    MR_CACHE_FORM_AUTO = 0,  /* dct if there is room for it, else index */
-    MR_CACHE_FORM_INDEX = 1, /* places in each JPEG file, 2.3 % of its bytes; parts of the file
-                                are read too */
+    MR_CACHE_FORM_AUTO = 0,  /* default: dct if it fits, otherwise index */
+    MR_CACHE_FORM_INDEX = 1, /* an index of each JPEG file, 2.3 % of its bytes: workers read the
+                                parts of the file that a crop needs */
     MR_CACHE_FORM_DCT = 2    /* packed samples, 132 % of the files' bytes: the fastest */
 } mr_cache_form;
 
 /** CPUs of the workers. */
 typedef enum mr_affinity {
-    MR_AFFINITY_NONE = 0,
-    MR_AFFINITY_SPREAD = 1, /* worker i on the (i mod n)-th CPU of this process's mask */
+    MR_AFFINITY_NONE = 0,   /* default: any CPU that this process may use */
+    MR_AFFINITY_SPREAD = 1, /* worker i on the (i mod n)-th of the n CPUs of this process's mask */
     MR_AFFINITY_LIST = 2    /* worker i on affinity_cpus[i mod n_affinity_cpus] */
 } mr_affinity;
 
 /**
- * Options of a loader, by subject. Later versions add fields at the end only, so the places of
- * these do not change.
+ * Options of a loader, by subject. Later versions add fields only at the end, so offsets do not
+ * change.
  */
 typedef struct mr_loader_options {
     size_t struct_size;
 
     /* What a batch is */
     uint32_t batch_size;    /* 1 to 65535; 0 means 64 */
-    mr_dtype dtype;         /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16 */
-    mr_layout layout;       /* of images */
+    mr_dtype dtype;         /* of images: MR_U8 (default), MR_F32, MR_F16, MR_BF16. Pixels of float
+                               dtypes are 0 to 1, or as the transform's normalize makes them */
+    mr_layout layout;       /* of images; default: MR_NCHW */
     uint32_t pad_channels;  /* 4 or 8: pad images with zero channels to this number; 0: no
                                padding */
     bool drop_last;         /* leave out a last batch that is not full; not with MR_TAIL_EXACT */
     bool allow_empty_epoch; /* accept epochs of 0 batches: a dataset smaller than a batch with
-                               drop_last, or than world_size with MR_TAIL_DROP. Otherwise
-                               creation refuses them */
+                               drop_last, or than world_size with MR_TAIL_DROP; default:
+                               mr_loader_create() returns MR_ERR_INVALID */
 
     /* Order and shard */
-    bool no_shuffle;     /* sequential order */
-    uint32_t rank;       /* 0 to world_size - 1 */
-    uint32_t world_size; /* 0 means 1 */
-    mr_tail tail;
-    mr_order order;
-    uint64_t seed;
-    uint64_t epoch;        /* the first epoch of the loader */
-    uint64_t n_epochs;     /* epochs that the program will use; nothing is decoded ahead after
-                              the last; 0: unknown */
-    bool allow_same_epoch; /* do not warn when an epoch is used twice while shuffling */
+    bool no_shuffle;       /* sequential order; default: shuffled */
+    uint32_t rank;         /* 0 to world_size - 1 */
+    uint32_t world_size;   /* 0 means 1 */
+    mr_tail tail;          /* default: MR_TAIL_PAD */
+    mr_order order;        /* default: MR_ORDER_TORCH */
+    uint64_t seed;         /* of the order and of all random draws; default: 0 */
+    uint64_t epoch;        /* the first epoch of the loader; default: 0 */
+    uint64_t n_epochs;     /* number of epochs that the program will use; after the last one nothing
+                              is decoded ahead; 0: unknown */
+    bool allow_same_epoch; /* do not warn if an epoch is used twice while shuffling */
 
     /* Workers and reading */
-    uint32_t num_workers; /* 0 means 4 for each device that images go to, or on the host this
-                             rank's part of the CPUs: the launcher's, or fewer where a cgroup's
-                             quota allows fewer, divided by the ranks of this machine; at least
-                             1, at most those of this process's mask (docs/training.md).
-                             MR_NO_WORKERS; at most MR_MAX_WORKERS */
-    mr_start start;
-    int32_t nice; /* added to the workers' nice level, 0 to 19 */
-    mr_affinity affinity;
-    const int32_t *affinity_cpus; /* with MR_AFFINITY_LIST */
+    uint32_t num_workers; /* at most MR_MAX_WORKERS, or MR_NO_WORKERS. 0 means 4 for each device
+                             that images go to. On the host it means this rank's part of the CPUs:
+                             the launcher's CPUs, or fewer if a cgroup's quota allows fewer, divided
+                             by the ranks of this machine; at least 1, at most the CPUs of this
+                             process's mask (docs/training.md) */
+    mr_start start;       /* default: MR_START_EXEC, or MR_START_FORK for callbacks */
+    int32_t nice;         /* added to the workers' nice level, 0 to 19; default: 0 */
+    mr_affinity affinity; /* default: MR_AFFINITY_NONE */
+    const int32_t *affinity_cpus; /* with MR_AFFINITY_LIST: the numbers of the CPUs */
     uint32_t n_affinity_cpus;
-    mr_reader_kind reader;
-    mr_jpeg_decoder jpeg_decoder;
-    uint32_t read_ahead; /* reads in flight per worker, 1 to 64; 0 means 4 */
+    mr_reader_kind reader;        /* default: MR_READER_AUTO */
+    mr_jpeg_decoder jpeg_decoder; /* default: MR_JPEG_AUTO */
+    uint32_t read_ahead;          /* reads in flight per worker, 1 to 64; 0 means 4 */
     uint32_t n_slots;    /* batches that may be decoded or lent at once, 2 to 1024; 0: chosen
                             from batch_size and num_workers */
     bool wait_when_lent; /* if every slot or buffer is lent, mr_loader_next() waits until another
-                            thread releases a batch; default: MR_ERR_STATE at once */
-    bool no_huge_pages;  /* batches lie in pages of the usual size even if the kernel offers
-                            larger ones */
+                            thread releases a batch; default: it returns MR_ERR_STATE at once */
+    bool no_huge_pages;  /* use pages of the usual size for batches; default: larger pages if the
+                            kernel offers them */
 
     /* Damaged samples */
-    bool verify_packs; /* for packs: read each sample whole, not only the rows of its crop, and
-                          compare it with its checksum before it is used; a difference is damage.
-                          Rows of MR_PACK_DCT are always compared. Without this, altered bytes of
-                          the other encodings mostly decode to other pixels without an error
-                          (docs/formats.md) */
-    mr_on_error on_error;
-    uint32_t time_limit_ms;  /* for decoding one sample; 0 means 60 000 */
-    uint64_t max_file_bytes; /* files and packed samples above this count as damaged; 0 means 1
-                                GiB */
+    bool verify_packs;      /* for packs: read each sample whole, not only the rows of its crop, and
+                               compare its checksum before use; a difference is damage. Rows of
+                               MR_PACK_DCT are always compared. Without this option, altered bytes
+                               of other encodings mostly decode to other pixels without an error
+                               (docs/formats.md) */
+    mr_on_error on_error;   /* default: MR_ON_ERROR_FAIL */
+    uint32_t time_limit_ms; /* for decoding one sample; 0 means 60 000 */
+    uint64_t max_file_bytes; /* larger files and packed samples are damaged; 0 means 1 GiB */
     uint64_t max_pixels;     /* larger images are damaged; 0 means 178 956 970, as Pillow.
-                                Whatever it is, a JPEG whose scans together visit more than 64
-                                000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
+                                Independent of this, a JPEG whose scans together visit more than
+                                64 000 000 blocks of 8 x 8 is damaged (docs/formats.md) */
 
     /* Devices */
-    const char *device;         /* "host" (default): the memory that workers write to; "cuda:N",
-                                   "cuda" for "cuda:0"; "cuda:local": the GPU of LOCAL_RANK, or
-                                   the only one; "auto": a GPU if there is one; "host:N": stands
-                                   for a device, with buffers of its own */
-    const char *const *devices; /* in place of device: each batch is split over these by sample;
-                                   2 to MR_MAX_DEVICES */
+    const char *device;         /* "host" (default): the memory that workers write to; "cuda:N";
+                                   "cuda": "cuda:0"; "cuda:local": the GPU of LOCAL_RANK, or the
+                                   only one; "auto": a GPU if there is one; "host:N": for tests, a
+                                   device with separate buffers in host memory */
+    const char *const *devices; /* instead of device: split each batch over these devices by
+                                   sample; 2 to MR_MAX_DEVICES */
     uint32_t n_devices;
-    uint32_t n_buffers;       /* batches that lie on a device at once, 2 to 64; 0 means 3 */
-    const char *label_device; /* the device of everything but the images; default: the images' */
-    bool pin_memory;     /* with device "host": page-lock the batches' memory with CUDA, for the
-                            program's own copies, and wait for the streams that batches are released
-                            on (docs/gpu.md). Where that is not possible, a log line says why, and
-                            mr_loader_resolved() has false */
-    bool finish_on_host; /* workers make floats and layout themselves, so floats cross the bus */
+    uint32_t n_buffers;       /* batches that are on a device at once, 2 to 64; 0 means 3 */
+    const char *label_device; /* the device of all arrays but the images; default: the images' */
+    bool pin_memory;     /* with device "host": page-lock the batches' memory with CUDA, for copies
+                            that the program makes, and wait for the streams that batches are
+                            released on (docs/gpu.md). If that is not possible, a log line says why,
+                            and mr_loader_resolved() has false */
+    bool finish_on_host; /* workers make floats and layout, and floats are copied to the device;
+                            default: u8 is copied, and the device makes floats and layout */
 
     /* Cache */
-    uint32_t cache_slowdown;  /* percent of the workers' time, beside idle time, that packing may
-                                 take: 1 to 100; 0 means 25; MR_CACHE_WHEN_IDLE */
-    mr_cache_form cache_form; /* mr_loader_resolved() has the one that was chosen */
-    const char *cache;        /* directory in which workers keep image files packed or indexed,
-                                 for later epochs, runs and other loaders; made if it is missing;
-                                 default, and "": none (docs/cache.md) */
-    uint64_t cache_bytes;     /* limit on the size of the cache; 0: what the disk has */
+    uint32_t cache_slowdown;  /* percentage of the workers' time, beside idle time, that filling the
+                                 cache may take: 1 to 100; 0 means 25; MR_CACHE_WHEN_IDLE */
+    mr_cache_form cache_form; /* default: MR_CACHE_FORM_AUTO; mr_loader_resolved() has the form that
+                                 was chosen */
+    const char *cache;        /* directory in which workers store image files packed or indexed, for
+                                 later epochs, later runs and other loaders; created if it does not
+                                 exist; NULL or "": no cache (docs/cache.md) */
+    uint64_t cache_bytes;     /* limit on the size of the cache; 0: the free space of the disk */
 
     /* Diagnostics */
     bool with_timing;  /* measure the time of each stage for the statistics */
     const char *trace; /* write a Chrome trace to this file; default: the environment's MR_TRACE,
-                          if any; "" for none. If another loader is writing FILE, FILE.2, FILE.3,
-                          ... is used */
+                          if set; "": none. If another loader is writing FILE, the trace goes to
+                          FILE.2, FILE.3, ... */
 
-    /*
-     * Repetition and weights, as in mr_sampler_options. Each repetition of a sample has draws of
-     * its own
-     */
-    uint32_t repeat; /* 1 to 65535: repeated augmentation; 0: none. Not with a tail or weights */
-    mr_repeat_form repeat_form;
-    bool no_replacement; /* with weights: draw no sample twice in an epoch */
+    /* Repetition and weights, as in mr_sampler_options */
+    uint32_t repeat;            /* 1 to 65535: repeated augmentation, with new random draws for each
+                                   repetition; 0: none. Not with weights, and only with
+                                   MR_TAIL_PAD */
+    mr_repeat_form repeat_form; /* with repeat; default: MR_REPEAT_TORCHVISION */
+    bool no_replacement;        /* with weights: draw no sample twice in an epoch */
     uint64_t n_draws;    /* with weights: draws of an epoch over all ranks; 0 means the number of
                             samples */
     const char *weights; /* draw samples in proportion to the weights in this .npy file, <f8 or
-                            <f4; "" for none */
-    const double *weight_values; /* or to these, one for each sample, which are copied; NULL in
-                                    mr_loader_resolved() */
-    uint64_t n_weight_values;
+                            <f4; NULL or "": none */
+    const double *weight_values; /* instead of weights: the weights themselves, one for each
+                                    sample; copied; NULL in mr_loader_resolved() */
+    uint64_t n_weight_values;    /* entries of weight_values: the number of samples */
 
-    /* Mixing, where the transform ends with it (docs/formats.md) */
-    uint64_t soft_labels; /* number of classes of the array "soft_label", up to 2^20; 0: there is
-                             none. Not below the dataset's, where that is known */
+    /* Mixing, if the transform ends with it (docs/formats.md) */
+    uint64_t soft_labels; /* number of classes of the array "soft_label", up to 2^20; 0: no such
+                             array. At least the dataset's number of classes, if that is known */
 } mr_loader_options;
 
 #define MR_MAX_DEVICES 16
@@ -179,27 +181,28 @@ typedef struct mr_loader_options {
 #define MR_LOADER_OPTIONS_INIT MR_STRUCT_INIT(mr_loader_options)
 
 /**
- * Set an option by its name and a text, for bindings, configuration files and command lines:
- * "batch_size", "64".
+ * Set an option by its name and a text such as "batch_size", "64". It is for bindings,
+ * configuration files and command lines.
  *
- * name   a field of mr_loader_options, which MR_LOADER_OPTIONS_INIT has set up
- * value  a decimal number within the field's limits (cache_bytes and max_file_bytes: K, M, G or T
- *        may follow it, for powers of 1024); of a bool: true, yes, on, 1, false, no, off, 0; of an
- *        enum the last word of a constant: "skip", "keyed", "bf16"
+ * options  initialised with MR_LOADER_OPTIONS_INIT
+ * name     of a field of mr_loader_options
+ * value    for a number: decimal, within the field's limits; K, M, G or T, for powers of 1024, may
+ *          follow in cache_bytes and max_file_bytes. For a bool: true, yes, on, 1, false, no, off,
+ *          0. For an enum: the last word of a constant, as "skip", "keyed", "bf16"
  *
- * Words may be in any case. "default" is the default of a number or an enum, "none" is
- * MR_NO_WORKERS as num_workers, "idle" is MR_CACHE_WHEN_IDLE as cache_slowdown.
+ * Words may be in any case. "default" sets the default of a number or an enum. "none" sets
+ * num_workers to MR_NO_WORKERS, and "idle" sets cache_slowdown to MR_CACHE_WHEN_IDLE.
  * Returns MR_OK; MR_ERR_INVALID: the error names the option, the value and the limits, or the
- * option that was perhaps meant. The lists affinity_cpus, devices and weight_values, with their
- * lengths, are refused: set the fields. On failure the options stay as they were. Ownership: a
- * string's text is not copied; it must live until mr_loader_create() has returned.
+ * nearest option name. The lists affinity_cpus, devices and weight_values, with their lengths, are
+ * refused: set the fields. On failure the options are unchanged. Ownership: a string's text is not
+ * copied; it must live until mr_loader_create() has returned.
  */
 MR_API mr_status mr_loader_options_set(mr_loader_options *options, const char *name,
                                        const char *value, mr_error *error);
 
 /**
- * Name of the i-th option that mr_loader_options_set() and mr_loader_options_get() know; NULL past
- * the last.
+ * Name of the i-th option of mr_loader_options_set() and mr_loader_options_get(); NULL past the
+ * last.
  */
 MR_API const char *mr_loader_option_name(size_t i);
 
@@ -207,10 +210,10 @@ MR_API const char *mr_loader_option_name(size_t i);
  * Write the value of an option as the text that mr_loader_options_set() reads: "64", "true",
  * "skip", "default".
  *
- * A string that is NULL is "".
+ * A string option that is NULL gives "".
  * text_out  at most size bytes with the final NUL; NULL only measures
  * len_out   NULL, or receives the text's length without the NUL
- * Returns MR_OK; MR_ERR_INVALID: an unknown name, or a list, which has no text form.
+ * Returns MR_OK; MR_ERR_INVALID: an unknown name, or a list (lists have no text form).
  */
 MR_API mr_status mr_loader_options_get(const mr_loader_options *options, const char *name,
                                        char *text_out, size_t size, size_t *len_out,
@@ -219,16 +222,16 @@ MR_API mr_status mr_loader_options_get(const mr_loader_options *options, const c
 typedef struct mr_loader mr_loader;
 
 /**
- * Make a loader and start its workers. They begin with the first epoch at once.
+ * Make a loader and start its workers. They begin the first epoch at once.
  *
- * transform  NULL means "train:224" for files and none for pixels and records; it is copied
- * options    NULL means all defaults; they are copied
+ * transform  NULL: "train:224" for image files, none for raw images and records; it is copied
+ * options    NULL: all defaults; they are copied
  * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY (with the sizes), MR_ERR_IO, MR_ERR_UNSUPPORTED,
  * MR_ERR_NO_DEVICE, MR_ERR_WORKER.
- * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader keeps its
- * own reference to the dataset.
- * Threads: the creating thread may end before the loader. The call needs at most 32 KiB of its
- * stack.
+ * Ownership: *loader_out is the caller's, to be destroyed; NULL on failure. The loader holds a
+ * reference to the dataset.
+ * Threads: the thread that calls this may end before the loader. The call needs at most 32 KiB of
+ * its stack.
  */
 MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *transform,
                                   const mr_loader_options *options, mr_loader **loader_out,
@@ -236,14 +239,14 @@ MR_API mr_status mr_loader_create(mr_dataset *dataset, const mr_transform *trans
 
 /**
  * End the workers and free the loader. Batches that are still lent stay valid until they are
- * released. NULL does nothing, and neither does a call in a forked child.
+ * released. A call with NULL or in a forked child does nothing.
  *
  * Forked children of the program share the memory of batches on the host; they have no copies. A
  * child may read a lent batch until the program releases it. After that, later batches overwrite
- * the memory. When the loader is destroyed and its last batch released, the memory goes back to the
- * system although a child still maps it: the child then reads zeros.
+ * the memory. When the loader is destroyed and its last batch released, the memory is returned to
+ * the system even if a child still maps it: the child then reads zeros.
  *
- * Blocks: until every worker is gone and every issued copy has ended; such a copy waits for the
+ * Blocks: until every worker has ended and every issued copy has ended; a copy waits for the
  * streams that used its buffer before. With pin_memory: until the streams that batches were
  * released on have finished with them. Worker processes are killed, which takes milliseconds.
  * Worker threads finish their sample first, for at most 10 seconds.
@@ -257,27 +260,27 @@ MR_API void mr_loader_destroy(mr_loader *loader);
  *             between samples.
  * Returns MR_OK; MR_END after the last batch; MR_PENDING if the time ran out; MR_ERR_DAMAGED in
  * place of a batch with a damaged sample (on_error fail), MR_ERR_IO or MR_ERR_NO_MEMORY in place of
- * one that this machine could not make; after these three the next call returns the batch after it;
- * MR_ERR_CANCELED; MR_ERR_STATE if every slot is lent (n_slots; not with wait_when_lent) or in a
- * forked child; MR_ERR_WORKER, MR_ERR_DEVICE, and MR_ERR_UNSUPPORTED for a sample that this machine
- * cannot decode: the loader is at its end. mr_loader_error() has the text.
+ * a batch that this machine could not make: after these three the next call returns the following
+ * batch; MR_ERR_CANCELED; MR_ERR_STATE if every slot is lent (n_slots; not with wait_when_lent) or
+ * in a forked child; MR_ERR_WORKER, MR_ERR_DEVICE, and MR_ERR_UNSUPPORTED for a sample that this
+ * machine cannot decode: the loader has ended. mr_loader_error() has the text.
  * Ownership: on MR_OK *batch_out is lent until mr_batch_release(); otherwise it is set to NULL.
  * Threads: one thread at a time per loader. Batches may be released from any thread.
  */
 MR_API mr_status mr_loader_next(mr_loader *loader, uint32_t timeout_ms, mr_batch **batch_out);
 
 /**
- * Return the next batch as soon as its copy to the device is under way, and make a stream wait for
+ * Return the next batch as soon as its copy to the device is issued, and make a stream wait for
  * that copy.
  *
  * stream  as for mr_batch_use(): a cudaStream_t of the batch's device; NULL is its default stream
  *
  * If the batch has several parts, the stream belongs to the device of part 0. On the host this is
- * mr_loader_next(), and with pin_memory the stream is also named to the batch's release, as by
- * mr_batch_use().
- * Returns as mr_loader_next(); also MR_ERR_STATE inside a capture, which stays valid, or if all
- * n_buffers are lent (not with wait_when_lent), and MR_ERR_INVALID for a stream of another device:
- * after these the next call returns the same batch. MR_ERR_DEVICE if the device has failed.
+ * mr_loader_next(); with pin_memory it also does mr_batch_use() with the stream.
+ * Returns as mr_loader_next(); also MR_ERR_STATE if the stream is being captured (the capture stays
+ * valid) or if all n_buffers are lent (not with wait_when_lent), and MR_ERR_INVALID for a stream of
+ * another device: after these the next call returns the same batch. MR_ERR_DEVICE if the device has
+ * failed.
  * Blocks: until the batch is decoded and its copy is issued. A host that runs ahead of a stalled
  * stream gets all n_buffers batches, and then waits until that stream has released one.
  */
@@ -285,14 +288,15 @@ MR_API mr_status mr_loader_next_on(mr_loader *loader, uint32_t timeout_ms, void 
                                    mr_batch **batch_out);
 
 /**
- * Get a descriptor for event loops (epoll, libuv, asyncio): readable exactly while mr_loader_next()
- * with a timeout of 0 would not return MR_PENDING.
+ * Get a descriptor for event loops (epoll, libuv, asyncio). It is readable exactly while
+ * mr_loader_next() with a timeout of 0 would not return MR_PENDING.
  *
  * Watch it, level-triggered, for input; do not read, write or close it. Whenever it is readable,
- * call mr_loader_next() with a timeout of 0. It is readable for a batch, for an error in its place,
- * for MR_ERR_CANCELED, for MR_ERR_STATE (all are lent, without wait_when_lent), once for MR_END,
- * and for good after the loader's failure. After MR_END was returned it is quiet until
- * mr_loader_set_epoch() and the like. The first call starts a small thread in this process.
+ * call mr_loader_next() with a timeout of 0. It is readable for a batch, for an error in place of
+ * one, for MR_ERR_CANCELED, for MR_ERR_STATE (every slot or buffer is lent, without
+ * wait_when_lent), once for MR_END, and permanently after the loader has failed. After MR_END was
+ * returned it is not readable until mr_loader_set_epoch() and the like. The first call starts a
+ * small thread in this process.
  * Returns MR_OK; MR_ERR_UNSUPPORTED with MR_NO_WORKERS; MR_ERR_IO, MR_ERR_WORKER, MR_ERR_INVALID,
  * MR_ERR_STATE in a forked child.
  * Ownership: the loader's, until mr_loader_destroy(); close-on-exec. Every call returns the same
@@ -310,16 +314,16 @@ MR_API const mr_error *mr_loader_error(const mr_loader *loader);
 /**
  * Go to the start of an epoch. Batches that were decoded ahead for another epoch are dropped.
  *
- * Before the first batch of a new loader, going to the loader's own epoch changes nothing. Using an
- * epoch twice while shuffling logs one warning.
- * Returns MR_OK; MR_ERR_NO_MEMORY; MR_ERR_STATE in a forked child; or the error of a loader at its
- * end, as mr_loader_next() returns it.
+ * Before the first batch of a new loader, a call with the epoch of the options changes nothing. One
+ * warning is logged if an epoch is used twice while shuffling.
+ * Returns MR_OK; MR_ERR_NO_MEMORY; MR_ERR_STATE in a forked child; or the error of a loader that
+ * has ended, as mr_loader_next() returns it.
  */
 MR_API mr_status mr_loader_set_epoch(mr_loader *loader, uint64_t epoch);
 
 /**
- * Go to the start of an epoch in the caller's own order, for example weighted, a subset or a
- * curriculum. A sample that it has several times has draws of its own each time.
+ * Go to the start of an epoch whose order the caller gives, for example weighted draws, a subset or
+ * a curriculum. A sample that occurs several times has new random draws each time.
  *
  * indices  n dataset indices of this rank (they are not sharded), each 0 to mr_dataset_count() - 1;
  *          copied
@@ -329,32 +333,32 @@ MR_API mr_status mr_loader_set_epoch_order(mr_loader *loader, uint64_t epoch,
                                            const int64_t *indices, int64_t n);
 
 /**
- * Go on in such an order, with the same indices, where n_used of its samples were used: the batches
- * that follow are those of a loader that was not interrupted. mr_loader_save() cannot save that
- * position; the caller keeps it.
+ * Resume an order of mr_loader_set_epoch_order() after n_used of its samples were used. With the
+ * same indices, the batches that follow are those of a loader that was not interrupted.
+ * mr_loader_save() cannot save such a position; the caller stores it.
  *
  * n_used  a multiple of batch_size, or n
- * Returns as mr_loader_set_epoch_order(); MR_ERR_INVALID where n_used does not end on a batch.
+ * Returns as mr_loader_set_epoch_order(); MR_ERR_INVALID if n_used does not end on a batch.
  */
 MR_API mr_status mr_loader_resume_epoch_order(mr_loader *loader, uint64_t epoch,
                                               const int64_t *indices, int64_t n, int64_t n_used);
 
 /**
- * Make mr_loader_next() return MR_ERR_CANCELED once, now or at its next call. Threads: any, not in
- * a signal handler. /
+ * Make mr_loader_next() return MR_ERR_CANCELED once, now or at its next call. Threads: any, but not
+ * in a signal handler.
  */
 MR_API void mr_loader_cancel(mr_loader *loader);
 
-/** Number of batches, and of this rank's samples, in the present epoch. */
+/** Number of batches, and of this rank's samples, in the current epoch. */
 MR_API uint64_t mr_loader_n_batches(const mr_loader *loader);
 MR_API int64_t mr_loader_n_samples(const mr_loader *loader);
 /**
- * Number of batches that are lent now, of n_slots or, on a device, n_buffers; also those that only
- * tensors of DLPack hold. Copies of batches do not count. Returns 0 in a forked child. Threads:
- * any.
+ * Number of batches that are lent now, of n_slots or, on a device, of n_buffers. Batches that are
+ * held only by DLPack tensors count; copies of batches do not. Returns 0 in a forked child.
+ * Threads: any.
  */
 MR_API uint32_t mr_loader_n_lent(const mr_loader *loader);
-/** The loader's present epoch. */
+/** The loader's current epoch. */
 MR_API uint64_t mr_loader_epoch(const mr_loader *loader);
 /** The options that the loader uses, with every default filled in. Ownership: the loader's. */
 MR_API const mr_loader_options *mr_loader_resolved(const mr_loader *loader);
@@ -381,7 +385,8 @@ MR_API mr_status mr_loader_save(mr_loader *loader, void *state_out, size_t size,
 
 /**
  * Continue at a saved position with the same samples. world_size and batch_size may differ from the
- * saved ones if the samples used so far end on a step of this loader.
+ * saved ones if the number of samples used so far is a multiple of world_size * batch_size of this
+ * loader.
  *
  * len  of state, in bytes, as mr_loader_save() returned it
  *
@@ -396,48 +401,47 @@ typedef struct mr_loader_stats {
     uint64_t n_batches; /* returned by mr_loader_next() since creation */
     uint64_t n_samples;
     /*
-     * Places whose wanted sample was damaged, each once whatever on_error does with it, of the
-     * batches that were returned or whose error was. A damaged sample that was only tried as a
-     * substitute does not count.
+     * Rows whose sample was damaged, whatever on_error does with it, in the batches that were
+     * returned or whose error was returned. A damaged sample that was only tried as a substitute
+     * does not count.
      */
     uint64_t n_damaged;
-    uint64_t n_warnings; /* decoder warnings that did not damage a sample */
-    uint64_t read_ns;    /* sums over workers; need with_timing */
-    uint64_t decode_ns;
-    uint64_t transform_ns;
-    uint64_t wait_ns; /* workers asleep without a free slot; does not need with_timing */
+    uint64_t n_warnings;   /* decoder warnings that did not damage a sample */
+    uint64_t read_ns;      /* time to read, summed over workers; needs with_timing */
+    uint64_t decode_ns;    /* likewise */
+    uint64_t transform_ns; /* likewise */
+    uint64_t wait_ns;      /* time that workers slept without a free slot; not only with_timing */
     uint64_t bytes_read;
-    uint64_t consumer_wait_ns; /* mr_loader_next() waiting for a batch that was not ready */
+    uint64_t consumer_wait_ns; /* time that mr_loader_next() waited for a batch */
     uint64_t elapsed_ns;       /* since the first call of mr_loader_next() */
     uint32_t n_ready;          /* batches that are decoded now and not yet returned */
     uint32_t n_slots;
-    uint32_t num_workers;  /* living worker processes or threads */
-    uint64_t n_deaths;     /* workers that died and were replaced */
-    double busy_share_min; /* share of its time that the least busy, the average, the busiest
-                              worker decoded */
-    double busy_share_mean;
-    double busy_share_max;
+    uint32_t num_workers;   /* living worker processes or threads */
+    uint64_t n_deaths;      /* workers that died and were replaced */
+    double busy_share_min;  /* share of its time that the least busy worker spent on samples */
+    double busy_share_mean; /* mean over workers */
+    double busy_share_max;  /* the busiest worker */
     char reader[16];        /* "io_uring" or "pread"; "none" for callbacks */
     uint32_t n_buffers;     /* 0 if batches are lent from the slots */
-    uint32_t n_copying;     /* copy queue: batches whose copy is under way now */
+    uint32_t n_copying;     /* batches that are being copied to a device now */
     double copying_mean;    /* mean of n_copying over the copies issued */
     uint64_t h2d_bytes;     /* copied to devices, in copies that have ended */
     uint64_t h2d_ns;        /* time of those copies on their streams; bytes / ns is GB/s */
     uint64_t n_steps;       /* batches for which the next field is known */
-    uint64_t n_steps_ready; /* of n_steps: batches that were ready when the device's stream came
-                               to them */
+    uint64_t n_steps_ready; /* of n_steps: batches that were on the device when its stream reached
+                               them */
     double ready_share;     /* n_steps_ready / n_steps */
-    uint64_t n_cached;      /* samples that workers took from the cache instead of their files,
-                               or by its index */
+    uint64_t n_cached;      /* samples that workers read from the cache, or by its index */
     uint64_t n_packed;      /* samples that workers added to the cache */
     /*
-     * Different samples among those of n_damaged. Where memory to tell them apart is lacking, which
-     * a log line says: those that mr_loader_damaged() lists.
+     * Number of different samples in n_damaged. If there is no memory to tell them apart, a log
+     * line says so, and this is the number of samples that mr_loader_damaged() lists.
      */
     uint64_t n_damaged_distinct;
     /*
-     * Of the slots' memory, for a GPU or by pin_memory; 0: it is pageable, and copies are slower. A
-     * log line says why where page-locking was refused. Known with the first batch.
+     * Page-locked bytes of the slots' memory, for a GPU or by pin_memory. 0: the memory is
+     * pageable, and copies are slower; if page-locking failed, a log line says why. Known with the
+     * first batch.
      */
     uint64_t page_locked_bytes;
 } mr_loader_stats;
@@ -451,52 +455,60 @@ typedef struct mr_loader_stats {
 MR_API mr_status mr_loader_get_stats(mr_loader *loader, mr_loader_stats *stats_out);
 
 /**
- * Write who has waited for whom since the first mr_loader_next(), in one line: "loader-bound:
- * consumer waited 62 % of the time" or "consumer-bound: ...". At most size bytes are written, with
- * the final NUL.
+ * Write one line that says whether the loader or the program was the bottleneck since the first
+ * mr_loader_next():
  *
- * Returns the line's length without the NUL; 0 in a forked child. Threads: any.
+ *   loader-bound: consumer waited 62 % of the time
+ *   consumer-bound: consumer waited only 3 % of the time
+ *   no batch was taken yet
+ *
+ * The loader is the bound if mr_loader_next() waited for 10 % of the time or more.
+ *
+ * text_out  at most size bytes with the final NUL; NULL only measures
+ * Returns the length of the whole line without the NUL; 0 for NULL or in a forked child.
+ * Threads: any.
  */
 MR_API size_t mr_loader_verdict(mr_loader *loader, char *text_out, size_t size);
 
 /**
- * A hash of what this loader feeds: the dataset's names, sizes and labels, the transform, and the
- * options that must be the same on all ranks (batch_size, seed, no_shuffle, order, tail, repeat and
- * weights, drop_last, world_size, dtype, layout, on_error, max_file_bytes, max_pixels, the shape of
- * a sample; not rank, epoch, workers, devices or slots).
+ * A hash of the data and options of this loader, to compare ranks and runs. It covers the dataset's
+ * names, sizes and labels, the transform, and the options that must be the same on all ranks
+ * (batch_size, seed, no_shuffle, order, tail, repeat and weights, drop_last, world_size, dtype,
+ * layout, on_error, max_file_bytes, max_pixels, the shape of a sample; not rank, epoch, workers,
+ * devices or slots).
  *
- * Names are relative to the root, so the same folder elsewhere, or opened by another path, has the
- * same hash. For a list they are the paths as its lines have them, for records the last parts of
- * the paths. Sizes, and labels in files of records (at most 4096 bytes of each), are read for at
- * most 65 536 files and samples, evenly spread. For a pack all come from its index, with all
- * checksums, and its shards do not matter. For callbacks the hash knows only the number and the
- * form of samples. The hash may change with the version of the library. Returns 0 for NULL.
- * Blocks: while it looks at files.
+ * Names are relative to the root, so the same folder at another path has the same hash. For a list
+ * they are the paths as its lines have them, for records the last parts of the paths. Sizes, and
+ * labels in files of records (at most 4096 bytes of each), are read for at most 65 536 files and
+ * samples, evenly spread. For a pack all come from its index, with all checksums; its shards are
+ * not read. For callbacks the hash covers only the number and the form of samples. The hash may
+ * change with the version of the library. Returns 0 for NULL.
+ * Blocks: while it reads files.
  */
 MR_API uint64_t mr_loader_fingerprint(mr_loader *loader);
 
 /**
- * Read the i-th damaged sample of those that n_damaged in mr_loader_stats counts, oldest first,
- * each once. The first 1000 are kept; n_damaged_distinct counts all of them. Of more than 64 in one
- * batch some may have only their name.
+ * Read the i-th damaged sample, oldest first, each sample once. The first 1000 are listed;
+ * n_damaged_distinct of mr_loader_stats counts all of them. If a batch has more than 64 damaged
+ * samples, the errors of some may have only the name.
  *
  * Returns MR_OK, or MR_END past the last. Threads: the thread that calls mr_loader_next().
  */
 MR_API mr_status mr_loader_damaged(const mr_loader *loader, uint64_t i, mr_error *error_out);
 
 /**
- * Write each worker's share of time spent on samples since the first mr_loader_next(), 0 to 1, by
- * worker number.
+ * Write for each worker the share of time spent on samples since the first mr_loader_next(), 0 to
+ * 1, by worker number. At most n shares are written.
  *
- * Writes at most n shares. Returns the number of workers, 1 with MR_NO_WORKERS. Threads: any.
+ * Returns the number of workers, 1 with MR_NO_WORKERS. Threads: any.
  */
 MR_API uint32_t mr_loader_worker_shares(mr_loader *loader, double *busy_shares_out, uint32_t n);
 
 /**
- * Write the process ids of the living workers, for monitoring; worker threads have none.
+ * Write the process ids of the living workers, for monitoring. Worker threads have none. At most n
+ * ids are written.
  *
- * Writes at most n ids. Returns how many there are.
- * Threads: any.
+ * Returns the number of ids, also if it is above n. Threads: any.
  */
 MR_API uint32_t mr_loader_worker_pids(mr_loader *loader, int64_t *pids_out, uint32_t n);
 

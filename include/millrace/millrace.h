@@ -14,16 +14,17 @@
  *       mr_loader_set_epoch(loader, epoch);
  *       while (mr_loader_next(loader, MR_FOREVER, &batch) == MR_OK) {
  *           train(mr_batch_data(batch, "image"), mr_batch_data(batch, "label"),
- * mr_batch_size(batch)); mr_batch_release(batch);
+ *                 mr_batch_size(batch));
+ *           mr_batch_release(batch);
  *       }
  *   }
  *   mr_loader_destroy(loader);
  *   mr_dataset_destroy(dataset);
  *
- * The process group has a header and a library of its own: <millrace/dist.h>, libmillrace-dist.
+ * The process group is in <millrace/dist.h>, and its library is libmillrace-dist.
  *
- * <millrace/status.h> says what holds for NULL handles and for structs. If the comment of a
- * function does not mention threads, one thread at a time may use the object.
+ * <millrace/status.h> has the rules for NULL handles and for structs. Unless the comment of a
+ * function mentions threads, one thread at a time may use the object.
  */
 #ifndef MILLRACE_MILLRACE_H
 #define MILLRACE_MILLRACE_H

@@ -14,8 +14,8 @@ extern "C" {
 
 /**
  * Print to stdout: on rank 0 only, or on every rank with "[rank] " before each line. stdout is
- * flushed first. All lines are one write(), so up to 4096 bytes stay together in a pipe, whatever
- * other ranks print.
+ * flushed first. All lines are written by one write(), so in a pipe up to 4096 bytes are not mixed
+ * with the output of other ranks.
  *
  * Threads: any.
  */
@@ -23,10 +23,10 @@ MR_API void mr_group_print0(const mr_group *group, const char *format, ...) MR_P
 MR_API void mr_group_print_rank(const mr_group *group, const char *format, ...) MR_PRINTF(2, 3);
 
 /**
- * Begin and end a section that rank 0 (local: rank 0 of each machine) runs before the others, to
- * prepare files or download. Call no collective of the group in it. Always call end, even if the
- * section failed: the others wait for it, at most the group's timeout. Collective: one barrier,
- * which the first rank enters in end and the others in begin.
+ * Begin and end a section that rank 0 (local: rank 0 of each machine) runs before the others, for
+ * example to download or prepare files. Call no collective of the group inside the section. Always
+ * call end, even if the section failed: the others wait for it, at most the group's timeout.
+ * Collective: one barrier, which the first rank enters in end and the others in begin.
  * Returns as mr_group_barrier().
  */
 MR_API mr_status mr_group_rank0_first_begin(mr_group *group);
@@ -35,8 +35,8 @@ MR_API mr_status mr_group_local_rank0_first_begin(mr_group *group);
 MR_API mr_status mr_group_local_rank0_first_end(mr_group *group);
 
 /**
- * Make a seed as mr_seed() does, but a different one for each rank: tag is rank + 1. group NULL is
- * rank 0.
+ * Derive a seed as mr_seed() does, but a different one for each rank: the tag is rank + 1. group
+ * NULL is rank 0.
  */
 MR_API uint64_t mr_group_seed(const mr_group *group, uint64_t seed, const char *purpose);
 
@@ -51,10 +51,10 @@ MR_API uint64_t mr_group_seed(const mr_group *group, uint64_t seed, const char *
 MR_API mr_status mr_group_same(mr_group *group, uint64_t fingerprint, const char *what);
 
 /**
- * Remember SIGTERM and SIGUSR1 from now on, instead of ending the process. mr_signals_agree()
- * reports them, so all ranks can checkpoint at the same step. Earlier handlers are called too.
+ * Note SIGTERM and SIGUSR1 from now on, instead of ending the process. mr_signals_agree() reports
+ * them, so all ranks can checkpoint at the same step. Handlers that were set before are called too.
  * Interrupted system calls continue (SA_RESTART). A second call in a process does nothing. A forked
- * child watches too.
+ * child notes signals too.
  *
  * Returns MR_OK; MR_ERR_IO. Threads: call it before other threads handle signals.
  */
@@ -64,7 +64,7 @@ MR_API mr_status mr_signals_watch(mr_error *error);
  * same. If both are pending, SIGTERM is reported first, SIGUSR1 by the next call. Collective: one
  * small all_reduce.
  *
- * Returns as mr_group_all_reduce(). After a failure the signal is kept for the next call.
+ * Returns as mr_group_all_reduce(). After a failure the next call reports the signal.
  */
 MR_API mr_status mr_signals_agree(mr_group *group, int *signal_out);
 

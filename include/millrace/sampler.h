@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index;
- * with `repeat` torchvision's RASampler, with weights PyTorch's WeightedRandomSampler, dealt out to
- * ranks.
+ * The order of an epoch and the shard of a rank: index for index as PyTorch's DistributedSampler.
+ * With `repeat` the order is that of torchvision's RASampler; with weights it is that of PyTorch's
+ * WeightedRandomSampler, split among the ranks.
  *
- * A loader makes its own sampler from its options; this header is for programs that need only the
+ * A loader makes its sampler from its options. This header is for programs that need only the
  * order.
  */
 #ifndef MILLRACE_SAMPLER_H
@@ -18,29 +18,29 @@ extern "C" {
 
 /** What happens if n_samples is not divisible by world_size. */
 typedef enum mr_tail {
-    MR_TAIL_PAD = 0,  /* repeat samples from the start, as DistributedSampler(drop_last=False) */
+    MR_TAIL_PAD = 0,  /* default: repeat samples from the start of the order, as
+                         DistributedSampler(drop_last=False) */
     MR_TAIL_DROP = 1, /* leave out the last n_samples % world_size, as
                          DistributedSampler(drop_last=True) */
-    MR_TAIL_EXACT = 2 /* each index once over all ranks; ranks that run out of samples step with
-                         empty batches */
+    MR_TAIL_EXACT = 2 /* each index once over all ranks; ranks with fewer samples get empty batches
+                         at the end */
 } mr_tail;
 
 /** How an epoch is shuffled. */
 typedef enum mr_order {
-    MR_ORDER_TORCH = 0, /* torch.randperm(n, generator=seed + epoch); one array of n indices per
-                           epoch */
-    MR_ORDER_KEYED = 1  /* keyed permutation: any position in O(1) time and memory */
+    MR_ORDER_TORCH = 0, /* default: torch.randperm(n) with the generator seed + epoch; takes an
+                           array of n indices */
+    MR_ORDER_KEYED = 1  /* a permutation that finds any position in O(1) time and memory */
 } mr_order;
 
 /**
- * Whose sampler of repeated augmentation `repeat` follows. They differ for fewer than 256 samples
- * only.
+ * The sampler that `repeat` follows. The two differ only if a dataset has fewer than 256 samples.
  */
 typedef enum mr_repeat_form {
-    MR_REPEAT_TORCHVISION = 0, /* RASampler of torchvision's training script: an epoch of fewer
-                                  than 256 is empty */
-    MR_REPEAT_TIMM = 1         /* timm's RepeatAugSampler: an epoch of fewer than 256 has each
-                                  rank's part of them */
+    MR_REPEAT_TORCHVISION = 0, /* default: RASampler of torchvision's training script; with fewer
+                                  than 256 samples an epoch is empty */
+    MR_REPEAT_TIMM = 1         /* timm's RepeatAugSampler: with fewer than 256 samples a rank has
+                                  n_samples / world_size places, rounded up */
 } mr_repeat_form;
 
 /** Options of mr_sampler_create(). */
@@ -49,24 +49,24 @@ typedef struct mr_sampler_options {
     int64_t n_samples;   /* 0 to 2^40 */
     uint32_t world_size; /* number of ranks (num_replicas); 0 means 1 */
     uint32_t rank;       /* 0 to world_size - 1 */
-    bool no_shuffle;     /* sequential order */
-    mr_tail tail;
-    mr_order order;
-    uint64_t seed;
-    uint64_t epoch;
-    uint32_t repeat;             /* 1 to 65535: each sample of the order that many times in turn,
-                                    of which ranks take n_samples / 256 * 256 / world_size places
-                                    each, so an epoch is as long as without; not with a tail or
-                                    weights; 0: no repetition */
-    mr_repeat_form repeat_form;  /* with repeat */
+    bool no_shuffle;     /* sequential order; default: shuffled */
+    mr_tail tail;        /* default: MR_TAIL_PAD */
+    mr_order order;      /* default: MR_ORDER_TORCH */
+    uint64_t seed;       /* default: 0 */
+    uint64_t epoch;      /* the first epoch; default: 0 */
+    uint32_t repeat;     /* 1 to 65535: repeat each sample of the order this often, one after the
+                            other. Each rank takes n_samples / 256 * 256 / world_size places, so
+                            an epoch is about as long as without repeat. Not with weights, and only
+                            with MR_TAIL_PAD; 0: no repetition */
+    mr_repeat_form repeat_form;  /* with repeat; default: MR_REPEAT_TORCHVISION */
     bool no_replacement;         /* with weights: draw no sample twice in an epoch */
     uint64_t n_draws;            /* with weights: draws of an epoch over all ranks, up to 2^40; 0
                                     means n_samples */
-    const char *weights;         /* draw samples in proportion to the weights in this file of
-                                    numpy.save(), <f8 or <f4 */
-    const double *weight_values; /* or to these, one for each sample, which are copied; up to
-                                    2^32 - 1 */
-    uint64_t n_weight_values;
+    const char *weights;         /* draw samples in proportion to the weights in this file, which
+                                    numpy.save() wrote with <f8 or <f4; NULL: none */
+    const double *weight_values; /* instead of weights: the weights themselves, one for each
+                                    sample, at most 2^32 - 1; copied; NULL: none */
+    uint64_t n_weight_values;    /* entries of weight_values: n_samples */
 } mr_sampler_options;
 
 #define MR_SAMPLER_OPTIONS_INIT MR_STRUCT_INIT(mr_sampler_options)
@@ -74,9 +74,9 @@ typedef struct mr_sampler_options {
 typedef struct mr_sampler mr_sampler;
 
 /**
- * Make a sampler that starts at options->epoch.
+ * Make a sampler that starts at options->epoch. error may be NULL.
  *
- * Returns MR_OK; MR_ERR_INVALID, MR_ERR_NO_MEMORY. error may be NULL.
+ * Returns MR_OK; MR_ERR_INVALID; MR_ERR_IO if the file of weights cannot be read; MR_ERR_NO_MEMORY.
  * Ownership: *sampler_out is the caller's, to be destroyed; NULL on failure.
  */
 MR_API mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **sampler_out,
@@ -85,14 +85,13 @@ MR_API mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler
 MR_API void mr_sampler_destroy(mr_sampler *sampler);
 
 /**
- * Move to another epoch: the order is that of a new sampler for that epoch. Returns MR_OK;
- * MR_ERR_INVALID, MR_ERR_NO_MEMORY, and then the order stays as it was.
+ * Move to another epoch. The order is that of a new sampler for that epoch. Returns MR_OK;
+ * MR_ERR_INVALID and MR_ERR_NO_MEMORY: the order is unchanged.
  */
 MR_API mr_status mr_sampler_set_epoch(mr_sampler *sampler, uint64_t epoch, mr_error *error);
 
 /**
- * Number of indices of this rank in this epoch. With MR_TAIL_EXACT it differs between ranks by at
- * most one.
+ * Number of indices of this rank in this epoch. With MR_TAIL_EXACT ranks differ by at most one.
  */
 MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
 
@@ -105,8 +104,8 @@ MR_API int64_t mr_sampler_length(const mr_sampler *sampler);
 MR_API int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position);
 
 /**
- * How often the order of all ranks has had the index of this position before, on purpose: by repeat
- * or by weights. The loader gives each occurrence of an index draws of its own. Padding is no
+ * How often the order of all ranks has had this position's index before, by repeat or by weights.
+ * The loader draws new random numbers for each occurrence of an index. Padding does not count as an
  * occurrence. 0 outside the order.
  *
  * Threads: as mr_sampler_at().

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every part shares: statuses, the error record, log lines, seeds, the time and the version.
+ * Used by every part: statuses, the error record, log lines, seeds, the time and the version.
  *
- * A status of zero is success, a positive one is a normal outcome that is not success, a negative
- * one is a failure.
+ * A status of zero is success. A positive status is a normal outcome that is not success. A
+ * negative status is a failure.
  *
  * Every handle (mr_batch, mr_dataset, mr_group, mr_group_work, mr_loader, mr_metrics, mr_sampler,
- * mr_transform) may be NULL. Functions that free it or give it back then do nothing, and return
- * MR_OK. Other functions that return an mr_status return MR_ERR_INVALID, and mr_loader_error() and
- * the like return an error that says so. All others return 0, NULL, "", or what their comment
- * names. For the functions that say so, a NULL mr_group is a world of one.
+ * mr_transform) may be NULL. Functions that free or release it then do nothing and return MR_OK.
+ * Other functions that return an mr_status return MR_ERR_INVALID. mr_loader_error() and the like
+ * return an error that says that the handle is NULL. All other functions return 0, NULL, "", or
+ * what their comment names. For functions that say so, a NULL mr_group is a world of one.
  *
- * A struct that begins with struct_size is set up by its MR_..._INIT, whether the caller or the
- * library fills it in. Later versions add fields at its end. Programs that were compiled before go
- * on working, because struct_size says which fields they know. The library writes no more than
- * struct_size bytes, and returns MR_ERR_INVALID for a size of 0 and for one above its own; options
- * of a later version are accepted if the fields that it does not know are zero. In structs that
- * callbacks receive (mr_sample, mr_pack_progress) the library sets the size. mr_error and mr_device
- * never change. mr_array may get fields at its end; only the library makes one.
+ * Initialise a struct that begins with struct_size by its MR_..._INIT, whether you or the library
+ * fill in the other fields. Later versions add fields at its end. Programs that were compiled with
+ * earlier headers keep working, because struct_size says which fields they know. The library writes
+ * no more than struct_size bytes. It returns MR_ERR_INVALID for a size of 0 and for a size above
+ * its own. An options struct may be larger than the library's if the fields that the library does
+ * not know are zero. In structs that callbacks receive (mr_sample, mr_pack_progress) the library
+ * sets the size. mr_error and mr_device never change. mr_array may get fields at its end; only the
+ * library makes one.
  */
 #ifndef MILLRACE_STATUS_H
 #define MILLRACE_STATUS_H
@@ -38,7 +39,7 @@ extern "C" {
 #define MR_PRINTF(at, first)
 #endif
 
-/* What MR_..._INIT expands to: everything zero, struct_size set. */
+/* MR_..._INIT expands to this: every field zero, struct_size set. */
 #if defined(__cplusplus)
 #define MR_STRUCT_INIT(type)                                                                       \
     [] {                                                                                           \
@@ -60,18 +61,18 @@ extern "C" {
 /* As mr_version_number(), but of the headers. */
 #define MR_VERSION_NUMBER (MR_VERSION_MAJOR * 10000 + MR_VERSION_MINOR * 100 + MR_VERSION_PATCH)
 
-/** Outcome of a call; the negative ones are grouped by what the caller can do about them. */
+/** Outcome of a call. Failures are grouped by what the caller can do about them. */
 typedef enum mr_status {
     MR_OK = 0,
     MR_END = 1,              /* the epoch has no further batch */
-    MR_PENDING = 2,          /* the time ran out; ask again */
+    MR_PENDING = 2,          /* the time ran out; call again */
     MR_ERR_INVALID = -1,     /* an argument or option is wrong: correct the call */
-    MR_ERR_NO_MEMORY = -2,   /* memory, or a limit on it, is too small: ask for less */
+    MR_ERR_NO_MEMORY = -2,   /* memory, or a limit on it, is too small: request less */
     MR_ERR_IO = -3,          /* the operating system refused; os_error says why */
     MR_ERR_DAMAGED = -4,     /* a sample cannot be decoded or read: choose skip or zero, or
                                 repair it */
     MR_ERR_UNSUPPORTED = -5, /* this build or this machine cannot do it */
-    MR_ERR_WORKER = -6,      /* the workers cannot continue; the loader is at its end */
+    MR_ERR_WORKER = -6,      /* the workers cannot continue; the loader has ended */
     MR_ERR_CANCELED = -7,    /* mr_loader_cancel() was called */
     MR_ERR_STATE = -8,       /* not allowed now, for example in a forked child */
     MR_ERR_NO_DEVICE = -9,   /* the device does not exist */
@@ -84,16 +85,16 @@ typedef enum mr_status {
 /** Value of a timeout_ms argument: wait without limit. */
 #define MR_FOREVER UINT32_MAX
 
-/** Index of an error that belongs to no sample, and of a position outside of a sampler. */
+/** Index of an error that is not about a sample, and of a position outside a sampler's order. */
 #define MR_NO_INDEX (-1)
 #define MR_ERROR_TEXT 1000
 
 /**
- * What went wrong, in one line of text. It holds no pointers, so it can be copied and can lie in
- * shared memory.
+ * The record of a failure, with one line of text. It holds no pointers, so it can be copied, also
+ * into shared memory.
  *
- * Every function that takes an mr_error * accepts NULL. What it receives is valid only if the
- * function has failed.
+ * Every function that takes an mr_error * accepts NULL. The record is valid only if the function
+ * has failed.
  */
 typedef struct mr_error {
     int32_t status;   /* an mr_status */
@@ -123,16 +124,16 @@ typedef void (*mr_log_fn)(void *user, mr_log_level level, const char *line);
 MR_API void mr_log_set(mr_log_fn fn, void *user);
 
 /**
- * Keep log lines in memory for mr_log_take(), in place of a function: for bindings to languages
- * whose functions cannot be called from any thread. 64 lines are kept, later ones are counted. What
- * was kept before is dropped; a forked child calls it again, before any other function of the
- * library. Threads: as mr_log_set().
+ * Store log lines in memory for mr_log_take(), instead of calling a function. It is for bindings to
+ * languages whose functions cannot be called from any thread. 64 lines are stored; later lines are
+ * dropped and counted. A call drops the lines stored so far. A forked child must call it again,
+ * before any other function of the library. Threads: as mr_log_set().
  */
 MR_API void mr_log_queue(void);
 
 /**
- * Take the oldest line that mr_log_queue() has kept, without a newline; after lines were lost, one
- * that counts them.
+ * Take the oldest line that mr_log_queue() has stored, without a newline. If later lines were
+ * dropped, one more line counts them.
  *
  * line_out  at most size bytes with the final NUL; 1200 are enough
  * Returns MR_OK; MR_END if there is none; MR_ERR_INVALID. Threads: any.
@@ -140,9 +141,9 @@ MR_API void mr_log_queue(void);
 MR_API mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size);
 
 /**
- * Make a seed for one purpose ("sampler", "init", ...) from the one seed of a run. It is the same
- * on all ranks; mr_group_seed() in run.h gives each rank its own. No two purposes or ranks share a
- * stream (Philox, by counter).
+ * Derive a seed for one purpose ("sampler", "init", ...) from the seed of a run. It is the same on
+ * all ranks; mr_group_seed() in run.h gives each rank a different one. No two purposes or ranks
+ * share a stream (Philox, by counter).
  *
  * The rule never changes, so other programs can compute it. key = {seed, 0}; for every 32 bytes of
  * the purpose, padded with zeros, as four little-endian words w: key = the first two words of
@@ -153,27 +154,27 @@ MR_API mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t siz
 MR_API uint64_t mr_seed(uint64_t seed, const char *purpose);
 
 /**
- * Seconds since the process began, by the monotonic clock, to 10 ms as the kernel reports them.
+ * Seconds since the process began, by the monotonic clock. The kernel reports the start to 10 ms.
  * Threads: any.
  */
 MR_API double mr_elapsed(void);
 
 /**
- * The one of n names that is nearest to a word which is none of them, for "did you mean".
+ * Find the name closest to a misspelled word, for "did you mean".
  *
  * At most a third of the word's letters, rounded up, may be wrong, missing, too many, or swapped
- * with the next one; A to Z are as a to z. Returns NULL if no name is so near, or if word is NULL.
- * Names of fewer than 3 or more than 31 letters are left out. Threads: any.
+ * with the next one. The case of A to Z does not matter. Names of fewer than 3 or more than 31
+ * letters are ignored. Returns NULL if no name is close enough, or if word is NULL. Threads: any.
  */
 MR_API const char *mr_nearest_name(const char *word, const char *const *names, size_t n);
 
 /**
- * The value of a constant of these headers, for bindings that open the library and cannot read
- * macros: of an enum or a number ("MR_ERR_DAMAGED", "MR_FOREVER", "MR_NO_WORKERS"), or the size of
- * a struct ("sizeof(mr_loader_options)").
+ * Read the value of a constant of these headers, for bindings that cannot read macros. The constant
+ * is an enumerator or a number ("MR_ERR_DAMAGED", "MR_FOREVER", "MR_NO_WORKERS"), or the size of a
+ * struct ("sizeof(mr_loader_options)").
  *
- * What MR_..._INIT makes is a struct of zeros with its size in the first field. Returns MR_OK;
- * MR_ERR_INVALID for an unknown name, and *value_out stays as it was. Threads: any.
+ * MR_..._INIT makes a struct of zeros with its size in the first field. Returns MR_OK;
+ * MR_ERR_INVALID for an unknown name: *value_out is not written. Threads: any.
  */
 MR_API mr_status mr_constant(const char *name, int64_t *value_out);
 
