@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grows bytes by half of what is there.
+ * A byte array that grows by half of its size at a time.
  *
- * Invariant: a pointer into the bytes is stale after any call that may grow them.
+ * Invariant: a pointer into the bytes is invalid after any call that may grow them.
  */
 #include "base/bytes.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that grow at their end, for what is gathered before its length is known. */
+/* A byte array that grows at its end, for data whose length is not known in advance. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* Starts as zeros. */
+/* A struct of zeros is empty. */
 struct mr_bytes {
     uint8_t *data;
     size_t len;
@@ -16,15 +16,15 @@ struct mr_bytes {
 };
 
 /*
- * Make room for n bytes after len; their address may change. MR_ERR_NO_MEMORY leaves it as it was.
+ * Make room for n bytes after len. data may move. On MR_ERR_NO_MEMORY the bytes are unchanged.
  */
 mr_status mr_bytes_reserve(struct mr_bytes *bytes, size_t n, mr_error *error);
 
-/* Append len bytes; MR_ERR_NO_MEMORY leaves it as it was. */
+/* Append len bytes. On MR_ERR_NO_MEMORY the bytes are unchanged. */
 mr_status mr_bytes_append(struct mr_bytes *bytes, const void *data, size_t len, mr_error *error);
 mr_status mr_bytes_append_u64(struct mr_bytes *bytes, uint64_t value, mr_error *error);
 
-/* No bytes are left; memory of more than keep bytes is given back. */
+/* Set the length to 0. Memory of more than keep bytes is freed. */
 void mr_bytes_clear(struct mr_bytes *bytes, size_t keep);
 void mr_bytes_fini(struct mr_bytes *bytes);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Arithmetic on sizes that come from files and options: false on overflow, *out is then
- * unspecified.
- */
+/* Arithmetic on sizes from files and options. On overflow it returns false, *out is undefined. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
@@ -27,7 +24,7 @@ static inline bool mr_checked_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
     return !__builtin_mul_overflow(a, b, out);
 }
 
-/* value rounded up to a multiple of align, a power of two; value must be below SIZE_MAX - align. */
+/* Round value up to a multiple of align, a power of two. value must be below SIZE_MAX - align. */
 static inline size_t mr_align_up(size_t value, size_t align)
 {
     return (value + align - 1) & ~(align - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of all durations. It is never compared with the time of day. */
+/* The monotonic clock and a sleep. Times of this clock are never compared with the time of day. */
 #include "base/clock.h"
 
 #include <errno.h>

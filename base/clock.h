@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of all durations, and a sleep. */
+/* The clock for all durations, and a sleep. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -7,10 +7,10 @@
 
 #include "base/export.h"
 
-/* CLOCK_MONOTONIC in nanoseconds: the same in every process of the machine. */
+/* CLOCK_MONOTONIC in nanoseconds. All processes of a machine have the same clock. */
 MR_BASE_EXPORT uint64_t mr_clock_now_ns(void);
 
-/* Sleep that long; signals do not shorten it. */
+/* Sleep for ms milliseconds. Signals do not shorten the sleep. */
 MR_BASE_EXPORT void mr_clock_sleep_ms(uint32_t ms);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The constants and the sizes of structs of the public headers by their names. A test compares the
- * table with these.
+ * Constants and struct sizes of the public headers by name. A test compares the table with the
+ * headers.
  */
 #include <string.h>
 

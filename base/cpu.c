@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many processors the process may use, and which instruction sets processor and system offer.
+ * Counts the processors that this process may use, and detects instruction sets.
  *
- * A processor that has the instructions is not enough: the system must save the wide registers too.
- * CPUID tells the one, XGETBV the other. The compiler's own detection is not used: that of clang as
- * PyPI's ziglang has it finds nothing.
+ * An instruction set can be used only if the processor has it (CPUID) and the system saves its wide
+ * registers (XGETBV). The compiler's built-in detection is not used, because the clang in PyPI's
+ * ziglang detects nothing.
  */
 #include "base/cpu.h"
 
@@ -33,53 +33,54 @@ const char *mr_cpu_name(enum mr_cpu cpu)
 }
 
 #if defined(__x86_64__)
-/* What XGETBV says that the system saves: the registers of AVX, and those of AVX-512 too. */
+/* Bits of XGETBV: the system saves the registers of AVX, and those of AVX-512. */
 enum { SAVES_AVX = 0x6, SAVES_AVX512 = 0xe6 };
-enum { ASKED = 1, HAS_AVX2 = 2, HAS_AVX512 = 4 };
+enum { DETECTED = 1, HAS_AVX2 = 2, HAS_AVX512 = 4 };
 
 static bool has_all(unsigned word, unsigned bits)
 {
     return (word & bits) == bits;
 }
 
-static unsigned ask_cpu(void)
+static unsigned detect_cpu(void)
 {
     const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     const unsigned avx512_more = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI;
     unsigned a, b, c, d, saves, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !has_all(c, bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C))
-        return ASKED;
+        return DETECTED;
     __asm__ volatile("xgetbv" : "=a"(saves), "=d"(high) : "c"(0));
     if (!has_all(saves, SAVES_AVX) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) ||
         !has_all(b, bit_AVX2 | bit_BMI2))
-        return ASKED;
+        return DETECTED;
     if (!has_all(saves, SAVES_AVX512) || !has_all(b, avx512) || !has_all(c, avx512_more))
-        return ASKED | HAS_AVX2;
-    return ASKED | HAS_AVX2 | HAS_AVX512;
+        return DETECTED | HAS_AVX2;
+    return DETECTED | HAS_AVX2 | HAS_AVX512;
 }
 
 /*
- * Asked once: on a virtual machine CPUID may take microseconds. Every thread finds the same answer.
+ * Detects once, because CPUID may take microseconds on a virtual machine. Threads that detect at
+ * the same time get the same flags.
  */
-static unsigned cpu_answer(void)
+static unsigned cpu_flags(void)
 {
-    static _Atomic unsigned answer;
-    unsigned known = atomic_load_explicit(&answer, memory_order_relaxed);
+    static _Atomic unsigned flags;
+    unsigned known = atomic_load_explicit(&flags, memory_order_relaxed);
     if (!known) {
-        known = ask_cpu();
-        atomic_store_explicit(&answer, known, memory_order_relaxed);
+        known = detect_cpu();
+        atomic_store_explicit(&flags, known, memory_order_relaxed);
     }
     return known;
 }
 
 static bool has_avx2(void)
 {
-    return cpu_answer() & HAS_AVX2;
+    return cpu_flags() & HAS_AVX2;
 }
 
 static bool has_avx512(void)
 {
-    return cpu_answer() & HAS_AVX512;
+    return cpu_flags() & HAS_AVX512;
 }
 #else
 static bool has_avx2(void)

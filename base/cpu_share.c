@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads masks, cgroups and launchers' variables. In a container a cgroup's path may be the host's,
- * and then only its last ancestors are there: each level that is not there is passed over.
+ * Reads CPU masks, cgroups and variables of launchers. In a container a cgroup's path may be that
+ * of the host, and only its topmost folders exist. Levels that do not exist are skipped.
  */
 #include "base/cpu_share.h"
 
@@ -51,7 +51,7 @@ uint32_t mr_cpu_share_ranks(void)
 
 /* ---- the cgroup's quota ---- */
 
-static uint32_t round_up(long long quota, long long period)
+static uint32_t round_up_cpus(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
         return 0;
@@ -59,7 +59,7 @@ static uint32_t round_up(long long quota, long long period)
     return n < UINT32_MAX ? (uint32_t)n : 0;
 }
 
-/* One or two numbers of a file; how many there are. "max" is none. */
+/* Read one or two numbers from a file. Returns how many were read; "max" is not a number. */
 static int read_numbers(const char *folder, const char *name, long long *first_out,
                         long long *second_out)
 {
@@ -73,19 +73,19 @@ static int read_numbers(const char *folder, const char *name, long long *first_o
     return n > 0 ? n : 0;
 }
 
-static uint32_t quota_of(const char *folder)
+static uint32_t read_quota(const char *folder)
 {
     long long quota = 0, period = 0, rest;
     if (read_numbers(folder, "cpu.max", &quota, &period) == 2)
-        return round_up(quota, period);
+        return round_up_cpus(quota, period);
     if (read_numbers(folder, "cpu.cfs_quota_us", &quota, &rest) > 0 &&
         read_numbers(folder, "cpu.cfs_period_us", &period, &rest) > 0)
-        return round_up(quota, period);
+        return round_up_cpus(quota, period);
     return 0;
 }
 
-/* Of the group and of those above it, up to the hierarchy's root. */
-static uint32_t quota_of_all(const char *root, const char *group)
+/* The smallest quota of the group and of the groups above it, up to the hierarchy's root. */
+static uint32_t find_smallest_quota(const char *root, const char *group)
 {
     char folder[PATH_MAX];
     size_t root_len = strlen(root);
@@ -94,7 +94,7 @@ static uint32_t quota_of_all(const char *root, const char *group)
         (int)sizeof folder)
         return 0;
     for (;;) {
-        least = smaller_limit(least, quota_of(folder));
+        least = smaller_limit(least, read_quota(folder));
         char *slash = strrchr(folder + root_len, '/');
         if (!slash)
             return least;
@@ -114,8 +114,8 @@ static bool has_controller(const char *list, const char *name)
     return false;
 }
 
-/* "4:cpu,cpuacct:/some/group" of version 1, "0::/some/group" of version 2. */
-static uint32_t quota_of_line(char *line, const char *mount)
+/* line: "4:cpu,cpuacct:/some/group" (version 1) or "0::/some/group" (version 2). */
+static uint32_t read_quota_of_line(char *line, const char *mount)
 {
     char root[PATH_MAX];
     char *controllers = strchr(line, ':');
@@ -127,7 +127,7 @@ static uint32_t quota_of_line(char *line, const char *mount)
     if (controllers[0] && !has_controller(controllers, "cpu"))
         return 0;
     int n = snprintf(root, sizeof root, "%s%s", mount, controllers[0] ? "/cpu" : "");
-    return n < (int)sizeof root ? quota_of_all(root, group) : 0;
+    return n < (int)sizeof root ? find_smallest_quota(root, group) : 0;
 }
 
 uint32_t mr_cpu_share_quota(const char *cgroup, const char *mount)
@@ -138,20 +138,20 @@ uint32_t mr_cpu_share_quota(const char *cgroup, const char *mount)
     if (!file)
         return 0;
     while (fgets(line, sizeof line, file))
-        least = smaller_limit(least, quota_of_line(line, mount));
+        least = smaller_limit(least, read_quota_of_line(line, mount));
     fclose(file);
     return least;
 }
 
 /* ---- this process ---- */
 
-/* Slurm's own process above a task may use more than the job was given. */
+/* The parent of a task is a process of Slurm, which may use more CPUs than the job. */
 static uint32_t count_launcher(uint32_t n_own)
 {
     cpu_set_t set;
     uint32_t n =
         sched_getaffinity(getppid(), sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 0;
-    n = n > n_own ? n : n_own; /* a rank that has freed itself of its launcher's mask */
+    n = n > n_own ? n : n_own; /* a rank may have widened the mask of its launcher */
     return getenv(SLURM_TASKS) ? smaller_limit(n, read_count(getenv("SLURM_CPUS_ON_NODE"))) : n;
 }
 

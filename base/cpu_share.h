@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many CPUs a rank can count on beside the other ranks of its machine.
+ * A rank's part of the CPUs that the ranks of its machine share.
  *
- * What is shared are the CPUs of the launcher, or fewer where a cgroup limits the time; each rank
- * has its part of them, and no rank more than its own mask. So a rank that its launcher has bound
- * keeps what it was bound to, whether that is its own or a socket's that several ranks share, and
- * ranks that are not bound divide the machine. A rank's parent stands for its launcher: where a
- * script is between them that is bound as the rank is, the rank counts with less, never more.
+ * The ranks share the CPUs of their launcher, or fewer if a cgroup limits the time. Each rank has
+ * an equal part of them, but no more than its own mask. A rank that its launcher has bound
+ * therefore uses the CPUs that it is bound to, whether they are its own or several ranks share
+ * them. Ranks that are not bound divide the machine. The rank's parent is taken for its launcher.
+ * If a script between launcher and rank has the rank's mask, the result is too small, never too
+ * large.
  */
 #ifndef BASE_CPU_SHARE_H
 #define BASE_CPU_SHARE_H
@@ -15,21 +16,21 @@
 
 struct mr_cpu_share {
     uint32_t n_own;      /* CPUs that this process may run on */
-    uint32_t n_launcher; /* that the ranks share: its launcher's, or those that Slurm gave the
+    uint32_t n_launcher; /* CPUs that the ranks share: the launcher's, or those that Slurm gave the
                             job */
     uint32_t n_quota;    /* CPUs' worth of time that the cgroup allows, rounded up; 0: no limit */
-    uint32_t n_ranks;    /* of this machine, with this one; 0: unknown, it is alone */
+    uint32_t n_ranks;    /* ranks of this machine, with this one; 0: unknown, counts as 1 */
 };
 
-/* At least 1. */
+/* The rank's part, at least 1. */
 uint32_t mr_cpu_share_count(const struct mr_cpu_share *share);
 
-/* Of this process. */
+/* Read the numbers for this process. */
 void mr_cpu_share_read(struct mr_cpu_share *share_out);
 
 /*
- * The least cpu.max (version 2) or cpu.cfs_quota_us (version 1) of a process's cgroups and those
- * above them, as CPUs, rounded up; 0: none.
+ * The smallest cpu.max (version 2) or cpu.cfs_quota_us (version 1) of a process's cgroups and of
+ * the cgroups above them, in CPUs, rounded up; 0: no limit.
  *
  * cgroup  "/proc/self/cgroup"
  * mount   "/sys/fs/cgroup"
@@ -37,10 +38,11 @@ void mr_cpu_share_read(struct mr_cpu_share *share_out);
 uint32_t mr_cpu_share_quota(const char *cgroup, const char *mount);
 
 /*
- * Ranks of this machine, by the first of LOCAL_WORLD_SIZE (torchrun, millrace launch),
- * OMPI_COMM_WORLD_LOCAL_SIZE (Open MPI), MPI_LOCALNRANKS, PMI_LOCAL_SIZE, PALS_LOCAL_SIZE (MPICH
- * and others), SLURM_STEP_TASKS_PER_NODE (srun) that is a number; of Slurm's list "2(x3),1" the
- * first. 0: none is. The rendezvous reads the same variables, but is strict.
+ * Number of ranks of this machine, from the first variable that is a number: LOCAL_WORLD_SIZE
+ * (torchrun, millrace launch), OMPI_COMM_WORLD_LOCAL_SIZE (Open MPI), MPI_LOCALNRANKS,
+ * PMI_LOCAL_SIZE, PALS_LOCAL_SIZE (MPICH and others), SLURM_STEP_TASKS_PER_NODE (srun). Of Slurm's
+ * list "2(x3),1" the first number counts. 0: no variable is a number. The rendezvous reads the same
+ * variables, but refuses values that are not numbers.
  */
 uint32_t mr_cpu_share_ranks(void);
 

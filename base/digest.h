@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A 64-bit digest of bytes under a key: for seeds, and for what ranks compare (names, files). It
- * protects against chance (2^-64), not against someone who looks for collisions.
+ * A 64-bit digest of bytes with a key, for seeds and for what ranks compare (names, files). Equal
+ * digests by chance have probability 2^-64; it is not safe against deliberate collisions.
  *
- * Every 32 bytes, little-endian and filled up with zeros, are the counter of one block of
- * Philox4x64-10. The first two words of a block are the key of the next one; the first key is {key,
- * 0}. One further block with counter {bytes, tag, 0, 0} ends it, and its first word is the digest.
- * It is Philox and not a hash library because base/ has it, it is tested against the published
- * answers, and Random123 and numpy give the same numbers to anyone who wants to reproduce a seed.
+ * Every 32 bytes, little-endian and padded with zeros, are the counter of one block of
+ * Philox4x64-10. The first key is {key, 0}; the first two words of a block are the key of the next
+ * block. A last block has the counter {number of bytes, tag, 0, 0}, and its first word is the
+ * digest. Philox is used because base/ has it, it is tested against the published results, and
+ * Random123 and numpy compute the same numbers, so a seed can be reproduced elsewhere.
  */
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
@@ -71,7 +71,7 @@ static inline void mr_digest_add(struct mr_digest *digest, const void *bytes, si
     }
 }
 
-/* Eight bytes, little-endian. */
+/* Add eight bytes, little-endian. */
 static inline void mr_digest_add_u64(struct mr_digest *digest, uint64_t value)
 {
     unsigned char bytes[8];
@@ -80,15 +80,15 @@ static inline void mr_digest_add_u64(struct mr_digest *digest, uint64_t value)
     mr_digest_add(digest, bytes, sizeof bytes);
 }
 
-/* A text with its final zero, so that "ab", "c" is not "a", "bc". */
+/* Add a text with its final NUL, so that "ab", "c" differs from "a", "bc". */
 static inline void mr_digest_add_text(struct mr_digest *digest, const char *text)
 {
     mr_digest_add(digest, text, strlen(text) + 1);
 }
 
 /*
- * The digest; different tags give different digests of the same bytes. Nothing may be added after
- * it.
+ * Finish and return the digest. Different tags give different digests of the same bytes. Add
+ * nothing afterwards.
  */
 static inline uint64_t mr_digest_end(struct mr_digest *digest, uint64_t tag)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tells how long this process has been running. */
+/* Computes how long this process has been running. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* Ticks from the machine's start to this process's; false where /proc cannot tell. */
+/* Ticks from the machine's start to the start of this process; false if /proc cannot be read. */
 static bool read_start(uint64_t *ticks_out)
 {
     enum { FIELDS_BETWEEN = 20 }; /* from the name's end to field 22, starttime */
@@ -24,13 +24,13 @@ static bool read_start(uint64_t *ticks_out)
     size_t n = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[n] = '\0';
-    const char *at = strrchr(line, ')'); /* the name may hold anything */
+    const char *at = strrchr(line, ')'); /* the name may contain any character */
     for (int i = 0; at && i < FIELDS_BETWEEN; i++)
         at = strchr(at + 1, ' ');
     return at && sscanf(at, " %" SCNu64, ticks_out) == 1;
 }
 
-/* By mr_clock_now_ns(). To 10 ms, which is the kernel's own grain. */
+/* The start of this process on the clock of mr_clock_now_ns(), to the kernel's 10 ms. */
 static uint64_t find_start_ns(void)
 {
     uint64_t ticks, now_ns = mr_clock_now_ns();
@@ -48,15 +48,15 @@ static uint64_t find_start_ns(void)
 double mr_elapsed(void)
 {
     /*
-     * Found once by each process; a forked child has another start than its parent. Threads that
-     * find it at once find the same.
+     * Read once by each process; a forked child starts later than its parent. Threads that read it
+     * at the same time get the same result.
      */
     static _Atomic uint64_t start_ns;
-    static _Atomic pid_t of_pid;
+    static _Atomic pid_t start_pid; /* the process whose start it is */
     pid_t pid = getpid();
-    if (atomic_load(&of_pid) != pid) {
+    if (atomic_load(&start_pid) != pid) {
         atomic_store(&start_ns, find_start_ns());
-        atomic_store(&of_pid, pid);
+        atomic_store(&start_pid, pid);
     }
     uint64_t now_ns = mr_clock_now_ns(), since_ns = atomic_load(&start_ns);
     return now_ns > since_ns ? (double)(now_ns - since_ns) / (double)NS_PER_S : 0;

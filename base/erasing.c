@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overwrites boxes in a tensor, row by row; normal numbers are made eight at a time. */
+/* Overwrites boxes in a tensor, row by row. Normal numbers are computed eight at a time. */
 #include "base/erasing.h"
 
-/* The part of a box that lies in the tensor. */
+/* The part of a box that is inside the tensor. */
 struct part {
     uint32_t top, bottom, left, right;
 };
 
-/* The words of the box's present block. */
+/* The random words of one block of box k. */
 struct words {
     const struct mr_erase *erase;
     uint32_t k;
@@ -15,7 +15,7 @@ struct words {
     uint32_t words[MR_RNG_BLOCK_WORDS];
 };
 
-static uint32_t clip(int64_t at, uint32_t limit)
+static uint32_t clip_index(int64_t at, uint32_t limit)
 {
     if (at < 0)
         return 0;
@@ -24,13 +24,13 @@ static uint32_t clip(int64_t at, uint32_t limit)
 
 static struct part clip_box(const struct mr_erase_box *box, const struct mr_erasing_tensor *tensor)
 {
-    return (struct part){.top = clip(box->i, tensor->height),
-                         .bottom = clip((int64_t)box->i + box->h, tensor->height),
-                         .left = clip(box->j, tensor->width),
-                         .right = clip((int64_t)box->j + box->w, tensor->width)};
+    return (struct part){.top = clip_index(box->i, tensor->height),
+                         .bottom = clip_index((int64_t)box->i + box->h, tensor->height),
+                         .left = clip_index(box->j, tensor->width),
+                         .right = clip_index((int64_t)box->j + box->w, tensor->width)};
 }
 
-static uint32_t encode(mr_dtype dtype, float value)
+static uint32_t encode_float(mr_dtype dtype, float value)
 {
     switch (dtype) {
     case MR_F16: return mr_half_f16(value);
@@ -39,7 +39,7 @@ static uint32_t encode(mr_dtype dtype, float value)
     }
 }
 
-static void put(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits)
+static void put_element(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits)
 {
     if (tensor->dtype == MR_F32)
         ((uint32_t *)tensor->data)[at] = bits;
@@ -47,9 +47,7 @@ static void put(const struct mr_erasing_tensor *tensor, size_t at, uint32_t bits
         ((uint16_t *)tensor->data)[at] = (uint16_t)bits;
 }
 
-/*
- * Elements that lie together, of 4 bytes: the usual tensor, in a loop that the compiler makes wide.
- */
+/* True for adjacent elements of 4 bytes, the usual tensor: the compiler can vectorise the loop. */
 static bool is_contiguous(const struct mr_erasing_tensor *tensor)
 {
     return tensor->dtype == MR_F32 && tensor->pixel_stride == 1;
@@ -65,8 +63,8 @@ static const uint32_t *find_words(struct words *words, uint64_t block)
 }
 
 /*
- * Of n columns of one row and channel, the first of which is `at` in the tensor and `element` in
- * the box.
+ * Write n columns of one row and channel. The first one is at `at` in the tensor and has the number
+ * `element` in the box.
  */
 static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struct words *words,
                         uint64_t element, uint32_t n)
@@ -80,7 +78,7 @@ static void put_normals(const struct mr_erasing_tensor *tensor, size_t at, struc
             if (plain)
                 ((float *)tensor->data)[at] = normal;
             else
-                put(tensor, at, encode(tensor->dtype, normal));
+                put_element(tensor, at, encode_float(tensor->dtype, normal));
         }
     }
 }
@@ -94,7 +92,7 @@ static void put_value(const struct mr_erasing_tensor *tensor, size_t at, uint32_
         return;
     }
     for (uint32_t x = 0; x < n; x++, at += tensor->pixel_stride)
-        put(tensor, at, bits);
+        put_element(tensor, at, bits);
 }
 
 static void run_box(const struct mr_erase *erase, uint32_t k,
@@ -106,7 +104,7 @@ static void run_box(const struct mr_erase *erase, uint32_t k,
     if (part.left >= part.right)
         return;
     for (uint32_t c = 0; c < tensor->channels; c++) {
-        uint32_t bits = encode(tensor->dtype, box->values[c]);
+        uint32_t bits = encode_float(tensor->dtype, box->values[c]);
         for (uint32_t y = part.top; y < part.bottom; y++) {
             size_t pixel = (size_t)y * tensor->width + part.left;
             size_t at = c * tensor->channel_stride + pixel * tensor->pixel_stride;

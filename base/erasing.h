@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The boxes of a sample that random erasing overwrites, and what comes into them. They lie beside
- * the sample's descriptor where its floats are made later than its pixels, so a box says all that
- * is needed: normal numbers follow from the counter and an element's place in its box, whoever
- * makes them, in any order.
+ * The boxes of a sample that random erasing overwrites, and their values. If a device makes the
+ * sample's floats, the boxes are stored beside the sample's descriptor. A box holds all that is
+ * needed: a normal number follows from the counter and the element's place in its box, so host and
+ * device can compute them in any order.
  *
- * Invariant: boxes may come from another process; whatever they say, nothing outside the tensor is
- * read or written.
+ * Invariant: boxes may come from another process. Whatever their values are, nothing outside the
+ * tensor is read or written.
  */
 #ifndef BASE_ERASING_H
 #define BASE_ERASING_H
@@ -22,20 +22,20 @@
 
 enum { MR_ERASE_MAX_BOXES = 4, MR_ERASE_MAX_CHANNELS = 4 };
 
-/* i and j are the box's top and left in the tensor. Where boxes overlap, the last one counts. */
+/* i and j are the box's top and left in the tensor. Where boxes overlap, the last one is used. */
 struct mr_erase_box {
     int32_t i, j, h, w;
-    float values[MR_ERASE_MAX_CHANNELS]; /* of each channel, unless is_random */
+    float values[MR_ERASE_MAX_CHANNELS]; /* one for each channel; not used with is_random */
 };
 
 struct mr_erase {
-    uint64_t key[2]; /* with index, occurrence and place: where the normal numbers come from
+    uint64_t key[2]; /* key, index, occurrence and place determine the normal numbers
                         (base/rng.h) */
     uint64_t index;
     uint64_t occurrence;
-    uint32_t place;     /* of box 0; those of the others follow */
-    uint32_t is_random; /* each element has a normal number of its own, in the order channel,
-                           row, column */
+    uint32_t place;     /* of box 0; box k has place + k */
+    uint32_t is_random; /* each element has its own normal number, in the order channel, row,
+                           column */
     uint32_t n;
     uint32_t spare;
     struct mr_erase_box boxes[MR_ERASE_MAX_BOXES];
@@ -47,7 +47,7 @@ MR_HOST_DEVICE uint32_t mr_erasing_count(const struct mr_erase *erase)
     return erase->n < MR_ERASE_MAX_BOXES ? erase->n : (uint32_t)MR_ERASE_MAX_BOXES;
 }
 
-/* The box that counts at a pixel; -1: none. */
+/* The number of the box that is used at a pixel; -1: no box covers it. */
 MR_HOST_DEVICE int32_t mr_erasing_find(const struct mr_erase *erase, uint32_t y, uint32_t x)
 {
     for (uint32_t k = mr_erasing_count(erase); k-- > 0;) {
@@ -58,7 +58,7 @@ MR_HOST_DEVICE int32_t mr_erasing_find(const struct mr_erase *erase, uint32_t y,
     return -1;
 }
 
-/* The random words of box k's elements 8 * block and on. */
+/* The random words for the eight elements of box k from 8 * block on. */
 MR_HOST_DEVICE void mr_erasing_words(const struct mr_erase *erase, uint32_t k, uint64_t block,
                                      uint32_t words_out[MR_RNG_BLOCK_WORDS])
 {
@@ -67,7 +67,7 @@ MR_HOST_DEVICE void mr_erasing_words(const struct mr_erase *erase, uint32_t k, u
     mr_rng_block_make(erase->key, counter, words_out);
 }
 
-/* Number of an element in its box. */
+/* The number of an element in its box. */
 MR_HOST_DEVICE uint64_t mr_erasing_element(const struct mr_erase_box *box, uint32_t c, uint32_t y,
                                            uint32_t x)
 {
@@ -76,7 +76,7 @@ MR_HOST_DEVICE uint64_t mr_erasing_element(const struct mr_erase_box *box, uint3
 }
 
 /*
- * What box k puts at a pixel and channel that lie in it. normals: mr_normal_nodes, or a device's
+ * The value of box k at one of its pixels and a channel. normals: mr_normal_nodes, or a device's
  * copy of them.
  */
 MR_HOST_DEVICE float mr_erasing_value(const struct mr_erase *erase, uint32_t k, uint32_t y,
@@ -102,7 +102,7 @@ struct mr_erasing_tensor {
     size_t channel_stride;
 };
 
-/* The host's twin: overwrite the boxes in a tensor that is finished. */
+/* The same for a whole tensor of finished floats on the host: overwrite the boxes. */
 void mr_erasing_run(const struct mr_erase *erase, const struct mr_erasing_tensor *tensor);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writes the error record: fixed size, no pointers, so that a worker can leave one in shared
- * memory.
- */
+/* Writes the error record. It has a fixed size and no pointers, so it may be in shared memory. */
 #include "base/error.h"
 
 #include <stdarg.h>

@@ -28,12 +28,12 @@ MR_BASE_EXPORT mr_status mr_error_os(mr_error *error, mr_status status, int os_e
 MR_BASE_EXPORT mr_status mr_error_memory(mr_error *error, size_t len_bytes);
 
 /*
- * Control characters of hostile file names must not break the one line, nor reach a terminal: they
- * become '?'.
+ * Replace control characters by '?'. File names from outside must neither break the one line nor
+ * send escape sequences to a terminal.
  */
 void mr_error_keep_one_line(char *text);
 
-/* What mr_batch_error(), mr_loader_error() and the like return for NULL. */
+/* The error that mr_batch_error(), mr_loader_error() and the like return for NULL. */
 MR_BASE_EXPORT const mr_error *mr_error_null_handle(void);
 
 /* Copy src to dst unless dst is NULL. */

@@ -2,11 +2,10 @@
 /*
  * Reads the orientation tag of an EXIF block in place.
  *
- * libexif would copy and parse the whole block, with maker notes and thumbnail, on the heap for
- * every image. Only two bytes of the first directory are needed, so this walks that directory
- * alone.
+ * Only one entry of the first directory is needed, so only that directory is read. libexif would
+ * copy and parse the whole block of every image on the heap, with maker notes and thumbnail.
  *
- * Invariant: every offset and count comes from the file, so each is compared with what is left
+ * Invariant: every offset and count comes from the file, so each is compared with the bytes left
  * before it is used.
  */
 #include "base/exif.h"
@@ -30,7 +29,7 @@ static uint32_t read_u32(const uint8_t *p, bool big)
                : read_u16(p + 2, big) << 16 | read_u16(p, big);
 }
 
-static uint32_t entry_value(const uint8_t *entry, bool big)
+static uint32_t read_entry_value(const uint8_t *entry, bool big)
 {
     switch (read_u16(entry + 2, big)) {
     case TYPE_SHORT: return read_u16(entry + 8, big);
@@ -52,7 +51,7 @@ uint32_t mr_exif_orientation(const uint8_t *tiff, size_t len)
     for (size_t i = 0; i < n_entries && len - at >= ENTRY_BYTES; i++, at += ENTRY_BYTES) {
         if (read_u16(tiff + at, big) != TAG_ORIENTATION)
             continue;
-        uint32_t value = entry_value(tiff + at, big);
+        uint32_t value = read_entry_value(tiff + at, big);
         return value >= 1 && value <= 8 ? value : 1;
     }
     return 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The orientation in an EXIF block. */
+/* The orientation tag of an EXIF block. */
 #ifndef BASE_EXIF_H
 #define BASE_EXIF_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * The orientation, 1 to 8, in an EXIF block that starts with its TIFF header ("II*" or "MM"); 1
- * where it has none.
+ * Read the orientation, 1 to 8, of an EXIF block that starts with its TIFF header ("II*" or "MM").
+ * Returns 1 if the block has none.
  */
 uint32_t mr_exif_orientation(const uint8_t *tiff, size_t len);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts f32 to f16 and bf16, to nearest, ties to even, and back, which is exact. It uses
- * integers alone, so every compiler gives the same bits, on the host and on a GPU.
+ * Converts f32 to f16 and bf16, rounding to nearest, ties to even, and back, which is exact. The
+ * code uses integers, so every compiler gives the same bits, on the host and on a GPU.
  *
  * Invariant: a carry out of the mantissa raises the exponent, up to infinity; a NaN stays a NaN.
  */
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Before a function that nvcc compiles for both sides. */
+/* Marks a function that nvcc compiles for host and device. */
 #ifdef __CUDACC__
 #define MR_HOST_DEVICE static inline __host__ __device__
 #else
@@ -33,9 +33,7 @@ MR_HOST_DEVICE uint16_t mr_half_bf16(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/*
- * mantissa / 2^shift, rounded to an integer, ties to even; mantissa below 2^31, shift from 1 to 31.
- */
+/* mantissa / 2^shift, to nearest, ties to even. mantissa is below 2^31, shift is 1 to 31. */
 MR_HOST_DEVICE uint32_t mr_half_shift(uint32_t mantissa, uint32_t shift)
 {
     uint32_t half = 1u << (shift - 1);
@@ -52,7 +50,7 @@ MR_HOST_DEVICE uint16_t mr_half_f16(float value)
         return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477ff000u) /* 65520 and up round to infinity */
         return (uint16_t)(sign | 0x7c00u);
-    /* normal; a carry out of the mantissa raises the exponent as it should */
+    /* a normal number; a carry out of the mantissa raises the exponent */
     if (magnitude >= 0x38800000u)
         return (uint16_t)(sign | mr_half_shift(magnitude - 0x38000000u, 13));
     uint32_t exponent = magnitude >> 23;
@@ -79,8 +77,8 @@ MR_HOST_DEVICE float mr_half_from_f16(uint16_t half)
     uint32_t exponent = half >> 10 & 0x1fu;
     uint32_t mantissa = half & 0x3ffu;
     /*
-     * A subnormal half is a normal float: it must not pass through a subnormal float, which may be
-     * flushed.
+     * A subnormal half is a normal float. The computation must avoid subnormal floats, which may be
+     * flushed to zero.
      */
     uint32_t small = mr_half_bits((float)mantissa * 0x1p-24f);
     uint32_t usual = (exponent == 31 ? 255u : exponent + 112u) << 23 | mantissa << 13;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the first bytes with the signatures of image formats. The codecs decode what is named
- * here, and `millrace list` prints it, so both say the same of a file.
+ * Compares the first bytes with the signatures of image formats. The codecs and `millrace list`
+ * both use it, so they agree on a file's format.
  */
 #include "base/image_format.h"
 
@@ -10,7 +10,7 @@
 
 enum { TEXT_BYTES = 4096 };
 
-/* A file that ends within the signature has it too, if at least so many bytes are there. */
+/* A file that ends within the signature still matches if it has at least `least` bytes. */
 struct signature {
     const char *format;
     size_t len;
@@ -40,8 +40,8 @@ static bool looks_like_webp(const uint8_t *bytes, size_t len)
     return len >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
-/* The brand of an ISO media file; NULL for one of another kind. */
-static const char *media_format(const uint8_t *bytes, size_t len)
+/* The format of an ISO media file by its brand; NULL for other files. */
+static const char *find_media_format(const uint8_t *bytes, size_t len)
 {
     static const char brands[][5] = {"avif", "avis", "heic", "heix", "hevc", "mif1"};
     if (len < 12 || memcmp(bytes + 4, "ftyp", 4) != 0)
@@ -53,8 +53,8 @@ static const char *media_format(const uint8_t *bytes, size_t len)
 }
 
 /*
- * Two letters are little. Zeros tell a picture from a text about a BMW: in the reserved bytes,
- * which some writers use, or in the length of the second header, which is below 256.
+ * "BM" alone could begin a text. A BMP also has zeros in the reserved bytes, which some writers
+ * use, or in the upper bytes of the second header's length, which is below 256.
  */
 static bool looks_like_bmp(const uint8_t *bytes, size_t len)
 {
@@ -64,14 +64,14 @@ static bool looks_like_bmp(const uint8_t *bytes, size_t len)
            (len >= 18 && memcmp(bytes + 15, "\0\0\0", 3) == 0);
 }
 
-/* After the number comes white space, or a comment. */
+/* "P" and the number are followed by white space or a comment. */
 static bool looks_like_ppm(const uint8_t *bytes, size_t len)
 {
     return len >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' &&
            memchr(" \t\n\v\f\r#", bytes[2], 7) != NULL;
 }
 
-/* No control characters but white space and escape, and no byte that UTF-8 never holds. */
+/* No control characters except white space and escape, and no bytes that UTF-8 cannot have. */
 static bool looks_like_text(const uint8_t *bytes, size_t len)
 {
     for (size_t i = 0; i < len && i < TEXT_BYTES; i++) {
@@ -97,7 +97,7 @@ const char *mr_image_format_sniff(const uint8_t *bytes, size_t len)
         return MR_IMAGE_FORMAT_BMP;
     if (looks_like_ppm(bytes, len))
         return MR_IMAGE_FORMAT_PPM;
-    const char *media = media_format(bytes, len);
+    const char *media = find_media_format(bytes, len);
     if (media)
         return media;
     return looks_like_text(bytes, len) ? "text" : "unknown";

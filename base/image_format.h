@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file is by its first bytes. Its name does not count: data sets hold PNGs called .JPEG. */
+/* A file's format by its first bytes. The name is ignored: datasets have PNGs called .JPEG. */
 #ifndef BASE_IMAGE_FORMAT_H
 #define BASE_IMAGE_FORMAT_H
 
@@ -14,9 +14,9 @@
 #define MR_IMAGE_FORMAT_TIFF "tiff"
 
 /*
- * "jpeg", "png", "bmp", "ppm" (PBM and PGM too), "webp", "tiff", or "gif", "text", "empty",
- * "unknown". bytes are the file's first ones, up to all of it; the first 4096 decide. A file that
- * is cut within its signature has the format that it began with.
+ * "jpeg", "png", "bmp", "ppm" (also for PBM and PGM), "webp", "tiff", "gif", "avif", "heif",
+ * "text", "empty" or "unknown". bytes are the start of the file or all of it; at most 4096 bytes
+ * are used. A file that ends within a signature has that format.
  */
 const char *mr_image_format_sniff(const uint8_t *bytes, size_t len);
 

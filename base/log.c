@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends log lines to the program's function, or to stderr: one function per process. */
+/* Sends log lines to the program's function, one per process, or to stderr. */
 #include "base/log.h"
 
 #include "base/error.h"
@@ -7,19 +7,19 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void to_stderr(void *user, mr_log_level level, const char *line)
+static void write_to_stderr(void *user, mr_log_level level, const char *line)
 {
     (void)user;
     static const char *const names[] = {"", "error: ", "warning: ", ""};
     fprintf(stderr, "millrace: %s%s\n", (unsigned)level < 4 ? names[level] : "", line);
 }
 
-static mr_log_fn log_fn = to_stderr;
+static mr_log_fn log_fn = write_to_stderr;
 static void *log_user;
 
 void mr_log_set(mr_log_fn fn, void *user)
 {
-    log_fn = fn ? fn : to_stderr;
+    log_fn = fn ? fn : write_to_stderr;
     log_user = fn ? user : NULL;
 }
 

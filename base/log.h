@@ -8,8 +8,8 @@
 #include <millrace/status.h>
 
 /*
- * One line, without a newline, to the function that mr_log_set() set, or to stderr. Never called in
- * a worker.
+ * Send one line, without a newline, to the function of mr_log_set(), or to stderr. Workers never
+ * call it.
  */
 MR_BASE_EXPORT void mr_log_line(mr_log_level level, const char *format, ...) MR_PRINTF(2, 3);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps log lines until the program asks for them. For programs whose own function cannot be called
- * from any thread, at any time: one in an interpreter with one lock would wait for that lock while
- * a thread of the library holds another.
+ * Stores log lines until the program takes them. It is for programs whose log function cannot be
+ * called from every thread at any time: in an interpreter with one lock it would wait for that lock
+ * while a thread of the library holds another.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     unsigned first;
     unsigned n;
-    uint64_t n_lost; /* since the last line that was kept */
+    uint64_t n_lost; /* lines dropped since the last report of dropped lines */
     struct {
         mr_log_level level;
         char text[MAX_LINE_BYTES];
@@ -57,7 +57,7 @@ mr_status mr_log_take(mr_log_level *level_out, char *line_out, size_t size)
         queue.n--;
     } else if (queue.n_lost > 0) {
         *level_out = MR_LOG_WARNING;
-        snprintf(line_out, size, "%llu log lines were not kept", (unsigned long long)queue.n_lost);
+        snprintf(line_out, size, "%llu log lines were dropped", (unsigned long long)queue.n_lost);
         queue.n_lost = 0;
     } else {
         status = MR_END;

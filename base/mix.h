@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixing of a batch's rows (MixUp, CutMix), one value at a time, for the host's store and for a
- * device's finish alike (nvcc compiles it for both).
+ * Mixing of a batch's rows (MixUp, CutMix), one value at a time. The host and a device's kernel use
+ * the same code (nvcc compiles it for both).
  *
- * Invariant: each product and the sum are rounded on their own, as torch and NumPy do it. They
- * never become one fma.
+ * Invariant: each product and the sum are rounded separately, as in torch and NumPy. They never
+ * become one fma.
  */
 #ifndef BASE_MIX_H
 #define BASE_MIX_H
@@ -15,25 +15,25 @@
 #include <stdbool.h>
 
 enum mr_mix_kind {
-    MR_MIX_NONE, /* every row stays as it is */
-    MR_MIX_UP,   /* own x lambda + partner x rest, at every pixel */
-    MR_MIX_CUT   /* the partner's pixels inside the box, the own ones outside */
+    MR_MIX_NONE, /* rows are not mixed */
+    MR_MIX_UP,   /* row x lambda + partner x rest, at every pixel */
+    MR_MIX_CUT   /* the partner's pixels inside the box, the row's pixels outside */
 };
 
-/* Who a row's partner is, and what is mixed. */
+/* How a row's partner is chosen, and which values are mixed. */
 enum mr_mix_rule {
-    MR_MIX_FLOATS, /* torchvision's: row i with i - 1, row 0 with the last; finished floats,
-                      erased already */
-    MR_MIX_BYTES   /* timm's: row i with n - 1 - i; u8 with rounding, ahead of normalising and
+    MR_MIX_FLOATS, /* as torchvision: row i with i - 1, row 0 with the last; finished floats, after
+                      erasing */
+    MR_MIX_BYTES   /* as timm: row i with n - 1 - i; u8 with rounding, before normalising and
                       erasing */
 };
 
-/* What is drawn for one batch. The host writes it into the batch's slot. */
+/* The numbers drawn for one batch. The host writes them into the batch's slot. */
 struct mr_mix {
     uint32_t kind; /* enum mr_mix_kind */
     uint32_t rule; /* enum mr_mix_rule */
-    float lambda;  /* weight of the own row: of its pixels with MR_MIX_UP, of its label always */
-    float rest;    /* the partner's: 1 - lambda, rounded once */
+    float lambda;  /* weight of the row itself: of its label, and with MR_MIX_UP of its pixels */
+    float rest;    /* weight of the partner: 1 - lambda, rounded once */
     int32_t x1;    /* the box of MR_MIX_CUT: columns x1 to x2 - 1, rows y1 to y2 - 1; may be
                       empty */
     int32_t y1;
@@ -50,7 +50,7 @@ MR_HOST_DEVICE uint32_t mr_mix_partner(uint32_t rule, uint32_t i, uint32_t n)
     return i > 0 ? i - 1 : n - 1;
 }
 
-/* The row whose partner is i: of n rows, each is the partner of one. */
+/* The row whose partner is i. Each of the n rows is the partner of exactly one. */
 MR_HOST_DEVICE uint32_t mr_mix_partner_of(uint32_t rule, uint32_t i, uint32_t n)
 {
     if (rule == MR_MIX_BYTES)
@@ -76,8 +76,8 @@ MR_HOST_DEVICE float mr_mix_floats(const struct mr_mix *mix, float own, float pa
 }
 
 /*
- * MR_MIX_UP of bytes: to nearest, ties to even, by the lowest byte of a float whose last bit counts
- * 1.
+ * MR_MIX_UP of bytes, to nearest, ties to even. Adding 1.5 * 2^23 rounds to an integer, which is
+ * then the float's lowest byte.
  */
 MR_HOST_DEVICE uint8_t mr_mix_bytes(const struct mr_mix *mix, uint8_t own, uint8_t partner)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generates the words of MT19937 (Matsumoto and Nishimura, 1998) as at::mt19937 does: the order of
- * an epoch is that of torch.randperm, so the words must be torch's.
+ * Generates the words of MT19937 (Matsumoto and Nishimura, 1998) as at::mt19937 does. The order of
+ * an epoch is that of torch.randperm, so the words must be the same as torch's.
  */
 #include "base/mt19937.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the name that somebody meant. The distance counts letters that are wrong, missing, too
- * many, or swapped with the next one (optimal string alignment).
+ * Finds the name closest to a misspelled word. The distance counts letters that are wrong, missing,
+ * too many, or swapped with the next one (optimal string alignment).
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static size_t smallest(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-static bool is_same(char a, char b)
+static bool is_same_letter(char a, char b)
 {
     return mr_word_lower(a) == mr_word_lower(b);
 }
@@ -35,9 +35,9 @@ static size_t count_edits(const char *a, const char *b)
     for (size_t i = 1; i <= n_a; i++) {
         for (size_t k = 1; k <= n_b; k++) {
             rows[i][k] = smallest(rows[i - 1][k] + 1, rows[i][k - 1] + 1,
-                                  rows[i - 1][k - 1] + !is_same(a[i - 1], b[k - 1]));
-            if (i > 1 && k > 1 && is_same(a[i - 1], b[k - 2]) && is_same(a[i - 2], b[k - 1]) &&
-                rows[i - 2][k - 2] + 1 < rows[i][k])
+                                  rows[i - 1][k - 1] + !is_same_letter(a[i - 1], b[k - 1]));
+            if (i > 1 && k > 1 && is_same_letter(a[i - 1], b[k - 2]) &&
+                is_same_letter(a[i - 2], b[k - 1]) && rows[i - 2][k - 2] + 1 < rows[i][k])
                 rows[i][k] = rows[i - 2][k - 2] + 1;
         }
     }
@@ -46,7 +46,7 @@ static size_t count_edits(const char *a, const char *b)
 
 const char *mr_nearest_name(const char *word, const char *const *names, size_t n)
 {
-    /* one more than the most that is near */
+    /* least starts at one more than the largest accepted number of edits */
     size_t len = word ? strlen(word) : 0, least = (len + 2) / 3 + 1;
     const char *nearest = NULL;
     if (len < 2 || len > MAX_LETTERS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantiles of the normal distribution; tests/data/make_normal_table.py makes this file. */
+/* Quantiles of the normal distribution. tests/data/make_normal_table.py writes this file. */
 #include "base/normal.h"
 
 /* clang-format off */

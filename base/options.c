@@ -2,8 +2,8 @@
 /*
  * Copies options structs of any version.
  *
- * Invariant: struct_size comes from a struct that may be uninitialised, so it is checked against
- * bounds before a single byte past it is read.
+ * Invariant: struct_size comes from a struct that may be uninitialised, so its bounds are checked
+ * before any byte after it is read.
  */
 #include "base/options.h"
 
@@ -14,7 +14,8 @@
 
 enum { MAX_OPTIONS_BYTES = 4096 };
 
-static mr_status check_unknown(const unsigned char *src, size_t from, size_t to, mr_error *error)
+static mr_status check_unknown_bytes(const unsigned char *src, size_t from, size_t to,
+                                     mr_error *error)
 {
     for (size_t i = from; i < to; i++)
         if (src[i])
@@ -50,7 +51,7 @@ mr_status mr_options_copy(void *dst, size_t dst_size, const void *src, const cha
         return mr_error_set(error, MR_ERR_INVALID,
                             "struct_size %zu of the %s is not between %zu and %d", src_size, type,
                             sizeof src_size, MAX_OPTIONS_BYTES);
-    if (src && src_size > dst_size && check_unknown(src, dst_size, src_size, error) != MR_OK)
+    if (src && src_size > dst_size && check_unknown_bytes(src, dst_size, src_size, error) != MR_OK)
         return MR_ERR_INVALID;
     if (src)
         memcpy(dst, src, src_size < dst_size ? src_size : dst_size);

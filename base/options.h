@@ -12,17 +12,18 @@
 #include <millrace/status.h>
 
 /*
- * Copy the options src over dst_size zeros at dst; the copy's struct_size is dst_size. src NULL
- * means all defaults.
- * type  the struct's name, for errors: a macro of this name in capitals and _INIT initialises it.
- *       Returns MR_OK;
- * MR_ERR_INVALID when struct_size is 0 or impossible, or when src is longer and sets a field that
- * this version does not know. dst is unspecified on failure.
+ * Set dst_size bytes at dst to zero and copy the options src over them. The copy's struct_size is
+ * dst_size. src NULL means all defaults.
+ *
+ * type  the struct's name, for errors; the macro that initialises it has this name in capitals with
+ *       _INIT
+ * Returns MR_OK; MR_ERR_INVALID if struct_size is 0 or impossible, or if src is longer and sets a
+ * field that this version does not know. On failure dst is undefined.
  */
 MR_BASE_EXPORT mr_status mr_options_copy(void *dst, size_t dst_size, const void *src,
                                          const char *type, mr_error *error);
 
-/* A struct_size of 0: MR_ERR_INVALID, with the macro that initialises this type. */
+/* MR_ERR_INVALID for a struct_size of 0. The error names the macro that initialises this type. */
 mr_status mr_options_refuse_zero(const char *type, mr_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of glibc, with any libc. strerror() differs between libcs and follows the locale, and
- * glibc's functions that do not are younger than some systems that the library runs on. A worker
- * helper of musl then says the same as the host.
+ * glibc's texts for error numbers, with any libc. strerror() differs between libcs and depends on
+ * the locale, and glibc's functions without a locale are newer than some systems that the library
+ * runs on. A worker helper that is linked with musl therefore gives the same texts as the host.
  */
 #include "base/os_words.h"
 
@@ -156,17 +156,17 @@ static const char *const signal_names[] = {
     [SIGPOLL] = "POLL", [SIGPWR] = "PWR",       [SIGSYS] = "SYS",
 };
 
-static const char *find_words(const char *const *words, size_t n, int number)
+static const char *find_text(const char *const *words, size_t n, int number)
 {
     return number >= 0 && (size_t)number < n ? words[number] : NULL;
 }
 
 const char *mr_os_words_error(int os_error)
 {
-    return find_words(error_words, sizeof error_words / sizeof *error_words, os_error);
+    return find_text(error_words, sizeof error_words / sizeof *error_words, os_error);
 }
 
 const char *mr_os_words_signal(int signal)
 {
-    return find_words(signal_names, sizeof signal_names / sizeof *signal_names, signal);
+    return find_text(signal_names, sizeof signal_names / sizeof *signal_names, signal);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks and writes structs of callers of any version. */
+/* Checks and writes result structs of callers of any version. */
 #include "base/out_struct.h"
 
 #include "base/error.h"
@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-/*
- * A size above this version's is refused: the caller would take fields for filled in that are not.
- */
+/* A size above this version's is refused: the caller would read fields that are not written. */
 mr_status mr_out_struct_check(const void *out, size_t size, const char *name, mr_error *error)
 {
     size_t given = size;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads numbers and comments as Pillow does. Netpbm's library is under the GPL, and its rules are
- * few.
- */
+/* Reads numbers and comments as Pillow does. Netpbm's library is not used: it is under the GPL. */
 #include "base/ppm_header.h"
 
-#define MAX_DIGITS 10 /* Pillow's */
+#define MAX_DIGITS 10 /* as Pillow */
 
 static void skip_comment(const uint8_t *bytes, size_t len, size_t *at)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank of mr_launch() notes for its launcher: one byte when it begins to wait for the other
- * ranks, one when that is over. Launcher and rendezvous do not know each other; this is all that
- * they agree on.
+ * The notes that a rank of mr_launch() sends to its launcher: one byte when it begins to wait for
+ * the other ranks, and one when the wait is over. Launcher and rendezvous share only this header.
  *
- * The variable is "FD:INODE:RANK:WORLD": a socket, its inode, and the rank that it was made for. It
- * is empty where there is none.
+ * The variable is "FD:INODE:RANK:WORLD": a socket, its inode, the rank that it was made for, and
+ * the number of ranks. It is empty if there is no socket.
  */
 #ifndef BASE_RANK_NOTE_H
 #define BASE_RANK_NOTE_H

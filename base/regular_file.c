@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files by name and publishes new ones. A file that a user names may be a FIFO or a device:
- * opening or reading those may wait for ever. O_NONBLOCK and O_NOCTTY make opening safe, and
- * nothing else is read before its type is known.
+ * Opens files by name and publishes new files. A file that a user names may be a FIFO or a device,
+ * and opening or reading one may block for ever. O_NONBLOCK and O_NOCTTY make opening safe, and
+ * nothing is read before the type of the file is known.
  */
 #include "base/regular_file.h"
 
@@ -51,7 +51,7 @@ mr_status mr_regular_file_fail(mr_error *error, int os_error, const char *format
                  : mr_error_os(error, MR_ERR_IO, os_error, "%s", text);
 }
 
-/* The new name must survive a crash too. A file system that cannot sync folders is no failure. */
+/* Make the new name survive a crash too. Failures are ignored: some file systems cannot do it. */
 static void sync_parent(int folder, const char *name)
 {
     char path[PATH_MAX];
@@ -66,7 +66,7 @@ static void sync_parent(int folder, const char *name)
 
 int mr_regular_file_publish(int folder, int fd, const char *temporary, const char *name)
 {
-    /* EINVAL: the file system has no fsync */
+    /* EINVAL: the file system does not support fsync */
     int rc = fsync(fd) == 0 || errno == EINVAL ? 0 : -errno;
     if (rc == 0 && renameat(folder, temporary, folder, name) != 0)
         rc = -errno;

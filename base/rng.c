@@ -34,7 +34,7 @@ void mr_rng_init_place(struct mr_rng *rng_out, const struct mr_rng *rng, uint32_
     rng_out->n_left = 0;
 }
 
-static void next_block(struct mr_rng *rng)
+static void make_next_block(struct mr_rng *rng)
 {
     mr_rng_block_make(rng->key, rng->counter, rng->words);
     rng->counter[1]++;
@@ -46,7 +46,7 @@ uint32_t mr_rng_u32(struct mr_rng *rng)
     if (rng->torch)
         return mr_mt19937_u32(rng->torch);
     if (rng->n_left == 0)
-        next_block(rng);
+        make_next_block(rng);
     return rng->words[MR_RNG_BLOCK_WORDS - rng->n_left--];
 }
 
@@ -54,8 +54,8 @@ float mr_rng_uniform(struct mr_rng *rng, float lo, float hi)
 {
     float x = (float)(mr_rng_u32(rng) & 0xffffffu) * (1.0f / 16777216.0f);
     /*
-     * torch's kernels round once where the CPU can. Philox's draws keep the values that they have
-     * always had.
+     * torch's kernels round once if the CPU has FMA. Philox's draws keep the values of earlier
+     * versions.
      */
     return rng->torch ? fmaf(x, hi - lo, lo) : x * (hi - lo) + lo;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One block of random words, for the host and for kernels: Philox4x64-10 (Salmon et al. 2011),
- * which rng.h says how to use. It is tested against the published answers.
+ * One block of random words, for the host and for kernels: Philox4x64-10 (Salmon et al. 2011).
+ * rng.h describes its use. It is tested against the published results.
  */
 #ifndef BASE_RNG_BLOCK_H
 #define BASE_RNG_BLOCK_H
@@ -10,7 +10,7 @@
 
 enum { MR_RNG_BLOCK_WORDS = 8, MR_RNG_BLOCK_ROUNDS = 10 };
 
-/* The upper half of a product. */
+/* The upper 64 bits of a product. */
 MR_HOST_DEVICE uint64_t mr_rng_block_high(uint64_t a, uint64_t b)
 {
 #ifdef __CUDA_ARCH__

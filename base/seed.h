@@ -7,7 +7,7 @@
 
 #include "base/export.h"
 
-/* mr_seed() with the tag that its comment names: 0, or rank + 1. purpose NULL is "". */
+/* mr_seed() with a tag as its comment defines it: 0, or rank + 1. purpose NULL is "". */
 MR_BASE_EXPORT uint64_t mr_seed_derive(uint64_t seed, const char *purpose, uint64_t tag);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Creates and resizes memfd regions. RLIMIT_FSIZE applies to them too, and exceeding it raises
- * SIGXFSZ, which ends the program. So the limit is checked before every change of size.
+ * SIGXFSZ, which ends the program. The limit is therefore checked before every change of size.
  */
 #include "base/shared_memory.h"
 

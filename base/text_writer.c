@@ -53,7 +53,7 @@ void mr_text_writer_put_json_number(struct mr_text_writer *w, double value)
     mr_text_writer_put(w, "%s%s", digits, strpbrk(digits, ".e") ? "" : ".0");
 }
 
-/* Bytes of the character that begins here; 0 where the bytes are no UTF-8 (RFC 3629). */
+/* Number of bytes of the character at s; 0 if the bytes are not UTF-8 (RFC 3629). */
 static size_t measure_character(const unsigned char *s)
 {
     size_t n = s[0] < 0x80   ? 1

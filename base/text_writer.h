@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Appends to a text of the caller's, which may be too short: it is cut off then, and the length
- * that was needed is known. Numbers are written in the C locale, whatever the program's.
+ * Appends to a text in the caller's memory. If the memory is too small, the text is cut off, but
+ * its full length is counted. Numbers are written in the C locale, whatever the program's locale
+ * is.
  */
 #ifndef BASE_TEXT_WRITER_H
 #define BASE_TEXT_WRITER_H
@@ -17,24 +18,24 @@
 struct mr_text_writer {
     char *text;
     size_t size;
-    size_t len; /* that the whole text needs, without the NUL */
+    size_t len; /* of the whole text, without the NUL */
     locale_t c_locale;
     locale_t before;
 };
 
-/* text_out: size bytes, or NULL. The thread has the C locale until the end. */
+/* text_out has size bytes, or is NULL. The thread uses the C locale until mr_text_writer_end(). */
 void mr_text_writer_begin(struct mr_text_writer *w, char *text_out, size_t size);
 void mr_text_writer_end(struct mr_text_writer *w);
 
 void mr_text_writer_put(struct mr_text_writer *w, const char *format, ...) MR_PRINTF(2, 3);
-/* With as many digits as bring the same bits back. */
+/* The fewest digits, at least 6, that read back as the same double. */
 void mr_text_writer_put_double(struct mr_text_writer *w, double value);
 
-/* JSON. A number has 17 digits, and a point or an exponent: a reader makes a double of it. */
+/* A JSON number with 17 digits. It has a point or an exponent, so that readers make it a float. */
 void mr_text_writer_put_json_number(struct mr_text_writer *w, double value);
 /*
- * A string with its quotes. Bytes that are no UTF-8 become lone surrogates, as Python's
- * surrogateescape has them.
+ * A JSON string with its quotes. Bytes that are not UTF-8 become lone surrogates, as with Python's
+ * surrogateescape.
  */
 void mr_text_writer_put_json_string(struct mr_text_writer *w, const char *string);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the library's threads with all signals blocked. A thread inherits the mask of its creator,
- * so the mask is set around the start.
+ * Starts the library's threads with all signals blocked. A thread inherits the signal mask of its
+ * creator, so the creator sets it around the start.
  */
 #include "base/thread.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes with libxxhash, by its header alone, so that nothing is linked. The streaming state must
- * be 64-aligned; XXH3_state_t says so itself.
+ * Hashes with libxxhash. Only its header is used, so nothing is linked. The streaming state must be
+ * aligned to 64 bytes; the type XXH3_state_t has that alignment.
  */
 #include "base/xxh3.h"
 

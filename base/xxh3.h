@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XXH3 in 64 bits, seed 0, of libxxhash: checksums against chance, not against an attacker. */
+/* libxxhash's XXH3 with 64 bits and seed 0. It finds accidental changes, not deliberate ones. */
 #ifndef BASE_XXH3_H
 #define BASE_XXH3_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 uint64_t mr_xxh3(const void *bytes, size_t len);
-/* Of two pieces, one after the other; the second may be NULL when it has no bytes. */
+/* The hash of two pieces, one after the other. The second may be NULL if it has no bytes. */
 uint64_t mr_xxh3_pair(const void *first, size_t first_len, const void *second, size_t second_len);
 
 #endif
