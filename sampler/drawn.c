@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps this rank's part of the draws. */
+/* Stores this rank's part of the draws. */
 #include "sampler/drawn.h"
 
 #include <stdlib.h>

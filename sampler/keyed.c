@@ -3,12 +3,12 @@
  * The keyed permutation: a generalised Feistel network over Z_a x Z_b with a*b just above n,
  * followed by cycle walking (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA
  * 2002). Shuffles on GPUs use a domain that is a power of two (Mitchell et al., "Bandwidth-Optimal
- * Random Shuffling for GPUs", 2022) and walk at every second lookup. Here a walk is rare: fewer
- * than ceil(sqrt(n)) of the a*b points lie outside. Round keys come from Philox.
+ * Random Shuffling for GPUs", 2022) and walk at every second lookup. Here walks are rare: fewer
+ * than ceil(sqrt(n)) of the a*b points are outside 0 .. n - 1. Round keys come from Philox.
  *
- * Invariant: small n needs more rounds, not fewer. One round makes one half uniform only as far as
- * the other half differs between two positions, and two halves of s values are equal with
- * probability 1/s. So the bias that is left after r rounds is of the order of s^(-r/2).
+ * Invariant: a small n needs more rounds, not fewer. A round makes one half uniform only if the
+ * other half differs between two positions, and two halves of s values are equal with probability
+ * 1/s. The bias after r rounds is therefore of the order of s^(-r/2).
  */
 #include "sampler/keyed.h"
 
@@ -46,7 +46,7 @@ void mr_keyed_init(struct mr_keyed *keyed, uint64_t n, uint64_t seed, uint64_t e
     keyed->n_rounds = n < LARGE_N ? MR_KEYED_MAX_ROUNDS : ROUNDS_LARGE;
 
     struct mr_rng rng;
-    /* no dataset index, so no sample draws from this stream */
+    /* UINT64_MAX is not a dataset index, so no sample draws from this stream */
     mr_rng_init(&rng, seed, epoch, UINT64_MAX);
     for (uint32_t i = 0; i < MR_KEYED_MAX_ROUNDS; i++) {
         keyed->keys[i][0] = draw_u64(&rng);
@@ -55,8 +55,8 @@ void mr_keyed_init(struct mr_keyed *keyed, uint64_t n, uint64_t seed, uint64_t e
 }
 
 /*
- * A keyed function of x with values below limit: both halves of a 128-bit product folded, then
- * scaled.
+ * A keyed function of x with values below limit: the halves of a 128-bit product are combined by
+ * xor and scaled.
  */
 static uint64_t round_value(const uint64_t key[2], uint64_t x, uint64_t limit)
 {
@@ -82,6 +82,6 @@ uint64_t mr_keyed_at(const struct mr_keyed *keyed, uint64_t position)
                             keyed->n_right);
         }
     } while (right * keyed->n_left + left >=
-             keyed->n); /* ends: the walk is a cycle through position, which is below n */
+             keyed->n); /* ends, because the cycle contains position, which is below n */
     return right * keyed->n_left + left;
 }

@@ -16,7 +16,7 @@ struct mr_keyed {
     uint64_t keys[MR_KEYED_MAX_ROUNDS][2];
 };
 
-/* n is 0 to MR_KEYED_MAX_N; with 0 there is no position to look up. */
+/* n is 0 to MR_KEYED_MAX_N. With 0 no position may be looked up. */
 void mr_keyed_init(struct mr_keyed *keyed, uint64_t n, uint64_t seed, uint64_t epoch);
 /* The value at a position below n. */
 uint64_t mr_keyed_at(const struct mr_keyed *keyed, uint64_t position);

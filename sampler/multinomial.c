@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch.multinomial: with replacement a search of a uniform number among the sums
- * (at::native::multinomial_with_ replacement_kernel_impl), without replacement the largest of
- * weight / exponential number (the exponential trick; so also for one draw, as torch takes that
- * way).
+ * torch.multinomial. With replacement, each draw searches the sums for a uniform number
+ * (at::native::multinomial_with_replacement_kernel_impl). Without replacement, the draws are the
+ * largest values of weight / exponential number (the exponential trick). torch does the latter for
+ * a single draw too.
  *
- * Draws with replacement go through tables of many megabytes in no order. They are made in blocks,
- * and each step of a block asks for the memory of the next step, so that the misses of a block are
- * under way together.
+ * Draws with replacement read tables of many megabytes at random places. They are made in blocks,
+ * and each step of a block prefetches the memory of the next step, so that the cache misses of a
+ * block overlap.
  */
 #include "sampler/multinomial.h"
 
@@ -28,10 +28,10 @@ static uint64_t draw_mantissa(struct mr_mt19937 *mt)
     return (high << 32 | mr_mt19937_u32(mt)) & ((UINT64_C(1) << MANTISSA) - 1);
 }
 
-/* The first place of [low, high] whose sum reaches value; the sum at high does. */
+/* The first index of [low, high] whose sum is at least value. The sum at high is at least value. */
 static uint32_t search_sums(const double *sums, uint32_t low, uint32_t high, double value)
 {
-    if (high - low <= FEW) { /* nearly always; all of them, as a branch on one would be a guess */
+    if (high - low <= FEW) { /* nearly always; no early exit: it would be mispredicted */
         uint32_t at = low;
         for (uint32_t i = low; i < high; i++)
             at += sums[i] < value;
@@ -122,13 +122,12 @@ static void draw_with_replacement(const struct mr_weights *weights, uint64_t n,
     }
 }
 
-/* `order` grows where the quotient falls. */
 struct candidate {
-    uint64_t order;
+    uint64_t order; /* larger for a smaller quotient */
     uint32_t index;
 };
 
-/* Quotients are not negative, so their bits grow with them. */
+/* Quotients are not negative, so their bits have the same order as their values. */
 static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 *mt,
                             struct candidate *candidates)
 {
@@ -143,7 +142,7 @@ static void fill_candidates(const struct mr_weights *weights, struct mr_mt19937 
 static void sort_digit(const struct candidate *from, struct candidate *to, uint64_t n,
                        unsigned shift)
 {
-    uint32_t at[1 << DIGIT_BITS] = {0}, sum = 0; /* there are fewer than 2^32 */
+    uint32_t at[1 << DIGIT_BITS] = {0}, sum = 0; /* n is below 2^32 */
     for (uint64_t i = 0; i < n; i++)
         at[from[i].order >> shift & ((1 << DIGIT_BITS) - 1)]++;
     for (size_t digit = 0; digit < 1 << DIGIT_BITS; digit++) {

@@ -7,32 +7,36 @@
 
 #include <stdbool.h>
 
-/* One draw of the order, in turn: its index, and how often the draws before it had that index. */
+/*
+ * Receives the draws of the order, one after the other: the index, and how often earlier draws had
+ * that index.
+ */
 typedef void (*mr_multinomial_take)(void *user, uint64_t position, uint32_t index,
                                     uint32_t occurrence);
 
 /*
- * How often draws with replacement had each index. Few reach 255, so most counts are bytes, and the
- * table stays small. /
+ * How often draws with replacement had each index. Counts are bytes so that the table is small;
+ * counts above 255 are rare and go to a second table.
  */
 struct mr_multinomial_counts {
-    uint8_t *low;   /* at most 255 */
-    uint32_t *more; /* above that: pages that hardly any draw touches */
+    uint8_t *low;   /* up to 255 */
+    uint32_t *more; /* the part above 255; few pages of it are ever touched */
     bool is_full;   /* some byte is 255 */
 };
 
 /*
- * Counts for n weights. They serve one order after the other. On failure nothing is left to free.
- * MR_ERR_NO_MEMORY.
+ * Allocate counts for n weights, to be used for any number of orders. Returns MR_OK or
+ * MR_ERR_NO_MEMORY: nothing is left to free.
  */
 mr_status mr_multinomial_counts_allocate(struct mr_multinomial_counts *counts_out, uint64_t n,
                                          mr_error *error);
-void mr_multinomial_counts_free(struct mr_multinomial_counts *counts); /* of zeros: does nothing */
+void mr_multinomial_counts_free(struct mr_multinomial_counts *counts); /* zeros: does nothing */
 
 /*
- * Give n draws to take(), in order, for a generator with this seed. Weights with sums: with
- * replacement; without sums: without replacement, `counts` is not used, and n is at most the number
- * of weights above zero (assert). MR_ERR_NO_MEMORY without replacement, before the first draw.
+ * Pass n draws to take(), in order, for a generator with this seed. If the weights have sums, the
+ * draws are with replacement. Otherwise they are without replacement: `counts` is not used, n is at
+ * most the number of weights above zero (assert), and MR_ERR_NO_MEMORY is possible before the first
+ * draw.
  */
 mr_status mr_multinomial_draw(const struct mr_weights *weights, uint64_t n, uint64_t seed,
                               struct mr_multinomial_counts *counts, mr_multinomial_take take,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saves and restores where a loader stands in an epoch. It saves the number of samples that all
- * ranks together have used, because only that keeps its meaning under another world size.
+ * Saves and restores a loader's position in an epoch. The saved number is that of the samples that
+ * all ranks together have used, because it has the same meaning with another world size.
  *
- * Invariant: the end of an epoch is a flag of its own and not a number of samples, since the last
- * batch may be short and the last round padded.
+ * Invariant: the end of an epoch is saved as a flag and not as a number of samples, because the
+ * last batch may be short and the last round padded.
  */
 #include "sampler/position.h"
 
@@ -32,14 +32,14 @@ enum {
     REPEAT_SHIFT = 16 /* repeat has the upper half */
 };
 
-static uint32_t check_of(const struct mr_position *position)
+static uint32_t compute_check(const struct mr_position *position)
 {
     size_t from = offsetof(struct mr_position, flags);
     return (uint32_t)crc32(0, (const unsigned char *)position + from,
                            (uInt)(sizeof *position - from));
 }
 
-static uint32_t flags_of(const mr_sampler_options *options, bool drop_last, bool ended)
+static uint32_t make_flags(const mr_sampler_options *options, bool drop_last, bool ended)
 {
     return (options->no_shuffle ? NO_SHUFFLE : 0u) | (drop_last ? DROP_LAST : 0u) |
            (uint32_t)options->tail << TAIL_SHIFT | (uint32_t)options->order << ORDER_SHIFT |
@@ -62,7 +62,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
         .magic = MR_POSITION_MAGIC,
         .version = MR_POSITION_VERSION,
         .len = sizeof *position_out,
-        .flags = flags_of(options, drop_last, ended),
+        .flags = make_flags(options, drop_last, ended),
         .seed = options->seed,
         .epoch = options->epoch,
         .n_samples = (uint64_t)options->n_samples,
@@ -73,7 +73,7 @@ void mr_position_save(const mr_sampler *sampler, uint32_t batch_size, bool drop_
         .rank = options->rank,
         .digest = mr_sampler_digest(sampler),
     };
-    position_out->check = check_of(position_out);
+    position_out->check = compute_check(position_out);
 }
 
 /* Load a position from bytes that may be cut, altered, or something else. */
@@ -98,12 +98,12 @@ static mr_status load_position(const void *bytes, size_t len, struct mr_position
     bool has_weights = (position->flags & WEIGHTS) != 0;
     uint64_t repeat = position->flags >> REPEAT_SHIFT,
              longest = position->n_samples * (repeat ? repeat : 1);
-    if (position->check != check_of(position) || has_weights != (position->digest != 0) ||
+    if (position->check != compute_check(position) || has_weights != (position->digest != 0) ||
         (position->flags & 0xffff) > ALL_FLAGS || position->n_used != 1 || position->reserved ||
         (!has_weights && position->used[0] > longest))
         return mr_error_set(error, MR_ERR_INVALID,
                             "the saved position was altered: its checksum is 0x%08x, not 0x%08x",
-                            position->check, check_of(position));
+                            position->check, compute_check(position));
     return MR_OK;
 }
 
@@ -169,7 +169,7 @@ static mr_status compare_options(const struct mr_position *position,
                             "the position was saved with seed %" PRIu64
                             ", this loader has %" PRIu64,
                             position->seed, options->seed);
-    return compare_flags(position->flags, flags_of(options, drop_last, false), error);
+    return compare_flags(position->flags, make_flags(options, drop_last, false), error);
 }
 
 mr_status mr_position_restore(const void *bytes, size_t len, const mr_sampler *sampler,

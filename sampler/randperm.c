@@ -2,12 +2,12 @@
 /*
  * torch.randperm: Fisher-Yates over the words of the Mersenne Twister (at::native::randperm_cpu).
  *
- * The shuffle goes forward, and a word is taken modulo what is left; its bias is torch's, and is
- * kept. From MR_RANDPERM_WIDE on torch goes inside out instead, with 64-bit draws modulo what is
- * done.
+ * The shuffle goes forward: each word is taken modulo the number of elements left. The bias of the
+ * modulo is the same as torch's. From MR_RANDPERM_WIDE on torch shuffles inside out instead, with
+ * 64-bit draws modulo the number of elements done.
  *
- * Indices below 2^32 lie in 32 bits: swaps go all over the table, and half the bytes are half the
- * cache misses.
+ * Indices below 2^32 are stored in 32 bits: swaps are at random places of the table, and half the
+ * bytes mean half the cache misses.
  */
 #include "sampler/randperm.h"
 

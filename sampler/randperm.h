@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From this n on torch draws 64 bits per element, in another arrangement of the same shuffle. */
+/* From this n on torch draws 64 bits per element, and shuffles in another way. */
 #define MR_RANDPERM_WIDE (UINT32_MAX / 20)
 
 /*
- * Write a permutation of 0 .. n - 1, n up to 2^32. wide_draws is n >= MR_RANDPERM_WIDE, other
- * values are for tests.
+ * Write a permutation of 0 .. n - 1, n up to 2^32. wide_draws must be n >= MR_RANDPERM_WIDE, except
+ * in tests.
  */
 void mr_randperm_u32(uint32_t *values, uint64_t n, uint64_t seed, bool wide_draws);
-/* The same for n from MR_RANDPERM_WIDE on: 64-bit draws. */
+/* The same for n from MR_RANDPERM_WIDE on, always with 64-bit draws. */
 void mr_randperm_u64(uint64_t *values, uint64_t n, uint64_t seed);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of an epoch and the shard of a rank: PyTorch's DistributedSampler, index for index.
+ * The order of an epoch and the shard of a rank, index for index as PyTorch's DistributedSampler.
  *
  * There is one order of all samples, and rank r of W takes its positions r, r + W, ... A shuffled
- * torch order is computed once and only this rank's shard of it is kept; the other orders are
- * arithmetic. Padding wraps around as often as needed, since n may be below W. With `repeat` the
- * order has each sample that many times in turn, and ranks take no more of it than n / 256 * 256
- * positions together; with weights the order is one of draws.
+ * torch order is computed once and only this rank's shard of it is stored; other orders without
+ * weights are computed for each position. Padding wraps around as often as needed, since n may be
+ * below W. With `repeat` the order repeats each sample, one after the other, and the ranks together
+ * take the first n / 256 * 256 positions. With weights the order is drawn.
  */
 #include "sampler/sampler.h"
 
@@ -30,12 +30,12 @@ struct mr_sampler {
     mr_sampler_options options; /* resolved */
     uint64_t length;            /* of this rank */
     enum source source;
-    void *table;                /* this rank's indices, of 4 or 8 bytes; NULL for the other
-                                   sources */
-    uint32_t *occurrences;      /* beside the table, where it is the caller's own order; else
-                                   NULL */
+    void *table;                /* TABLE_U32 and TABLE_U64: this rank's indices, of 4 or 8 bytes;
+                                   otherwise NULL */
+    uint32_t *occurrences;      /* for each index of the table, if the order is the caller's;
+                                   otherwise NULL */
     struct mr_weights *weights; /* or NULL */
-    struct mr_drawn drawn;      /* with weights; kept where an order is the caller's own */
+    struct mr_drawn drawn;      /* with weights; not freed while an order of the caller's is used */
     struct mr_keyed keyed;
 };
 
@@ -48,8 +48,7 @@ static mr_status check_repeat(const mr_sampler_options *options, mr_error *error
         return mr_error_set(error, MR_ERR_INVALID, "repeat_form %u is not an mr_repeat_form",
                             (unsigned)options->repeat_form);
     if (options->tail != MR_TAIL_PAD)
-        return mr_error_set(error, MR_ERR_INVALID,
-                            "repeat has its own tail: ranks take as many samples each");
+        return mr_error_set(error, MR_ERR_INVALID, "repeat has its own tail: tail must be pad");
     if (options->weights || options->weight_values)
         return mr_error_set(error, MR_ERR_INVALID, "repeat and weights exclude each other");
     return MR_OK;
@@ -102,7 +101,7 @@ static bool has_weights(const mr_sampler_options *options)
     return options->weights || options->weight_values;
 }
 
-/* Positions of the order of all ranks, without padding. */
+/* Number of positions of the order of all ranks, without padding. */
 static uint64_t order_length(const mr_sampler_options *options)
 {
     uint64_t n = (uint64_t)options->n_samples;
@@ -111,7 +110,7 @@ static uint64_t order_length(const mr_sampler_options *options)
     return options->repeat != 0 ? n * options->repeat : n;
 }
 
-/* What RASampler and RepeatAugSampler call num_selected_samples. */
+/* num_selected_samples of RASampler and RepeatAugSampler. */
 static uint64_t selected_length(const mr_sampler_options *options)
 {
     uint64_t n = (uint64_t)options->n_samples, world = options->world_size;
@@ -120,7 +119,7 @@ static uint64_t selected_length(const mr_sampler_options *options)
     return n / REPEAT_ROUND * REPEAT_ROUND / world;
 }
 
-/* Indices of a rank; rank 0 has the longest shard in every mode. */
+/* Number of indices of a rank. Rank 0 has the longest shard in every mode. */
 static uint64_t shard_length(const mr_sampler_options *options, uint32_t rank)
 {
     uint64_t n = order_length(options), world = options->world_size;
@@ -134,7 +133,7 @@ static uint64_t shard_length(const mr_sampler_options *options, uint32_t rank)
     return 0;
 }
 
-/* Where position p of this rank lies in the order of all ranks, whose length is not 0. */
+/* The position in the order of all ranks of position p of this rank. The order is not empty. */
 static uint64_t global_position(const mr_sampler *sampler, uint64_t p)
 {
     uint64_t n = order_length(&sampler->options);
@@ -142,7 +141,7 @@ static uint64_t global_position(const mr_sampler *sampler, uint64_t p)
     return at < n ? at : at % n;
 }
 
-/* Where position p of this rank lies in the permutation of all samples. */
+/* The position in the permutation of all samples of position p of this rank. */
 static uint64_t sample_position(const mr_sampler *sampler, uint64_t p)
 {
     uint64_t at = global_position(sampler, p);
@@ -150,8 +149,8 @@ static uint64_t sample_position(const mr_sampler *sampler, uint64_t p)
 }
 
 /*
- * A table of n elements; refused where memory cannot hold it, because an overcommitting kernel
- * would not refuse it.
+ * Allocate a table of n elements. A table larger than the machine's memory is refused here, because
+ * an overcommitting kernel would not refuse it.
  */
 static void *allocate_table(uint64_t n, size_t element, mr_error *error)
 {
@@ -168,12 +167,12 @@ static void *allocate_table(uint64_t n, size_t element, mr_error *error)
     return table;
 }
 
-static uint64_t table_at(enum source source, const void *table, uint64_t i)
+static uint64_t read_table(enum source source, const void *table, uint64_t i)
 {
     return source == TABLE_U32 ? ((const uint32_t *)table)[i] : ((const uint64_t *)table)[i];
 }
 
-static void table_put(enum source source, void *table, uint64_t i, uint64_t value)
+static void write_table(enum source source, void *table, uint64_t i, uint64_t value)
 {
     if (source == TABLE_U32)
         ((uint32_t *)table)[i] = (uint32_t)value;
@@ -191,9 +190,9 @@ static size_t table_element(enum source source)
     return source == TABLE_U32 ? sizeof(uint32_t) : sizeof(uint64_t);
 }
 
-/* The whole order with one rank, else this rank's shard of it; NULL without memory. */
-static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t length,
-                         uint64_t seed, mr_error *error)
+/* This rank's shard of the shuffled torch order; NULL if there is no memory. */
+static void *make_torch_table(const mr_sampler *sampler, enum source source, uint64_t length,
+                              uint64_t seed, mr_error *error)
 {
     uint64_t n = (uint64_t)sampler->options.n_samples;
     void *all = allocate_table(n, table_element(source), error);
@@ -207,14 +206,14 @@ static void *torch_table(const mr_sampler *sampler, enum source source, uint64_t
         return all;
     void *shard = allocate_table(length, table_element(source), error);
     for (uint64_t p = 0; shard && p < length; p++)
-        table_put(source, shard, p, table_at(source, all, sample_position(sampler, p)));
+        write_table(source, shard, p, read_table(source, all, sample_position(sampler, p)));
     free(all);
     return shard;
 }
 
-/* Put a new order in place of the old one. */
-static void take_order(mr_sampler *sampler, enum source source, void *table, uint32_t *occurrences,
-                       uint64_t length, uint64_t epoch)
+/* Replace the old order by a new one. */
+static void replace_order(mr_sampler *sampler, enum source source, void *table,
+                          uint32_t *occurrences, uint64_t length, uint64_t epoch)
 {
     free(sampler->table);
     free(sampler->occurrences);
@@ -225,7 +224,7 @@ static void take_order(mr_sampler *sampler, enum source source, void *table, uin
     sampler->options.epoch = epoch;
 }
 
-/* The sampler's own order of an epoch; on failure the old order stays. */
+/* Make the order of an epoch that follows from the options. On failure the old order stays. */
 static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *error)
 {
     const mr_sampler_options *options = &sampler->options;
@@ -244,15 +243,15 @@ static mr_status build_order(mr_sampler *sampler, uint64_t epoch, mr_error *erro
         mr_keyed_init(&sampler->keyed, n, options->seed, epoch);
     } else if (!options->no_shuffle) {
         source = table_source(n);
-        table = torch_table(sampler, source, length, options->seed + epoch, error);
+        table = make_torch_table(sampler, source, length, options->seed + epoch, error);
         if (!table)
             return MR_ERR_NO_MEMORY;
     }
-    take_order(sampler, source, table, NULL, length, epoch);
+    replace_order(sampler, source, table, NULL, length, epoch);
     return MR_OK;
 }
 
-/* Room for the draws of an epoch. */
+/* Allocate the tables for the draws of an epoch. */
 static mr_status allocate_drawn(mr_sampler *sampler, mr_error *error)
 {
     const mr_sampler_options *o = &sampler->options;
@@ -267,8 +266,8 @@ static mr_status allocate_drawn(mr_sampler *sampler, mr_error *error)
     return mr_drawn_allocate(drawn, sampler->weights, error);
 }
 
-/* The weights of the options; torch draws once as it does without replacement. */
-static mr_status take_weights(const mr_sampler_options *options, struct mr_weights **weights_out,
+/* Load the weights of the options. torch makes a single draw as it does without replacement. */
+static mr_status load_weights(const mr_sampler_options *options, struct mr_weights **weights_out,
                               mr_error *error)
 {
     uint64_t n = (uint64_t)options->n_samples;
@@ -287,7 +286,7 @@ static mr_status take_weights(const mr_sampler_options *options, struct mr_weigh
                               (unsigned long long)options->n_draws, (unsigned long long)limit);
 }
 
-/* weights may be NULL; the sampler keeps its own reference. */
+/* weights may be NULL; the sampler takes a reference of them. */
 static mr_status make_sampler(const mr_sampler_options *options, struct mr_weights *weights,
                               mr_sampler **sampler_out, mr_error *error)
 {
@@ -324,7 +323,7 @@ mr_status mr_sampler_create(const mr_sampler_options *options, mr_sampler **samp
         resolved.n_draws = (uint64_t)resolved.n_samples;
     struct mr_weights *weights = NULL;
     if (status == MR_OK && has_weights(&resolved))
-        status = take_weights(&resolved, &weights, error);
+        status = load_weights(&resolved, &weights, error);
     if (status == MR_OK)
         status = make_sampler(&resolved, weights, sampler_out, error);
     mr_weights_unref(weights);
@@ -375,7 +374,7 @@ static mr_status check_indices(const mr_sampler *sampler, const int64_t *indices
     return MR_OK;
 }
 
-/* How often the order has had each index before; NULL without memory. */
+/* How often the order has had each index before; NULL if there is no memory. */
 static uint32_t *count_occurrences(const int64_t *indices, uint64_t n, uint64_t n_samples,
                                    mr_error *error)
 {
@@ -407,8 +406,8 @@ mr_status mr_sampler_set_order(mr_sampler *sampler, uint64_t epoch, const int64_
         return MR_ERR_NO_MEMORY;
     }
     for (int64_t i = 0; i < n; i++)
-        table_put(source, table, (uint64_t)i, (uint64_t)indices[i]);
-    take_order(sampler, source, table, occurrences, (uint64_t)n, epoch);
+        write_table(source, table, (uint64_t)i, (uint64_t)indices[i]);
+    replace_order(sampler, source, table, occurrences, (uint64_t)n, epoch);
     return MR_OK;
 }
 
@@ -437,7 +436,7 @@ int64_t mr_sampler_at(const mr_sampler *sampler, int64_t position)
     case KEYED: return (int64_t)mr_keyed_at(&sampler->keyed, sample_position(sampler, p));
     case DRAWN: return sampler->drawn.indices[p];
     case TABLE_U32:
-    case TABLE_U64: return (int64_t)table_at(sampler->source, sampler->table, p);
+    case TABLE_U64: return (int64_t)read_table(sampler->source, sampler->table, p);
     }
     return MR_NO_INDEX;
 }
@@ -470,7 +469,7 @@ uint64_t mr_sampler_digest(const mr_sampler *sampler)
     return digest != 0 ? digest : 1;
 }
 
-static uint64_t steps_of(uint64_t length, uint32_t batch_size, bool drop_last)
+static uint64_t count_steps(uint64_t length, uint32_t batch_size, bool drop_last)
 {
     assert(batch_size > 0);
     return drop_last ? length / batch_size : (length + batch_size - 1) / batch_size;
@@ -479,11 +478,11 @@ static uint64_t steps_of(uint64_t length, uint32_t batch_size, bool drop_last)
 uint64_t mr_sampler_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
     if (sampler->occurrences)
-        return steps_of(sampler->length, batch_size, drop_last);
+        return count_steps(sampler->length, batch_size, drop_last);
     return mr_sampler_own_steps(sampler, batch_size, drop_last);
 }
 
 uint64_t mr_sampler_own_steps(const mr_sampler *sampler, uint32_t batch_size, bool drop_last)
 {
-    return steps_of(shard_length(&sampler->options, 0), batch_size, drop_last);
+    return count_steps(shard_length(&sampler->options, 0), batch_size, drop_last);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks weights and makes of them what draws need.
+ * Checks weights and makes the tables for drawing.
  *
- * Invariant: sums and quotients are those of torch.multinomial on the CPU, one after the other in
- * f64, because an index depends on their last bits.
+ * Invariant: sums and quotients are computed as in torch.multinomial on the CPU, one after the
+ * other in f64, because a drawn index depends on their last bits.
  */
 #include "sampler/weights.h"
 
@@ -22,7 +22,7 @@
 
 enum { HUGE_PAGE = 2 << 20, MAX_GUIDE_BITS = 27 };
 
-/* Of the large pages that lie in the table whole. */
+/* Advise large pages for those that are completely inside the table. */
 static void advise_large(void *table, size_t len)
 {
     uintptr_t first = ((uintptr_t)table + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
@@ -31,7 +31,7 @@ static void advise_large(void *table, size_t len)
         madvise((void *)first, end - first, MADV_HUGEPAGE);
 }
 
-static void *allocate(uint64_t n, size_t element, bool zeros, mr_error *error)
+static void *allocate_table(uint64_t n, size_t element, bool zeros, mr_error *error)
 {
     size_t len;
     if (!mr_checked_mul(n ? n : 1, element, &len) || len > SIZE_MAX / 2) {
@@ -52,19 +52,19 @@ static void *allocate(uint64_t n, size_t element, bool zeros, mr_error *error)
                              : malloc(len);
     if (!table)
         mr_error_memory(error, len);
-    else if (is_large) /* advice: small pages are slower, no more */
+    else if (is_large) /* only advice: small pages work too, but slower */
         advise_large(table, len);
     return table;
 }
 
 void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error)
 {
-    return allocate(n, element, false, error);
+    return allocate_table(n, element, false, error);
 }
 
 void *mr_weights_allocate_zeros(uint64_t n, size_t element, mr_error *error)
 {
-    return allocate(n, element, true, error);
+    return allocate_table(n, element, true, error);
 }
 
 static mr_status check_values(struct mr_weights *weights, mr_error *error)
@@ -101,7 +101,7 @@ static mr_status sum_values(struct mr_weights *weights, mr_error *error)
     return MR_OK;
 }
 
-/* From here a search has few places left to look at, which lie together. */
+/* Make the guide: it leaves a search only a few adjacent sums. */
 static mr_status make_guide(struct mr_weights *weights, mr_error *error)
 {
     while (weights->guide_bits < MAX_GUIDE_BITS && UINT64_C(2) << weights->guide_bits <= weights->n)
@@ -120,7 +120,7 @@ static mr_status make_guide(struct mr_weights *weights, mr_error *error)
     return MR_OK;
 }
 
-/* Takes the values over, also on failure. */
+/* Takes ownership of the values, also on failure. */
 static mr_status make_weights(double *values, uint64_t n, bool cumulate,
                               struct mr_weights **weights_out, mr_error *error)
 {

@@ -10,25 +10,25 @@
 struct mr_weights {
     _Atomic uint32_t n_refs;
     uint64_t n;          /* up to 2^32 - 1 */
-    uint64_t n_positive; /* of them above zero */
+    uint64_t n_positive; /* weights above zero */
     uint64_t digest;     /* of the values as f64 */
     double *values;      /* as given; NULL if they became `cumulative` */
-    double *cumulative;  /* sums of the values up to and with each, divided by the last; NULL
-                            without replacement */
-    uint32_t *guide;     /* guide[b]: the first i with cumulative[i] >= b / 2^guide_bits;
-                            2^guide_bits + 1 of them */
+    double *cumulative;  /* running sums of the values, divided by the last sum; NULL without
+                            replacement */
+    uint32_t *guide;     /* 2^guide_bits + 1 entries: guide[b] is the first i with
+                            cumulative[i] >= b / 2^guide_bits */
     unsigned guide_bits;
 };
 
 /*
- * Copy n weights, finite and not negative, at least one above zero. cumulate: for draws with
- * replacement.
+ * Copy n weights. They must be finite and not negative, and at least one above zero. Set cumulate
+ * for draws with replacement.
  */
 mr_status mr_weights_create(const double *values, uint64_t n, bool cumulate,
                             struct mr_weights **weights_out, mr_error *error);
 /*
- * The same from a .npy file: one row of n values, <f8 or <f4. MR_ERR_IO where it cannot be read,
- * MR_ERR_INVALID.
+ * The same from a .npy file of one dimension with n values, <f8 or <f4. MR_ERR_IO if it cannot be
+ * read, MR_ERR_INVALID.
  */
 mr_status mr_weights_load(const char *path, uint64_t n, bool cumulate,
                           struct mr_weights **weights_out, mr_error *error);
@@ -36,8 +36,8 @@ struct mr_weights *mr_weights_ref(struct mr_weights *weights);
 void mr_weights_unref(struct mr_weights *weights); /* NULL does nothing */
 
 /*
- * Memory for tables that are read in no order: in large pages where the kernel has them. free()
- * frees it.
+ * Memory for tables that are read at random places, in large pages if the kernel has them. Free it
+ * with free().
  */
 void *mr_weights_allocate(uint64_t n, size_t element, mr_error *error);
 /* The same, all zero. */

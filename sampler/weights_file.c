@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a .npy file of one dimension. Its header is a dict of Python, which numpy writes in one
- * way: three keys with their values. The file may be damaged or not of this form, so nothing in it
- * is believed before it is checked.
+ * Reads a .npy file of one dimension. Its header is the text of a Python dict, which numpy always
+ * writes in the same form: three keys with their values. The file may be damaged or of another
+ * form, so everything in it is checked before use.
  */
 #include "sampler/weights_file.h"
 
@@ -23,7 +23,7 @@ static mr_status refuse_file(const char *path, const char *why, mr_error *error)
     return mr_error_set(error, MR_ERR_INVALID, "%s: %s", path, why);
 }
 
-/* The header's text, with a final NUL. */
+/* Read the header's text, with a final NUL. */
 static bool read_header(FILE *file, char text_out[MAX_HEADER + 1])
 {
     unsigned char prefix[PREFIX], len_bytes[4] = {0};
@@ -41,7 +41,7 @@ static bool read_header(FILE *file, char text_out[MAX_HEADER + 1])
     return true;
 }
 
-/* The text behind a key, or NULL. */
+/* The text after a key, or NULL. */
 static const char *find_value(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -98,9 +98,8 @@ mr_status mr_weights_file_read(const char *path, double *values_out, uint64_t n,
         close(fd);
         return mr_error_memory(error, sizeof *file);
     }
-    mr_status status = read_header(file, header)
-                           ? parse_header(path, header, n, &element, error)
-                           : refuse_file(path, "this is not a .npy file", error);
+    mr_status status = read_header(file, header) ? parse_header(path, header, n, &element, error)
+                                                 : refuse_file(path, "not a .npy file", error);
     if (status == MR_OK && !read_values(file, values_out, n, element))
         status = mr_error_set(error, MR_ERR_IO, "%s: the file ends before its %llu weights", path,
                               (unsigned long long)n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights in a file that numpy.save() has written. */
+/* Weights from a file of numpy.save(). */
 #ifndef SAMPLER_WEIGHTS_FILE_H
 #define SAMPLER_WEIGHTS_FILE_H
 
