@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train_tiny.py [EPOCHS]: trains a small network with PyTorch, on the CPU, on pictures that it draws itself.
+"""train_tiny.py [EPOCHS]: trains a small network with PyTorch, on the CPU, on images that it draws.
 
-The loop is the one of any PyTorch program; mr.Loader stands in the place of a DataLoader.
+The loop is that of any PyTorch program, with mr.Loader in place of a DataLoader.
 """
 import os
 import random
@@ -17,7 +17,7 @@ CLASSES, SIDE = 4, 32
 
 
 def draw_picture(label, noise):
-    """A picture in CIFAR-10's form: noise, and a bright bar in one of four directions."""
+    """An image in CIFAR-10's form: noise, and a bright bar in one of four directions."""
     across = [
         lambda x, y: x, lambda x, y: y, lambda x, y: (x + y) // 2, lambda x, y: (x - y + SIDE) // 2
     ][label]
@@ -66,9 +66,8 @@ def main(n_epochs):
                 right = sum(
                     (model(torch.from_dlpack(b.image)).argmax(1) == torch.from_dlpack(b.label)
                      ).sum().item() for b in test)
-            print(
-                f"epoch {epoch}: loss {loss.item():.3f}, {100 * right / test.n_samples:.1f} % of the test pictures right"
-            )
+            print(f"epoch {epoch}: loss {loss.item():.3f}, "
+                  f"{100 * right / test.n_samples:.1f} % of the test images right")
         return right / test.n_samples
 
 

@@ -3,13 +3,15 @@
 
     import millrace as mr
 
-    loader = mr.Loader("imagefolder:photos/train", transform="train:224", batch_size=64, num_workers=8, dtype="f32")
+    loader = mr.Loader("imagefolder:photos/train", transform="train:224", batch_size=64,
+                       num_workers=8, dtype="f32")
     for epoch in range(90):
         loader.set_epoch(epoch)
         for batch in loader:
-            x, y = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)  # no copy; or numpy.asarray()
+            x, y = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)  # no copy
+            # or numpy.asarray(batch.image)
 
-A thin layer over the C library: docs/python.md says what it does, <millrace/loader.h> has all options.
+A thin layer over the C library. docs/python.md describes it; <millrace/loader.h> has all options.
 """
 
 from ._array import Array
@@ -38,7 +40,7 @@ from ._transform import Transform, explain
 
 
 def features() -> str:
-    """Features of the library in one line, for example "io_uring jpeg png bmp ppm tiff webp no-cuda"."""
+    """The library's features in one line: "io_uring jpeg png bmp ppm tiff webp no-cuda"."""
     return _lib.mr_features().decode()
 
 

@@ -8,14 +8,13 @@ import sys
 
 
 def main() -> None:
-    """Become the package's own program; without one, that of $MILLRACE_COMMAND."""
+    """Run the package's program, or that of $MILLRACE_COMMAND, in place of this process."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "millrace")
     if not os.path.exists(path):
         path = os.environ.get("MILLRACE_COMMAND", "")
     if not path:
-        sys.exit(
-            "millrace: this package has no program; set MILLRACE_COMMAND to the path of one, such as build/release/tools/millrace"
-        )
+        sys.exit("millrace: this package has no program; set MILLRACE_COMMAND to the path of one, "
+                 "such as build/release/tools/millrace")
     os.execv(path, ["millrace", *sys.argv[1:]])
 
 

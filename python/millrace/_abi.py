@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public headers as ctypes sees them: constants, structs and prototypes.
+"""The public headers for ctypes: constants, structs and prototypes.
 
 tests/python/test_abi.py compares all of it with include/millrace/*.h.
 """
@@ -113,9 +113,9 @@ STRUCTS = (
     mr_explain_options,
 )
 
-# Options of a loader are set and read by name, except the lists of mr_loader_options: the offset of
-# the pointer, what it points to, and the type of the length, which comes after the pointer. Later
-# versions do not move fields.
+# Options of a loader are set and read by name, except the lists of mr_loader_options. Each list has
+# the pointer's offset, the type of an item, and the type of the length, which follows the pointer.
+# Later versions do not change offsets.
 LISTS = {
     "affinity_cpus": (96, c_int32, c_uint32), "devices": (160, c_char_p, c_uint32),
     "weight_values": (264, c_double, c_uint64),
@@ -124,7 +124,7 @@ LISTS = {
 _error = POINTER(mr_error)
 _out = POINTER(c_void_p)
 
-# Name: what it returns, what it takes. A handle, and a pointer to memory of any kind, is c_void_p.
+# Name: result, arguments. Handles and pointers to memory of any kind are c_void_p.
 PROTOTYPES = {
     "mr_version": (c_char_p, []),
     "mr_features": (c_char_p, []),
@@ -202,7 +202,7 @@ _Struct = TypeVar("_Struct", bound=Structure)
 
 
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Give each function of the library its prototype."""
+    """Set the prototype of each function of the library."""
     for name, (result, arguments) in PROTOTYPES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -210,5 +210,5 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def make(struct: type[_Struct]) -> _Struct:
-    """What MR_..._INIT makes: zeros, and the size in the first field."""
+    """A struct as MR_..._INIT makes it: zeros, with the size in the first field."""
     return struct(struct_size=ctypes.sizeof(struct))

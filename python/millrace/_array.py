@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One array of a batch, for whoever speaks DLPack, NumPy's array interface or, from Python 3.12, the buffer protocol."""
+"""One array of a batch, as DLPack, NumPy's array interface and, from Python 3.12, a buffer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._errors import make_error
 from ._lease import Lease
 from ._library import lib
 
-# dtype: its name here, NumPy's type string, the buffer protocol's format. "" where there is none.
+# dtype: its name here, NumPy's type string, the buffer protocol's format; "" if it has none.
 _TYPES = {
     _abi.U8: ("u8", "|u1", "B"), _abi.F32: ("f32", "<f4", "f"), _abi.F16: ("f16", "<f2", "e"),
     _abi.BF16: ("bf16", "", ""), _abi.F64: ("f64", "<f8", "d"), _abi.I8: ("i8", "|i1", "b"),
@@ -23,19 +23,19 @@ _TYPES = {
 class Array:
     """An array in a batch's memory, without a copy.
 
-    numpy.asarray(array) and torch.from_dlpack(array) see the same memory, and may write to it. The batch's slot is not
-    used again while this object, or anything made of it, is alive.
+    numpy.asarray(array) and torch.from_dlpack(array) share its memory and may write to it. The
+    batch's slot is not reused while this object, or anything made from it, is alive.
     """
 
     __slots__ = ("_lease", "_batch", "_array", "__weakref__")
 
     def __init__(self, lease: Lease, batch: int, array: _abi.mr_array) -> None:
-        """Of the batch or part at the address `batch`, which the lease holds; the array lies in the batch too."""
+        """An array of the batch or part at the address `batch`. The lease holds both."""
         self._lease, self._batch, self._array = lease, batch, array
 
     @property
     def name(self) -> str:
-        """Its name in the batch: "image", "label", ..."""
+        """The array's name in the batch: "image", "label", ..."""
         return self._array.name.decode()
 
     @property
@@ -66,7 +66,7 @@ class Array:
 
     @property
     def dtype(self) -> str:
-        """The library's name of the elements' type: "u8", "f32", "f16", "bf16", "i64", ..."""
+        """The library's name of the element type: "u8", "f32", "f16", "bf16", "i64", ..."""
         return _TYPES[self._array.dtype][0]
 
     @property
@@ -80,7 +80,7 @@ class Array:
         return self.shape[0] * self.strides[0]
 
     def __len__(self) -> int:
-        """Rows: samples in the batch."""
+        """Number of rows, which is the number of samples in the batch."""
         return self.shape[0]
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Array:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's array interface, version 3, of the same memory. Host only, not bf16: AttributeError otherwise."""
+        """NumPy's array interface, version 3. AttributeError for bf16 and on a GPU."""
         text = _TYPES[self._array.dtype][1]
         if self.device != "host" or not text:
             raise AttributeError(
@@ -99,23 +99,25 @@ class Array:
         }
 
     def __array__(self, *arguments: Any, **options: Any) -> Any:
-        """NumPy asks here only where there is no array interface."""
+        """NumPy calls this only if there is no array interface."""
         raise TypeError(f"NumPy has no view of {self.dtype} on {self.device}; use DLPack")
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's kind of device and its number: (1, 0) for all memory of the host, page-locked or not, (2, N) for cuda:N."""
+        """DLPack's device: (1, 0) for host memory, page-locked or not, (2, N) for cuda:N."""
         device = self._array.device
         return (_dlpack.CUDA, device.id) if device.kind == _abi.DEVICE_CUDA else (_dlpack.CPU, 0)
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        """A capsule for torch.from_dlpack() and the like. It holds the slot by itself until its consumer is done.
+        """A capsule for torch.from_dlpack() and the like. It holds the slot until its consumer
+        frees it.
 
-        stream       on a GPU, DLPack's number for the consumer's stream: it waits for the data, and the memory is used
-                     again only when it has done what is in it at the release
+        stream       on a GPU, DLPack's number of the consumer's stream: the stream waits for the
+                     data, and the memory is reused only after the work that is in the stream at
+                     the release
         max_version  (1, 0) or later gives a versioned capsule
-        dl_device    only the array's own
-        copy         True: of memory of its own, host only
+        dl_device    None or the array's device; others are refused
+        copy         True: a copy of the array, on the host only
         """
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"array '{self.name}' is on {self.device}; it is exported there only")
@@ -135,7 +137,7 @@ class Array:
             return _dlpack.make_capsule(made.address, name, pointer, versioned, True)
 
     def __buffer__(self, flags: int) -> memoryview:
-        """The buffer protocol from Python 3.12 on; before, a memoryview for whoever calls this."""
+        """The buffer protocol from Python 3.12 on; before 3.12 call this for a memoryview."""
         shape_format = _TYPES[self._array.dtype][2]
         if self.device != "host" or not shape_format:
             raise BufferError(f"no buffer of {self.dtype} on {self.device}; use DLPack")
@@ -153,9 +155,9 @@ class Array:
     def tobytes(self) -> bytes:
         """A copy of all elements' bytes. Host only."""
         if self.device != "host":
-            raise BufferError(f"array '{self.name}' is on {self.device}")
+            raise BufferError(f"array '{self.name}' is on {self.device}; use DLPack")
         return ctypes.string_at(self._data, self.nbytes)
 
     def tolist(self) -> list[Any]:
-        """The elements as nested lists, for labels, indices and small arrays. Host only, not bf16 or f16."""
+        """The elements as nested lists, for labels and small arrays. Host only, not bf16 or f16."""
         return self.__buffer__(0).tolist()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch: a few named arrays, lent until nobody holds them any more."""
+"""A batch: a few named arrays, lent until the last object that holds them is gone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._rows import Rows
 
 
 class Batch:
-    """One batch of a loader. Its arrays are made when they are asked for, and are never copied.
+    """One batch of a loader. Its arrays are made on first use and never copied.
 
-    The batch's memory is used again when the batch was released or is gone, and all its arrays and what was made of them
-    are gone too. A batch is a context: "with batch:" releases it at the end.
+    The batch's memory is reused when the batch was released or is gone, and its arrays and all
+    objects made from them are gone too. "with batch:" releases the batch at the end.
     """
 
     __slots__ = ("_lease", "_handle", "_arrays", "__weakref__")
@@ -34,11 +34,11 @@ class Batch:
         return self._lease
 
     def __getitem__(self, name: str) -> Any:
-        """The array of a name: "image", "label", "index", "mask", "geometry", or "data" for records.
+        """The array with a name: "image" (records: "data"), "label", "index", "mask", "geometry".
 
-        With mixing also "mix_label" (as label), "mix_lambda" (f32 [N], the share of the row's own image) and, with the
-        option soft_labels, "soft_label" (f32 [N, classes]).
-        Further members of a tar dataset ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] are bytes.
+        With mixing also "mix_label" (as label), "mix_lambda" (f32 [N], the share of the row's own
+        image) and, with the option soft_labels, "soft_label" (f32 [N, classes]). Extra members of
+        a tar dataset ("tar:...?keep=txt:4096") are Rows: batch["txt"][i] is of type bytes.
         """
         found = self._arrays.get(name)
         if found is None:
@@ -72,43 +72,44 @@ class Batch:
 
     @property
     def image(self) -> Array:
-        """The pictures: u8, f32, f16 or bf16, [N, C, H, W] or [N, H, W, C]."""
+        """The images: u8, f32, f16 or bf16, [N, C, H, W] or [N, H, W, C]."""
         return self["image"]
 
     @property
     def data(self) -> Array:
-        """The records, where the dataset has no pictures: [N, ...]."""
+        """The records, if the dataset has no images: [N, ...]."""
         return self["data"]
 
     @property
     def label(self) -> Array:
-        """i64 [N], or the labels' own type and shape."""
+        """The labels: i64 [N], or the labels' own dtype and shape."""
         return self["label"]
 
     @property
     def index(self) -> Array:
-        """Dataset indices: i64 [N]."""
+        """The dataset indices: i64 [N]."""
         return self["index"]
 
     @property
     def mask(self) -> Array:
-        """u8 [N]: 1 where the sample is real."""
+        """u8 [N]: 1 if the row holds a sample, 0 if it was damaged and holds zeros."""
         return self["mask"]
 
     @property
     def geometry(self) -> Array:
-        """i32 [N, 8]: source width, source height, crop x, y, width, height, horizontal flip, vertical flip."""
+        """i32 [N, 8]: source width and height, crop x, y, width and height, horizontal flip,
+        vertical flip."""
         return self["geometry"]
 
     @property
     def size(self) -> int:
-        """Rows of each array."""
+        """Number of rows of each array."""
         self._held()
         return lib.mr_batch_size(self._handle)
 
     @property
     def n_valid(self) -> int:
-        """Rows whose mask is 1."""
+        """Number of rows whose mask is 1."""
         self._held()
         return lib.mr_batch_valid(self._handle)
 
@@ -126,36 +127,37 @@ class Batch:
 
     @property
     def buffer(self) -> int | None:
-        """Number of the slot or device buffer that holds the batch; None for a batch that was copied out."""
+        """Number of the slot or device buffer of the batch; None if the batch was copied."""
         self._held()
         number = lib.mr_batch_buffer(self._handle)
         return None if number == _abi.NO_BUFFER else number
 
     @property
     def n_parts(self) -> int:
-        """Number of parts: devices of the loader."""
+        """Number of parts: one for each device of the loader."""
         self._held()
         return lib.mr_batch_n_parts(self._handle)
 
     @property
     def parts(self) -> list["Batch"]:
-        """The batch as one part for each device of the loader, in the order of the devices."""
+        """The parts of the batch, one for each device of the loader, in the devices' order."""
         lease = self._held()
         return [Batch(lease, lib.mr_batch_part(self._handle, i)) for i in range(self.n_parts)]
 
     def use(self, stream: Any) -> None:
-        """Make a stream of the batch's GPU wait for the batch, and the memory's next use wait for that stream.
+        """Make a stream of the batch's GPU wait for the batch, and the next use of the batch's
+        memory wait for that stream.
 
-        stream  torch's, or its address; 0 is the default stream of the images' GPU. On the host it means nothing, except with
-                pin_memory: then the address 0 is the default stream of the current GPU
+        stream  torch's, or its address; 0 is the default stream of the images' GPU. On the host it
+                is ignored, except with pin_memory: then 0 is the default stream of the current GPU
         """
         lease = self._held()
         with lease.lock:
             device = _dlpack.default_device(stream)
             array = self._array_on(device)
             if array is not None:
-                _dlpack.make_capsule(self._handle, array, None, False,
-                                     False)  # which orders its device's default stream
+                # A capsule also orders the default stream of its device.
+                _dlpack.make_capsule(self._handle, array, None, False, False)
                 return
             with _dlpack.current_device(device):
                 status = lib.mr_batch_use(self._handle, _dlpack.stream_pointer(stream))
@@ -163,7 +165,7 @@ class Batch:
                 raise make_error(status, lib.mr_batch_error(self._handle).contents)
 
     def _array_on(self, device: int | None) -> bytes | None:
-        """The name of an array on the GPU of that number; None for a batch on the host."""
+        """The name of an array on the GPU with this number; None if the batch is on the host."""
         if device is None:
             return None
         arrays = [
@@ -178,13 +180,14 @@ class Batch:
         if device not in found:
             raise make_error(
                 _abi.ERR_INVALID, None,
-                f"the default stream of cuda:{device}, where no array of the batch is")
+                f"the stream is the default stream of cuda:{device}, but the batch has no array "
+                f"there; use a stream of cuda:{min(found)}")
         return found[device]
 
     def release(self, stream: Any = None) -> None:
-        """Give the batch back. Its memory is used again when its arrays are gone too.
+        """Give the batch back. Its memory is reused when its arrays are gone too.
 
-        stream  of a GPU: the memory is used again only when this stream has done what is in it then
+        stream  of a GPU: the memory is reused only after the work that is in this stream now
         """
         if self._lease is not None and stream is not None:
             self.use(stream)
@@ -204,7 +207,7 @@ class Batch:
 
 
 def make_state_error(text: str) -> StateError:
-    """For what the package finds out itself."""
+    """The error for a call that the package itself refuses."""
     error = StateError(text)
     error.status = _abi.ERR_STATE
     return error

@@ -19,9 +19,10 @@ _NAME_BYTES = 8192
 class Dataset:
     """An open dataset.
 
-    spec  a line of text (docs/formats.md): "imagefolder:DIR", or just DIR, "cifar10:DIR?split=train", "list:FILE",
-          "records:FILE?dtype=u16&shape=1025", "tar:train-{000..099}.tar", "pack:DIR"
-    allow_empty_classes  of an imagefolder: a class folder without an image is no error
+    spec  a line of text (docs/formats.md): "imagefolder:DIR" (each folder in DIR is a class), or
+          just DIR, "cifar10:DIR?split=train", "list:FILE", "records:FILE?dtype=u16&shape=1025",
+          "tar:train-{000..099}.tar", "pack:DIR"
+    allow_empty_classes  of an imagefolder: accept class folders without an image
 
     It blocks while it reads directories.
     """
@@ -30,13 +31,15 @@ class Dataset:
         options, error, handle = _abi.make(
             _abi.mr_dataset_options), _abi.mr_error(), ctypes.c_void_p()
         options.allow_empty_classes = allow_empty_classes
+        if spec is None:
+            raise TypeError('the dataset is None; give its spec, for example "imagefolder:DIR"')
         self.spec, self._allow_empty_classes = os.fspath(spec), allow_empty_classes
         status = lib.mr_dataset_open(os.fsencode(self.spec), options, handle, error)
         _log.drain()
         check(status, error)
         self._handle = handle
-        weakref.finalize(self, lib.mr_dataset_destroy,
-                         handle).atexit = False  # a daemon thread may be using it
+        # Not at exit: a daemon thread may still use it.
+        weakref.finalize(self, lib.mr_dataset_destroy, handle).atexit = False
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -44,7 +47,7 @@ class Dataset:
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes, in the order of their labels; empty where there are none."""
+        """Names of the classes, in the order of their labels; empty if the dataset has no names."""
         n = lib.mr_dataset_n_classes(self._handle)
         return [os.fsdecode(lib.mr_dataset_class_name(self._handle, i)) for i in range(n)]
 
@@ -63,14 +66,14 @@ class Dataset:
         return label.value
 
     def inspect(self, index: int) -> dict[str, Any]:
-        """Format and size of a sample as its first bytes show them: format, width, height, channels, len_bytes,
-        orientation."""
+        """Format and size of a sample, from its first bytes: format, width, height, channels,
+        len_bytes, orientation."""
         error, info = _abi.mr_error(), _abi.make(_abi.mr_sample_info)
         check(lib.mr_dataset_inspect(self._handle, operator.index(index), info, error), error)
         return struct_dict(info)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, or the dataset in another process, opens the spec again."""
+        """The spec: a copy, or the dataset in another process, opens it again."""
         return {"spec": self.spec, "allow_empty_classes": self._allow_empty_classes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -81,7 +84,7 @@ class Dataset:
 
 
 def struct_dict(struct: ctypes.Structure) -> dict[str, Any]:
-    """The fields of a struct behind struct_size, texts as str."""
+    """The fields of a struct after struct_size; texts become str."""
     found = {}
     for name, *_ in struct._fields_[1:]:
         value = getattr(struct, name)

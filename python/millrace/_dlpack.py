@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules of DLPack, made by ctypes of the library's own tensors.
+"""DLPack capsules, made with ctypes from the library's tensors.
 
-The library frees a tensor that nobody consumed: mr_dlpack_capsule_destroy() is each capsule's destructor.
+Each capsule has the destructor mr_dlpack_capsule_destroy(), which frees a tensor that was not
+consumed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CUDA = 2  # kDLCUDA
 
 _FLAGS_AT = 24  # bytes before the flags in DLManagedTensorVersioned
 _IS_COPIED = 2
-# A capsule keeps only the pointer to its name, so the names live as long as the module.
+# A capsule stores only the pointer to its name, so the names live as long as the module.
 _PLAIN = c_char_p(b"dltensor")
 _VERSIONED = c_char_p(b"dltensor_versioned")
 
@@ -31,7 +32,8 @@ _destroy = ctypes.cast(lib.mr_dlpack_capsule_destroy, c_void_p)
 
 
 def stream_pointer(stream: Any) -> int | None:
-    """A stream as a pointer: an int, or an object of torch's or CUDA's Python that has one; None is NULL."""
+    """A stream as a pointer: an int, or the address in an object of torch or CUDA Python; None is
+    NULL."""
     if stream is None or isinstance(stream, int):
         return stream or None
     if hasattr(stream, "cuda_stream"):
@@ -40,27 +42,28 @@ def stream_pointer(stream: Any) -> int | None:
 
 
 def default_device(stream: Any) -> int | None:
-    """The number of the GPU whose default stream it is, where the stream says so, as torch's do."""
+    """The number of the GPU whose default stream it is, if the stream has it, as torch's do."""
     if stream_pointer(stream) is not None:
         return None
     return getattr(getattr(stream, "device", None), "index", None)
 
 
 def current_device(device: int | None) -> contextlib.AbstractContextManager[Any]:
-    """Where NULL is the default stream of that GPU, or of the present one if it is None."""
+    """A context in which NULL is the default stream of this GPU, or of the current one for None."""
     torch = sys.modules.get("torch")
     return contextlib.nullcontext() if device is None or torch is None else torch.cuda.device(
         device)
 
 
 def consumer_stream(stream: int | None) -> int | None:
-    """DLPack's numbers for streams: None and 1 are the default stream of the array's device. -1 asks for no order at all, but the batch's
-    release needs one, so it is the default stream too."""
+    """The stream for a number of DLPack. None and 1 are the default stream of the array's device.
+    -1 means no order at all, but the batch's release needs one, so it is the default stream too."""
     return None if stream is None or stream in (-1, 0, 1) else stream
 
 
 def make_capsule(batch: int, name: bytes, stream: int | None, versioned: bool, copied: bool) -> Any:
-    """A capsule of the array `name` of the batch at the address `batch`. It holds the batch's memory by itself."""
+    """A capsule of the array `name` of the batch at the address `batch`. It holds the batch's
+    memory."""
     tensor = c_void_p()
     export = lib.mr_batch_to_dlpack_versioned if versioned else lib.mr_batch_to_dlpack
     status = export(batch, name, stream, tensor)

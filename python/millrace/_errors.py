@@ -7,7 +7,7 @@ from . import _abi
 
 
 class Error(Exception):
-    """A call of libmillrace failed. str() is the library's message, which names the file of a damaged sample.
+    """A call of libmillrace failed. str() is the library's message.
 
     status    the number of the mr_status
     os_error  errno of the failed system call, 0 if none
@@ -32,7 +32,8 @@ class FileError(Error, OSError):
 
 
 class DamagedError(Error, ValueError):
-    """A sample cannot be decoded or read; iteration may go on with the batch after it."""
+    """A sample cannot be decoded or read; the message names its file. Iteration may continue with
+    the next batch."""
 
 
 class UnsupportedError(Error, NotImplementedError):
@@ -40,7 +41,7 @@ class UnsupportedError(Error, NotImplementedError):
 
 
 class WorkerError(Error, RuntimeError):
-    """The workers cannot continue; the loader is at its end."""
+    """The workers cannot continue; the loader has ended."""
 
 
 class CanceledError(Error):
@@ -48,7 +49,7 @@ class CanceledError(Error):
 
 
 class StateError(Error, RuntimeError):
-    """Not allowed now, for example in a forked child."""
+    """The call is not allowed now, for example in a forked child."""
 
 
 class NoDeviceError(Error, RuntimeError):
@@ -83,11 +84,12 @@ _CLASSES = {
 }
 
 
-def make_error(status: int, error: _abi.mr_error | None = None, text: str = "") -> Error:
-    """The exception of a status, with the words of an mr_error or a text."""
+def make_error(status: int, error: _abi.mr_error | None = None, text: str = "",
+               advice: str = "") -> Error:
+    """The exception of a status, with the text of an mr_error or a text, followed by advice."""
     if error is not None and error.status == status:
         text = error.text.decode(errors="surrogateescape")
-    made = _CLASSES.get(status, Error)(text)
+    made = _CLASSES.get(status, Error)(text + advice)
     made.status = status
     if error is not None and error.status == status:
         made.os_error = error.os_error

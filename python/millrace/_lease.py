@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds a batch's slot: the batch and each of its arrays refer to one lease, and the last of them gives it back."""
+"""The lease of a batch's slot. The batch and each of its arrays refer to one lease; when the last
+reference is gone, the slot is given back."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ._library import lib
 
 
 class Lease:
-    """A batch's handle, which is released when nobody refers to the lease any more."""
+    """A batch's handle, which is released with the last reference to the lease."""
 
     __slots__ = ("handle", "lock", "__weakref__")
 
@@ -21,14 +22,14 @@ class Lease:
 
     @property
     def address(self) -> int:
-        """Of the mr_batch."""
+        """The address of the mr_batch."""
         return self.handle.value or 0
 
     def __reduce__(self) -> Any:
-        """For what refers to the lease: a batch, an array, rows."""
+        """Called when a batch, an array or rows are pickled or copied, because they refer to it."""
         raise TypeError(
-            "a batch cannot be pickled or copied: its loader lends its memory; copy the arrays, for example "
-            "with numpy.array() or torch.from_dlpack(array).clone()")
+            "a batch cannot be pickled or copied, because its memory is the loader's; copy the "
+            "arrays, for example with numpy.array() or torch.from_dlpack(array).clone()")
 
     def __del__(self, release: Any = lib.mr_batch_release) -> None:
         if self.handle:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds and opens libmillrace, and turns its statuses into exceptions.
 
-The library of $MILLRACE_LIBRARY is used; otherwise the one in the package's own folder; otherwise the one that the
-system's loader finds. Its version must be the package's, because structs may have more fields in a later one.
+$MILLRACE_LIBRARY is used if it is set; otherwise the library in the package's folder; otherwise
+the one that the system's loader finds. Its version must be that of the package, because structs of
+later versions may have more fields.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ def _open() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        named = "is what MILLRACE_LIBRARY names" if path == os.environ.get(
+        origin = "is the value of MILLRACE_LIBRARY" if path == os.environ.get(
             "MILLRACE_LIBRARY") else "was searched for"
         raise ImportError(
-            f"millrace: {error}; {path} {named}: MILLRACE_LIBRARY is the path of libmillrace.so"
-        ) from None
+            f"millrace: {error}; {path} {origin}; set MILLRACE_LIBRARY to the path of "
+            "libmillrace.so") from None
     library.mr_version.restype = ctypes.c_char_p
     version = library.mr_version().decode()
     if version != VERSION:
-        raise ImportError(f"millrace: {path} has version {version}, the package {VERSION}")
+        raise ImportError(
+            f"millrace: {path} has version {version}, the package has version {VERSION}")
     return _abi.declare(library)
 
 

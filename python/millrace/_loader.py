@@ -20,27 +20,29 @@ from ._batch import Batch, make_state_error
 from ._dataset import Dataset, struct_dict
 from ._errors import DamagedError, Error, InvalidError, make_error
 from ._lease import Lease
-from ._library import check, lib
-from ._options import make_options, read_option, read_options, unsigned
+from ._library import lib
+from ._options import find_advice, make_options, read_option, read_options, unsigned
 from ._transform import Transform, transform_handle
 
-_SLICE_MS = 50  # Python's signals are handled between slices of a wait
+_SLICE_MS = 50  # of a wait; Python handles signals between slices
 _MAX_WORKERS = 1024
-_EXIT_SECONDS = 5.0  # at the program's end, for a thread that is in next()
-_IN_PLACE_OF_A_BATCH = (_abi.ERR_DAMAGED, _abi.ERR_IO, _abi.ERR_NO_MEMORY
-                        )  # the next batch comes after it
+_EXIT_SECONDS = 5.0  # wait at the program's end for a thread that is in next()
+# Errors in place of a batch: the next call returns the batch after it.
+_IN_PLACE_OF_A_BATCH = (_abi.ERR_DAMAGED, _abi.ERR_IO, _abi.ERR_NO_MEMORY)
 
 _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In a forked child: another thread may have held a lock. The library itself refuses to use the loaders here."""
+    """Replace the locks in a forked child, because another thread may have held them. The library
+    refuses to use the loaders there."""
     for loader in list(_loaders):
         loader._lock, loader._look = threading.RLock(), threading.RLock()
 
 
 def _close_all() -> None:
-    """At the program's end. A daemon thread may be in a call of the library, so memory is freed only behind the locks."""
+    """Close the loaders at the program's end. A daemon thread may be in a call of the library, so
+    memory is freed only with the locks held."""
     for loader in list(_loaders):
         loader._close(_EXIT_SECONDS)
 
@@ -52,16 +54,19 @@ atexit.register(_close_all)
 class Loader:
     """Batches of a dataset, epoch after epoch.
 
-    dataset    a Dataset, or the spec of one: "imagefolder:photos/train"
-    transform  a Transform or its text; None is "train:224" for files and nothing for pixels and records
-    options    the fields of mr_loader_options (<millrace/loader.h>) by name: batch_size=64, num_workers=8, seed=1,
-               dtype="f16", device="cuda:0", on_error="skip", ... None is the default; num_workers=0 means no workers
+    dataset    a Dataset or its spec: "imagefolder:photos/train"
+    transform  a Transform or its text; None is "train:224" for image files, and no transform for
+               raw images and records
+    options    the fields of mr_loader_options (<millrace/loader.h>) by name: batch_size=64,
+               num_workers=8, seed=1, dtype="f16", device="cuda:0", on_error="skip", ... None is
+               the default; num_workers=0 means no workers
 
-    The workers start at once. One pass over the loader is one epoch. A pass goes on where set_epoch() or
-    load_state_dict() has put the loader; without either it is the epoch after the one before, so each pass draws anew.
+    The workers start at once. One pass over the loader is one epoch. A pass begins at the position
+    of set_epoch() or load_state_dict(); otherwise it is the epoch after that of the previous pass,
+    so each pass has new random draws.
 
-    Every method may be called from any thread; next() and what changes the position wait for each other. A signal's handler
-    may call them too, also while its thread waits in next().
+    Every method may be called from any thread. next() and calls that change the position wait for
+    each other. Signal handlers may call them too, also while their thread waits in next().
     """
 
     def __init__(self,
@@ -69,22 +74,22 @@ class Loader:
                  transform: Transform | str | None = None,
                  **options: Any) -> None:
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-        self._lock = threading.RLock(
-        )  # one thread at a time may ask for a batch or move the loader
-        self._look = threading.RLock()  # what only looks, beside the former
+        self._lock = threading.RLock()  # held to take a batch or change the position
+        self._look = threading.RLock()  # held to read; may be taken while another thread has _lock
         self._closed = False
         self._passed = False  # a pass has begun since the position was set
         self._pass = 0
         self._warned = False
         self._order: array.array[int] | None = None
-        self._taken = 0  # batches of an own order that were yielded, and errors in place of one
+        self._taken = 0  # batches of the caller's order that were yielded, and errors instead
         made, kept = make_options(options)
         error, handle = _abi.mr_error(), ctypes.c_void_p()
         recipe, kept_recipe = transform_handle(transform)
         status = lib.mr_loader_create(self.dataset._handle, recipe, made, handle, error)
         del kept, kept_recipe
         _log.drain()
-        check(status, error)
+        if status < 0:
+            raise make_error(status, error, advice=find_advice(options, error))
         self._handle = handle
         self._end = weakref.finalize(self, lib.mr_loader_destroy, handle)
         self._end.atexit = False  # _close_all() does it
@@ -92,13 +97,14 @@ class Loader:
         resolved = lib.mr_loader_resolved(handle)
         self._batch_size = read_option(resolved, "batch_size")
         slots = read_option(resolved, "n_buffers" if self.stats()["n_buffers"] else "n_slots")
-        # So many batches may be lent; the one after them is copied out. Workers need two slots to go on without pause.
+        # If more batches are lent, the next one is copied. Workers need two slots to run without a
+        # pause.
         self._most_lent = max(slots - 2, min(2, slots - 1))
 
     # One pass
 
     def __iter__(self) -> Iterator[Batch]:
-        """One epoch. An earlier pass that is not at its end cannot go on."""
+        """One epoch. It ends an earlier pass that is not finished."""
         with self._lock:
             self._check_use()
             if self._passed:
@@ -110,16 +116,18 @@ class Loader:
             return _Pass(self, self._pass)
 
     def __len__(self) -> int:
-        """Batches in the present epoch."""
+        """Number of batches in the current epoch."""
         with self._look:
             self._check_use()
             return lib.mr_loader_n_batches(self._handle)
 
     def next(self, timeout: float | None = None) -> Batch | None:
-        """The next batch of this epoch; None after the last. It waits outside of Python's lock, and Ctrl-C ends the wait.
+        """The next batch of this epoch; None after the last. It waits without Python's lock, and
+        Ctrl-C ends the wait.
 
         timeout  seconds; 0 polls once; None waits without limit
-        Raises TimeoutError when the time has passed, DamagedError in place of a batch with a damaged sample.
+        Raises TimeoutError if the time ran out, DamagedError in place of a batch with a damaged
+        sample.
         """
         with self._lock:
             self._check_use()
@@ -127,9 +135,9 @@ class Loader:
             return self._take(timeout)
 
     def _take(self, timeout: float | None) -> Batch | None:
-        """With the lock held."""
-        lease = Lease(
-        )  # made before the wait, so that a batch is given back whatever interrupts the next lines
+        """Take the next batch. _lock is held."""
+        # Made before the wait, so that the batch is given back whatever interrupts the next lines.
+        lease = Lease()
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _SLICE_MS if end is None else max(
@@ -150,16 +158,17 @@ class Loader:
         return Batch(lease)
 
     def _copy_out(self, lease: Lease) -> Lease:
-        """A lease of a copy, where the batch lies on the host in one part; otherwise the same."""
+        """A lease of a copy of the batch, or the same lease for a batch on a GPU or of several
+        parts."""
         made = Lease()
         if lib.mr_batch_copy(lease.handle, made.handle) != _abi.OK:
             return lease
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further ones are copied out of their "
-                "slots, which takes memory and time: release batches earlier, or raise n_slots (of a DataLoader: "
-                "prefetch_factor)",
+                f"{lib.mr_loader_n_lent(self._handle)} batches are held at once; further batches "
+                "are copied out of their slots, which takes memory and time: release batches "
+                "earlier, or raise n_slots (of a DataLoader: prefetch_factor)",
                 RuntimeWarning,
                 stacklevel=_find_caller())
         return made
@@ -169,7 +178,8 @@ class Loader:
     def set_epoch(self, epoch: int, indices: Iterable[int] | None = None) -> None:
         """Go to the start of an epoch.
 
-        indices  the caller's own order of this rank's samples, for example weighted or a subset; default: the options'
+        indices  dataset indices in the order in which this rank uses them, for example weighted
+                 draws or a subset; default: the order of the options
         """
         epoch = unsigned("epoch", epoch)
         with self._lock:
@@ -181,14 +191,14 @@ class Loader:
                 self._move_in_order(epoch, order, 0)
 
     def _move_in_order(self, epoch: int, order: array.array[int], done: int) -> None:
-        """To the place of an order at which `done` of its samples are used."""
+        """Go to the place of an order after `done` of its samples."""
         address, n = order.buffer_info()
         indices = ctypes.cast(address, ctypes.POINTER(ctypes.c_int64))
         self._move(lib.mr_loader_resume_epoch_order(self._handle, epoch, indices, n, done))
         self._order, self._taken = order, -(-done // self._batch_size)
 
     def _move(self, status: int) -> None:
-        """The position has changed, or the call that was to change it has failed."""
+        """Note that the position has changed, or raise the error of the call that failed."""
         _log.drain()
         if status != _abi.OK:
             self._fail(status)
@@ -198,22 +208,23 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the present pass, or of the next one after set_epoch()."""
+        """The epoch of the current pass; after set_epoch() that of the next pass."""
         with self._look:
             self._check_use()
             return lib.mr_loader_epoch(self._handle)
 
     @property
     def n_samples(self) -> int:
-        """This rank's samples in the present epoch."""
+        """Number of this rank's samples in the current epoch."""
         with self._look:
             self._check_use()
             return lib.mr_loader_n_samples(self._handle)
 
     def state_dict(self) -> dict[str, Any]:
-        """The position: what was yielded, not what was read ahead. Ints and strings only.
+        """The position: what was yielded, not what was read ahead. It has only ints and strings.
 
-        After set_epoch() with indices it holds their fingerprint and the number of samples that were yielded.
+        After set_epoch() with indices it has their fingerprint and the number of samples that were
+        yielded.
         """
         with self._lock:
             self._check_use()
@@ -234,9 +245,11 @@ class Loader:
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where a state was saved, also with another world_size or batch_size if a step of this loader ends there.
+        """Continue where a state was saved. world_size and batch_size may differ if the number of
+        samples used so far is a multiple of this loader's world_size * batch_size.
 
-        A state of indices of the caller's own needs set_epoch() with the same indices first.
+        If the state was saved after set_epoch() with indices, first call set_epoch() with the same
+        indices.
         """
         if state.get("version") != 1:
             raise InvalidError(f"the state has version {state.get('version')}, not 1")
@@ -255,10 +268,10 @@ class Loader:
         order = self._order
         if order is None or _digest(order) != state["order"]:
             raise InvalidError(
-                "the state is of other indices: call set_epoch() with those that were used")
+                "the state is of other indices; call set_epoch() with the indices that were used")
         self._move_in_order(state["epoch"], order, state["samples"])
 
-    # What it does
+    # Options and statistics
 
     @property
     def options(self) -> dict[str, Any]:
@@ -269,21 +282,23 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
-        """Samples in a batch; the last one of an epoch may have fewer."""
+        """Number of samples in a batch; the last batch of an epoch may have fewer."""
         return self._batch_size
 
     def stats(self) -> dict[str, Any]:
-        """Statistics since the loader was made, by the names of mr_loader_stats: n_batches, n_samples, n_damaged, ..."""
+        """Statistics since the loader was made, with the names of mr_loader_stats: n_batches,
+        n_samples, n_damaged, ..."""
         stats = _abi.make(_abi.mr_loader_stats)
         with self._look:
             self._check_use()
             status = lib.mr_loader_get_stats(self._handle, stats)
         if status != _abi.OK:
-            raise make_error(status, None, "no statistics")
+            raise make_error(status, None, "the statistics cannot be read")
         return struct_dict(stats)
 
     def verdict(self) -> str:
-        """Who has waited for whom, in one line: "loader-bound: consumer waited 62 % of the time"."""
+        """Whether the loader or the program was the bottleneck, in one line: "loader-bound:
+        consumer waited 62 % of the time"."""
         text = ctypes.create_string_buffer(256)
         with self._look:
             self._check_use()
@@ -291,7 +306,7 @@ class Loader:
         return text.value.decode()
 
     def damaged(self) -> list[Error]:
-        """The damaged samples of the batches so far, each once, the first 1000: DamagedErrors with .index."""
+        """The damaged samples so far, each once, at most 1000, as DamagedErrors with .index."""
         found: list[Error] = []
         with self._lock:
             self._check_use()
@@ -303,7 +318,8 @@ class Loader:
         return found
 
     def fingerprint(self) -> int:
-        """A hash of what this loader feeds: the same on all ranks, and in a run that goes on with the same data."""
+        """A hash of the data and options of this loader: the same on all ranks, and in a run that
+        continues with the same data."""
         with self._look:
             self._check_use()
             return lib.mr_loader_fingerprint(self._handle)
@@ -317,7 +333,8 @@ class Loader:
         return pids[:n]
 
     def fileno(self) -> int:
-        """A descriptor for event loops: readable while next(timeout=0) would not raise TimeoutError. Not without workers."""
+        """A descriptor for event loops: readable while next(timeout=0) would not raise
+        TimeoutError. Not with num_workers=0."""
         number = ctypes.c_int()
         with self._lock:
             self._check_use()
@@ -335,11 +352,13 @@ class Loader:
     # The end
 
     def close(self) -> None:
-        """End the workers. Batches that are still held stay valid. It happens by itself when the loader is gone."""
+        """End the workers. Batches that are still held stay valid. It is also called when the
+        loader is garbage collected."""
         self._close(-1)
 
     def _close(self, seconds: float) -> None:
-        """Wait so long for a thread that is in next(); without it the memory stays. -1: without limit."""
+        """Close, but wait at most this long for a thread that is in next() (-1: without limit). If
+        it does not return in time, the memory is not freed."""
         with self._look:
             self._closed = True
             lib.mr_loader_cancel(self._handle)
@@ -347,10 +366,12 @@ class Loader:
             return
         try:
             with self._look:
-                if self._end.detach(
-                ):  # at the program's end a finalizer that is called does nothing any more
+                # detach() and not a call: at the program's end a called finalizer does nothing.
+                if self._end.detach():
                     lib.mr_loader_destroy(self._handle)
-                self._handle.value = None  # a signal's handler may have closed what its thread is using: then NULL is refused
+                # A signal handler may close the loader that its thread uses: the library then
+                # refuses NULL.
+                self._handle.value = None
         finally:
             self._lock.release()
 
@@ -362,8 +383,8 @@ class Loader:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a Loader cannot be pickled or copied: its workers are children of this process; make another, and "
-            "take state_dict() there")
+            "a Loader cannot be pickled or copied, because its workers are children of this "
+            "process; make another and give it the state_dict() of this one")
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""
@@ -379,7 +400,7 @@ class Loader:
 
 
 class _Pass:
-    """One epoch's iterator."""
+    """The iterator of one epoch."""
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader: Loader | None = loader
@@ -395,7 +416,8 @@ class _Pass:
         with loader._lock:
             loader._check_use()
             if loader._pass != self._number:
-                raise make_state_error("the loader was moved, or another pass over it has begun")
+                raise make_state_error(
+                    "the loader's position was changed, or another pass over it has begun")
             batch = loader._take(None)
         if batch is None:
             self._loader = None
@@ -404,7 +426,8 @@ class _Pass:
 
 
 def _find_caller() -> int:
-    """The stacklevel at which the function that asks warns of the program's line, whatever of the package is between."""
+    """The stacklevel with which the calling function warns about the program's line, however many
+    functions of the package are between."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__",
                                                            "").partition(".")[0] == __package__:

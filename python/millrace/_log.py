@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's log lines go to logging's logger "millrace".
+"""Passes the library's log lines to the logger "millrace".
 
-The library writes lines from threads of its own, also while they hold locks of the library, so it cannot call Python.
-It keeps the lines, and the package takes them after its own calls.
+The library's threads write lines, also while they hold locks of the library, so they cannot call
+Python. The library stores the lines, and the package takes them after its calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINE_BYTES = 1200
 
 
 def drain() -> None:
-    """Hand on the lines that the library has kept since the last call."""
+    """Log the lines that the library has stored since the last call."""
     level, line = ctypes.c_int(), ctypes.create_string_buffer(_LINE_BYTES)
     while lib.mr_log_take(level, line, _LINE_BYTES) == _abi.OK:
         logger.log(_LEVELS.get(level.value, logging.INFO), "%s",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options by name: the library reads and writes their texts, so the package has no list of them."""
+"""Options by name. The library reads and writes their texts, so the package has no list of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _abi
 from ._errors import InvalidError
 from ._library import check, lib
 
-# What becomes of an item of a list.
+# The conversion of the items of each list.
 _CONVERT: dict[str, Callable[[Any], Any]] = {
     "devices": lambda device: os.fsencode(str(device)), "affinity_cpus": int,
     "weight_values": float,
@@ -20,8 +20,12 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
 
 
 def unsigned(name: str, value: Any) -> int:
-    """A whole number for a u64 of C. ctypes itself would keep the low 64 bits of any int, and refuse NumPy's."""
-    number = operator.index(value)
+    """An int for a uint64_t of C. ctypes would take the low 64 bits of any int, and refuse
+    NumPy's."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {value!r}") from None
     if not 0 <= number < 1 << 64:
         raise InvalidError(f"{name} {number} is not from 0 to {(1 << 64) - 1}")
     return number
@@ -30,29 +34,36 @@ def unsigned(name: str, value: Any) -> int:
 def _text_of(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if name == "num_workers" and value == 0:  # as in torch; in the library zero is the default
+    if name == "num_workers" and value == 0:  # no workers, as in torch; in C zero is the default
         return "none"
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def _set_list(options: ctypes.Array[ctypes.c_char], name: str, values: Iterable[Any]) -> Any:
-    place, kind, length = _abi.LISTS[name]
-    items = [_CONVERT[name](v) for v in values]
+    offset, kind, length = _abi.LISTS[name]
+    items = [_convert_item(name, i, value) for i, value in enumerate(values)]
     array: Any = (kind * len(items))(*items)
-    ctypes.c_void_p.from_buffer(options, place).value = ctypes.addressof(array)
-    length.from_buffer(options, place + ctypes.sizeof(ctypes.c_void_p)).value = len(items)
+    ctypes.c_void_p.from_buffer(options, offset).value = ctypes.addressof(array)
+    length.from_buffer(options, offset + ctypes.sizeof(ctypes.c_void_p)).value = len(items)
     return array
 
 
+def _convert_item(name: str, i: int, value: Any) -> Any:
+    if value is None:
+        raise TypeError(f"{name}[{i}] is None; leave it out, or use {name}=None for the default")
+    return _CONVERT[name](value)
+
+
 def _get_list(options: int, name: str) -> list[Any]:
-    place, kind, length = _abi.LISTS[name]
-    n = length.from_address(options + place + ctypes.sizeof(ctypes.c_void_p)).value
-    values = ctypes.POINTER(kind).from_address(options + place)[:n] if n else []
+    offset, kind, length = _abi.LISTS[name]
+    n = length.from_address(options + offset + ctypes.sizeof(ctypes.c_void_p)).value
+    values = ctypes.POINTER(kind).from_address(options + offset)[:n] if n else []
     return [os.fsdecode(v) if isinstance(v, bytes) else v for v in values]
 
 
 def make_options(values: dict[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], list[Any]]:
-    """Options of a loader, and what must live until the loader is made. A value of None is the default."""
+    """Options of a loader, and the objects that must live until the loader is made. A value of
+    None is the default."""
     size, error, kept = ctypes.c_int64(), _abi.mr_error(), []
     lib.mr_constant(b"sizeof(mr_loader_options)", size)
     options = ctypes.create_string_buffer(size.value)
@@ -62,7 +73,7 @@ def make_options(values: dict[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], l
             continue
         if name in _abi.LISTS:
             if isinstance(value, str):
-                raise InvalidError(f"{name} is a list, not the text {value!r}")
+                raise InvalidError(f"{name} is a list, not the text {value!r}; use [{value!r}]")
             kept.append(_set_list(options, name, value))
             continue
         text = ctypes.create_string_buffer(os.fsencode(_text_of(name, value)))
@@ -71,8 +82,19 @@ def make_options(values: dict[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], l
     return options, kept
 
 
+def find_advice(values: dict[str, Any], error: _abi.mr_error) -> str:
+    """What to do about a refused option, for the end of the message; "" if there is no advice."""
+    text = error.text.decode(errors="replace")
+    asks_for_gpu = "cuda" in f"{values.get('device')} {values.get('devices')}".lower()
+    if asks_for_gpu and (error.status == _abi.ERR_NO_DEVICE or "no CUDA" in text):
+        return '; use device="host", or device="auto" for a GPU only if there is one'
+    if text.startswith("rank ") and values.get("world_size") is None:
+        return "; set world_size to the number of ranks"
+    return ""
+
+
 def option_names() -> Iterator[str]:
-    """Names of a loader's options, as the library has them."""
+    """Names of a loader's options, from the library."""
     i = 0
     while (name := lib.mr_loader_option_name(i)) is not None:
         yield name.decode()
@@ -80,7 +102,8 @@ def option_names() -> Iterator[str]:
 
 
 def read_option(options: int, name: str) -> Any:
-    """An option's value: bool, int, or its word or text. options is the address of an mr_loader_options."""
+    """An option's value: bool, int, list or text. options is the address of an
+    mr_loader_options."""
     if name in _abi.LISTS:
         return _get_list(options, name)
     error, needed = _abi.mr_error(), ctypes.c_size_t()
@@ -95,6 +118,6 @@ def read_option(options: int, name: str) -> Any:
 
 
 def read_options(options: int) -> dict[str, Any]:
-    """All options with their values, but not the lengths of lists."""
+    """All options with their values, except the lengths of lists."""
     lengths = {"n_" + name for name in _abi.LISTS}
     return {name: read_option(options, name) for name in option_names() if name not in lengths}

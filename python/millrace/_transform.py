@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms: lists of operations, as texts (docs/formats.md)."""
+"""Transforms: lists of operations, given as text (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ._options import unsigned
 
 
 class Transform:
-    """A transform that the library has read and found good. str() is its long form.
+    """A transform that the library has parsed. str() is its long form.
 
-    text  "train:224", "eval:232:224", "cifar", "none", a recipe as "resnet50_v2" (docs/recipes.md), or operations with
-          "+" between them: "random_resized_crop(224)+hflip(0.5)"
+    text  "train:224", "eval:232:224", "cifar", "none", a recipe such as "resnet50_v2"
+          (docs/recipes.md), or operations with "+" between them:
+          "random_resized_crop(224)+hflip(0.5)"
     """
 
     def __init__(self, text: str) -> None:
         error, handle = _abi.mr_error(), ctypes.c_void_p()
         check(lib.mr_transform_parse(text.encode(), handle, error), error)
         self._handle = handle
-        weakref.finalize(self, lib.mr_transform_destroy,
-                         handle).atexit = False  # a daemon thread may be using it
+        # Not at exit: a daemon thread may still use it.
+        weakref.finalize(self, lib.mr_transform_destroy, handle).atexit = False
 
     def __str__(self) -> str:
         size = lib.mr_transform_format(self._handle, None, 0) + 1
@@ -42,13 +43,13 @@ class Transform:
 
 
 def transform_handle(transform: Transform | str | None) -> tuple[Any, Any]:
-    """What the library takes, and what has to live until it has taken it."""
+    """The handle for the library, and the object that must live until the library has copied it."""
     made = Transform(transform) if isinstance(transform, str) else transform
     if made is not None and not isinstance(made, Transform):
         kind = f"{type(made).__module__}.{type(made).__qualname__}"
         raise TypeError(
-            f"a transform is a text or a millrace.Transform, not a {kind}; millrace.torch.DataLoader takes "
-            "those of torchvision")
+            f"a transform is a text or a millrace.Transform, not a {kind}; "
+            "millrace.torch.DataLoader takes those of torchvision")
     return (made._handle if made else None), made
 
 
@@ -59,16 +60,19 @@ def explain(transform: Transform | str | None,
             width: int,
             height: int,
             occurrence: int = 0) -> list[Any]:
-    """How a sample is made of its image: the calls that "millrace export --explain" writes (docs/formats.md).
+    """The calls that make a sample from its image, as "millrace export --explain" writes them
+    (docs/formats.md).
 
-    Each is [name, arguments]: a function of torchvision.transforms.functional or of Pillow, with what this sample drew. With
-    random_erasing, "erase" for each box of the normalized tensor follows.
+    Each call is [name, arguments]: a function of torchvision.transforms.functional or of Pillow,
+    with the arguments drawn for this sample. With random_erasing, an "erase" for each box of the
+    normalized tensor follows.
 
     transform      None is the loader's default, "train:224"
-    seed, epoch    the loader's
-    index          the sample's
-    width, height  pixels of the decoded image, before EXIF turns it
-    occurrence     how often the epoch had the index before, by repeat, by weights or by an order of its own
+    seed, epoch    of the loader
+    index          of the sample
+    width, height  of the decoded image in pixels, before EXIF turns it
+    occurrence     how often the epoch has had the index before, by repeat, by weights or by indices
+                   given to set_epoch()
     """
     handle, _kept = transform_handle(transform)
     numbers = (unsigned("seed", seed), unsigned("epoch", epoch), operator.index(index),

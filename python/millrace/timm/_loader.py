@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""timm's create_loader with the library's workers, where what it is given is recognised.
+"""timm's create_loader with the library's workers, if its arguments are recognised.
 
-timm makes the transform and the samplers; the library's workers decode, transform, normalise, erase and mix.
+timm makes the transform and the samplers. The library's workers decode, transform, normalise, erase
+and mix.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _SIGNATURE = inspect.signature(timm_loader.create_loader)
 
 
 def create_loader(*arguments: Any, **options: Any) -> Any:
-    """timm's create_loader: the same arguments, the same order, the same batches, from the library's workers.
+    """timm's create_loader: the same arguments, order and batches, from the library's workers.
 
-    What is recognised: docs/python.md. Anything else is loaded by timm's own loader, after a warning that names the reason.
-    explain(loader) has the reason too.
+    docs/python.md says what is recognised. Otherwise timm's own loader is used, after a warning
+    that names the reason. explain(loader) returns the reason too.
     """
     bound = _SIGNATURE.bind(*arguments, **options)
     bound.apply_defaults()
@@ -51,7 +52,8 @@ create_loader.__signature__ = _SIGNATURE.replace(
 
 
 def explain(loader: Any) -> dict[str, Any]:
-    """How a loader loads: {"native": bool, "reason": why not, "transform": the text of the millrace transform}."""
+    """How a loader loads: {"native": bool, "reason": why it is not native, "transform": the text of
+    the millrace transform}."""
     found = explain_torch(loader.loader if isinstance(loader, PrefetchLoader) else loader)
     return found if found["native"] or hasattr(loader, "_reason") else {
         **found, "reason": "it is timm's own loader"
@@ -59,7 +61,7 @@ def explain(loader: Any) -> dict[str, Any]:
 
 
 def _create(given: dict[str, Any]) -> Any:
-    """What the arguments of create_loader give. Raises Unknown."""
+    """The loader for the arguments of create_loader. Raises Unknown."""
     _check_arguments(given)
     dataset, is_training, prefetches = given["dataset"], given["is_training"], given[
         "use_prefetcher"]
@@ -104,7 +106,7 @@ def _check_arguments(given: dict[str, Any]) -> None:
 
 
 def _make_sampler(given: dict[str, Any]) -> Any:
-    """timm's sampler of a distributed run."""
+    """timm's sampler for a distributed run, otherwise None."""
     dataset = given["dataset"]
     if not given["distributed"]:
         return None
@@ -119,7 +121,8 @@ def _make_sampler(given: dict[str, Any]) -> Any:
 
 
 class _Finish:
-    """What timm's prefetcher and its collate function do to a batch of u8: the end of the transform's text."""
+    """The operations of timm's prefetcher and collate function on a batch of u8, as the end of the
+    transform's text."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         size, mean, std = given["input_size"], given["mean"], given["std"]
@@ -140,7 +143,8 @@ class _Finish:
 
     @property
     def text(self) -> str:
-        """As it is now: a program switches mixing off by loader.mixup_enabled."""
+        """The text for the current settings: a program switches mixing off by
+        loader.mixup_enabled."""
         mix = self.mixing
         if mix is None:
             return "+".join(self._items)
@@ -157,18 +161,19 @@ class _Finish:
         ])
 
     def options(self) -> dict[str, Any]:
-        """Of the native loader."""
+        """Options of the native loader."""
         options: dict[str, Any] = {}
         if self.device.type == "cuda" and "no-cuda" not in features().split():
-            options[
-                "device"] = f"cuda:{torch.cuda.current_device() if self.device.index is None else self.device.index}"
+            index = self.device.index
+            options["device"] = f"cuda:{torch.cuda.current_device() if index is None else index}"
         if self.mixing is not None:
             options["soft_labels"] = self.mixing.num_classes
         return options
 
 
 class _Loader(DataLoader):
-    """millrace.torch's loader, for what timm's prefetcher would read (finish), or timm's own without a prefetcher (None)."""
+    """millrace.torch's loader. finish: the work of timm's prefetcher; None: timm has no prefetcher
+    here."""
 
     def __init__(self, finish: _Finish | None, dataset: Any, **options: Any) -> None:
         self._finish = finish
@@ -190,10 +195,10 @@ class _Loader(DataLoader):
         sampler = self._batches.sampler
         options = self._finish.options() if self._finish is not None else {}
         if is_timm(self._source.owner, "dataset.ImageDataset"):
-            options["on_error"] = "skip"  # the next index, as timm
+            options["on_error"] = "skip"  # timm too takes the next index
         if not isinstance(sampler, RepeatAugSampler):
             return {**super()._order_options(), **options}
-        # The library repeats, so that each repetition has draws of its own. timm's order is that of seed 0.
+        # The library repeats, so that each repetition has new draws. timm's order has seed 0.
         return {
             **options, "seed": 0, "repeat": int(sampler.num_repeats), "repeat_form": "timm",
             "no_shuffle": not sampler.shuffle, "rank": sampler.rank,
@@ -215,10 +220,10 @@ class _Loader(DataLoader):
 
 
 class PrefetchLoader(timm_loader.PrefetchLoader):
-    """In the place of timm's: (input, target) on the device, input normalised, erased and mixed."""
+    """Replaces timm's: (input, target) on the device, with input normalised, erased and mixed."""
 
     def __init__(self, loader: _Loader, given: dict[str, Any]) -> None:
-        # Not timm's __init__: the library does the work.
+        # timm's __init__ is not called, because the library does its work.
         assert loader._finish is not None
         self.loader = loader
         self.device = loader._finish.device
@@ -238,6 +243,8 @@ class PrefetchLoader(timm_loader.PrefetchLoader):
                 copied.record(torch.cuda.current_stream(self.device))
             try:
                 yield moved
-            finally:  # CUDA does not promise that it has read pageable memory when the call returns, so the slot is held until then
+            finally:
+                # CUDA may still read pageable memory after the call, so the slot is held until the
+                # copy has ended.
                 if copied is not None:
                     copied.synchronize()

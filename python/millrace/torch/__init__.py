@@ -3,7 +3,7 @@
 
     from millrace.torch import DataLoader, ImageFolder
 
-The rest of the program stays: docs/python.md says what is recognised and what differs.
+The rest of the program does not change. docs/python.md says what is recognised and what differs.
 """
 
 from ._dataloader import DataLoader, explain

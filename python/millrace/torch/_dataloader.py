@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's DataLoader with the library's workers, where what it is given is recognised."""
+"""torch's DataLoader with the library's workers, if its arguments are recognised."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from ._recipe import Recipe, Unknown, recognise
 from ._source import open_source
 
 
-_HELD = 2  # the batch of this step, and the one before, which the loop's variables still name
+_HELD = 2  # the batch of this step and of the one before, which the loop's variables still hold
 _MOST_SLOTS = 1024
 
 
 class DataLoader(data.DataLoader):
-    """torch.utils.data.DataLoader: the same arguments, the same order, the same batches, from the library's workers.
+    """torch.utils.data.DataLoader: the same arguments, order and batches, from the library's
+    workers.
 
-    What is recognised: docs/python.md. Anything else is loaded by torch's own DataLoader, which this one is, after a warning that
-    names the reason. explain(loader) has the reason too.
+    docs/python.md says what is recognised. Otherwise it works as torch's own DataLoader, of which
+    it is a subclass, after a warning that names the reason. explain(loader) returns the reason too.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -53,14 +54,14 @@ class DataLoader(data.DataLoader):
                           stacklevel=2)
 
     def set_epoch(self, epoch: int) -> None:
-        """Name the epoch of the next pass's draws; without it each pass is the epoch after the one before. A
-        DistributedSampler's set_epoch() names it too."""
+        """Set the epoch of the next pass, which its random draws depend on. Otherwise it is the
+        epoch after that of the previous pass. set_epoch() of a DistributedSampler sets it too."""
         self._draws.named = epoch
 
     def __iter__(self) -> Iterator[Any]:
         if self._recipe is not None:
             try:
-                if self._pid != os.getpid():  # a forked child, which has none of the workers
+                if self._pid != os.getpid():  # a forked child, which has no workers
                     self.__setstate__(self.__getstate__())
                 recipe = self._recognise()  # the program may have changed the transform since
                 if recipe != self._recipe:
@@ -71,18 +72,20 @@ class DataLoader(data.DataLoader):
 
     def _recognise(self) -> Recipe:
         recipe = recognise(self._source.owner.transform)
-        stacks = self._batches.batch_size > 1 and self.collate_fn is data.default_collate  # torch too needs one size then
+        # torch's default_collate too needs images of one size.
+        stacks = self._batches.batch_size > 1 and self.collate_fn is data.default_collate
         if not (recipe.has_size or stacks) and not isinstance(self._source.owner, datasets.CIFAR10):
             raise Unknown("images that come out with different sizes")
         return recipe
 
     def _leave(self, reason: Exception) -> None:
-        """From now on this is torch's own DataLoader."""
+        """From now on load with torch's own DataLoader."""
         self._recipe, self._native, self._reason = None, None, str(reason)
         warnings.warn(f"millrace: torch's own DataLoader is used: {reason}", stacklevel=3)
 
     def _lend(self, user: _Pass) -> Loader:
-        """The native loader for a pass. It lives as long as this object; a pass beside an unfinished one has its own."""
+        """The native loader for a pass. It lives as long as this object. A pass that begins before
+        another has ended gets a separate loader."""
         present = self._present() if self._present is not None else None
         if present is not None and not present.ended:
             return self._open()
@@ -106,7 +109,8 @@ class DataLoader(data.DataLoader):
                       **self._order_options())
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, or this object in another process, has workers of its own, which start with its first pass."""
+        """Leave out the workers: a copy, or this object in another process, starts new ones at its
+        first pass."""
         return {**self.__dict__, "_native": None, "_present": None, "_source": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -116,47 +120,49 @@ class DataLoader(data.DataLoader):
             self._source = open_source(self.dataset)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_is_accelerate_prepared" and self.__dict__.get(
-                "_recipe") is not None:  # nothing else asks for it
+        # Only Accelerate reads this name.
+        if name == "_is_accelerate_prepared" and self.__dict__.get("_recipe") is not None:
             warnings.warn(
-                "millrace: Accelerate's prepare() replaces this loader by torch's own DataLoader, which loads without "
-                "millrace: do not pass it to prepare(); with several processes give it a DistributedSampler, and move its "
-                "batches to accelerator.device",
+                "millrace: Accelerate's prepare() replaces this loader by torch's own DataLoader, "
+                "which loads without millrace: do not pass it to prepare(); with several processes "
+                "give it a DistributedSampler, and move its batches to accelerator.device",
                 stacklevel=3)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    # What millrace.timm has otherwise.
+    # millrace.timm overrides these.
 
     def _order_options(self) -> dict[str, Any]:
         """Options of the native loader for the order and the draws."""
         return {"no_shuffle": True, "seed": self._draws.seed}
 
     def _begin(self, native: Loader, epoch: int) -> None:
-        """Give the native loader a pass's order."""
+        """Set the order of a pass in the native loader."""
         indices = self._source.indices
         order = array.array("q", self._batches.sampler)
         native.set_epoch(epoch, order if indices is None else indices[order].tolist())
 
     def _collate(self, batch: Batch) -> Any:
-        """What the program gets of a batch."""
+        """The batch as the program gets it."""
         image, label = torch.from_dlpack(batch.image), torch.from_dlpack(batch.label)
         default = self.collate_fn is data.default_collate
         made = [image, label] if default else self.collate_fn(
             list(zip(image.unbind(), label.tolist())))
-        # A slot is no memory of torch's, which alone waits for copies that are under way; so a batch is copied there.
+        # Only memory of torch's waits for copies in progress before it is reused, so a batch is
+        # copied there.
         return pin_memory(made) if self._pins else made
 
 
 def _count_slots(prefetch_factor: int | None, n_workers: int) -> int | None:
-    """The batches that torch's workers would have read ahead, and those that the program holds. Only where the program asks
-    for it: torch's default of 2 for each worker takes more memory than the library needs."""
+    """The number of batches that torch's workers would read ahead, and those that the program
+    holds. None unless the program sets prefetch_factor: torch's default of 2 for each worker takes
+    more memory than the library needs."""
     if prefetch_factor is None or n_workers == 0:
         return None
     return min(max(1, prefetch_factor) * n_workers + _HELD, _MOST_SLOTS)
 
 
 class _Draws:
-    """The seed, and the epoch that names a pass's draws."""
+    """The seed and the epoch of each pass, which determine its random draws."""
 
     def __init__(self) -> None:
         self.seed: int | None = None
@@ -166,13 +172,15 @@ class _Draws:
         self._passes = 0
 
     def draw_seed(self, generator: torch.Generator | None) -> None:
-        """Draw torch's base seed. The first one is the seed of all passes; the others only move the generator."""
+        """Draw torch's base seed. The first one is the seed of all passes; later ones only advance
+        the generator."""
         base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
         if self.seed is None:
             self.seed = base_seed
 
     def begin(self, sampler: Any) -> int:
-        """Of a pass that begins. An epoch that is named again without a change is not drawn the same again."""
+        """The epoch of a pass that begins. If the sampler's epoch was not changed since the pass
+        before, the draws are still new."""
         self._passes += 1
         named = self.named if self.named is not None else getattr(sampler, "epoch", None)
         if named is None or not (self.named is not None or isinstance(sampler, DistributedSampler)):
@@ -194,12 +202,13 @@ def _find_batches(loader: data.DataLoader) -> data.BatchSampler:
 
 
 class _Pass:
-    """One epoch. torch draws its base seed first, and its samplers draw when they are asked for the first index: with
-    workers at once, without at the first batch."""
+    """One epoch. torch draws its base seed first. Its samplers draw at the first index: at once if
+    there are workers, otherwise at the first batch."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
-        if loader._draws.seed is None or not loader.persistent_workers:  # which keep their seed
+        # persistent workers keep their seed
+        if loader._draws.seed is None or not loader.persistent_workers:
             loader._draws.draw_seed(loader.generator)
         self._epoch = loader._draws.begin(loader._batches.sampler)
         self._native: Loader | None = None
@@ -238,7 +247,8 @@ class _Pass:
 
 
 def explain(loader: data.DataLoader) -> dict[str, Any]:
-    """How a DataLoader loads: {"native": bool, "reason": why not, "transform": the text of the millrace transform}."""
+    """How a DataLoader loads: {"native": bool, "reason": why it is not native, "transform": the
+    text of the millrace transform}."""
     recipe, reason = getattr(loader, "_recipe", None), getattr(loader, "_reason",
                                                                "it is torch's own DataLoader")
     return {

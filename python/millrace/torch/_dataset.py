@@ -14,14 +14,15 @@ from .. import Loader
 
 
 class Dataset(data.Dataset):
-    """Images and labels of a spec, for DataLoader: Dataset("pack:photos.pack", transform) in place of an ImageFolder.
+    """Images and labels of a spec, for DataLoader: Dataset("pack:photos.pack", transform) in place
+    of an ImageFolder.
 
-    spec       of image files with one int as their label: "pack:DIR", "tar:train-{000..146}.tar", "list:FILE", ...
-               (docs/formats.md)
-    transform  from a PIL image, as ImageFolder takes it
+    spec       of image files with one int as their label: "pack:DIR", "tar:train-{000..146}.tar",
+               "list:FILE", ... (docs/formats.md)
+    transform  takes a PIL image, as ImageFolder's
 
-    dataset[i] decodes one image in the calling process, and opens a loader for it each time: it is for looking at samples,
-    and for what DataLoader leaves to torch.
+    dataset[i] decodes one image in the calling process, and opens a loader each time. It is for
+    looking at samples, and for loaders that fall back to torch.
     """
     def __init__(self,
                  spec: str | os.PathLike[str],
@@ -42,7 +43,7 @@ class Dataset(data.Dataset):
         return [self.native.label(i) for i in range(len(self))]
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        """The image, after the transform, and its label. index may count from the end."""
+        """The image after the transform, and its label. index may be negative."""
         from PIL import Image
 
         index = range(len(self))[index]
@@ -57,7 +58,7 @@ class Dataset(data.Dataset):
         return (self.transform(image) if self.transform is not None else image), label
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers that are not forked open the spec again."""
+        """The spec and the transform: workers that are not forked open the spec again."""
         return {"spec": self.spec, "transform": self.transform}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

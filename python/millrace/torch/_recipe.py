@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recognises torchvision's transforms, and writes them as the text of a millrace transform.
 
-Only what gives the same pixels is recognised: operations on PIL images, then the conversion to a tensor, then flips and
-a Normalize. Whatever is not in the tables is Unknown, and its text says what it is.
+Only transforms with the same pixels are recognised: operations on PIL images, then the conversion
+to a tensor, then flips and a Normalize. For anything else Unknown is raised, and its text names it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Recipe(NamedTuple):
     text: str
     dtype: str
     has_size: bool
-    """All images come out with one size."""
+    """All images come out with the same size."""
 
 
 def _fill(fill: Any) -> str:
-    """The argument of a fill, with its comma; "" for zero."""
+    """The argument "fill" with its comma; "" for zero."""
     if fill is None or fill == 0:
         return ""
     if isinstance(fill, dict):
@@ -49,7 +49,8 @@ def _random_crop(t: Any) -> str:
     if not isinstance(padding, int):
         needs(len(set(padding)) == 1, "RandomCrop with unequal padding")
         padding = padding[0]
-    return f"random_crop({size_of(t.size)},padding={padding}{_fill(t.fill)},padding_mode={_word_of(t.padding_mode)})"
+    return (f"random_crop({size_of(t.size)},padding={padding}{_fill(t.fill)},"
+            f"padding_mode={_word_of(t.padding_mode)})")
 
 
 def _word_of(value: Any) -> str:
@@ -65,7 +66,7 @@ def _color_jitter(t: Any) -> str:
 
 
 def _gaussian_blur(t: Any) -> str:
-    needs(len(set(t.kernel_size)) == 1, "GaussianBlur with a kernel that is no square")
+    needs(len(set(t.kernel_size)) == 1, "GaussianBlur with a kernel that is not square")
     return f"gaussian_blur({t.kernel_size[0]},sigma={join(t.sigma)})"
 
 
@@ -80,17 +81,20 @@ def _affine(t: Any) -> str:
         f"{name}={join(getattr(t, name))}" for name in ("translate", "scale", "shear", "center")
         if getattr(t, name) is not None
     ]
-    return f"affine({','.join([join(t.degrees), *parts])},interp={filter_of(t.interpolation)}{_fill(t.fill)})"
+    return (f"affine({','.join([join(t.degrees), *parts])},"
+            f"interp={filter_of(t.interpolation)}{_fill(t.fill)})")
 
 
 def _perspective(t: Any) -> str:
-    return f"perspective({number(t.distortion_scale)},{number(t.p)},interp={filter_of(t.interpolation)}{_fill(t.fill)})"
+    return (f"perspective({number(t.distortion_scale)},{number(t.p)},"
+            f"interp={filter_of(t.interpolation)}{_fill(t.fill)})")
 
 
 def _policy(name: str, fields: tuple[str, ...]) -> Callable[[Any], str]:
     def write(t: Any) -> str:
         values = [f"{field}={_word_of(getattr(t, field))}" for field in fields]
-        return f"{name}({','.join([*values, 'interp=' + filter_of(t.interpolation)])}{_fill(t.fill)})"
+        values.append("interp=" + filter_of(t.interpolation))
+        return f"{name}({','.join(values)}{_fill(t.fill)})"
     return write
 
 
@@ -110,7 +114,7 @@ def _alternatives(name: str) -> Callable[[Any], str]:
     return write
 
 
-# Class of torchvision.transforms and, where it draws and computes the same on PIL images, of its v2.
+# Classes of torchvision.transforms, and of its v2, which draws and computes the same on PIL images.
 _OPERATIONS: dict[str, Callable[[Any], str]] = {
     "RandomResizedCrop": _random_resized_crop, "Resize": _resize,
     "CenterCrop": lambda t: f"center_crop({size_of(t.size)})", "RandomCrop": _random_crop,
@@ -146,7 +150,8 @@ def _is_known(t: Any) -> bool:
 
 
 def _class_of(t: Any) -> str:
-    """The name of torchvision's or timm's own class; a subclass of it may do something else."""
+    """The name of a class of torchvision or timm. Subclasses are refused: they may do something
+    else."""
     if not _is_known(t):
         raise Unknown(f"the transform {type(t).__name__}")
     needs(not getattr(t, "_forward_hooks", None) and not getattr(t, "_forward_pre_hooks", None),
@@ -170,21 +175,22 @@ def _normalize(mean: Any, std: Any, exact: str = "exact") -> str:
 
 
 def _erasing(t: Any) -> str:
-    value = [t.value] if isinstance(t.value,
-                                    (int, float)) else t.value  # v2 has None where v1 has "random"
-    value = "random" if value in (None, "random") else join(value)
-    return f"random_erasing({number(t.p)},scale={join(t.scale)},ratio={join(t.ratio)},value={value})"
+    value = [t.value] if isinstance(t.value, (int, float)) else t.value
+    value = "random" if value in (None, "random") else join(value)  # v2 has None for "random"
+    return (f"random_erasing({number(t.p)},scale={join(t.scale)},ratio={join(t.ratio)},"
+            f"value={value})")
 
 
 class _Preset:
-    """What the presets of torchvision's references look like."""
+    """The form of the presets in torchvision's references."""
 
     def __call__(self, img: Any) -> Any:
         return self.transforms(img)  # type: ignore[attr-defined]
 
 
 def _unwrap(t: Any) -> Any:
-    """What an object of the program's own stands for, if calling it does nothing but call that."""
+    """The transform inside an object of the program, if calling the object only calls that
+    transform."""
     code, pattern = getattr(getattr(type(t), "__call__", None), "__code__",
                             None), _Preset.__call__.__code__
     if code is None or _is_known(t) or code.co_freevars or code.co_argcount != 2 or len(
@@ -194,7 +200,8 @@ def _unwrap(t: Any) -> Any:
 
 
 class _Writer:
-    """What stands so far, and what an image is at this point: "pil", "u8" or "f32" (a tensor)."""
+    """The text written so far, and the form of an image at this point: "pil", "u8" or "f32" (a
+    tensor)."""
 
     def __init__(self) -> None:
         self.items: list[str] = []
@@ -202,7 +209,8 @@ class _Writer:
         self.normal = ""
         self.erasing = ""
         self.has_size = False
-        self.multiplies = False  # v2 makes floats as x * (1 / 255), which is the library's way too, the others as x / 255
+        # v2 makes floats as x * (1 / 255), as the library does; the others as x / 255.
+        self.multiplies = False
 
     def add(self, t: Any) -> None:
         t = _unwrap(t)
@@ -245,7 +253,7 @@ class _Writer:
         else:
             needs(t.dtype == torch.float32 and getattr(t, "scale", True),
                   f"{name} to another type than scaled float32")
-            needs(self.form != "pil", f"{name} of an image that is no tensor")
+            needs(self.form != "pil", f"{name} of an image that is not a tensor")
             self.form, self.multiplies = "f32", _is_v2(t)
 
     def add_preset(self, t: Any) -> None:
@@ -260,7 +268,8 @@ class _Writer:
 
 
 def recognise(transform: Any) -> Recipe:
-    """The text and the dtype that make of an image file what the transform makes of its PIL image. Raises Unknown."""
+    """The text and dtype with which the library makes the same pixels from an image file as the
+    transform from its PIL image. Raises Unknown."""
     needs(transform is not None, "no transform: samples are PIL images")
     writer = _Writer()
     with foresee("a transform"):

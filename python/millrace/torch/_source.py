@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recognises torchvision's datasets, and opens them as datasets of the library.
 
-What Python already knows is handed over in files in memory, so the samples and labels are exactly those of the Python
-object: an ImageFolder's paths as a list, CIFAR's arrays as records.
+The samples of the Python object are passed to the library in files in memory, so samples and labels
+are exactly the same: an ImageFolder's paths as a list, CIFAR's arrays as records.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm"
 
 
 class ImageFolder(datasets.ImageFolder):
-    """torchvision's ImageFolder, as it is. Use either: DataLoader recognises both."""
+    """torchvision's ImageFolder, unchanged. DataLoader recognises both."""
 
 
 class MemoryFile:
-    """A file in memory, for as long as this object lives. Worker processes find it by its path."""
+    """A file in memory that lives as long as this object. Worker processes open it by its path."""
 
     def __init__(self, name: str, parts: Iterable[Any]) -> None:
         number = os.memfd_create(name)
-        weakref.finalize(self, os.close, number).atexit = False  # workers may be reading
+        # Not at exit: workers may still read it.
+        weakref.finalize(self, os.close, number).atexit = False
         with open(number, "wb", closefd=False) as file:
             file.writelines(parts)
         self.path = f"/proc/{os.getpid()}/fd/{number}"
@@ -43,9 +44,9 @@ class MemoryFile:
 class Source(NamedTuple):
     dataset: Dataset
     owner: Any
-    """The Python object that has the samples and the transform, behind all Subsets."""
+    """The Python object that has the samples and the transform, without its Subsets."""
     indices: Any
-    """Index of the dataset for each index of the Python object; None if they are the same."""
+    """The dataset's index for each index of the Python object; None if they are the same."""
     memory: MemoryFile | None
 
 
@@ -66,18 +67,18 @@ def _open_folder(folder: Any) -> MemoryFile:
 
 
 def _open_timm(dataset: Any) -> MemoryFile:
-    """timm's ImageDataset of a folder: its files in their order, which is that of a natural key."""
+    """timm's ImageDataset of a folder: its files in its order, which sorts by a natural key."""
     if not is_timm(dataset.reader, "readers.reader_image_folder.ReaderImageFolder"):
         raise Unknown(f"the reader {type(dataset.reader).__name__}")
-    if dataset.load_bytes or dataset.input_img_mode != "RGB" or dataset.additional_features is not None:
-        raise Unknown(
-            "an ImageDataset with load_bytes, another input_img_mode than RGB, or additional_features"
-        )
+    if (dataset.load_bytes or dataset.input_img_mode != "RGB"
+            or dataset.additional_features is not None):
+        raise Unknown("an ImageDataset with load_bytes, another input_img_mode than RGB, or "
+                      "additional_features")
     return MemoryFile("millrace-list", _list_lines(dataset.reader.samples))
 
 
 def _cifar_rows(cifar: Any) -> Iterator[Any]:
-    """Eight bytes of label before each picture."""
+    """Records of eight bytes of label and an image."""
     labels = numpy.asarray(cifar.targets, dtype="<i8")
     for first in range(0, len(labels), 4096):
         part = labels[first : first + 4096]
@@ -90,12 +91,12 @@ def _open_cifar(cifar: Any) -> MemoryFile:
     if not isinstance(
             data, numpy.ndarray) or data.dtype != numpy.uint8 or data.ndim != 4 or len(data) != len(
                 cifar.targets):
-        raise Unknown("a CIFAR whose data is no array of u8 pictures")
+        raise Unknown("a CIFAR whose data is not an array of u8 images")
     return MemoryFile("millrace-cifar", _cifar_rows(cifar))
 
 
 def _compose(dataset: Any, others: list[Any]) -> Any:
-    """An index of the outermost Subset as an index of the dataset."""
+    """The dataset's index for each index of the outermost Subset."""
     indices = None
     for subset in reversed(others):
         own = numpy.asarray(subset.indices, dtype=numpy.int64)
@@ -104,7 +105,7 @@ def _compose(dataset: Any, others: list[Any]) -> Any:
 
 
 def open_source(dataset: Any) -> Source:
-    """The dataset behind a Python object. Raises Unknown."""
+    """The library's dataset for a Python object. Raises Unknown."""
     with foresee("a dataset"):
         return _open(dataset)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognises timm's transforms (timm.data), without importing timm: who has an object of it has imported it."""
+"""Recognises timm's transforms (timm.data). It does not import timm: a program that has an object
+of timm has imported it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def _policies() -> Any:
 
 
 def _is_random(interpolations: Any) -> bool:
-    """timm's (bilinear, bicubic), one of which is drawn each time."""
+    """True for timm's (bilinear, bicubic), of which one is drawn each time."""
     if not isinstance(interpolations, (list, tuple)):
         return False
     words = [
@@ -30,11 +31,12 @@ def _is_random(interpolations: Any) -> bool:
 
 def _crop(t: Any) -> str:
     word = "random" if _is_random(t.interpolation) else filter_of(t.interpolation)
-    return f"random_resized_crop({size_of(t.size)},scale={join(t.scale)},ratio={join(t.ratio)},interp={word})"
+    return (f"random_resized_crop({size_of(t.size)},scale={join(t.scale)},ratio={join(t.ratio)},"
+            f"interp={word})")
 
 
 def _look(ops: Iterable[Any]) -> str:
-    """interp and fill of a policy, which are the same for its operations."""
+    """interp and fill of a policy, which must be the same for all its operations."""
     looks = {(op.kwargs["resample"], op.kwargs["fillcolor"], op.hparams.get("translate_pct", 0.45))
              for op in ops}
     needs(len(looks) == 1, "a policy whose operations differ in interpolation or fill")
@@ -52,7 +54,7 @@ def _deviation(op: Any) -> str:
 
 
 def _find_set(names: list[str], weights: Any) -> str:
-    """The section that names a set of operations."""
+    """The part of a policy's text that names the set of operations."""
     aa = _policies()
     if weights is None:
         for section, known in (("", aa._RAND_TRANSFORMS), ("-inc1", aa._RAND_INCREASING_TRANSFORMS),
@@ -75,9 +77,9 @@ def _rand_augment(t: Any) -> str:
         len(alike) == 1 and float(first.magnitude).is_integer(),
         "a RandAugment whose operations differ in magnitude")
     most = f"-mmax{first.magnitude_max}" if first.magnitude_max else ""
-    policy = (
-        f"rand-m{int(first.magnitude)}-n{t.num_layers}-p{number(min(first.prob, 1))}{_deviation(first)}{most}"
-        f"{_find_set([op.name for op in t.ops], t.choice_weights)}")
+    policy = (f"rand-m{int(first.magnitude)}-n{t.num_layers}-p{number(min(first.prob, 1))}"
+              f"{_deviation(first)}{most}"
+              f"{_find_set([op.name for op in t.ops], t.choice_weights)}")
     return f'timm("{policy}",{_look(t.ops)})'
 
 
@@ -107,7 +109,7 @@ _OPERATIONS = {
 
 
 def timm_operation(t: Any) -> str:
-    """An operation on PIL images. Raises Unknown."""
+    """The text of an operation on PIL images. Raises Unknown."""
     write = _OPERATIONS.get(f"{type(t).__module__}.{type(t).__name__}")
     if write is None:
         raise Unknown(f"timm's {type(t).__name__}")
@@ -116,15 +118,16 @@ def timm_operation(t: Any) -> str:
 
 def erasing(probability: float, mode: str, count: int, scale: Iterable[float] = (0.02, 1 / 3),
             ratio: Iterable[float] = (0.3, 1 / 0.3)) -> str:
-    """timm's RandomErasing of normalised floats."""
+    """The text of timm's RandomErasing of normalised floats."""
     value = {"": "0", "const": "0", "rand": "rand", "pixel": "random"}.get(mode.lower())
     needs(value is not None, f"re_mode {mode}")
     needs(1 <= count <= 4, f"re_count {count}")
-    return f"random_erasing({number(probability)},scale={join(scale)},ratio={join(ratio)},value={value},count={count})"
+    return (f"random_erasing({number(probability)},scale={join(scale)},ratio={join(ratio)},"
+            f"value={value},count={count})")
 
 
 def timm_erasing(t: Any) -> str:
-    """Of timm's object."""
+    """The text of an object of timm's RandomErasing."""
     needs(t.min_count == 1 and t.num_splits <= 1, "RandomErasing with min_count or num_splits")
     return erasing(t.probability, t.mode, t.max_count, (t.min_area, t.max_area),
                    map(math.exp, t.log_aspect_ratio))

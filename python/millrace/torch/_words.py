@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words and numbers of a transform's text, as far as they come from Python objects."""
+"""Writes values of Python objects as words and numbers of a transform's text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any, Iterable, Iterator
 
 
 class Unknown(Exception):
-    """Something that millrace does not do as torch does; str() is the reason."""
+    """Something that millrace does not do in the same way as torch; str() is the reason."""
 
 
 @contextlib.contextmanager
 def foresee(what: str) -> Iterator[None]:
-    """What torch takes and the code inside does not expect is Unknown too, never an error of the program's."""
+    """Turn errors of the code inside into Unknown: torch may accept objects that it does not
+    expect."""
     try:
         yield
     except (AttributeError, IndexError, TypeError, ValueError) as error:
@@ -39,7 +40,7 @@ def size_of(value: Any) -> str:
 
 
 def filter_of(interpolation: Any) -> str:
-    """Of an interpolation of torchvision."""
+    """The word for an interpolation of torchvision."""
     word = getattr(interpolation, "value", interpolation)
     if word not in ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"):
         raise Unknown(f"interpolation {word}")
@@ -47,11 +48,11 @@ def filter_of(interpolation: Any) -> str:
 
 
 def needs(condition: bool, name: str) -> None:
-    """Raise Unknown with that reason unless the condition holds."""
+    """Raise Unknown with this reason unless the condition is true."""
     if not condition:
         raise Unknown(name)
 
 
 def is_timm(thing: Any, name: str) -> bool:
-    """Is it of timm's own class with that name, "module.Class" in timm.data?"""
+    """Is it an object of this class of timm.data, named "module.Class"?"""
     return f"{type(thing).__module__}.{type(thing).__name__}" == f"timm.data.{name}"
