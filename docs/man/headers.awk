@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# How the manual reads a public header; the programs beside this file say what becomes of it. A block is a comment and the
-# declarations that follow it without an empty line or another comment between. So the headers are the one source of the
-# manual.
+# Reads the public headers for the manual. pages.awk and reference.awk use it and write the text. A
+# block is a comment and the declarations that follow it without an empty line or another comment
+# between. The headers are thus the only source of the manual.
 
-# A comment's line without what makes it a comment.
+# A line of a comment without the comment's characters.
 function strip(line) {
     sub(/^\/\*\*? ?/, "", line)
     sub(/ ?\*\/ *$/, "", line)
@@ -21,7 +21,8 @@ function read_header(path,    line, comment, code, in_comment, depth, nested, te
             nested++
         } else if (line ~ /^#endif/) {
             nested--
-        } else if (in_comment || (line ~ /^\/\*/ && (code == "" || (line ~ /^\/\*\*/ && depth == 0)))) {
+        } else if (in_comment ||
+                   (line ~ /^\/\*/ && (code == "" || (line ~ /^\/\*\*/ && depth == 0)))) {
             if (code != "") {
                 take_block(comment, code)
                 comment = code = ""
@@ -41,7 +42,7 @@ function read_header(path,    line, comment, code, in_comment, depth, nested, te
         } else {
             depth += gsub(/[{]/, "{", line) - gsub(/[}]/, "}", line)
             if (line ~ /^       +[^ ]/ && depth == 0)
-                sub(/^       /, "", line) # the width of MR_API, which goes
+                sub(/^       /, "", line) # the width of MR_API, which is removed
             sub(/^MR_API /, "", line)
             code = code line "\n"
         }

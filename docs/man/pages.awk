@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# awk -v out=DIR -v version=X.Y.Z -f headers.awk -f pages.awk HEADER...: write DIR/NAME.3, in man(7), for every function and
-# type of the headers. What shares a comment shares a page; the other names point to it.
+# awk -v out=DIR -v version=X.Y.Z -f headers.awk -f pages.awk HEADER...: write DIR/NAME.3, in
+# man(7), for every function and type of the headers. Declarations with one comment share a page;
+# the other names point to it.
 #
-# A comment has prose; "argument  text"; sentences that begin with "Returns", "Ownership:", "Threads:" or "Blocks:" and
-# reach to the end of their paragraph; lines indented by two spaces, which stay as they are, but below an argument they go
-# on with its text. What does not fit is an error.
+# A comment has prose; "argument  text"; and sentences that begin with "Returns", "Ownership:",
+# "Threads:" or "Blocks:" and reach to the end of their paragraph. Lines indented by two spaces are
+# code, but after an argument they continue its text. Anything else is an error.
 
 function fail(text) {
     print "pages.awk: " header ": " text > "/dev/stderr"
@@ -15,7 +16,7 @@ function fail(text) {
 
 # ---- What the headers declare ----
 
-# Note a declaration of the block that is being read.
+# Record a declaration of the current block.
 function take_declaration(text,    name) {
     name = text
     if (text ~ /^typedef (struct|union) [a-z_0-9]+ [a-z_0-9]+;/) {
@@ -80,7 +81,7 @@ function take_block(comment, code,    lines, n, i, text, depth, line) {
 
 # ---- Text ----
 
-# man(7) of a piece of plain text, without a font.
+# Plain text as man(7), without a font.
 function escape(text,    result, c, i) {
     result = ""
     for (i = 1; i <= length(text); i++) {
@@ -98,7 +99,7 @@ function escape(text,    result, c, i) {
     return result
 }
 
-# A line of code: no quotation mark is curly.
+# A line of code: quotation marks stay straight.
 function literal(text) {
     text = escape(text)
     gsub(/'/, "\\(aq", text)
@@ -106,12 +107,13 @@ function literal(text) {
     return guard(text)
 }
 
-# A line of text that no first character turns into a request.
+# A line of text, protected so that its first character does not make it a request.
 function guard(text) {
     return (text ~ /^[.']/ ? "\\&" : "") text
 }
 
-# Prose: `commands`, functions, constants and types in bold. What has a page is remembered for SEE ALSO.
+# Prose: `commands`, functions, constants and types in bold. Names that have a page are added to SEE
+# ALSO.
 function markup(text,    result, word, parts, n, i) {
     result = ""
     while (match(text, /[A-Za-z_][A-Za-z_0-9]*([(][)])?/)) {
@@ -149,7 +151,7 @@ function refer(name) {
     }
 }
 
-# Of a type: the functions and types that use it, unless there are many.
+# Add the functions and types that use a type to SEE ALSO, at most six.
 function refer_users(type,    i, users, n) {
     for (i = 1; i <= n_pages; i++)
         if (i != page && declarations[i] ~ "(^|[^a-z_0-9])" type "[^a-z_0-9]")
@@ -175,7 +177,7 @@ function add_prose(section, text) {
     sections[section] = sections[section] markup(text) "\n"
 }
 
-# A line of prose, which may hold the beginning of a section after a sentence's end.
+# A line of prose. A section may begin in it after the end of a sentence.
 function take_prose(line,    pieces, n, i, text, both) {
     gsub(/[.] (Returns|Ownership:|Threads:|Blocks:|Threads, Blocks:) /, ".\n&", line)
     n = split(line, pieces, "\n")
@@ -185,7 +187,8 @@ function take_prose(line,    pieces, n, i, text, both) {
         if (text ~ /^(Returns|Ownership:|Threads:|Blocks:|Threads, Blocks:) /) {
             argument = 0
             both = text ~ /^Threads, /
-            current = text ~ /^R/ ? "RETURN VALUE" : text ~ /^O/ ? "OWNERSHIP" : text ~ /^T/ ? "THREADS" : "BLOCKS"
+            current = text ~ /^R/ ? "RETURN VALUE" : text ~ /^O/ ? "OWNERSHIP" : \
+                      text ~ /^T/ ? "THREADS" : "BLOCKS"
             sub(/^(Returns|Ownership:|Threads:|Blocks:|Threads, Blocks:) /, "", text)
             if (text ~ /^[a-z]+([ ,.;:]|$)/)
                 text = toupper(substr(text, 1, 1)) substr(text, 2)
@@ -198,7 +201,7 @@ function take_prose(line,    pieces, n, i, text, both) {
     }
 }
 
-# The summary of the NAME section: the first sentence, or its part before a colon or semicolon.
+# The summary for the NAME section: the first sentence, up to a colon or semicolon.
 function summarize(comment,    text) {
     text = comment
     gsub(/\n/, " ", text)
@@ -217,7 +220,7 @@ function take_comment(comment,    lines, n, i, line, in_code) {
     for (i = 1; i <= n; i++) {
         line = lines[i]
         if (argument && line ~ /^  +[^ ]/)
-            sub(/^ +/, "", line) # the argument's text goes on
+            sub(/^ +/, "", line) # continues the argument's text
         if (line ~ /^  +[^ ]/) {
             if (!in_code)
                 sections[current] = sections[current] ".PP\n.nf\n"
@@ -236,7 +239,8 @@ function take_comment(comment,    lines, n, i, line, in_code) {
             current = "DESCRIPTION"
             argument = in_argument[current] = 1
             new_paragraph = 0
-            sections[current] = sections[current] ".TP\n.I " substr(line, 1, index(line, " ") - 1) "\n"
+            sections[current] = sections[current] ".TP\n.I " \
+                                substr(line, 1, index(line, " ") - 1) "\n"
             sub(/^[a-z_0-9]+ +/, "", line)
         }
         if (line != "")
@@ -270,7 +274,8 @@ function print_prototype(text,    parts, n, i, line, indent) {
 function print_code_line(text,    result) {
     result = "\\fB"
     while (match(text, /[a-z_0-9]+(\[\])?[,)]/)) {
-        result = result literal(substr(text, 1, RSTART - 1)) "\\fI" literal(substr(text, RSTART, RLENGTH - 1)) "\\fB"
+        result = result literal(substr(text, 1, RSTART - 1)) "\\fI" \
+                 literal(substr(text, RSTART, RLENGTH - 1)) "\\fB"
         text = substr(text, RSTART + RLENGTH - 1, 1) substr(text, RSTART + RLENGTH)
         result = result substr(text, 1, 1)
         text = substr(text, 2)
@@ -278,8 +283,8 @@ function print_code_line(text,    result) {
     print result literal(text) "\\fR" > file
 }
 
-# What stands between the braces of a struct or an enum: each member with its comment. A comment on lines of its own is a
-# paragraph, or a heading if it is no sentence.
+# Print the members of a struct or an enum with their comments. A comment on separate lines is a
+# paragraph, or a heading if it does not end as a sentence.
 function print_members(text,    is_enum, member, comment, own_line) {
     is_enum = text ~ /^typedef enum/
     sub(/^[^{]*[{]/, "", text)
@@ -309,7 +314,7 @@ function print_members(text,    is_enum, member, comment, own_line) {
         sub(/^ /, "", member)
         sub(/ ?[,;]? *$/, "", member)
         print ".TP\n.B " literal(member) > file
-        markup(member) # its types are related pages
+        markup(member) # adds its types to SEE ALSO
     }
 }
 
@@ -341,20 +346,22 @@ function print_page(    list, n, i, j, each, n_each, text, handle, status) {
                     handle = substr(j, 4)
             if (text ~ /^mr_status /)
                 status = 1
-            sub(/[(].*/, "", text) # arguments' types are related pages
+            sub(/[(].*/, "", text) # the types of arguments are added to SEE ALSO
             markup(substr(each[i], length(text) + 1))
         } else if (toupper(list[i]) "_INIT" in constant) {
             print ".PP\n.BI \"" list[i] " \" name \" = " toupper(list[i]) "_INIT;\"" > file
         }
     }
-    print ".fi\n.PP\nLink with \\fBpkg\\-config \\-\\-libs " literal(library[umbrella[header_name(header)]]) "\\fR." > file
+    print ".fi\n.PP\nLink with \\fBpkg\\-config \\-\\-libs " \
+          literal(library[umbrella[header_name(header)]]) "\\fR." > file
     print ".SH DESCRIPTION" > file
     printf "%s", sections["DESCRIPTION"] > file
     for (i = 1; i <= n_each; i++)
         if (index(each[i], "{"))
             print_members(each[i])
     if (status && !("RETURN VALUE" in sections))
-        sections["RETURN VALUE"] = markup("A status: 0 is success, a negative one a failure; see mr_status.") "\n"
+        sections["RETURN VALUE"] = \
+            markup("A status: 0 is success, a negative status a failure; see mr_status.") "\n"
     if (handle && !("THREADS" in sections))
         sections["THREADS"] = "One thread at a time may use the " handle ".\n"
     if (status)
@@ -379,14 +386,14 @@ function print_section(name) {
         printf ".SH %s\n%s", name, sections[name] > file
 }
 
-# x of ".../x.h".
+# "x" for ".../x.h".
 function header_name(path) {
     sub(/.*\//, "", path)
     sub(/[.]h$/, "", path)
     return path
 }
 
-# The header that a program includes, millrace.h or dist.h, for each header that it includes itself.
+# Read an umbrella header, millrace.h or dist.h: the headers that it includes.
 function read_umbrella(path,    line) {
     while ((getline line < path) > 0)
         if (line ~ /^#include <millrace\//) {
@@ -398,7 +405,8 @@ function read_umbrella(path,    line) {
 
 # Today, or the day of SOURCE_DATE_EPOCH for builds that can be repeated.
 function read_date(    command) {
-    command = "date -u " ("SOURCE_DATE_EPOCH" in ENVIRON ? "-d @" ENVIRON["SOURCE_DATE_EPOCH"] " " : "") "+%F"
+    command = "date -u " \
+              ("SOURCE_DATE_EPOCH" in ENVIRON ? "-d @" ENVIRON["SOURCE_DATE_EPOCH"] " " : "") "+%F"
     command | getline date
     close(command)
 }

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# awk -f headers.awk -f reference.awk PAGE.scd FILE...: print the page with three kinds of lines replaced:
+# awk -f headers.awk -f reference.awk PAGE.scd FILE...: print the page with three kinds of lines
+# replaced:
 #
 #   @reference x.h   every declaration of that FILE as code, followed by its comment as text
 #   @code x.c        that FILE as code
-#   @options x.c Y:  of the list of options in that FILE (tools/arg_list.h) those below the heading "Y:", or all without it,
-#                    which this section of the page has not described
+#   @options x.c Y:  the options in that FILE (tools/arg_list.h) below the heading "Y:", or all of
+#                    them without a heading, except those that this section of the page describes
 #
-# Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a paragraph; lines that are
-# indented by two spaces stay as they are, but below an argument they go on with its text.
+# Inside a comment, "Returns", "Ownership:", "Threads:", "Blocks:" and "argument  text" begin a
+# paragraph. Lines indented by two spaces are code, but after an argument they continue its text.
 
-# The path among the arguments that ends in /name; the page is built from the wrong files if there is none.
+# The argument that ends in /name. It is an error if there is none.
 function find_file(name,    i) {
     for (i = 2; i < ARGC; i++)
         if (substr(ARGV[i], length(ARGV[i]) - length(name)) == "/" name)
@@ -26,7 +27,7 @@ function escape(text) {
     return text
 }
 
-# scdoc takes a backslash as its own even inside a literal block.
+# scdoc interprets backslashes even inside a literal block.
 function literal(text) {
     gsub(/\\/, "&&", text)
     return text
@@ -84,7 +85,7 @@ function print_comment(comment,    lines, n, i) {
 }
 
 function take_block(comment, code) {
-    if (code ~ /^#define/ && comment != "") { # constants: the comment stays beside its own
+    if (code ~ /^#define/ && comment != "") { # the comment of a constant stays with it
         code = "/* " comment " */\n" code
         comment = ""
     }
@@ -108,7 +109,7 @@ function print_code(path,    line) {
     close(path)
 }
 
-# A line of the list, {"read-ahead", "N", "Reads in flight (default 4)", ...}, as an entry.
+# Print an entry for a line of the list, {"read-ahead", "N", "Reads in flight (default 4)", ...}.
 function print_option(row,    part, value, text) {
     gsub(/" +"/, "", row) # a text of two lines
     split(row, part, "\"")
@@ -121,7 +122,8 @@ function print_option(row,    part, value, text) {
     if (sub(/ \(default /, ". Default ", text))
         sub(/\)$/, "", text)
     if (match(text, /Default [a-z][a-z0-9]*/)) # a word
-        text = substr(text, 1, RSTART + 7) "_" substr(text, RSTART + 8, RLENGTH - 8) "_" substr(text, RSTART + RLENGTH)
+        text = substr(text, 1, RSTART + 7) "_" substr(text, RSTART + 8, RLENGTH - 8) "_" \
+               substr(text, RSTART + RLENGTH)
     print "\n*--" part[2] "*" (value == "" ? "" : " " value) "\n\t" text "."
 }
 
@@ -141,7 +143,7 @@ function print_options(path, heading,    line, row, inside) {
     close(path)
 }
 
-# What this section of the page describes: after an empty line, as "*--read-ahead* _N_".
+# The options that this section of the page describes: after an empty line, as "*--read-ahead* _N_".
 /^# / { split("", described) }
 previous == "" && /^(_[^ ]*, )?\*--/ {
     n_parts = split($0, parts, /\*/)
@@ -150,7 +152,7 @@ previous == "" && /^(_[^ ]*, )?\*--/ {
 }
 { previous = $0 }
 
-# The page is the only file that awk itself reads.
+# awk's main loop reads only the page.
 FNR == 1 && NR > 1 { exit failed }
 /^@reference / { print_reference(find_file($2)); next }
 /^@options / { print_options(find_file($2), $3); next }
