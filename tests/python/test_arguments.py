@@ -35,9 +35,36 @@ def test_whatever_is_an_index_is_a_number(make_loader):
                       *map(Number, (1, 2, 3, 40, 30))) == mr.explain("train:16", 1, 2, 3, 40, 30)
 
 
-def test_a_text_is_no_list(make_loader):
-    with pytest.raises(mr.InvalidError, match="devices is a list, not the text 'cuda:0'"):
+def test_an_epoch_that_is_not_an_integer_is_named(make_loader):
+    with pytest.raises(TypeError, match="epoch must be an integer, not None"):
+        make_loader(num_workers=0).set_epoch(None)
+
+
+def test_a_text_in_place_of_a_list_is_refused(make_loader):
+    with pytest.raises(mr.InvalidError,
+                       match="devices is a list, not the text 'cuda:0'; use \\['cuda:0'\\]"):
         make_loader(devices="cuda:0")
+
+
+def test_none_in_a_list_is_refused(make_loader):
+    with pytest.raises(TypeError, match="devices\\[1\\] is None; leave it out, or use devices=None"):
+        make_loader(devices=["host:0", None])
+
+
+def test_none_as_a_dataset_is_refused():
+    with pytest.raises(TypeError, match='the dataset is None; give its spec, for example "image'):
+        mr.Loader(None)
+
+
+def test_a_rank_without_world_size_says_what_to_set(make_loader):
+    with pytest.raises(mr.InvalidError, match="rank 1 .*; set world_size to the number of ranks"):
+        make_loader(rank=1)
+
+
+def test_a_gpu_that_does_not_exist_says_what_to_use(make_loader):
+    with pytest.raises((mr.NoDeviceError, mr.UnsupportedError),
+                       match='; use device="host", or device="auto" for a GPU only if there is one'):
+        make_loader(device="cuda:1000")
 
 
 def test_a_transform_of_another_package_is_named(make_loader):
